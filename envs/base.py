@@ -1,6 +1,4 @@
-"""What passes between environments and the layers above them: names of behaviors, steps, decisions,
-statistics.
-"""
+"""Types shared with the layers above: behavior names, steps, decisions, statistics."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -56,9 +56,7 @@ class ErrorCode(IntEnum):
 
 
 class Http2Error(Exception):
-    """A connection error (section 5.4.1): the peer violates the protocol, and the connection cannot
-    continue.
-    """
+    """A connection error (section 5.4.1): the peer violates the protocol."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

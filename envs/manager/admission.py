@@ -1,6 +1,4 @@
-"""Environments that join and leave a run by themselves: which indices they get, and what is logged of
-them.
-"""
+"""Environments that join and leave a run by themselves: their indices, and what is logged of them."""
 
 from __future__ import annotations
 
@@ -112,9 +110,7 @@ def _capitalized(name: str) -> str:
 
 
 def _reason(error: BaseException, name: str) -> str:
-    """The first line of the error, without the environment's name, which the message around it has
-    already.
-    """
+    """The first line of the error, without the environment's name, which the message has already."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     text = lines[0].removeprefix("Communicator has exited. ").strip("()")
     for long, short in ((f"The connection to {name}", "its connection"), (f"{name}: ", ""), (name, "it")):

@@ -112,9 +112,7 @@ class SyncAdapter:
         self._acted.add(behavior_name)
 
     def send_step(self) -> None:
-        """Note that a step is wanted. Actions that were not set are set to zeros: not every BaseEnv does
-        it.
-        """
+        """Note that a step is wanted; unset actions are zeros, which not every BaseEnv ensures."""
         for name, spec in self.env.behavior_specs.items():
             if name not in self._acted:
                 waiting = len(self.env.get_steps(name)[0])

@@ -183,9 +183,7 @@ class EnvManager:
         return self._take_answers()
 
     def set_parameters(self, parameters: Parameters) -> None:
-        """Set environment parameters without a reset; each environment gets them with what it is sent
-        next.
-        """
+        """Set environment parameters without a reset; each environment gets them with its next message."""
         self._parameters = {**self._parameters, **parameters}
         for worker in self._workers.values():
             if worker.env is not None:

@@ -40,9 +40,7 @@ class RestartLimitError(UnityEnvironmentException):  # type: ignore[misc]
 
 
 class HostLostError(UnityEnvironmentException):  # type: ignore[misc]
-    """The machine is gone on which the environment ran: it is started again on another one, whatever the
-    limits, since it is not to blame.
-    """
+    """The environment's machine is gone: it restarts on another one, which counts against no limit."""
 
 
 class EngineStopped(UnityCommunicatorStoppedException):  # type: ignore[misc]

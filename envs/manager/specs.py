@@ -17,9 +17,7 @@ Refusal = Callable[[BehaviorId, BehaviorSpec, bool], str | None]
 
 
 class SpecConflictError(UnityEnvironmentException):  # type: ignore[misc]
-    """Two environments, or two lives of one, describe a behavior differently; or one has a behavior that
-    cannot take part.
-    """
+    """Environments, or lives of one, describe a behavior differently, or a behavior cannot take part."""
 
 
 class MergedSpecs:

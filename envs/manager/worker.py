@@ -53,9 +53,7 @@ class EnvLauncher:
         self._thread.start()
 
     def launch(self) -> None:
-        """Close the environment, if there is one, and launch it again; the outcome is reported. Returns at
-        once.
-        """
+        """Close the environment, if any, and launch it again. Returns at once; the outcome is reported."""
         self.launching = True
         self._jobs.put(self._launch)
 

@@ -1,6 +1,4 @@
-"""From the agents of one behavior, as they lie in a message, through columns to DecisionSteps and
-TerminalSteps.
-"""
+"""The agents of one behavior: from a message through columns to DecisionSteps and TerminalSteps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -247,9 +245,7 @@ class AgentReader:
         )
 
     def _layout(self, data: bytes, start: int, stop: int) -> Layout:
-        """The layout of the AgentInfoProto in data[start:stop]. Raises UnknownLayout where there can be
-        none.
-        """
+        """The layout of the AgentInfoProto in data[start:stop]; raises UnknownLayout where there is none."""
         builder = LayoutBuilder(data, start, stop)
         self.describe(builder, data, start, stop)
         return builder.build()

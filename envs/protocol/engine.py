@@ -249,9 +249,7 @@ class StepEncoder:
     """Writes the messages of steps. A behavior is described in the first one in which it has agents."""
 
     def __init__(self, specs: Mapping[str, BehaviorSpec], level: int = FAST) -> None:
-        """`specs`: every behavior, by its full name, such as `Walker?team=0`; `level`: as of
-        `encode_pictures`.
-        """
+        """`specs`: by full behavior name, such as `Walker?team=0`. `level`: as of `encode_pictures`."""
         self._level = level
         self._specs: dict[str, BehaviorSpec] = {}
         self._described: set[str] = set()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mlagents_envs.base_env import BaseEnv
-
 from .launching import launch
 from .optional import load
 
@@ -38,15 +36,14 @@ def make_gym(
         **engine: For `launch`: `seed`, `reseed`, `num_engines`, `time_scale`, `parameters`,
             `side_channels`, and the arguments of `UnityEnvironment`.
     """
-    wrapper = load("gym_env").UnityToGymWrapper
-
-    def wrap(env: BaseEnv) -> Any:
-        return wrapper(
-            *(env, uint8_visual, flatten_branched, allow_multiple_obs, action_space_seed),
-            render_mode=render_mode,
-        )
-
-    return _launch_wrapped(wrap, file_name, engine)  # type: ignore[no-any-return]
+    options = {
+        "uint8_visual": uint8_visual,
+        "flatten_branched": flatten_branched,
+        "allow_multiple_obs": allow_multiple_obs,
+        "action_space_seed": action_space_seed,
+        "render_mode": render_mode,
+    }
+    return _launch_wrapped(load("gym_env").UnityToGymWrapper, options, file_name, engine)  # type: ignore[no-any-return]
 
 
 def make_vector(
@@ -74,50 +71,39 @@ def make_vector(
         render_mode: See there.
         **engine: See `make_gym`.
     """
-    wrapper = load("vector_env").UnityVectorEnv
-
-    def wrap(env: BaseEnv) -> Any:
-        return wrapper(
-            env,
-            num_envs,
-            uint8_visual=uint8_visual,
-            flatten_branched=flatten_branched,
-            allow_multiple_obs=allow_multiple_obs,
-            add_group_reward=add_group_reward,
-            action_space_seed=action_space_seed,
-            render_mode=render_mode,
-        )
-
-    return _launch_wrapped(wrap, file_name, engine)  # type: ignore[no-any-return]
+    options = {
+        "num_envs": num_envs,
+        "uint8_visual": uint8_visual,
+        "flatten_branched": flatten_branched,
+        "allow_multiple_obs": allow_multiple_obs,
+        "add_group_reward": add_group_reward,
+        "action_space_seed": action_space_seed,
+        "render_mode": render_mode,
+    }
+    return _launch_wrapped(load("vector_env").UnityVectorEnv, options, file_name, engine)  # type: ignore[no-any-return]
 
 
 def make_parallel(
     file_name: str | None = None, *, add_group_reward: bool = False, **engine: Any
 ) -> UnityParallelEnv:
     """Launch an engine as a `pettingzoo.ParallelEnv`. Arguments: see `UnityParallelEnv` and `make_gym`."""
-    wrapper = load("parallel_env").UnityParallelEnv
-
-    def wrap(env: BaseEnv) -> Any:
-        return wrapper(env, engine.get("seed"), add_group_reward=add_group_reward)
-
-    return _launch_wrapped(wrap, file_name, engine)  # type: ignore[no-any-return]
+    options = {"seed": engine.get("seed"), "add_group_reward": add_group_reward}
+    return _launch_wrapped(load("parallel_env").UnityParallelEnv, options, file_name, engine)  # type: ignore[no-any-return]
 
 
 def make_aec(file_name: str | None = None, *, add_group_reward: bool = False, **engine: Any) -> UnityAECEnv:
     """Launch an engine as a `pettingzoo.AECEnv`. Arguments: see `UnityAECEnv` and `make_gym`."""
-    wrapper = load("aec_env").UnityAECEnv
-
-    def wrap(env: BaseEnv) -> Any:
-        return wrapper(env, engine.get("seed"), add_group_reward=add_group_reward)
-
-    return _launch_wrapped(wrap, file_name, engine)  # type: ignore[no-any-return]
+    options = {"seed": engine.get("seed"), "add_group_reward": add_group_reward}
+    return _launch_wrapped(load("aec_env").UnityAECEnv, options, file_name, engine)  # type: ignore[no-any-return]
 
 
-def _launch_wrapped(wrap: Any, file_name: str | None, engine: dict[str, Any]) -> Any:
+def _launch_wrapped(
+    wrapper: Any, options: dict[str, Any], file_name: str | None, engine: dict[str, Any]
+) -> Any:
     """Launch and wrap; an engine that cannot be wrapped is closed."""
     env = launch(file_name, **engine)
     try:
-        return wrap(env)
+        return wrapper(env, **options)
     except BaseException:
         env.close()
         raise

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
+from mlagents_envs.base_env import BehaviorMapping, BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
 from ...base import ObsArray
-from ...errors import EnvContractError
-from ..action_spaces import ActionDecoder
+from ...errors import EnvContractError, UnsupportedSpaceError
+from ...images import Images
+from ..action_spaces import ActionDecoder, action_decoder, find_mask, forbidden_actions
+from ..base import InProcessEnvironment
 from ..calls import as_bool, as_number, call_method, check_result
-from ..spaces import SpaceSensor
+from ..spaces import SpaceSensor, sensors
 
 HELP = "PettingZoo's parallel_api_test checks an environment."
 
@@ -150,8 +153,92 @@ class AgentReport:
     """[sum of branches] True for actions that are not allowed; None: all are allowed."""
 
 
-def decision_steps(behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int = 0) -> DecisionSteps:
-    """The DecisionSteps of agents that request a decision; in groups if `areas` is given."""
+class ReportingEnvironment(InProcessEnvironment):
+    """Copies of an environment whose agents report one by one; a step's reports are collected by behavior."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._behaviors: dict[str, AgentBehavior] = {}
+        self._next_id = 0
+        self._waiting: dict[str, list[AgentReport]] = {}
+        self._ended: dict[str, list[AgentReport]] = {}
+
+    @property
+    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
+        """The behaviors by name, such as `agent?team=0`."""
+        specs = {name: behavior.spec for name, behavior in self._behaviors.items()}
+        return BehaviorMapping(specs)  # type: ignore[no-any-return]
+
+    def draw(self) -> NDArray[np.uint8]:
+        """A frame of the first area, [height, width, 3]; its render mode must be `rgb_array`."""
+        frame: NDArray[np.uint8] = np.asarray(self._copies()[0].render(), np.uint8)
+        return frame
+
+    def close(self) -> None:
+        """Close every copy."""
+        for copy in self._copies():
+            copy.close()
+
+    @abstractmethod
+    def _copies(self) -> list[Any]:
+        """The user's environments, by area."""
+
+    def _decided(self) -> Iterator[tuple[AgentReport, Any]]:
+        """The agents that requested a decision, with their actions in the action space; zeros by default."""
+        for name, reports in self._waiting.items():
+            if reports:
+                behavior = self._behaviors[name]
+                given = self._actions.get(name) or behavior.spec.action_spec.empty_action(len(reports))
+                yield from zip(reports, behavior.decoder.decode(given.continuous, given.discrete))
+
+    def _start_step(self) -> None:
+        self._actions.clear()
+        self._waiting = {name: [] for name in self._behaviors}
+        self._ended = {name: [] for name in self._behaviors}
+
+    def _finish_step(self, areas: int = 0) -> None:
+        """Make the steps of the reports; in groups if `areas` is given."""
+        for name, behavior in self._behaviors.items():
+            self._steps[name] = (
+                _decision_steps(behavior, self._waiting[name], areas),
+                TerminalSteps(
+                    *_columns(behavior, self._ended[name]),
+                    np.array([report.interrupted for report in self._ended[name]], np.bool_),
+                    *_identities(behavior, self._ended[name], areas),
+                ),
+            )
+
+    def _new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id - 1
+
+
+def read_mask(behavior: AgentBehavior, observation: Any, info: Any, ended: bool) -> NDArray[np.bool_] | None:
+    """The forbidden actions of an agent that requests a decision; None if it has no mask.
+
+    Raises:
+        ValueError: The mask does not fit the branches.
+    """
+    branches = behavior.spec.action_spec.discrete_branches
+    mask = find_mask(observation, info) if branches and not ended else None
+    return None if mask is None else forbidden_actions(mask, branches)
+
+
+def read_spaces(
+    env: Any, agent: str, spaces: tuple[Any, Any], images: Images, *, boards: bool = False
+) -> tuple[list[SpaceSensor], ActionDecoder]:
+    """The sensors and the action decoder of an agent's spaces.
+
+    Raises:
+        UnsupportedSpaceError: A space cannot be used.
+    """
+    try:
+        return sensors(spaces[0], images=images, boards=boards), action_decoder(spaces[1])
+    except UnsupportedSpaceError as error:
+        raise UnsupportedSpaceError(f"The agent {agent!r} of {env}: {error}") from error
+
+
+def _decision_steps(behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int) -> DecisionSteps:
     masks = None
     branches = behavior.spec.action_spec.discrete_branches
     if branches and reports:
@@ -160,29 +247,12 @@ def decision_steps(behavior: AgentBehavior, reports: Sequence[AgentReport], area
             if report.forbidden_actions is not None:
                 flat[row] = report.forbidden_actions
         masks = np.split(flat, np.cumsum(branches)[:-1], axis=1)
-    return DecisionSteps(
-        _observations(behavior, reports),
-        _rewards(reports),
-        _ids(reports),
-        masks,
-        _groups(behavior, reports, areas),
-        np.zeros(len(reports), np.float32),
-    )
+    ids, *groups = _identities(behavior, reports, areas)
+    return DecisionSteps(*_columns(behavior, reports), ids, masks, *groups)
 
 
-def terminal_steps(behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int = 0) -> TerminalSteps:
-    """The TerminalSteps of agents whose episode has ended; see `decision_steps`."""
-    return TerminalSteps(
-        _observations(behavior, reports),
-        _rewards(reports),
-        np.array([report.interrupted for report in reports], np.bool_),
-        _ids(reports),
-        _groups(behavior, reports, areas),
-        np.zeros(len(reports), np.float32),
-    )
-
-
-def _observations(behavior: AgentBehavior, reports: Sequence[AgentReport]) -> list[ObsArray]:
+def _columns(behavior: AgentBehavior, reports: Sequence[AgentReport]) -> tuple[Any, Any]:
+    """Observations and rewards."""
     arrays: list[ObsArray] = [
         np.empty((len(reports), *spec.shape), dtype)
         for spec, dtype in zip(behavior.spec.observation_specs, behavior.dtypes)
@@ -190,19 +260,11 @@ def _observations(behavior: AgentBehavior, reports: Sequence[AgentReport]) -> li
     for k, array in enumerate(arrays):
         for row, report in enumerate(reports):
             array[row] = report.observations[k]
-    return arrays
+    return arrays, np.array([report.reward for report in reports], np.float32)
 
 
-def _rewards(reports: Sequence[AgentReport]) -> NDArray[np.float32]:
-    return np.array([report.reward for report in reports], np.float32)
-
-
-def _ids(reports: Sequence[AgentReport]) -> NDArray[np.int32]:
-    return np.array([report.number for report in reports], np.int32)
-
-
-def _groups(behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int) -> NDArray[np.int32]:
-    """A group id per behavior and area, from 1; 0, no group, without areas."""
-    if not areas:
-        return np.zeros(len(reports), np.int32)
-    return np.array([1 + behavior.number * areas + report.area for report in reports], np.int32)
+def _identities(behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int) -> tuple[Any, Any, Any]:
+    """Ids; group ids, one per behavior and area from 1, or 0 for no group without areas; group rewards."""
+    groups = [1 + behavior.number * areas + report.area if areas else 0 for report in reports]
+    ids = [report.number for report in reports]
+    return np.array(ids, np.int32), np.array(groups, np.int32), np.zeros(len(reports), np.float32)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import (
-    BehaviorMapping,
     BehaviorSpec,
     DimensionProperty,
     ObservationSpec,
@@ -20,24 +19,22 @@ from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
 from ...base import STATE
-from ...errors import EnvContractError, UnsupportedSpaceError
+from ...errors import EnvContractError
 from ...images import Images
-from ..action_spaces import action_decoder, find_mask, forbidden_actions
-from ..base import InProcessEnvironment
 from ..calls import seed_of_copy
-from ..spaces import sensors
 from .adapter import (
     HELP,
     AgentBehavior,
     AgentReport,
     ParallelEnv,
-    decision_steps,
+    ReportingEnvironment,
     mismatch,
     read_flag,
+    read_mask,
     read_reward,
+    read_spaces,
     reset_env,
     step_env,
-    terminal_steps,
 )
 
 
@@ -53,7 +50,7 @@ class _Area:
         """The ids of live agents, new in each episode."""
 
 
-class PettingZooEnvironment(InProcessEnvironment):
+class PettingZooEnvironment(ReportingEnvironment):
     """Any number of copies of a parallel environment, stepped one after the other in the caller's thread.
 
     The behaviors are known after the first `reset`. An episode ends when no agent is alive; the next one
@@ -93,17 +90,7 @@ class PettingZooEnvironment(InProcessEnvironment):
         self._areas = [_Area(make(), index, seed_of_copy(seed, index)) for index in range(areas)]
         self._state_observation = state_observation
         self._images = images
-        self._behaviors: dict[str, AgentBehavior] = {}
         self._behavior_of: dict[str, AgentBehavior] = {}
-        self._next_id = 0
-        self._waiting: dict[str, list[AgentReport]] = {}
-        self._ended: dict[str, list[AgentReport]] = {}
-
-    @property
-    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviors by name, such as `agent?team=0`; none before the first reset."""
-        specs = {name: behavior.spec for name, behavior in self._behaviors.items()}
-        return BehaviorMapping(specs)  # type: ignore[no-any-return]
 
     def reset(self) -> None:
         """Start a new episode in every area. Unfinished episodes are not reported.
@@ -115,7 +102,7 @@ class PettingZooEnvironment(InProcessEnvironment):
         self._start_step()
         for area in self._areas:
             self._start_episode(area)
-        self._finish_step()
+        self._finish_step(len(self._areas))
 
     def step(self) -> None:
         """Step all areas; missing actions are zeros. A first step without a reset is a reset.
@@ -126,43 +113,16 @@ class PettingZooEnvironment(InProcessEnvironment):
         if not self._steps:
             self.reset()
             return
-        actions = self._decoded()
-        self._start_step()
-        for area, chosen in zip(self._areas, actions):
-            self._step_area(area, chosen)
-        self._finish_step()
-
-    def draw(self) -> NDArray[np.uint8]:
-        """A frame of the first area, [height, width, 3]; its render mode must be `rgb_array`."""
-        frame: NDArray[np.uint8] = np.asarray(self._areas[0].env.render(), np.uint8)
-        return frame
-
-    def close(self) -> None:
-        """Close every copy."""
-        for area in self._areas:
-            area.env.close()
-
-    def _decoded(self) -> list[dict[str, Any]]:
-        """By area and agent, the actions in the agents' action spaces."""
         chosen: list[dict[str, Any]] = [{} for _ in self._areas]
-        for name, reports in self._waiting.items():
-            behavior = self._behaviors[name]
-            given = self._actions.get(name) or behavior.spec.action_spec.empty_action(len(reports))
-            for report, action in zip(reports, behavior.decoder.decode(given.continuous, given.discrete)):
-                chosen[report.area][report.agent] = action
-        return chosen
+        for report, action in self._decided():
+            chosen[report.area][report.agent] = action
+        self._start_step()
+        for area, actions in zip(self._areas, chosen):
+            self._step_area(area, actions)
+        self._finish_step(len(self._areas))
 
-    def _start_step(self) -> None:
-        self._actions.clear()
-        self._waiting = {name: [] for name in self._behaviors}
-        self._ended = {name: [] for name in self._behaviors}
-
-    def _finish_step(self) -> None:
-        for name, behavior in self._behaviors.items():
-            self._steps[name] = (
-                decision_steps(behavior, self._waiting[name], len(self._areas)),
-                terminal_steps(behavior, self._ended[name], len(self._areas)),
-            )
+    def _copies(self) -> list[Any]:
+        return [area.env for area in self._areas]
 
     def _step_area(self, area: _Area, actions: dict[str, Any]) -> None:
         observations, rewards, terminations, truncations, infos = step_env(area.env, actions)
@@ -232,8 +192,7 @@ class PettingZooEnvironment(InProcessEnvironment):
                 raise EnvContractError(
                     f"The agent {agent!r} of {area.env} started without an observation. {HELP}"
                 )
-            area.ids[agent] = self._next_id
-            self._next_id += 1
+            area.ids[agent] = self._new_id()
             self._report(area, agent, area.ids[agent], observations[agent], infos.get(agent), state)
 
     def _report(
@@ -250,11 +209,9 @@ class PettingZooEnvironment(InProcessEnvironment):
         interrupted: bool = False,
     ) -> None:
         behavior = self._behavior(area, agent)
-        branches = behavior.spec.action_spec.discrete_branches
-        mask = find_mask(observation, info) if branches and not ended else None
         try:
             seen = behavior.read(observation, state)
-            closed = None if mask is None else forbidden_actions(mask, branches)
+            closed = read_mask(behavior, observation, info, ended)
         except ValueError as error:
             raise mismatch(area.env, agent, error) from error
         report = AgentReport(area.index, agent, agent_id, seen, reward, interrupted, closed)
@@ -275,10 +232,7 @@ class PettingZooEnvironment(InProcessEnvironment):
         return behavior
 
     def _new_behavior(self, area: _Area, agent: str, spaces: tuple[Any, Any]) -> AgentBehavior:
-        try:
-            seen, acts = sensors(spaces[0], images=self._images), action_decoder(spaces[1])
-        except UnsupportedSpaceError as error:
-            raise UnsupportedSpaceError(f"The agent {agent!r} of {area.env}: {error}") from error
+        seen, acts = read_spaces(area.env, agent, spaces, self._images)
         specs = [sensor.spec for sensor in seen]
         state = self._state(area)
         if state is not None:

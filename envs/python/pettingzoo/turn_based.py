@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import (
-    BehaviorMapping,
     BehaviorSpec,
     DimensionProperty,
     ObservationSpec,
     ObservationType,
 )
 from mlagents_envs.exception import UnityEnvironmentException
-from numpy.typing import NDArray
 
 from ...base import EngineStatistics, ObsArray, StatsAggregationMethod, behavior_id
 from ...errors import UnsupportedSpaceError
 from ...images import Images
-from ..action_spaces import action_decoder, find_mask, forbidden_actions
-from ..base import InProcessEnvironment
 from ..calls import seed_of_copy
 from ..gymnasium.environment import stacked
-from ..spaces import SpaceSensor, sensors
-from .adapter import AgentBehavior, AgentReport, decision_steps, mismatch, terminal_steps
+from ..spaces import SpaceSensor
+from .adapter import AgentBehavior, AgentReport, ReportingEnvironment, mismatch, read_mask, read_spaces
 from .turns import HELP, AECEnv, EpisodeReport, Turn, TurnLoop
 
 AVERAGE = StatsAggregationMethod.AVERAGE
@@ -43,7 +39,7 @@ class _Area:
         """By seat, the stacked observation of its last turn."""
 
 
-class TurnBasedEnvironment(InProcessEnvironment):
+class TurnBasedEnvironment(ReportingEnvironment):
     """Any number of copies of a turn-based game, stepped one after the other in the caller's thread.
 
     With every step one seat of each copy acts. Its transition lasts from its turn to its next turn, or to its
@@ -97,22 +93,13 @@ class TurnBasedEnvironment(InProcessEnvironment):
         ]
         game = self._areas[0].loop.game
         self.seats: list[Seat] = make_seats(game, self_play, stack_size, images, boards=boards)
-        self._names = [seat.behavior.name for seat in self.seats]
-        self._next_id = 0
-        self._waiting: dict[str, list[AgentReport]] = {}
-        self._ended: dict[str, list[AgentReport]] = {}
+        self._behaviors = {seat.behavior.name: seat.behavior for seat in self.seats}
         self._statistics: dict[str, list[tuple[float, StatsAggregationMethod]]] = {}
 
     @property
     def num_agents(self) -> int:
         """The number of seats."""
         return len(self.seats)
-
-    @property
-    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviors by name: `player?team=0`, `player?team=1` for the seats of one policy."""
-        specs = {seat.behavior.name: seat.behavior.spec for seat in self.seats}
-        return BehaviorMapping(specs)  # type: ignore[no-any-return]
 
     def reset(self) -> None:
         """Start a new episode in every area. Unfinished episodes are not reported.
@@ -136,7 +123,9 @@ class TurnBasedEnvironment(InProcessEnvironment):
         if not self._steps:
             self.reset()
             return
-        actions = self._decoded()
+        actions: list[Any] = [None] * len(self._areas)
+        for report, action in self._decided():
+            actions[report.area] = action
         self._start_step()
         for area, action in zip(self._areas, actions):
             turns, episode = area.loop.act(action)
@@ -154,53 +143,18 @@ class TurnBasedEnvironment(InProcessEnvironment):
         stats, self._statistics = self._statistics, {}
         return stats
 
-    def draw(self) -> NDArray[np.uint8]:
-        """A frame of the first area, [height, width, 3]; its render mode must be `rgb_array`."""
-        frame: NDArray[np.uint8] = np.asarray(self._areas[0].loop.game.render(), np.uint8)
-        return frame
-
-    def close(self) -> None:
-        """Close every copy."""
-        for area in self._areas:
-            area.loop.game.close()
-
-    def _decoded(self) -> list[Any]:
-        """By area, the action in the action space."""
-        chosen: list[Any] = [None] * len(self._areas)
-        behaviors = {seat.behavior.name: seat.behavior for seat in self.seats}
-        for name, reports in self._waiting.items():
-            if reports:
-                behavior = behaviors[name]
-                given = self._actions.get(name) or behavior.spec.action_spec.empty_action(len(reports))
-                for report, action in zip(reports, behavior.decoder.decode(given.continuous, given.discrete)):
-                    chosen[report.area] = action
-        return chosen
-
-    def _start_step(self) -> None:
-        self._actions.clear()
-        self._waiting = {name: [] for name in self._names}
-        self._ended = {name: [] for name in self._names}
-
-    def _finish_step(self) -> None:
-        for seat in self.seats:
-            name = seat.behavior.name
-            self._steps[name] = (
-                decision_steps(seat.behavior, self._waiting[name]),
-                terminal_steps(seat.behavior, self._ended[name]),
-            )
+    def _copies(self) -> list[Any]:
+        return [area.loop.game for area in self._areas]
 
     def _report(self, area: _Area, turn: Turn) -> None:
         seat = self.seats[turn.seat]
-        branches = seat.behavior.spec.action_spec.discrete_branches
-        mask = find_mask(turn.observation, turn.info) if branches and not turn.ended else None
         try:
             seen = seat.stack(turn.observation, area.seen.get(turn.seat))
-            closed = None if mask is None else forbidden_actions(mask, branches)
+            closed = read_mask(seat.behavior, turn.observation, turn.info, turn.ended)
         except ValueError as error:
             raise mismatch(area.loop.game, seat.agent, error, HELP) from error
         if turn.seat not in area.ids:
-            area.ids[turn.seat] = self._next_id
-            self._next_id += 1
+            area.ids[turn.seat] = self._new_id()
         number = area.ids[turn.seat]
         report = AgentReport(area.index, seat.agent, number, seen, turn.reward, turn.interrupted, closed)
         (self._ended if turn.ended else self._waiting)[seat.behavior.name].append(report)
@@ -277,10 +231,7 @@ def make_seats(
     names = [_stem(agents[0])] * len(agents) if self_play else agents
     seats = []
     for number, (agent, name, each) in enumerate(zip(agents, names, spaces)):
-        try:
-            seen, acts = sensors(each[0], images=images, boards=boards), action_decoder(each[1])
-        except UnsupportedSpaceError as error:
-            raise UnsupportedSpaceError(f"The agent {agent!r} of {game}: {error}") from error
+        seen, acts = read_spaces(game, agent, each, images, boards=boards)
         if boards and not any(sensor.board for sensor in seen):
             raise UnsupportedSpaceError(
                 f"The agent {agent!r} of {game}: the argument boards is for observations of rows x columns x "

@@ -1,4 +1,4 @@
-"""What engines say besides the usual: descriptions, oddities, contradictions."""
+"""Messages of engines in unusual forms: descriptions, oddities, contradictions."""
 
 import io
 
@@ -15,11 +15,8 @@ from wiremessages import IMAGE, NAME, agent, brain, decisions, message, picture,
 
 
 def test_hello_and_ready() -> None:
-    hello = (
-        Decoder()
-        .decode(encode_hello("Arena", "4.0.0", capabilities=Capabilities(hybrid_actions=False)))
-        .hello
-    )
+    announced = encode_hello("Arena", "4.0.0", capabilities=Capabilities(hybrid_actions=False))
+    hello = Decoder().decode(announced).hello
     assert hello is not None
     assert (hello.name, hello.communication_version, hello.package_version) == ("Arena", "1.5.0", "4.0.0")
     assert not hello.capabilities.hybrid_actions
@@ -28,13 +25,13 @@ def test_hello_and_ready() -> None:
     assert (ready.status, ready.hello, ready.steps, ready.specs) == (200, None, None, {})
 
 
-def test_an_engine_that_stops_says_so_by_its_status() -> None:
+def test_an_engine_announces_its_end_by_its_status() -> None:
     assert Decoder().decode(encode_quit()).status == 400
     assert decode_reply(encode_quit()).kind == "quit"
     assert decode_reply(encode_reset(b"x")).kind == "reset"
 
 
-def test_a_known_behavior_that_a_message_leaves_out_has_nobody() -> None:
+def test_a_known_behavior_that_a_message_omits_has_no_agents() -> None:
     decoder = Decoder()
     decoder.decode(message(agent(vector(1, 2)), brains=(brain(branches=(2,)),)))
     steps = decoder.decode(message(name="unused")).steps
@@ -52,7 +49,7 @@ def test_a_description_waits_for_the_first_agent() -> None:
     assert list(decoder.decode(message(agent(vector(1, 2)))).specs) == [NAME]
 
 
-def test_a_behavior_can_be_described_anew() -> None:
+def test_a_behavior_can_be_described_again() -> None:
     decoder = Decoder()
     decoder.decode(message(agent(vector(1, 2)), brains=(brain(),)))
     new = decoder.decode(message(agent(vector(1, 2, 3)), brains=(brain(continuous=4),)))
@@ -85,16 +82,14 @@ def test_impossible_action_sizes_are_an_error(size: int) -> None:
 
 @pytest.mark.parametrize("shape", [[2**30, 2**30], [0, 2**31 - 1, 2**31 - 1, 9], [1] * 81, [-1], [3]])
 @pytest.mark.parametrize("compressed", [False, True])
-def test_impossible_shapes_are_an_error_that_names_the_observation(
-    shape: list[int], compressed: bool
-) -> None:
+def test_impossible_shapes_are_an_error_that_names_the_observation(shape, compressed) -> None:
     """Before memory is set aside for them."""
     huge = messages.ObservationProto(shape=shape, name="camera", compression_type=int(compressed))
     with pytest.raises(WireError, match=r"observation 0.*camera.*impossible"):
         Decoder().decode(message(agent(huge), brains=(brain(),)))
 
 
-def test_masks_of_another_length_forbid_nothing() -> None:
+def test_masks_of_another_length_forbid_no_action() -> None:
     decoder = Decoder()
     masked = agent(vector(1), action_mask=[True, False, True, False, False])
     short = agent(vector(1), action_mask=[True, True])
@@ -121,7 +116,7 @@ def test_an_agent_that_ends_and_begins_again_has_both_rows() -> None:
     assert asking.obs[0].tolist() == [[2], [3]]
 
 
-def test_what_does_not_fit_the_specification_names_agent_and_observation() -> None:
+def test_an_observation_that_does_not_fit_the_specification_is_an_error_that_names_it() -> None:
     decoder = Decoder("environment 1")
     decoder.decode(message(agent(vector(1, 2)), brains=(brain(),)))
     wrong = message(agent(vector(1, 2), id=1), agent(vector(1, 2, 3, name="eyes"), id=7))
@@ -142,7 +137,7 @@ def test_large_and_infinite_numbers_pass_unchanged() -> None:
     assert np.isnan(found.reward[0])
 
 
-def test_what_protobuf_allows_but_engines_do_not_write_is_read_too() -> None:
+def test_forms_that_protobuf_allows_but_engines_do_not_write_are_read_too() -> None:
     """A list that is not packed, a field given twice (the last one counts), unknown fields."""
     decoder = Decoder()
     decoder.decode(message(agent(vector(1, 2)), brains=(brain(branches=(2,)),)))
@@ -179,9 +174,7 @@ CHANNELS_FIRST = (1, 2, 2)
         ((5, 5, 5), (), False),
     ],
 )
-def test_both_layouts_of_raw_pictures_come_out_channels_first(
-    shape: tuple[int, ...], properties: tuple[int, ...], last: bool
-) -> None:
+def test_both_layouts_of_raw_images_come_out_channels_first(shape, properties, last: bool) -> None:
     values = np.random.default_rng(0).normal(size=(3, *shape)).astype(np.float32)
     decoder = Decoder()
     agents = [agent(picture(shape, value, properties), id=row) for row, value in enumerate(values)]
@@ -191,11 +184,8 @@ def test_both_layouts_of_raw_pictures_come_out_channels_first(
     spec = decoder.specs[NAME].observation_specs[0]
     assert spec.shape == expected.shape[1:]
     if properties in (CHANNELS_LAST, CHANNELS_FIRST):
-        assert spec.dimension_property == (
-            DimensionProperty.NONE,
-            DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
-            DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
-        )
+        shifts = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+        assert spec.dimension_property == (DimensionProperty.NONE, shifts, shifts)
 
 
 @pytest.mark.parametrize(
@@ -208,9 +198,7 @@ def test_both_layouts_of_raw_pictures_come_out_channels_first(
         ((3, 2, 3), (3, 2), ()),  # by its size channels last, though by the counts one might think otherwise
     ],
 )
-def test_both_layouts_of_compressed_pictures_come_out_channels_first(
-    shape: tuple[int, ...], size: tuple[int, int], properties: tuple[int, ...]
-) -> None:
+def test_both_layouts_of_compressed_images_come_out_channels_first(shape, size, properties) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (5, *size, 3), dtype=np.uint8)
     decoder = Decoder()
     agents = [agent(png(shape, value, properties), vector(row), id=row) for row, value in enumerate(pixels)]
@@ -221,7 +209,7 @@ def test_both_layouts_of_compressed_pictures_come_out_channels_first(
     assert decoder.specs[NAME].observation_specs[0].shape == (3, *size)
 
 
-def test_a_picture_that_claims_another_size_is_refused_before_it_is_decoded() -> None:
+def test_an_image_that_claims_another_size_is_refused_before_it_is_decoded() -> None:
     small = png(IMAGE, np.zeros((4, 6, 3), np.uint8))
     lying = bytearray(small.compressed_data)
     lying[16:24] = (60_000).to_bytes(4, "big") * 2
@@ -230,7 +218,7 @@ def test_a_picture_that_claims_another_size_is_refused_before_it_is_decoded() ->
         Decoder().decode(message(agent(small, id=2), brains=(brain(),)))
 
 
-def test_one_broken_picture_among_many_is_named() -> None:
+def test_one_broken_image_among_many_is_named() -> None:
     good = [agent(png(IMAGE, np.full((4, 6, 3), row, np.uint8)), id=row) for row in range(8)]
     noise = np.random.default_rng(4).integers(0, 256, (4, 6, 3), dtype=np.uint8)
     broken = agent(png(IMAGE, noise), id=99)
@@ -240,7 +228,7 @@ def test_one_broken_picture_among_many_is_named() -> None:
             Decoder().decode(message(*agents, brains=(brain(),)))
 
 
-def test_pictures_with_an_unusual_palette_are_read_as_colours() -> None:
+def test_images_with_an_unusual_palette_are_read_as_colors() -> None:
     pixels = np.random.default_rng(2).integers(0, 2, (4, 6), dtype=np.uint8) * 255
     file = io.BytesIO()
     Image.fromarray(pixels).convert("P").save(file, "PNG")

@@ -28,18 +28,7 @@ from lanista.envs.protocol.decoder import (
 )
 from mlagents_envs.base_env import ActionTuple
 from PIL import Image
-
-
-def one_agent(observation: messages.ObservationProto, name: str = "B?team=0") -> bytes:
-    output = messages.UnityOutputProto()
-    brain = messages.BrainParametersProto(
-        brain_name=name, action_spec=messages.ActionSpecProto(num_continuous_actions=1)
-    )
-    output.rl_initialization_output.brain_parameters.append(brain)
-    output.rl_output.agentInfos[name].value.append(messages.AgentInfoProto(observations=[observation]))
-    return messages.UnityMessageProto(
-        header=messages.HeaderProto(status=200), unity_output=output
-    ).SerializeToString()
+from wiremessages import agent, brain, decisions, message
 
 
 def as_grayscale(proto: messages.ObservationProto) -> np.ndarray | None:
@@ -55,17 +44,15 @@ def as_grayscale(proto: messages.ObservationProto) -> np.ndarray | None:
 
 @pytest.mark.parametrize("images", ["float32", "uint8"])
 @pytest.mark.parametrize("case", cases("wire", "decode_images"))
-def test_pictures_are_decoded_as_the_reference_decodes_them(case: dict[str, Any], images: Images) -> None:
-    """As bytes on the way to a trainer they are the same numbers."""
+def test_images_are_decoded_as_the_reference_decodes_them(case: dict[str, Any], images: Images) -> None:
+    """Kept as bytes for a trainer, they have the same values."""
     proto = messages.ObservationProto.FromString(bytes_of(case["inputs"]["observation_proto"]))
     expected = as_grayscale(proto) if "error_class" in case["expected"] else array(case["expected"]["array"])
     if expected is None:
         with pytest.raises(ObservationError, match="observation 0"):
-            Decoder(images=images).decode(one_agent(proto))
+            Decoder(images=images).decode(message(agent(proto), brains=(brain(),)))
         return
-    steps = Decoder(images=images).decode(one_agent(proto)).steps
-    assert steps is not None
-    sent = steps["B?team=0"][0].obs[0]
+    sent = decisions(Decoder(images=images), message(agent(proto), brains=(brain(),))).obs[0]
     assert images == "uint8" or sent.dtype == np.float32
     found = as_floats(sent)
     assert found.shape == (1, *case["inputs"]["shape"])
@@ -74,9 +61,7 @@ def test_pictures_are_decoded_as_the_reference_decodes_them(case: dict[str, Any]
 
 @pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["lean", "grpcio"])
 @pytest.mark.parametrize("case", cases("wire", "grpc"))
-def test_a_whole_exchange_over_grpc(
-    case: dict[str, Any], server: type[ServerSession | GrpcioSession]
-) -> None:
+def test_a_whole_exchange_over_grpc(case: dict[str, Any], server) -> None:
     """The engine's recorded requests, through both of our ends; our answers mean what the reference's did."""
     trainer = server.listen(0)
     answers: list[bytes] = []
@@ -136,7 +121,7 @@ def _received(trainer: ServerSession | GrpcioSession) -> bytes:
 
 def _meaning(data: bytes) -> messages.UnityMessageProto:
     """Without the side channels' bytes: the reference's analytics, whose content is its own versions."""
-    message = messages.UnityMessageProto.FromString(data)
-    if message.unity_input.HasField("rl_input"):
-        message.unity_input.rl_input.ClearField("side_channel")
-    return message
+    read = messages.UnityMessageProto.FromString(data)
+    if read.unity_input.HasField("rl_input"):
+        read.unity_input.rl_input.ClearField("side_channel")
+    return read

@@ -1,4 +1,4 @@
-"""Compressed pictures: what becomes of their planes, as numbers and as bytes, and on which threads."""
+"""Compressed images: what becomes of their planes, as floats and as bytes, and on which threads."""
 
 import threading
 from typing import Any
@@ -36,17 +36,14 @@ def plain_planes(files: list[np.ndarray]) -> np.ndarray:
 
 @settings(max_examples=80, deadline=None)
 @given(mapped_pictures(), st.booleans())
-def test_planes_count_towards_channels_as_the_mapping_says(
-    drawn: tuple[list[np.ndarray], tuple[int, ...], int], last: bool
-) -> None:
+def test_planes_count_towards_channels_as_the_mapping_says(drawn, last: bool) -> None:
     files, mapping, channels = drawn
     planes = plain_planes(files) / np.float32(255)
     expected = np.stack([planes[np.array(mapping) == k].mean(axis=0) for k in range(channels)])
     size = files[0].shape[:2]
     shape = (*size, channels) if last else (channels, *size)
-    data = message(
-        agent(compressed(shape, files, mapping, CHANNELS_LAST if last else CHANNELS_FIRST)), brains=(brain(),)
-    )
+    properties = CHANNELS_LAST if last else CHANNELS_FIRST
+    data = message(agent(compressed(shape, files, mapping, properties)), brains=(brain(),))
     floats = decisions(Decoder(), data).obs[0]
     assert floats.dtype == np.float32
     np.testing.assert_allclose(floats[0], expected, rtol=1e-6)
@@ -65,18 +62,18 @@ def test_without_a_mapping_the_first_channels_count() -> None:
     np.testing.assert_array_equal(found[0], plain_planes(files)[:7])
 
 
-def test_a_grey_sensor_is_the_mean_of_the_colours_and_no_byte() -> None:
-    colours = np.random.default_rng(1).integers(0, 256, (4, 6, 3), dtype=np.uint8)
+def test_a_gray_sensor_is_the_mean_of_the_colors_and_not_a_byte() -> None:
+    colors = np.random.default_rng(1).integers(0, 256, (4, 6, 3), dtype=np.uint8)
     for mapping in ((), (0, 0, 0)):
-        data = message(agent(compressed((1, 4, 6), [colours], mapping)), brains=(brain(),))
+        data = message(agent(compressed((1, 4, 6), [colors], mapping)), brains=(brain(),))
         found = decisions(Decoder(images="uint8"), data).obs[0]
         assert found.dtype == np.float32
-        np.testing.assert_allclose(found[0, 0], colours.mean(axis=2) / 255, rtol=1e-6)
-    data = message(agent(compressed((1, 4, 6), [colours[..., 0]])), brains=(brain(),))
+        np.testing.assert_allclose(found[0, 0], colors.mean(axis=2) / 255, rtol=1e-6)
+    data = message(agent(compressed((1, 4, 6), [colors[..., 0]])), brains=(brain(),))
     assert decisions(Decoder(images="uint8"), data).obs[0].dtype == np.uint8
 
 
-def test_agents_who_do_not_compress_are_bytes_where_these_are_exact() -> None:
+def test_agents_that_do_not_compress_are_kept_as_bytes_where_these_are_exact() -> None:
     pixels = np.arange(256, dtype=np.uint8)[: 3 * 4 * 6].reshape(4, 6, 3)
     raw = as_floats(pixels.transpose(2, 0, 1))
     decoder = Decoder("environment 2", images="uint8")
@@ -90,13 +87,13 @@ def test_agents_who_do_not_compress_are_bytes_where_these_are_exact() -> None:
             decoder.decode(message(agent(picture((3, 4, 6), wrong, CHANNELS_FIRST), id=5)))
 
 
-def test_every_byte_survives_being_a_number() -> None:
+def test_every_byte_survives_the_conversion_to_a_float() -> None:
     pixels = np.arange(256, dtype=np.uint8)
     np.testing.assert_array_equal(as_bytes(as_floats(pixels)), pixels)
     assert as_bytes(np.nextafter(as_floats(pixels), np.float32(2))) is None
 
 
-def test_numbers_whose_channels_change_between_steps_are_refused() -> None:
+def test_raw_images_whose_channels_change_between_steps_are_refused() -> None:
     decoder = Decoder("environment 1")
     raw = picture((3, 4, 6), np.zeros((3, 4, 6)), CHANNELS_FIRST)
     decoder.decode(message(agent(raw), brains=(brain(),)))
@@ -125,7 +122,7 @@ UNITYS = {
 @pytest.mark.parametrize("kind", UNITYS)
 @pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
 def test_what_unitys_sensors_send_is_read_as_ml_agents_reads_it(kind: str, last: bool) -> None:
-    """And as bytes wherever no channel is a mean."""
+    """And kept as bytes wherever no channel is a mean."""
     channels, count, mapping = UNITYS[kind]
     size, random = (5, 7), np.random.default_rng(3)
     shape, properties = ((*size, channels), CHANNELS_LAST) if last else ((channels, *size), CHANNELS_FIRST)
@@ -160,8 +157,8 @@ def camera(value: int, size: tuple[int, int] = (64, 84)) -> Any:
     ],
 )
 @pytest.mark.parametrize("kind", ["float32", "uint8"])
-def test_a_damaged_picture_names_environment_behavior_sensor_and_agent(
-    kind: Any, damage: Any, cause: str
+def test_a_damaged_image_is_an_error_that_names_environment_behavior_sensor_and_agent(
+    kind, damage, cause
 ) -> None:
     decoder = Decoder("environment 4", images=kind)
     decoder.decode(message(agent(camera(1)), brains=(brain(),)))
@@ -175,22 +172,26 @@ def test_a_damaged_picture_names_environment_behavior_sensor_and_agent(
     assert as_floats(found.obs[0][0, 0, 0, :1]) == np.float32(8) / np.float32(255)
 
 
+def image_of(*shape: int, **options: Any) -> Any:
+    return compressed(shape, [np.zeros((64, 84, 3), np.uint8)], properties=CHANNELS_FIRST, **options)
+
+
 @pytest.mark.parametrize(
     "changed",
     [
         compressed((3, 32, 84), [np.zeros((32, 84, 3), np.uint8)], properties=CHANNELS_FIRST),
-        compressed((1, 64, 84), [np.zeros((64, 84, 3), np.uint8)], properties=CHANNELS_FIRST),
+        image_of(1, 64, 84),
         compressed((3, 64, 84), [np.zeros((32, 84, 3), np.uint8)], properties=CHANNELS_FIRST),
         compressed((3, 64, 84), [np.zeros((64, 84), np.uint8)], properties=CHANNELS_FIRST),
-        compressed((3, 64, 84), [np.zeros((64, 84, 3), np.uint8)], (0, 1, 2, 3), CHANNELS_FIRST),
-        compressed((3, 64, 84), [np.zeros((64, 84, 3), np.uint8)], (0, 1, 1), CHANNELS_FIRST),
+        image_of(3, 64, 84, mapping=(0, 1, 2, 3)),
+        image_of(3, 64, 84, mapping=(0, 1, 1)),
         compressed((4, 64, 84), [np.zeros((64, 84, 3), np.uint8)] * 2, properties=CHANNELS_FIRST),
         picture((4, 64, 84), np.zeros((4, 64, 84)), CHANNELS_FIRST),
         picture((84, 64, 3), np.zeros((84, 64, 3)), CHANNELS_FIRST),
     ],
     ids=[
         *["height", "channels", "file's size", "file's channels", "mapping's length", "mapping's channels"],
-        *["one more file", "channels of numbers", "as many numbers"],
+        *["one more file", "channels of floats", "as many floats"],
     ],
 )
 def test_sizes_and_channels_that_change_between_steps_are_refused(changed: Any) -> None:
@@ -200,23 +201,22 @@ def test_sizes_and_channels_that_change_between_steps_are_refused(changed: Any) 
         decoder.decode(message(agent(changed, id=3)))
 
 
-def test_an_average_that_is_no_byte_is_refused_where_bytes_are_kept() -> None:
+def test_a_mean_that_is_not_a_whole_number_is_refused_where_bytes_are_kept() -> None:
     decoder = Decoder(images="uint8")
     grey = np.zeros((64, 84), np.uint8)
-    decoder.decode(
-        message(agent(compressed((1, 64, 84), [grey], properties=CHANNELS_FIRST)), brains=(brain(),))
-    )
+    first = compressed((1, 64, 84), [grey], properties=CHANNELS_FIRST)
+    decoder.decode(message(agent(first), brains=(brain(),)))
     same = compressed((1, 64, 84), [np.full((64, 84, 3), 9, np.uint8)], properties=CHANNELS_FIRST)
     assert (decisions(decoder, message(agent(same))).obs[0] == 9).all()
-    colours = np.zeros((64, 84, 3), np.uint8)
-    colours[0, 0, 0] = 1
-    other = compressed((1, 64, 84), [colours], properties=CHANNELS_FIRST)
+    colors = np.zeros((64, 84, 3), np.uint8)
+    colors[0, 0, 0] = 1
+    other = compressed((1, 64, 84), [colors], properties=CHANNELS_FIRST)
     with pytest.raises(ObservationError, match="no whole number"):
         decoder.decode(message(agent(other)))
 
 
 def test_equal_files_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What several agents see, and the older frames of stacked sensors, which every message repeats."""
+    """Images that several agents see, and the older frames of stacked sensors."""
     decoded: list[bytes] = []
     read = images.read_png
     monkeypatch.setattr(images, "read_png", lambda png: decoded.append(png) or read(png))
@@ -229,7 +229,7 @@ def test_equal_files_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(decoded) == 32
 
 
-def test_pictures_are_decoded_while_their_owner_does_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_decoded_while_the_calling_thread_does_something_else(monkeypatch) -> None:
     monkeypatch.setattr(decoding, "_threads", lambda: 2)
     begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
     main, read = threading.get_ident(), images.read_png
@@ -257,7 +257,7 @@ def test_pictures_are_decoded_while_their_owner_does_something_else(monkeypatch:
     assert ended.obs[0][:, 2, 63, 83].tolist() == [1, 3]
 
 
-def test_few_pixels_wake_nobody() -> None:
+def test_small_images_are_decoded_without_threads() -> None:
     decoder = Decoder()
     small = compressed((3, 4, 6), [np.zeros((4, 6, 3), np.uint8)])
     underway = decoder.start(message(agent(small), brains=(brain(),)), pytest.fail)

@@ -1,6 +1,5 @@
-"""Bytes that are not what they should be end in a WireError that says where they came from."""
+"""Malformed bytes end in a WireError that says where they came from."""
 
-import io
 import random
 import re
 from functools import cache
@@ -15,28 +14,18 @@ from lanista.envs.protocol import messages
 from lanista.envs.protocol.decoder import Decoder, encode_actions
 from lanista.envs.protocol.engine import decode_reply
 from mlagents_envs.base_env import ActionTuple
-from PIL import Image
 from transcripts import FILES, messages_of
+from wiremessages import agent, brain, compressed, message
 from wirereference import trainer_message
 
 
-def pictures() -> bytes:
-    """A message with compressed pictures, which the recorded sessions do not have."""
-    output = messages.UnityOutputProto()
-    output.rl_initialization_output.brain_parameters.append(messages.BrainParametersProto(brain_name="B"))
+def images() -> bytes:
+    """A message with compressed images, which the recorded sessions do not have."""
+    agents = []
     for row in range(3):
-        file = io.BytesIO()
-        Image.fromarray(np.full((5, 7, 3), 40 * row, np.uint8)).save(file, "PNG")
-        observation = messages.ObservationProto(
-            shape=[4, 5, 7],
-            compression_type=1,
-            compressed_data=file.getvalue() * 2,
-            compressed_channel_mapping=[0, 1, 2, 3, 3, -1],
-        )
-        output.rl_output.agentInfos["B"].value.append(
-            messages.AgentInfoProto(id=row, observations=[observation])
-        )
-    return messages.UnityMessageProto(unity_output=output).SerializeToString()
+        pixels = np.full((5, 7, 3), 40 * row, np.uint8)
+        agents.append(agent(compressed((4, 5, 7), [pixels] * 2, (0, 1, 2, 3, 3, -1)), id=row))
+    return message(*agents, name="B", brains=(brain("B"),))
 
 
 class Session(NamedTuple):
@@ -54,16 +43,16 @@ def real_messages() -> list[Session]:
     """The beginning of each session; last, one with compressed images."""
     result = []
     for path in FILES:
-        data = [message for _, message in messages_of(path)]
+        data = [sent for _, sent in messages_of(path)]
         decoder = Decoder()
-        start = next(i for i, message in enumerate(data) if decoder.decode(message).specs)
+        start = next(i for i, sent in enumerate(data) if decoder.decode(sent).specs)
         result.append(Session(data[:start], data[start], data[start : start + 20]))
-    result.append(Session([], pictures(), [pictures()] * 3))
+    result.append(Session([], images(), [images()] * 3))
     return result
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """A message with some bytes changed, cut out, put in or swapped."""
+    """A message with some bytes changed, removed, inserted or swapped."""
     out = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 5])):
         at = rng.randrange(len(out) + 1)
@@ -117,7 +106,7 @@ def test_any_bytes_decode_or_raise_a_wire_error(data: bytes) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**64))
-def test_what_protobuf_accepts_of_a_mutated_message_means_the_same_to_the_decoder(seed: int) -> None:
+def test_a_mutated_message_that_protobuf_accepts_means_the_same_to_the_decoder(seed: int) -> None:
     """Where both read it, they read the same agents: no mutation slips through the comparison of layouts."""
     rng = random.Random(seed)
     _, first, others = rng.choice(real_messages())
@@ -141,7 +130,7 @@ def test_what_protobuf_accepts_of_a_mutated_message_means_the_same_to_the_decode
         np.testing.assert_array_equal(found.reward, np.array([a.reward for a in asking], np.float32))
         for index, values in enumerate(found.obs):
             if any(agent.observations[index].compressed_data for agent in asking):
-                continue  # a picture, whose file protobuf does not read
+                continue  # an image, whose file protobuf does not read
             expected = [list(agent.observations[index].float_data.data) for agent in asking]
             np.testing.assert_array_equal(values.ravel(), np.array(expected, np.float32).ravel())
 

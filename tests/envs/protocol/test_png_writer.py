@@ -1,4 +1,4 @@
-"""Pictures of engines written in Python: as PNG on the wire, and unchanged at its other end."""
+"""Images of engines written in Python: PNG on the wire, and unchanged at its other end."""
 
 import io
 
@@ -8,17 +8,9 @@ from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder, encode_hello
 from lanista.envs.protocol.png import split_pngs
 from lanista.envs.protocol.png_writer import encode_pictures
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from lanista.envs.scenes.sensors import image_spec, vector_spec
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from PIL import Image
-
-IMAGE = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
-VECTOR = (DimensionProperty.NONE,)
 
 
 def pixels(*shape, seed=0):
@@ -41,9 +33,7 @@ def test_every_three_channels_are_a_png_of_their_own_that_pillow_reads(channels)
 
 def spec_of(*shapes):
     observations = [
-        ObservationSpec(
-            shape, IMAGE if len(shape) == 3 else VECTOR, ObservationType.DEFAULT, f"Sensor{index}"
-        )
+        image_spec(shape, f"Sensor{index}") if len(shape) == 3 else vector_spec(*shape, f"Sensor{index}")
         for index, shape in enumerate(shapes)
     ]
     return BehaviorSpec(observations, ActionSpec.create_discrete((3, 2)))
@@ -71,7 +61,7 @@ def batch_of(obs, count):
         [(2,), (3, 5, 7), (3, 4, 4), (1,), (4, 4, 5)],
     ],
 )
-def test_pictures_and_vectors_arrive_in_their_order_with_all_that_agents_have(shapes):
+def test_images_and_vectors_arrive_in_order_with_all_fields_of_agents(shapes):
     spec = spec_of(*shapes)
     obs = [pixels(4, *shape) if len(shape) == 3 else np.float32(pixels(4, *shape)) for shape in shapes]
     batch = batch_of(obs, 4)
@@ -89,7 +79,7 @@ def test_pictures_and_vectors_arrive_in_their_order_with_all_that_agents_have(sh
     np.testing.assert_array_equal(np.concatenate(decisions.action_mask, axis=1), batch.action_mask[1:])
 
 
-def test_the_same_sensor_may_send_numbers_in_another_step():
+def test_the_same_sensor_may_send_floats_in_another_step():
     spec = spec_of((3, 5, 7))
     encoder, decoder = StepEncoder({"Seer?team=0": spec}), Decoder()
     pictures = pixels(2, 3, 5, 7)
@@ -100,13 +90,13 @@ def test_the_same_sensor_may_send_numbers_in_another_step():
         np.testing.assert_allclose(seen, np.float32(pictures) / 255, atol=1e-7)
 
 
-def test_bytes_that_are_no_picture_are_refused():
+def test_bytes_that_are_not_an_image_are_refused():
     with pytest.raises(ValueError, match=r"observation 0 of the shape \(4,\) came as uint8"):
         StepEncoder({"Seer?team=0": spec_of((4,))}).encode({"Seer?team=0": batch_of([pixels(2, 4)], 2)})
 
 
 def test_engines_announce_what_they_can_compress_as_unitys_player_does():
-    """The trainer of the recorded session was told the same (tests/real/transcripts)."""
+    """The trainer of the recorded session received the same (tests/real/transcripts)."""
     hello = Decoder().decode(encode_hello("Scene", "4.0.0")).hello
     assert hello.capabilities.concatenated_png_observations
     assert hello.capabilities.compressed_channel_mapping

@@ -1,4 +1,4 @@
-"""Whatever an engine sends arrives unchanged: the fast codec against protobuf's objects, on random data."""
+"""All that an engine sends arrives unchanged: the fast codec against protobuf's objects, on random data."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from lanista.envs.protocol.decoder import Decoder, encode_actions
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder, decode_reply
+from lanista.envs.scenes.sensors import vector_spec
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,
@@ -17,6 +18,7 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
+from wiremessages import decisions
 from wirereference import PlainDecoder, assert_same, engine_message, trainer_message
 
 PROFILE = settings(max_examples=60, deadline=None)
@@ -33,9 +35,8 @@ def observation_specs(draw: Any) -> ObservationSpec:
         properties = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
     else:
         properties = tuple(DimensionProperty(draw(st.sampled_from([0, 1, 2, 4]))) for _ in shape)
-    return ObservationSpec(
-        shape, properties, draw(st.sampled_from(ObservationType)), draw(st.text(max_size=20))
-    )
+    kind, name = draw(st.sampled_from(ObservationType)), draw(st.text(max_size=20))
+    return ObservationSpec(shape, properties, kind, name)
 
 
 @st.composite
@@ -53,9 +54,7 @@ def column(count: int, dtype: Any, values: st.SearchStrategy) -> st.SearchStrate
 def batches(draw: Any, spec: BehaviorSpec) -> AgentBatch:
     count = draw(st.one_of(st.integers(0, 6), st.integers(20, 60)))
     total = sum(spec.action_spec.discrete_branches)
-    mask = None
-    if total and draw(st.booleans()):
-        mask = draw(npst.arrays(np.bool_, (count, total)))
+    mask = draw(npst.arrays(np.bool_, (count, total))) if total and draw(st.booleans()) else None
     return AgentBatch(
         obs=[
             draw(npst.arrays(np.float32, (count, *o.shape), elements=FLOATS, fill=st.just(0.5)))
@@ -75,15 +74,13 @@ def batches(draw: Any, spec: BehaviorSpec) -> AgentBatch:
 @st.composite
 def sessions(draw: Any) -> tuple[dict[str, BehaviorSpec], list[dict[str, AgentBatch]]]:
     specs = draw(st.dictionaries(NAMES, behavior_specs(), min_size=1, max_size=2))
-    steps = [
-        {name: draw(batches(spec)) for name, spec in specs.items()} for _ in range(draw(st.integers(1, 3)))
-    ]
-    return specs, steps
+    count = draw(st.integers(1, 3))
+    return specs, [{name: draw(batches(spec)) for name, spec in specs.items()} for _ in range(count)]
 
 
 @PROFILE
 @given(sessions())
-def test_what_protobuf_writes_is_decoded_as_protobuf_decodes_it(session: Any) -> None:
+def test_a_message_that_protobuf_writes_is_decoded_as_protobuf_decodes_it(session: Any) -> None:
     specs, steps = session
     fast, plain = Decoder(), PlainDecoder()
     for batch in steps:
@@ -100,7 +97,7 @@ def test_what_protobuf_writes_is_decoded_as_protobuf_decodes_it(session: Any) ->
 
 @PROFILE
 @given(sessions())
-def test_what_the_embedded_engine_writes_protobuf_and_the_decoder_read_alike(session: Any) -> None:
+def test_a_message_of_the_embedded_engine_is_read_alike_by_protobuf_and_the_decoder(session: Any) -> None:
     specs, steps = session
     encoder = StepEncoder(specs)
     fast, plain, unity = Decoder(), PlainDecoder(), PlainDecoder()
@@ -133,9 +130,7 @@ def actions(draw: Any) -> dict[str, ActionTuple]:
 
 @PROFILE
 @given(actions(), st.booleans())
-def test_actions_mean_to_protobuf_and_to_our_engine_what_was_written(
-    given_: dict[str, ActionTuple], old: bool
-) -> None:
+def test_actions_mean_to_protobuf_and_to_our_engine_what_was_written(given_, old: bool) -> None:
     for data in (encode_actions(given_, b"side", old), trainer_message(given_, old, b"side")):
         reply = decode_reply(data)
         assert (reply.kind, reply.side_channel) == ("step", b"side")
@@ -158,9 +153,7 @@ def test_negative_discrete_actions_are_written_as_protobuf_does() -> None:
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 100, 5000])
 def test_runs_of_equal_agents_of_any_length_keep_their_order(count: int) -> None:
     """Long runs are found by one comparison; their ends must be exact."""
-    spec = BehaviorSpec(
-        [ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "v")], ActionSpec(1, ())
-    )
+    spec = BehaviorSpec([vector_spec(2, "v")], ActionSpec(1, ()))
     rng = np.random.default_rng(count)
     zeros = np.zeros(count)
     batch = AgentBatch(
@@ -173,8 +166,7 @@ def test_runs_of_equal_agents_of_any_length_keep_their_order(count: int) -> None
         group_reward=zeros.astype(np.float32),
     )
     data = engine_message({"B": batch}, {"B": spec}, new=True)
-    steps = Decoder().decode(data).steps
-    assert steps is not None
-    np.testing.assert_array_equal(steps["B"][0].agent_id, batch.agent_id)
-    np.testing.assert_array_equal(steps["B"][0].reward, batch.reward)
-    np.testing.assert_array_equal(steps["B"][0].obs[0], batch.obs[0])
+    found = decisions(Decoder(), data, "B")
+    np.testing.assert_array_equal(found.agent_id, batch.agent_id)
+    np.testing.assert_array_equal(found.reward, batch.reward)
+    np.testing.assert_array_equal(found.obs[0], batch.obs[0])

@@ -70,7 +70,7 @@ def side_channel_messages(data: bytes) -> list[tuple[str, bytes]]:
     return sorted(result, key=lambda entry: entry[0])
 
 
-def test_the_engine_introduces_itself(path: Path) -> None:
+def test_the_engines_greeting_is_read_as_recorded(path: Path) -> None:
     first = decoded(path)[0]
     handshake = next(line for line in lines(path) if line.get("op") == "handshake_done")
     meta = lines(path)[0]
@@ -78,9 +78,8 @@ def test_the_engine_introduces_itself(path: Path) -> None:
     assert first.hello.communication_version == meta["communicator"]
     assert first.hello.package_version == meta["sdk"].split()[-1]
     capabilities = first.hello.capabilities.proto()
-    assert {name: getattr(capabilities, name) for name in handshake["capabilities"]} == handshake[
-        "capabilities"
-    ]
+    recorded = handshake["capabilities"]
+    assert {name: getattr(capabilities, name) for name in recorded} == recorded
     assert first.steps is None
     assert all(message.hello is None for i, message in decoded(path).items() if i > 0)
     assert {message.status for message in decoded(path).values()} == {200}
@@ -101,12 +100,11 @@ def test_every_specification_is_read_as_recorded(path: Path) -> None:
                 }
                 for o in spec.observation_specs
             ]
-            recorded_spec = line["spec"]
-            assert found == [{key: o[key] for key in found[0]} for o in recorded_spec["observation_specs"]]
-            assert spec.action_spec.continuous_size == recorded_spec["action_spec"]["continuous_size"]
-            assert (
-                list(spec.action_spec.discrete_branches) == recorded_spec["action_spec"]["discrete_branches"]
-            )
+            expected = line["spec"]
+            assert found == [{key: o[key] for key in found[0]} for o in expected["observation_specs"]]
+            action, sizes = spec.action_spec, expected["action_spec"]
+            assert action.continuous_size == sizes["continuous_size"]
+            assert list(action.discrete_branches) == sizes["discrete_branches"]
 
 
 def test_every_step_is_decoded_to_the_bit(path: Path) -> None:
@@ -146,7 +144,7 @@ ALIASES = {"min": "min_value", "max": "max_value", "std_dev": "st_dev", "stddev"
 
 
 class Asked:
-    """What the recording's trainer was asked to send on its side channels, asked of ours."""
+    """Our side channels, with the messages that the recording's trainer was asked to send."""
 
     def __init__(self, calls: list[dict[str, Any]]) -> None:
         self.configuration = EngineConfigurationChannel()
@@ -168,7 +166,7 @@ class Asked:
 
 
 def reply_of(path: Path, i: int, calls: list[dict[str, Any]], acted: dict[str, ActionTuple]) -> bytes:
-    """What our encoders write when they are asked for what the recording's trainer was asked for."""
+    """What our encoders write when they are asked for the same as the recording's trainer."""
     operations = {call["op"] for call in calls}
     side_channel = Asked(calls).manager.generate()
     if "close" in operations:
@@ -197,7 +195,7 @@ def tuple_of(line: dict[str, Any]) -> ActionTuple:
     return ActionTuple(**found)
 
 
-def test_every_answer_means_what_the_recorded_one_means(path: Path) -> None:
+def test_every_answer_means_the_same_as_the_recorded_one(path: Path) -> None:
     calls, acted = of_call(path, "call", "reply_to"), of_call(path, "actions", "reply_to")
     seed = next(line["seed"] for line in lines(path) if line["kind"] == "meta")
     checked = 0

@@ -1,4 +1,4 @@
-"""What code of the user's own raises, told with the place in it."""
+"""Errors in the user's code are reported with their place in it."""
 
 import runpy
 
@@ -21,7 +21,7 @@ def deeper():
 
 
 @pytest.mark.parametrize(("name", "line"), [("deep", 6), ("deeper", 9)])
-def test_the_place_is_the_users_last_line_also_where_lanista_raises_below_it(tmp_path, name, line):
+def test_the_place_is_the_users_last_line_even_if_lanista_raises_below_it(tmp_path, name, line):
     (tmp_path / "game.py").write_text(GAME)
     function = runpy.run_path(str(tmp_path / "game.py"))[name]
     with pytest.raises((TypeError, ValueError)) as raised:

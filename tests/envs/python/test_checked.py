@@ -1,4 +1,4 @@
-"""A BaseEnv that somebody else has written: what fits is handed on, what does not is named."""
+"""A BaseEnv that somebody else has written: valid answers are passed on, invalid ones are named."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,14 @@ from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityEnvironmentException
 
 
-def begun(env=None):
+def started(env=None):
     env = CheckedEnvironment(env or Foreign(), "python:mine:make")
     env.reset()
     return env
 
 
-def test_answers_are_handed_on_in_the_dtypes_of_the_api():
-    env = begun()
+def test_answers_are_passed_on_in_the_dtypes_of_the_api():
+    env = started()
     for _ in range(4):
         env.step()
     decisions, terminals = env.get_steps(NAME)
@@ -25,15 +25,13 @@ def test_answers_are_handed_on_in_the_dtypes_of_the_api():
     assert decisions.agent_id.dtype == decisions.group_id.dtype == terminals.agent_id.dtype == np.int32
     assert decisions.obs[0].tolist() == [[4, 4, 4]] * 2 and decisions.reward.tolist() == [0.5, 1.5]
     assert decisions.agent_id.tolist() == [10, 5] and decisions.group_id.tolist() == [0, 3]
-    assert [mask.tolist() for mask in decisions.action_mask] == [
-        [[False] * 2] * 2,
-        [[False, True, False]] * 2,
-    ]
+    masks = [mask.tolist() for mask in decisions.action_mask]
+    assert masks == [[[False] * 2] * 2, [[False, True, False]] * 2]
     assert terminals.agent_id.tolist() == [0] and terminals.interrupted.tolist() == [True]
 
 
-def test_actions_are_passed_on_and_are_zeros_where_none_were_set():
-    env = begun()
+def test_actions_are_passed_on_and_default_to_zeros():
+    env = started()
     env.set_actions(NAME, ActionTuple(np.full((2, 1), 0.5), np.array([[1, 2], [0, 1]])))
     env.step()
     env.step()
@@ -41,12 +39,12 @@ def test_actions_are_passed_on_and_are_zeros_where_none_were_set():
 
 
 def test_closing_closes_it():
-    env = begun()
+    env = started()
     env.close()
     assert env.env.closed
 
 
-def test_what_lanista_has_checked_itself_is_left_alone():
+def test_an_environment_of_lanista_is_not_wrapped():
     scene = make_in_process("scene:basic")
     assert wrap_checked(scene, "x") is scene
 
@@ -69,40 +67,26 @@ def terminals(**changed):
 
 
 @pytest.mark.parametrize(
-    ("steps", "message"),
+    ("changed", "message"),
     [
-        (
-            (decisions(obs=[np.zeros((2, 4))]), terminals()),
-            r"obs of 'count' has the shape \(2, 4\); expected \(2, 3\)",
-        ),
-        ((decisions(obs=[]), terminals()), "obs is 0 arrays; expected a list of 1: count"),
-        ((decisions(obs=[[["a"] * 3] * 2]), terminals()), "obs of 'count' holds <U1; expected float32"),
-        (
-            (decisions(obs=[[[1, 2, 3], [1]]]), terminals()),
-            r"obs of 'count' is not an array .*expected the shape \(2, 3\)",
-        ),
-        (
-            (decisions(reward=np.zeros(3)), terminals()),
-            r"DecisionSteps: reward has the shape \(3,\); expected \(2,\)",
-        ),
-        ((decisions(reward=[None, 1]), terminals()), "reward holds object; expected float32"),
-        ((decisions(agent_id=np.array([0.0, 1.0])), terminals()), "agent_id holds float64; expected int32"),
-        ((decisions(group_id=np.zeros(1, int)), terminals()), "group_id has the shape"),
-        (
-            (decisions(action_mask=[np.zeros((2, 2))]), terminals()),
-            "action_mask is .*expected None, or a list of 2",
-        ),
-        (
-            (decisions(action_mask=[np.zeros((2, 2)), np.zeros((2, 2))]), terminals()),
-            r"action_mask of branch 1 has the shape \(2, 2\); expected \(2, 3\)",
-        ),
+        ({"obs": [np.zeros((2, 4))]}, r"obs of 'count' has the shape \(2, 4\); expected \(2, 3\)"),
+        ({"obs": []}, "obs is 0 arrays; expected a list of 1: count"),
+        ({"obs": [[["a"] * 3] * 2]}, "obs of 'count' holds <U1; expected float32"),
+        ({"obs": [[[1, 2, 3], [1]]]}, r"obs of 'count' is not an array .*expected the shape \(2, 3\)"),
+        ({"reward": np.zeros(3)}, r"DecisionSteps: reward has the shape \(3,\); expected \(2,\)"),
+        ({"reward": [None, 1]}, "reward holds object; expected float32"),
+        ({"agent_id": np.array([0.0, 1.0])}, "agent_id holds float64; expected int32"),
+        ({"group_id": np.zeros(1, int)}, "group_id has the shape"),
+        ({"action_mask": [np.zeros((2, 2))]}, "action_mask is .*expected None, or a list of 2"),
+        ({"action_mask": [np.zeros((2, 2))] * 2}, r"of branch 1 has the shape \(2, 2\); expected \(2, 3\)"),
         ((decisions(), terminals(interrupted=np.zeros(2))), "TerminalSteps: interrupted has the shape"),
         ((terminals(), decisions()), "get_steps returned .*expected DecisionSteps and TerminalSteps"),
         (None, "get_steps returned None"),
     ],
 )
-def test_what_does_not_fit_is_named_with_what_was_expected(steps, message):
-    env = begun()
+def test_invalid_steps_are_named_with_what_was_expected(changed, message):
+    env = started()
+    steps = (decisions(**changed), terminals()) if isinstance(changed, dict) else changed
     env.env.get_steps = lambda name: steps
     with pytest.raises(EnvContractError, match=message) as fault:
         env.step()
@@ -123,24 +107,24 @@ class Odd(Foreign):
         ({NAME: SPEC._replace(observation_specs=[])}, "at least one ObservationSpec"),
     ],
 )
-def test_specifications_that_are_none_are_named(specs, message):
+def test_invalid_specifications_are_named(specs, message):
     env = Odd()
     env.specs = specs
     with pytest.raises(EnvContractError, match=message):
-        begun(env)
+        started(env)
 
 
-def test_a_specification_stays_as_it_was():
+def test_a_specification_must_not_change():
     env = Odd()
     env.specs = {NAME: SPEC}
-    env = begun(env)
+    env = started(env)
     env.env.specs = {NAME: SPEC._replace(observation_specs=SPEC.observation_specs * 2)}
     with pytest.raises(EnvContractError, match="has changed"):
         env.step()
 
 
-def test_what_it_raises_is_told_with_its_place_but_an_engines_failure_stays_what_it_is():
-    env = begun()
+def test_errors_are_reported_with_their_place_but_an_engines_failure_is_passed_on():
+    env = started()
     env.env.step = lambda: {}["speed"]
     with pytest.raises(EnvContractError, match=r"step of python:mine:make raised KeyError.*test_checked\.py"):
         env.step()
@@ -177,8 +161,8 @@ class Failing(Foreign):
 
 
 @pytest.mark.parametrize("what", ["behavior_specs", "lost_lives", "statistics"])
-def test_whatever_else_it_is_asked_for_and_raises_is_told_as_well(what):
-    env = begun(Failing())
+def test_errors_of_other_methods_are_reported_as_well(what):
+    env = started(Failing())
     env.env.fails = what
     with pytest.raises(EnvContractError, match=f"{what} of python:mine:make raised KeyError"):
         env.step()

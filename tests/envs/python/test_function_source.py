@@ -1,6 +1,4 @@
-"""Environments that a function of the user's own makes: all kinds of them, by names and arguments."""
-
-import sys
+"""Environments that a user's function makes: all kinds of them, by names and arguments."""
 
 import pytest
 
@@ -108,16 +106,10 @@ limit = 3
 
 
 @pytest.fixture(autouse=True)
-def games(tmp_path, monkeypatch):
-    """A module of the folder in which one works."""
-    (tmp_path / "own_games.py").write_text(GAMES)
-    (tmp_path / "broken_games.py").write_text("x = 1\nimport not_there_at_all\n")
-    (tmp_path / "unwritten_games.py").write_text("def make(:\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield
-    for name in ("own_games", "broken_games", "unwritten_games"):
-        sys.modules.pop(name, None)
+def games(own_module):
+    own_module("own_games", GAMES)
+    own_module("broken_games", "x = 1\nimport not_there_at_all\n")
+    own_module("unwritten_games", "def make(:\n")
 
 
 def made(function, **options):
@@ -146,7 +138,7 @@ def test_names(name):
         ("foreign", CheckedEnvironment, {"Counter?team=0": 2}),
     ],
 )
-def test_every_kind_of_environment_is_taken(function, kind, behaviors):
+def test_every_kind_of_environment_is_accepted(function, kind, behaviors):
     env = made(function)
     assert isinstance(env, kind)
     assert agents(env) == behaviors
@@ -154,7 +146,7 @@ def test_every_kind_of_environment_is_taken(function, kind, behaviors):
     env.close()
 
 
-def test_what_lanista_has_made_itself_is_taken_as_it_is():
+def test_an_environment_of_lanista_is_not_wrapped():
     assert type(made("scene")).__name__ == "WorldEnvironment"
 
 
@@ -167,7 +159,7 @@ def test_copies(function, behavior, per_copy):
     assert agents(made(f"{function}?areas=4", areas=3)) == {behavior: 3 * per_copy}, "--num-areas wins"
 
 
-def test_a_base_env_is_one_and_makes_its_areas_itself_if_it_can():
+def test_a_base_env_is_one_copy_unless_its_function_makes_areas():
     assert agents(made("scene", areas=5)) == {"Basic?team=0": 5}
     assert agents(made("scene?areas=3")) == {"Basic?team=0": 3}
     with pytest.raises(UnityEnvironmentException, match=r"found 2 areas .*returns a BaseEnv"):
@@ -189,7 +181,7 @@ def test_arguments_are_the_functions_or_ours():
     assert made("anything?size=2&stack=2")._envs[0].size == 2
 
 
-def test_films_are_made_of_what_is_made_to_be_filmed():
+def test_only_environments_that_render_can_be_filmed():
     assert made("walk", drawn=True).draw().shape == (2, 3, 3)
     with pytest.raises(UnityEnvironmentException, match="cannot be filmed: its render_mode is None"):
         made("seedless?size=2", drawn=True)
@@ -226,13 +218,13 @@ def test_films_are_made_of_what_is_made_to_be_filmed():
         ("python:own_games:foreign?stack=2", "found stack, .*this is a BaseEnv"),
     ],
 )
-def test_what_cannot_be_made_is_refused_in_one_line(name, message):
+def test_an_environment_that_cannot_be_made_is_refused_in_one_line(name, message):
     with pytest.raises(UnityEnvironmentException, match=message) as refused:
         check_source(name)
     assert "\n" not in str(refused.value)
 
 
-def test_spaces_and_first_observations_are_looked_at_before_the_run():
+def test_spaces_and_first_observations_are_checked_before_the_run():
     with pytest.raises(UnsupportedSpaceError, match="Text"):
         check_source("python:own_games:words")
     with pytest.raises(EnvContractError, match=r"has the shape \(3,\); expected \(4,\)"):

@@ -41,7 +41,7 @@ def test_observations_without_parts_are_vectors(space, value, expected):
     np.testing.assert_array_equal(read(space, value)["observation"], expected)
 
 
-def test_images_have_their_channels_first_and_numbers_up_to_one():
+def test_images_come_channels_first_and_as_values_up_to_one():
     space = spaces.Box(0, 255, (4, 5, 3), np.uint8)
     image = space.sample()
     (sensor,) = sensors(space)
@@ -52,7 +52,7 @@ def test_images_have_their_channels_first_and_numbers_up_to_one():
 
 
 @pytest.mark.parametrize(("planes", "dtype"), [(2, np.int8), (3, np.uint8), (4, np.float32), (1, np.bool_)])
-def test_boards_have_their_planes_first_where_that_is_wanted(planes, dtype):
+def test_boards_come_planes_first_on_request(planes, dtype):
     board = spaces.Box(0, 1, (6, 7, planes), dtype)
     space = spaces.Dict({"board": board, "row": spaces.Box(0, 1, (3,)), "action_mask": spaces.MultiBinary(7)})
     first, row = sensors(space, boards=True)
@@ -118,7 +118,7 @@ def test_actions_are_values_of_their_space(random):
     assert all(space.contains(action) for action in decoded)
 
 
-def test_a_box_is_stretched_to_its_bounds_where_it_has_two():
+def test_a_box_is_scaled_to_its_bounds_where_it_has_two():
     space = spaces.Box(np.float32([0, -np.inf, 2]), np.float32([1, np.inf, 4]))
     acting = action_decoder(space)
     decoded = acting.decode(np.float32([[-1, -1, -1], [1, 0.5, 0]]), np.zeros((2, 0), np.int32))
@@ -139,20 +139,20 @@ def test_a_box_is_stretched_to_its_bounds_where_it_has_two():
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_bounds_near_the_limits_of_the_dtype_are_none(dtype, bound, stretched):
+def test_bounds_near_the_limits_of_the_dtype_do_not_count(dtype, bound, stretched):
     space = spaces.Box(-bound, bound, (3,), dtype)
     (acted,) = action_decoder(space).decode(np.float32([[-1, 0, 1]]), np.zeros((1, 0), np.int32))
     np.testing.assert_allclose(acted, np.array([-1, 0, 1]) * (float(bound) if stretched else 1))
     assert space.contains(acted)
 
 
-def test_nothing_to_observe_is_refused():
+def test_a_space_with_nothing_to_observe_is_refused():
     space = spaces.Dict(action_mask=spaces.MultiBinary(2))
     with pytest.raises(UnsupportedSpaceError, match="nothing to observe"):
         sensors(space)
 
 
-def test_masks_are_turned_round():
+def test_masks_are_inverted():
     np.testing.assert_array_equal(forbidden_actions(np.int8([1, 0]), (2,)), [False, True])
     mask = (np.int8([1, 0]), np.int8([0, 0, 1]))
     np.testing.assert_array_equal(forbidden_actions(mask, (2, 3)), [False, True, True, True, False])

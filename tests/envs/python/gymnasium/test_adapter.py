@@ -1,4 +1,4 @@
-"""What agents of Gymnasium's environments see and do, by their spaces."""
+"""Observations and actions of agents of Gymnasium environments, by their spaces."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def nested():
 
 
 @given(nested(), st.integers(0, 2**20))
-def test_what_agents_see_is_the_sample_laid_flat(space, seed):
+def test_observations_are_the_flattened_sample(space, seed):
     space.seed(seed)
     first, second = space.sample(), space.sample()
     env, _ = environment([moment(first), moment(second)], seen=space, copies=2)
@@ -56,7 +56,7 @@ def test_what_agents_see_is_the_sample_laid_flat(space, seed):
 
 
 def as_decided(space, value):
-    """The numbers by which a policy says this value: continuous, discrete."""
+    """The values by which a policy decides on this action: continuous, discrete."""
     if isinstance(space, Dict | Tuple):
         keys = space.spaces.keys() if isinstance(space, Dict) else range(len(space.spaces))
         parts = [as_decided(space.spaces[key], value[key]) for key in keys]
@@ -77,7 +77,7 @@ def require_equal(space, found, expected):
 
 
 @given(nested(), st.integers(0, 2**20))
-def test_what_agents_do_is_the_value_that_was_decided(space, seed):
+def test_actions_are_the_values_that_were_decided(space, seed):
     space.seed(seed)
     samples = [space.sample() for _ in range(3)]
     env, games = environment([moment(number(0))] * 2, acts=space, copies=3)
@@ -99,7 +99,7 @@ def test_what_agents_do_is_the_value_that_was_decided(space, seed):
         ((4, 5, 6), (4, 5, 6), lambda image, c, y, x: image[c, y, x]),
         ((2, 5, 6, 3), (6, 5, 6), lambda image, c, y, x: image[c // 3, y, x, c % 3]),
     ],
-    ids=["coloured", "grey", "grey frames", "coloured frames"],
+    ids=["colored", "gray", "gray frames", "colored frames"],
 )
 @pytest.mark.parametrize("images", ["uint8", "float32"])
 def test_images_come_channels_first(shape, channels, pixel, images):
@@ -113,7 +113,7 @@ def test_images_come_channels_first(shape, channels, pixel, images):
     np.testing.assert_allclose(seen[0], np.array(expected) / (255 if images == "float32" else 1), rtol=1e-6)
 
 
-def test_bytes_that_are_no_picture_are_a_vector():
+def test_bytes_that_are_not_an_image_are_a_vector():
     for space in (Box(0, 255, (9,), np.uint8), Box(0, 3, (5, 6), np.uint8), Box(0, 255, (5, 6), np.int16)):
         env, _ = environment([moment(space.sample())], seen=space)
         assert len(env.behavior_specs[GAME].observation_specs[0].shape) == 1
@@ -124,7 +124,7 @@ def test_bytes_that_are_no_picture_are_a_vector():
     ("space", "path"),
     [(Text(3), ""), (Dict(note=Text(3)), "note"), (Tuple([Discrete(2), Dict(note=Text(3))]), "1.note")],
 )
-def test_what_cannot_be_used_is_named_by_its_path(what, space, path):
+def test_a_space_that_cannot_be_used_is_named_by_its_path(what, space, path):
     with pytest.raises(UnsupportedSpaceError, match=rf"Told.*{path}: the .* space Text.*cannot .*wrapper"):
         environment([moment(number(0))], **{what: space})
 

@@ -1,5 +1,7 @@
 """Gymnasium's environments as agents of one behavior: episodes, frames, seeds, masks, lives."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -17,22 +19,18 @@ from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
 
 
-def told(steps):
-    decisions, terminals = steps
-    return [
-        (steps.agent_id.tolist(), steps.obs[0][:, 0].tolist(), steps.reward.tolist())
-        for steps in (decisions, terminals)
-    ]
+def rows(steps):
+    return [(each.agent_id.tolist(), each.obs[0][:, 0].tolist(), each.reward.tolist()) for each in steps]
 
 
-def test_episodes_end_with_their_own_last_observation_and_the_next_begins_at_once():
+def test_episodes_end_with_their_own_last_observation_and_the_next_starts_at_once():
     env, _ = environment(episode(number(10), number(11), terminated=True), episode(number(20), number(21)))
     env.reset()
-    assert told(env.get_steps(GAME)) == [([0], [10], [0]), ([], [], [])]
+    assert rows(env.get_steps(GAME)) == [([0], [10], [0]), ([], [], [])]
     env.step()
-    assert told(env.get_steps(GAME)) == [([1], [20], [0]), ([0], [11], [1])]
+    assert rows(env.get_steps(GAME)) == [([1], [20], [0]), ([0], [11], [1])]
     env.step()
-    assert told(env.get_steps(GAME)) == [([1], [21], [1]), ([], [], [])]
+    assert rows(env.get_steps(GAME)) == [([1], [21], [1]), ([], [], [])]
 
 
 @pytest.mark.parametrize(
@@ -57,10 +55,10 @@ def test_copies_that_end_do_not_disturb_the_others():
     env = GymnasiumEnvironment(make, "Game", copies=3)
     env.reset()
     env.step()
-    assert told(env.get_steps(GAME)) == [([3, 1, 4], [20, 31, 20], [0, 1, 0]), ([0, 2], [21, 21], [1, 1])]
+    assert rows(env.get_steps(GAME)) == [([3, 1, 4], [20, 31, 20], [0, 1, 0]), ([0, 2], [21, 21], [1, 1])]
 
 
-def test_what_was_handed_out_stays_as_it_was():
+def test_observations_that_were_returned_do_not_change():
     env, _ = environment(episode(number(1), number(2), number(3)), stack=2)
     env.reset()
     before = env.get_steps(GAME)[0].obs[0]
@@ -75,10 +73,8 @@ def test_a_stack_holds_the_last_frames_oldest_first_and_zeros_before_an_episode(
     env, _ = environment(episode(*frames[:5], truncated=True), [moment(frames[7])], seen=seen, stack=3,
                          images=images)  # fmt: skip
     specs = env.behavior_specs[GAME].observation_specs
-    assert [(spec.name, spec.shape) for spec in specs] == [
-        ("StackingSensor_size3_eye", (3, 2, 3)),
-        ("StackingSensor_size3_speed", (3,)),
-    ]
+    stacked = ["StackingSensor_size3_eye", "StackingSensor_size3_speed"]
+    assert [(spec.name, spec.shape) for spec in specs] == list(zip(stacked, [(3, 2, 3), (3,)]))
     scale = 255 if images == "float32" else 1
     for expected in ([0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]):
         env.step()
@@ -111,10 +107,8 @@ def test_masks_come_from_the_info_or_the_observation():
     env.reset()
     assert env.get_steps(GAME)[0].action_mask is None
     env.step()
-    assert [part.tolist() for part in env.get_steps(GAME)[0].action_mask] == [
-        [[False, True]],
-        [[True, False, False]],
-    ]
+    masks = [part.tolist() for part in env.get_steps(GAME)[0].action_mask]
+    assert masks == [[[False, True]], [[True, False, False]]]
     seen = Dict(place=NUMBER, action_mask=MultiBinary(2))
     env, _ = environment([moment({"place": number(0), "action_mask": np.int8([0, 1])})], seen=seen)
     env.reset()
@@ -124,7 +118,7 @@ def test_masks_come_from_the_info_or_the_observation():
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("reward", [2, 2.0, np.float64(2), np.array(2.0), np.array([2.0]), np.float32([[2]])])
-def test_a_reward_is_a_number_in_whatever_array(reward):
+def test_a_reward_may_be_any_array_of_one_number(reward):
     """Rewards that are computed from observations are often arrays of one number."""
     env, _ = environment([moment(number(0)), moment(number(1), reward)])
     env.reset()
@@ -151,7 +145,7 @@ GOOD = {"place": np.zeros((2, 3)), "kind": 0, "old": (number(0),)}
         (np.zeros(3), "lacks 'kind': expected a dict there, found array"),
     ],
 )
-def test_what_is_wrong_with_an_observation_is_named_with_what_was_expected(wrong, message):
+def test_an_invalid_observation_is_named_with_what_was_expected(wrong, message):
     env, _ = environment([moment(GOOD), moment(wrong)], seen=PARTS)
     env.reset()
     with pytest.raises(EnvContractError, match=message):
@@ -172,7 +166,7 @@ def test_what_is_wrong_with_an_observation_is_named_with_what_was_expected(wrong
         ("reset", number(0), "reset of .* returned a ndarray; expected 2: observation, info"),
     ],
 )
-def test_what_is_wrong_with_an_answer_is_named_with_what_was_expected(method, gives, message):
+def test_an_invalid_answer_is_named_with_what_was_expected(method, gives, message):
     env, (game,) = environment([moment(number(0)), moment(number(1), terminated=True)])
     env.reset()
     setattr(game, method, lambda *_, **__: gives)
@@ -181,7 +175,7 @@ def test_what_is_wrong_with_an_answer_is_named_with_what_was_expected(method, gi
     assert "\n" not in str(fault.value)
 
 
-def test_what_a_game_raises_is_told_with_its_place():
+def test_an_error_of_the_environment_is_reported_with_its_place():
     env, (game,) = environment([moment(number(0))])
     env.reset()
     game.step = lambda action: {}["speed"]
@@ -189,13 +183,13 @@ def test_what_a_game_raises_is_told_with_its_place():
         env.step()
 
 
-def test_a_number_that_a_discrete_space_does_not_hold_is_a_fault():
+def test_a_value_outside_a_discrete_space_is_an_error():
     env, _ = environment([moment(3)], seen=Discrete(3))
     with pytest.raises(EnvContractError, match="is 3, which is not in its space"):
         env.reset()
 
 
-def test_actions_may_be_set_for_one_agent_and_are_zeros_else():
+def test_actions_may_be_set_for_one_agent_and_default_to_zeros():
     env, games = environment([moment(number(0))] * 3, acts=Discrete(3, start=5), copies=2)
     with pytest.raises(UnityActionException, match="none before the first reset"):
         env.get_steps(GAME)
@@ -210,7 +204,7 @@ def test_actions_may_be_set_for_one_agent_and_are_zeros_else():
         env.get_steps("Other")
 
 
-def test_all_copies_are_closed_and_drawn_is_the_first():
+def test_all_copies_are_closed_and_the_first_is_drawn():
     env, games = environment([moment(number(0))] * 2, copies=2)
     env.reset()
     env.step()
@@ -225,7 +219,7 @@ def test_all_copies_are_closed_and_drawn_is_the_first():
 
 
 @pytest.mark.parametrize("emulator", [False, True], ids=["info", "emulator"])
-def test_lost_lives_are_told_but_for_the_last(emulator):
+def test_lost_lives_are_reported_except_for_the_last(emulator):
     env = SyncAdapter(GymnasiumEnvironment(lambda: Cat(2, emulator), "Cat", lives=True))
     env.send_reset()
     env.receive()
@@ -233,16 +227,15 @@ def test_lost_lives_are_told_but_for_the_last(emulator):
     for _ in range(12):
         env.send_step()
         env.receive()
-        found.append(
-            (env.lost_lives("Cat?team=0").tolist(), env.get_steps("Cat?team=0")[1].agent_id.tolist())
-        )
+        ended = env.get_steps("Cat?team=0")[1].agent_id.tolist()
+        found.append((env.lost_lives("Cat?team=0").tolist(), ended))
     lost, over = ([0], []), ([], [0])
     nothing = ([], [])
     assert found[:6] == [nothing, nothing, lost, nothing, nothing, over]
     assert found[8] == ([1], []) and found[11] == ([], [1])
 
 
-def test_lives_are_not_looked_for_unless_wanted_and_must_be_there_if_they_are():
+def test_lives_are_read_only_when_requested_and_must_then_be_there():
     env = GymnasiumEnvironment(lambda: Cat(2), "Cat")
     env.reset()
     for _ in range(3):
@@ -258,11 +251,9 @@ def test_lives_are_not_looked_for_unless_wanted_and_must_be_there_if_they_are():
 
 @settings(max_examples=5)
 @given(st.integers(0, 2**20))
-def test_cart_poles_are_as_gymnasium_steps_them(seed):
-    env = GymnasiumEnvironment(
-        lambda: gymnasium.make("CartPole-v1", max_episode_steps=15), "CartPole", seed=seed
-    )
-    plain = gymnasium.make("CartPole-v1", max_episode_steps=15)
+def test_cart_poles_behave_as_gymnasium_steps_them(seed):
+    make = partial(gymnasium.make, "CartPole-v1", max_episode_steps=15)
+    env, plain = GymnasiumEnvironment(make, "CartPole", seed=seed), make()
     env.reset()
     np.testing.assert_array_equal(env.get_steps("CartPole?team=0")[0].obs[0][0], plain.reset(seed=seed)[0])
     chance = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Gymnasium's environments by their names and arguments."""
+"""Gymnasium environments by their names and arguments."""
 
 import sys
 
@@ -36,15 +36,11 @@ OWN = "gymnasium:some_own_gym:my/Game-v2"
 
 
 @pytest.fixture(autouse=True)
-def game(tmp_path, monkeypatch):
-    """A module of the folder in which one works."""
+def game(own_module):
     import gymnasium
 
-    (tmp_path / "some_own_gym.py").write_text(GAME)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    own_module("some_own_gym", GAME)
     yield
-    sys.modules.pop("some_own_gym", None)
     gymnasium.registry.pop("my/Game-v2", None)
 
 
@@ -58,17 +54,12 @@ def shape(env):
 def test_names():
     assert in_process(" gymnasium:CartPole-v1")
     names = ["CartPole-v1", "ALE/Pong-v5", "ale_py:ALE/Pong-v5", "FrozenLake8x8-v1", "plain"]
-    assert [behavior_of(name) for name in names] == [
-        "CartPole-v1",
-        "Pong-v5",
-        "Pong-v5",
-        "FrozenLake8x8-v1",
-        "plain",
-    ]
+    behaviors = ["CartPole-v1", "Pong-v5", "Pong-v5", "FrozenLake8x8-v1", "plain"]
+    assert [behavior_of(name) for name in names] == behaviors
     assert list(make_source(OWN).behavior_specs) == ["Game-v2?team=0"]
 
 
-def test_arguments_are_the_environment_s_or_ours():
+def test_arguments_are_the_environments_or_ours():
     assert shape(make_source(OWN)) == (1, (3,))
     assert shape(make_source(OWN + "?size=4&stack=2")) == (1, (8,))
     assert shape(make_source(OWN + "?size=4", arguments=["--size", "5", "--areas", "2"])) == (2, (5,))
@@ -97,7 +88,7 @@ def test_arguments_are_the_environment_s_or_ours():
         (OWN + "?size=10", "made with size=10: too large"),
     ],
 )
-def test_what_cannot_be_made_is_refused_in_one_line(name, message):
+def test_an_environment_that_cannot_be_made_is_refused_in_one_line(name, message):
     with pytest.raises(UnityEnvironmentException, match=message) as refused:
         check_source(name)
     assert "\n" not in str(refused.value)
@@ -110,7 +101,7 @@ def test_spaces_that_cannot_be_used_are_refused_before_the_run():
         check_source(OWN, ["--words"])
 
 
-def test_only_what_draws_pictures_can_be_filmed():
+def test_only_environments_that_render_can_be_filmed():
     with pytest.raises(UnityEnvironmentException, match="cannot be filmed: 'rgb_array' is not among"):
         make_source(OWN, drawn=True)
     pytest.importorskip("pygame")
@@ -121,7 +112,7 @@ def test_only_what_draws_pictures_can_be_filmed():
     env.close()
 
 
-def test_without_gymnasium_it_says_how_to_get_it(monkeypatch):
+def test_without_gymnasium_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(UnityEnvironmentException, match=r"pip install 'lanista\[gymnasium\]'"):
         check_source("gymnasium:CartPole-v1")

@@ -1,4 +1,4 @@
-"""What parallel environments of PettingZoo may not do, and how they are told."""
+"""What parallel PettingZoo environments may not do, and how that is reported."""
 
 import pytest
 
@@ -18,21 +18,43 @@ def change(game, how):
     whole = game.step
 
     def step(actions):
-        told = whole(actions)
-        how(told)
-        return told
+        answer = whole(actions)
+        how(answer)
+        return answer
 
     game.step = step
 
 
-def test_a_vanished_agent_is_an_error():
-    env, (game,) = environment(NOTHING)
-    game.step = lambda actions: ({}, {}, {}, {}, {})
-    with pytest.raises(EnvContractError, match=r"'walker_0'.*vanished"):
+BROKEN_STEPS = {
+    "a vanished agent": (lambda answer: [part.clear() for part in answer], r"'walker_0'.*vanished"),
+    "no reward": (lambda answer: answer[1].pop("walker_1"), r"'walker_1'.*no reward"),
+    "a shape": (
+        lambda answer: answer[0].update(walker_0=np.zeros(3)),
+        r"'walker_0'.*has the shape \(3,\); expected \(2,\)",
+    ),
+    "a reward": (
+        lambda answer: answer[1].update(walker_0="much"),
+        r"'walker_0'.*the reward is 'much' \(str\); expected a number",
+    ),
+    "a termination": (
+        lambda answer: answer[2].update(walker_0=None),
+        "'walker_0'.*the termination is None",
+    ),
+    "a truncation": (lambda answer: answer[3].update(walker_0="no"), "'walker_0'.*the truncation is 'no'"),
+    "a newcomer": (lambda answer: answer[0].pop("walker_2"), r"'walker_2'.*without an observation"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_STEPS)
+def test_an_invalid_answer_names_the_agent_and_what_was_expected(case):
+    how, message = BROKEN_STEPS[case]
+    env, (game,) = environment((("walker_2",), (), ()), first=("walker_0", "walker_1"))
+    change(game, how)
+    with pytest.raises(EnvContractError, match=message):
         env.step()
 
 
-def test_what_a_restart_would_not_mend_is_not_restarted():
+def test_an_error_that_a_restart_would_not_fix_ends_the_run():
     def make(_):
         game = Script(NOTHING, NOTHING)
         whole = game.step
@@ -48,48 +70,15 @@ def test_what_a_restart_would_not_mend_is_not_restarted():
                 (step,) = manager.wait()
 
 
-def test_a_living_agent_without_a_reward_is_an_error():
-    env, (game,) = environment(NOTHING, first=("walker_0", "walker_1"))
-    change(game, lambda told: told[1].pop("walker_1"))
-    with pytest.raises(EnvContractError, match=r"'walker_1'.*no reward"):
-        env.step()
-
-
-def test_an_observation_that_is_not_of_its_space_is_an_error():
-    env, (game,) = environment(NOTHING)
-    game.see = lambda agent: np.zeros(3)
-    with pytest.raises(EnvContractError, match=r"'walker_0'.*has the shape \(3,\); expected \(2,\)"):
-        env.step()
-
-
 @pytest.mark.parametrize(
-    ("part", "value", "message"),
+    ("gives", "message"),
     [
-        (1, "much", r"'walker_0'.*the reward is 'much' \(str\); expected a number"),
-        (2, None, "'walker_0'.*the termination is None"),
-        (3, "no", "'walker_0'.*the truncation is 'no'"),
-    ],
-)
-def test_what_an_agent_gets_is_to_be_a_number_or_a_flag(part, value, message):
-    env, (game,) = environment(NOTHING)
-    change(game, lambda told: told[part].update(walker_0=value))
-    with pytest.raises(EnvContractError, match=message):
-        env.step()
-
-
-def test_answers_are_dicts_of_agents():
-    env, (game,) = environment(NOTHING)
-    for gives, message in [
         (({}, [1.0], {}, {}, {}), r"returned as rewards \[1\.0\] \(list\); expected a dict"),
         (({}, {}, {}, {}), "returned 4 values; expected 5: observations, rewards"),
-    ]:
-        game.step = lambda actions, gives=gives: gives
-        with pytest.raises(EnvContractError, match=message):
-            env.step()
-
-
-def test_a_newcomer_without_an_observation_is_an_error():
-    env, (game,) = environment((("walker_1",), (), ()))
-    change(game, lambda told: told[0].pop("walker_1"))
-    with pytest.raises(EnvContractError, match=r"'walker_1'.*without an observation"):
+    ],
+)
+def test_answers_are_dicts_by_agent(gives, message):
+    env, (game,) = environment(NOTHING)
+    game.step = lambda actions: gives
+    with pytest.raises(EnvContractError, match=message):
         env.step()

@@ -1,5 +1,7 @@
 """PettingZoo's parallel environments as a BaseEnv."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def test_agents_of_equal_spaces_are_one_behavior_and_one_group():
     assert len(set(ids)) == 8
 
 
-def test_steps_rewards_and_observations():
+def test_steps_have_rewards_and_observations():
     env, (game,) = environment(NOTHING, NOTHING, first=("walker_0", "walker_7"))
     env.set_actions(WALKER, ActionTuple(discrete=np.array([[2], [1]], np.int32)))
     env.step()
@@ -53,7 +55,7 @@ def test_steps_rewards_and_observations():
     assert game.actions[-1] == {"walker_0": 0, "walker_7": 0}
 
 
-def test_termination_is_told_from_truncation():
+def test_termination_is_distinguished_from_truncation():
     """Both at once are a termination."""
     first = ("walker_0", "walker_1", "walker_2", "walker_3")
     env, _ = environment(((), ("walker_0", "walker_3"), ("walker_1", "walker_3")), NOTHING, first=first)
@@ -102,7 +104,7 @@ def test_areas_end_for_themselves():
     assert all(game.closed for game in games)
 
 
-def test_a_behavior_that_nobody_has_yet_is_known_by_its_possible_agents():
+def test_a_behavior_without_agents_is_known_by_its_possible_agents():
     env, (game,) = environment(NOTHING)
     assert len(env.behavior_specs) == 1
     game.possible_agents = ["walker_0", "guide_0"]
@@ -113,7 +115,7 @@ def test_a_behavior_that_nobody_has_yet_is_known_by_its_possible_agents():
 
 
 @pytest.mark.parametrize("state_observation", [False, True])
-def test_a_game_may_use_its_arrays_again(state_observation):
+def test_an_environment_may_reuse_its_arrays(state_observation):
     class Thrifty(WithState):
         seen, shown = np.zeros(2), np.zeros(2)
         mask = np.ones(3, np.int8)
@@ -144,7 +146,7 @@ def test_a_game_may_use_its_arrays_again(state_observation):
 
 
 @pytest.mark.parametrize("within", ["observation", "info"])
-def test_a_mask_may_be_used_again_too(within):
+def test_an_environment_may_reuse_its_masks(within):
     """Two areas share one array, and the second is stepped after the first."""
     mask = np.ones(3, np.int8)
 
@@ -159,14 +161,12 @@ def test_a_mask_may_be_used_again_too(within):
             return observations, {agent: {"action_mask": np.array([1, 0, 1])} for agent in observations}
 
         def step(self, actions):
-            *told, _ = super().step(actions)
-            return *told, {agent: {"action_mask": mask} for agent in actions}
+            *answer, _ = super().step(actions)
+            return *answer, {agent: {"action_mask": mask} for agent in actions}
 
     plain = Box(-9, 9, (2,))
-    space = (
-        Dict(observation=plain, action_mask=Box(0, 1, (3,), np.int8)) if within == "observation" else plain
-    )
-    spaces = {"walker_0": (space, Discrete(3))}
+    dictionary = Dict(observation=plain, action_mask=Box(0, 1, (3,), np.int8))
+    spaces = {"walker_0": (dictionary if within == "observation" else plain, Discrete(3))}
     env, games = environment(NOTHING, NOTHING, kind=Sharing, spaces=spaces, areas=2)
     first = [False, True, False] if within == "info" else [False, False, True]
     np.testing.assert_array_equal(env.get_steps(WALKER)[0].action_mask[0], [first] * 2)
@@ -176,7 +176,7 @@ def test_a_mask_may_be_used_again_too(within):
     np.testing.assert_array_equal(env.get_steps(WALKER)[0].action_mask[0][:, 2], [False, True])
 
 
-def test_the_global_state_is_made_for_those_alone_who_observe_it():
+def test_the_global_state_is_computed_only_where_it_is_observed():
     class Dear(Script):
         def state(self):
             raise AssertionError("nobody wants it")
@@ -185,7 +185,7 @@ def test_the_global_state_is_made_for_those_alone_who_observe_it():
     env.step()
 
 
-def test_who_has_no_global_state_says_so():
+def test_without_a_global_state_observing_it_is_an_error():
     with pytest.raises(UnityEnvironmentException, match="no global state"):
         environment(NOTHING, state_observation=True)
 
@@ -213,7 +213,7 @@ def test_one_agents_action_leaves_the_callers_arrays_alone():
     assert game.actions == [{"walker_0": 0, "walker_1": 2}, {"walker_0": 1, "walker_1": 2}]
 
 
-def test_refuses_what_it_does_not_know():
+def test_unknown_behaviors_areas_and_spaces_are_refused():
     env, _ = environment(NOTHING)
     with pytest.raises(UnityActionException, match="Nobody"):
         env.get_steps("Nobody")
@@ -223,7 +223,7 @@ def test_refuses_what_it_does_not_know():
         environment(NOTHING, spaces={"walker_0": (gymnasium.spaces.Text(3), Discrete(2))})
 
 
-def test_plays_exactly_as_pettingzoo_does():
+def test_it_plays_exactly_as_pettingzoo_does():
     spread = pytest.importorskip("mpe2.simple_spread_v3")
     alone = spread.parallel_env(max_cycles=7)
     env = make_source("pettingzoo:mpe2.simple_spread_v3?max_cycles=7&state-observation=true", seed=3)
@@ -237,12 +237,11 @@ def test_plays_exactly_as_pettingzoo_does():
         chosen = random.integers(0, 5, (3, 1)).astype(np.int32)
         env.set_actions("agent?team=0", ActionTuple(discrete=chosen))
         env.step()
-        observations, rewards, _, _, _ = alone.step(
-            {agent: int(action) for agent, (action,) in zip(alone.agents, chosen)}
-        )
+        chosen = {agent: int(action) for agent, (action,) in zip(alone.agents, chosen)}
+        observations, rewards, _, _, _ = alone.step(chosen)
         decisions, terminals = env.get_steps("agent?team=0")
-        told = decisions if alone.agents else terminals
-        np.testing.assert_allclose(told.reward, list(rewards.values()), rtol=1e-6)
+        reported = decisions if alone.agents else terminals
+        np.testing.assert_allclose(reported.reward, list(rewards.values()), rtol=1e-6)
         if not alone.agents:
             assert terminals.interrupted.all()
             observations, _ = alone.reset()
@@ -251,9 +250,8 @@ def test_plays_exactly_as_pettingzoo_does():
 
 def test_continuous_actions_reach_the_bounds_of_their_space():
     pytest.importorskip("mpe2")
-    env = make_source(
-        "pettingzoo:mpe2.simple_spread_v3", arguments=["--continuous_actions", "true", "--N", "4"]
-    )
+    arguments = ["--continuous_actions", "true", "--N", "4"]
+    env = make_source("pettingzoo:mpe2.simple_spread_v3", arguments=arguments)
     env.reset()
     (spec,) = env.behavior_specs.values()
     assert (spec.action_spec.continuous_size, spec.observation_specs[0].shape) == (5, (24,))
@@ -264,9 +262,8 @@ def test_continuous_actions_reach_the_bounds_of_their_space():
 
 def test_a_manager_steps_it_in_place():
     pytest.importorskip("mpe2")
-    with EnvManager(
-        lambda k: make_source("pettingzoo:mpe2.simple_tag_v3", seed=k, areas=2), 2, ordered=True
-    ) as manager:
+    make = partial(make_source, "pettingzoo:mpe2.simple_tag_v3", areas=2)
+    with EnvManager(lambda k: make(seed=k), 2, ordered=True) as manager:
         manager.start()
         steps = manager.reset()
         assert sorted(manager.behavior_specs) == ["adversary?team=0", "agent?team=0"]
@@ -279,20 +276,19 @@ def test_a_manager_steps_it_in_place():
 
 
 class Filmed(Script):
-    """Agents see a picture of the time, and the time."""
+    """Agents see an image of the time, and the time."""
 
     def see(self, agent):
-        picture = np.full((6, 8, 3), self.time, np.uint8)
-        return {"picture": picture, "time": np.array([self.time], np.float32)}
+        image = np.full((6, 8, 3), self.time, np.uint8)
+        return {"image": image, "time": np.array([self.time], np.float32)}
 
     def observation_space(self, agent):
-        return Dict(
-            {"picture": Box(0, 255, (6, 8, 3), np.uint8), "time": Box(-np.inf, np.inf, (1,), np.float32)}
-        )
+        time = Box(-np.inf, np.inf, (1,), np.float32)
+        return Dict({"image": Box(0, 255, (6, 8, 3), np.uint8), "time": time})
 
 
 @pytest.mark.parametrize(("images", "of_one"), [("float32", 1 / np.float32(255)), ("uint8", 1)])
-def test_images_reach_a_trainer_as_bytes_and_anybody_else_as_numbers(images, of_one):
+def test_images_reach_a_trainer_as_bytes_and_others_as_floats(images, of_one):
     env = PettingZooEnvironment(lambda: Filmed(NOTHING, ((), ("walker_0",), ())), images=images)
     env.reset()
     env.step()

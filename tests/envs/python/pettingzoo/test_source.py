@@ -1,4 +1,4 @@
-"""Environments of this process, by their names and arguments."""
+"""Environments in this process, by their names and arguments."""
 
 import sys
 
@@ -38,20 +38,16 @@ def other():
 
 
 @pytest.fixture
-def game(tmp_path, monkeypatch):
-    """A module of the folder in which one works."""
-    (tmp_path / "some_own_game.py").write_text(GAME)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield "pettingzoo:some_own_game"
-    sys.modules.pop("some_own_game", None)
+def game(own_module):
+    own_module("some_own_game", GAME)
+    return "pettingzoo:some_own_game"
 
 
 def options(env):
     return env._areas[0].env.options
 
 
-def test_arguments_have_the_kinds_of_what_is_written(game):
+def test_arguments_are_parsed_to_their_types(game):
     arguments = ["--size", "-4", "--name=some thing", "--fast", "--goals", "[1, 2]"]
     env = make_source(game + "?size=9&rate=2.5", arguments=arguments)
     assert options(env) == {"size": -4, "name": "some thing", "fast": True, "rate": 2.5, "goals": [1, 2]}
@@ -60,16 +56,11 @@ def test_arguments_have_the_kinds_of_what_is_written(game):
     }  # fmt: skip
 
 
-def test_hyphens_are_those_of_the_key_alone(tmp_path, monkeypatch):
-    (tmp_path / "game_of_words.py").write_text(
-        GAME.replace("size=3,", "low=0, map_name='', size=3,").replace(
-            "size=size,", "low=low, map_name=map_name, size=size,"
-        )
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    env = make_source(
-        "pettingzoo:game_of_words", arguments=["--low=-1", "--map-name=simple-map", "--name", "a-b"]
-    )
+def test_hyphens_are_replaced_in_keys_alone(own_module):
+    text = GAME.replace("size=3,", "low=0, map_name='', size=3,")
+    own_module("game_of_words", text.replace("size=size,", "low=low, map_name=map_name, size=size,"))
+    arguments = ["--low=-1", "--map-name=simple-map", "--name", "a-b"]
+    env = make_source("pettingzoo:game_of_words", arguments=arguments)
     assert [options(env)[key] for key in ("low", "map_name", "name")] == [-1, "simple-map", "a-b"]
 
 
@@ -104,33 +95,40 @@ def test_refuses_before_anything_is_made(game, name, message):
         check_source(game + name)
 
 
-def test_arguments_that_are_not_the_functions(game):
-    with pytest.raises(UnityEnvironmentException, match=r"with sise=4: .*unexpected keyword argument 'sise'"):
-        make_source(game + "?sise=4")
-    with pytest.raises(UnityEnvironmentException, match="found the argument '4'; expected --key value"):
-        make_source(game, arguments=["4"])
-    with pytest.raises(UnityEnvironmentException, match="found the argument '--'; expected --key value"):
-        make_source(game, arguments=["--"])
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("?sise=4", None, r"with sise=4: .*unexpected keyword argument 'sise'"),
+        ("", ["4"], "found the argument '4'; expected --key value"),
+        ("", ["--"], "found the argument '--'; expected --key value"),
+    ],
+)
+def test_arguments_that_the_function_does_not_take(game, name, arguments, message):
+    with pytest.raises(UnityEnvironmentException, match=message):
+        make_source(game + name, arguments=arguments)
 
 
-def test_modules_that_are_not_there(tmp_path, monkeypatch):
-    with pytest.raises(UnityEnvironmentException, match=r"no module 'some_game_of_nobody'.*mpe2"):
-        check_source("pettingzoo:some_game_of_nobody.simple_v1")
-    with pytest.raises(UnityEnvironmentException, match=r"'pettingzoo.butterfly' has no .*pistonball_v"):
-        check_source("pettingzoo:pettingzoo.butterfly.pistonbal_v1")
-    (tmp_path / "game_with_needs.py").write_text("import some_package_of_nobody")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UnityEnvironmentException, match="needs the package 'some_package_of_nobody'"):
-        check_source("pettingzoo:game_with_needs")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("some_game_of_nobody.simple_v1", r"no module 'some_game_of_nobody'.*mpe2"),
+        ("pettingzoo.butterfly.pistonbal_v1", r"'pettingzoo.butterfly' has no .*pistonball_v"),
+        ("game_with_needs", "needs the package 'some_package_of_nobody'"),
+    ],
+)
+def test_modules_that_cannot_be_imported(own_module, name, message):
+    own_module("game_with_needs", "import some_package_of_nobody")
+    with pytest.raises(UnityEnvironmentException, match=message):
+        check_source(f"pettingzoo:{name}")
 
 
 @pytest.mark.parametrize("name", ["", ":function", ".relative", "..relative:function", "a..b"])
-def test_names_without_a_module_cannot_be_read(name):
+def test_names_without_a_module_are_not_valid(name):
     with pytest.raises(UnityEnvironmentException, match=r"is not valid.*pettingzoo:MODULE:FUNCTION"):
         check_source(f"pettingzoo:{name}")
 
 
-def test_without_pettingzoo_it_says_how_to_get_it(monkeypatch):
+def test_without_pettingzoo_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pettingzoo", None)
     with pytest.raises(UnityEnvironmentException, match=r"pip install 'lanista\[pettingzoo\]'"):
         check_source("pettingzoo:mpe2.simple_spread_v3")

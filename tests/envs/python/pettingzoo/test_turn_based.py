@@ -1,6 +1,7 @@
-"""A seat's transition runs from its turn to its next turn, and earns all that comes in between."""
+"""A seat's transition lasts from its turn to its next turn, and earns all rewards in between."""
 
 from collections import defaultdict
+from functools import partial
 
 import numpy as np
 import pytest
@@ -103,12 +104,11 @@ class Players:
 
 @settings(max_examples=60, deadline=None)
 @given(EPISODES, st.integers(0, SEATS - 1), st.integers(0, 6), st.booleans(), st.integers(1, 25))
-def test_rewards_belong_to_the_turns_that_a_plain_loop_gives_them_to(
+def test_rewards_belong_to_the_turns_to_which_a_plain_loop_gives_them(
     episodes, first, max_steps, self_play, turns
 ):
-    env = TurnBasedEnvironment(
-        lambda: game_of(episodes, first), self_play=self_play, max_steps_per_episode=max_steps
-    )
+    make = partial(game_of, episodes, first)
+    env = TurnBasedEnvironment(make, self_play=self_play, max_steps_per_episode=max_steps)
     players = Players(env)
     reports = []
     for _ in range(turns):
@@ -143,7 +143,7 @@ def test_rewards_belong_to_the_turns_that_a_plain_loop_gives_them_to(
 ONE = [[Move([0, 0, 0], {}, 1), Move([1, 0, 0], {}, 2), Move([0, 3, 7], {}, 0), Move([2, 2, 2], {}, 0)]]
 
 
-def test_what_is_earned_before_a_first_turn_is_counted_to_the_episode_alone():
+def test_rewards_before_a_first_turn_count_towards_the_episode_alone():
     env = TurnBasedEnvironment(lambda: game_of([[Move([1, 5, 0], {}, 1), Move([0, 1, 9], {}, 2)]]))
     players = Players(env)
     players.step()
@@ -193,7 +193,7 @@ class OfPlanes(ScriptedGame):
         return board
 
 
-def test_boards_are_images_of_their_planes_where_that_is_wanted():
+def test_boards_are_images_of_their_planes_on_request():
     env = TurnBasedEnvironment(lambda: OfPlanes(ONE), self_play=True, stack_size=2, boards=True)
     assert env.behavior_specs["player?team=0"].observation_specs[0].shape == (4, 2, 3)
     env.reset()
@@ -206,7 +206,7 @@ def test_boards_are_images_of_their_planes_where_that_is_wanted():
         TurnBasedEnvironment(lambda: game_of(ONE), boards=True)
 
 
-def test_masks_are_told_at_turns():
+def test_masks_are_those_of_the_acting_seat():
     env = TurnBasedEnvironment(lambda: game_of(ONE), areas=2)
     env.reset()
     (mask,) = env.get_steps("player_0?team=0")[0].action_mask
@@ -250,7 +250,7 @@ def test_seats_of_different_spaces_cannot_be_played_by_one_policy():
         TurnBasedEnvironment(lambda: game_of(ONE), stack_size=0)
 
 
-def test_a_game_that_breaks_the_rules_is_named():
+def test_an_unknown_agent_in_turn_is_an_error():
     class Stranger(ScriptedGame):
         def reset(self, seed=None):
             super().reset(seed)
@@ -260,7 +260,7 @@ def test_a_game_that_breaks_the_rules_is_named():
         TurnBasedEnvironment(lambda: Stranger(ONE)).reset()
 
 
-def test_a_game_that_gives_what_does_not_fit_is_named_with_what_was_expected():
+def test_an_invalid_reward_is_an_error_that_names_what_was_expected():
     env = TurnBasedEnvironment(lambda: game_of(ONE))
     env.reset()
     game = env._areas[0].loop.game

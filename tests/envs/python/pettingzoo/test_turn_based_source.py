@@ -30,22 +30,20 @@ def with_stack_of_its_own(stack_size=7):
 
 
 @pytest.fixture
-def module(tmp_path, monkeypatch):
+def module(own_module):
     pytest.importorskip("pettingzoo")
-    (tmp_path / "turn_game.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+    own_module("turn_game", MODULE)
     return "pettingzoo:turn_game"
 
 
-def test_the_function_env_makes_an_environment_of_turns(module):
+def test_the_function_env_makes_a_turn_based_environment(module):
     check_source(module)
     env = make_source(f"{module}?rounds=3", seed=1, areas=2)
     assert isinstance(env, TurnBasedEnvironment)
     assert list(env.behavior_specs) == ["player_0?team=0", "player_1?team=1"]
 
 
-def test_its_arguments_are_taken_from_the_name_and_the_line(module):
+def test_its_arguments_come_from_the_name_and_the_command_line(module):
     arguments = ["--self-play", "--stack-size", "3", "--max-steps-per-episode", "5"]
     env = make_source(f"{module}?areas=2&rounds=2", seed=1, arguments=arguments)
     assert list(env.behavior_specs) == ["player?team=0", "player?team=1"]
@@ -60,7 +58,7 @@ def test_its_arguments_are_taken_from_the_name_and_the_line(module):
         make_source(f"{module}?stack_size=many")
 
 
-def test_environments_whose_agents_act_together_take_none_of_them():
+def test_environments_whose_agents_act_together_take_no_such_arguments():
     pytest.importorskip("mpe2")
     with pytest.raises(UnityEnvironmentException, match="found stack_size, which are for"):
         make_source("pettingzoo:mpe2.simple_spread_v3?stack_size=2")
