@@ -1,4 +1,4 @@
-"""Full names of behaviours are taken apart as ML-Agents does."""
+"""Full names of behaviors are split as ML-Agents does."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_builds_what_it_parses():
     assert BehaviorName.parse(behavior_id("Ball", 3)) == BehaviorName("Ball?team=3", "Ball", 3)
 
 
-def test_a_team_that_is_no_number_is_named():
+def test_a_team_that_is_not_a_number_is_an_error():
     with pytest.raises(ValueError, match=r"'red'.*whole number"):
         BehaviorName.parse("Ball?team=red")
 
@@ -33,7 +33,7 @@ def test_a_team_that_is_no_number_is_named():
 # Steps without agents, on every NumPy: that of mlagents-envs needs a name that NumPy 1.24 to 1.26 lack
 
 
-def test_nobody_is_described_as_by_mlagents_envs(monkeypatch):
+def test_steps_without_agents_are_those_of_mlagents_envs(monkeypatch):
     env = make_in_process("scene:sorter?areas=1", seed=1)
     env.reset()
     (spec,) = env.behavior_specs.values()
@@ -51,7 +51,7 @@ def _arrays(column):
     return [column] if isinstance(column, np.ndarray) else []
 
 
-def test_a_scene_that_tells_of_nobody_needs_no_new_name_of_numpy(monkeypatch):
+def test_a_scene_without_agents_needs_no_new_name_of_numpy(monkeypatch):
     env = make_in_process("scene:ball3d?areas=1", seed=1)
     env.reset()
     (name,) = env.behavior_specs

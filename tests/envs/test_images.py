@@ -1,4 +1,4 @@
-"""Pictures on their way through the environments to a trainer: of one kind, off the manager's thread."""
+"""Images on their way through the environments to a trainer: of one dtype, off the manager's thread."""
 
 import threading
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.protocol import images, messages
 from lanista.envs.protocol import images as decoding
+from lanista.envs.scenes.sensors import image_spec
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.validation import NonFiniteError, NonFinitePolicy, check_finite
 from mlagents_envs.base_env import (
@@ -28,14 +29,9 @@ from wiremessages import agent, brain, compressed, message
 
 NAME = "B?team=0"
 SIZE = (64, 84)
-NONE, SHIFTS = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
-SPEC = BehaviorSpec(
-    [
-        ObservationSpec((3, 2, 2), (NONE, SHIFTS, SHIFTS), ObservationType.DEFAULT, "camera"),
-        ObservationSpec((4, 3), (DimensionProperty.VARIABLE_SIZE, NONE), ObservationType.DEFAULT, "tiles"),
-    ],
-    ActionSpec(1, ()),
-)
+NONE = DimensionProperty.NONE
+TILES = ObservationSpec((4, 3), (DimensionProperty.VARIABLE_SIZE, NONE), ObservationType.DEFAULT, "tiles")
+SPEC = BehaviorSpec([image_spec((3, 2, 2), "camera"), TILES], ActionSpec(1, ()))
 
 
 def steps_of(camera: np.ndarray, tiles: np.ndarray | None = None) -> tuple[DecisionSteps, TerminalSteps]:
@@ -52,7 +48,7 @@ def agreed(kinds: ImageDtypes, camera: np.ndarray, name: str = NAME) -> np.ndarr
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2) * 10
 
 
-def test_the_first_environment_decides_what_pictures_are_kept_as() -> None:
+def test_the_first_environment_decides_the_dtype_of_images() -> None:
     kept = ImageDtypes()
     assert agreed(kept, PIXELS).dtype == np.uint8
     np.testing.assert_array_equal(agreed(kept, as_floats(PIXELS)), PIXELS)
@@ -64,14 +60,14 @@ def test_the_first_environment_decides_what_pictures_are_kept_as() -> None:
     np.testing.assert_array_equal(found, as_floats(PIXELS))
 
 
-def test_numbers_that_are_no_bytes_are_refused_where_bytes_are_kept() -> None:
+def test_floats_that_are_not_bytes_are_refused_where_bytes_are_kept() -> None:
     kinds = ImageDtypes()
     agreed(kinds, PIXELS)
     with pytest.raises(ObservationError, match=r"environment 1.*'B\?team=0'.*'camera'.*compression"):
         agreed(kinds, as_floats(PIXELS) + 0.001)
 
 
-def test_nobody_decides_nothing() -> None:
+def test_steps_without_agents_decide_nothing() -> None:
     kinds = ImageDtypes()
     nobody = (DecisionSteps.empty(SPEC), TerminalSteps.empty(SPEC))
     kinds.resolve(NAME, SPEC, nobody, "environment 0")
@@ -80,16 +76,13 @@ def test_nobody_decides_nothing() -> None:
 
 @pytest.mark.parametrize("sensor", ["camera", "tiles"])
 @pytest.mark.parametrize("policy", NonFinitePolicy)
-def test_a_nan_in_a_float_picture_or_one_entity_is_dropped_zeroed_or_stops(
-    policy: NonFinitePolicy, sensor: str
-) -> None:
+def test_a_nan_in_a_float_image_or_an_entity_is_dropped_zeroed_or_stops(policy, sensor: str) -> None:
     steps = steps_of(as_floats(PIXELS))
     bad = steps[0].obs[0 if sensor == "camera" else 1]
     bad[1, 2, 1] = np.nan
     if policy is NonFinitePolicy.STOP:
-        with pytest.raises(
-            NonFiniteError, match=rf"environment 3.*{sensor}.*agent 11 is nan at index \[2, 1"
-        ):
+        named = rf"environment 3.*{sensor}.*agent 11 is nan at index \[2, 1"
+        with pytest.raises(NonFiniteError, match=named):
             check_finite(steps, SPEC, "environment 3", NAME, policy)
         return
     mended, void = check_finite(steps, SPEC, "environment 3", NAME, policy)
@@ -126,13 +119,8 @@ def meet() -> Iterator[Any]:
 
         def make(index: int) -> UnityEnvironment:
             assert engines[index].is_alive()
-            return UnityEnvironment(
-                base_port=ports[index],
-                timeout_wait=20,
-                non_finite=None,
-                images="uint8",
-                engine_name=f"environment {index}",
-            )
+            options = {"non_finite": None, "images": "uint8", "engine_name": f"environment {index}"}
+            return UnityEnvironment(base_port=ports[index], timeout_wait=20, **options)
 
         manager = EnvManager(make, len(scripts), **options)
         managers.append(manager)
@@ -144,10 +132,8 @@ def meet() -> Iterator[Any]:
         manager.close(at_once=True)
 
 
-def test_a_manager_goes_on_with_others_while_pictures_are_decoded(
-    meet: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Environment 0 has two agents' pictures, which threads decode; environment 1 answers meanwhile."""
+def test_a_manager_continues_with_others_while_images_are_decoded(meet: Any, monkeypatch) -> None:
+    """Environment 0 has two agents' images, which threads decode; environment 1 answers meanwhile."""
     monkeypatch.setattr(decoding, "_threads", lambda: 2)
     go_on, read, main = threading.Event(), images.read_png, threading.get_ident()
     go_on.set()
@@ -184,7 +170,7 @@ def test_a_manager_goes_on_with_others_while_pictures_are_decoded(
     assert (step.steps[NAME][0].obs[0] == 9).all()
 
 
-def test_a_damaged_picture_is_a_failure_of_its_environment(meet: Any) -> None:
+def test_a_damaged_image_is_a_failure_of_its_environment(meet: Any) -> None:
     broken = camera(3)
     broken.compressed_data = broken.compressed_data[:80]
     pair = [agent(camera(1)), agent(camera(2), id=1)]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanista.envs.scenes.sensors import vector_spec
 from lanista.envs.validation import NonFiniteError, NonFinitePolicy, check_finite
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -20,13 +21,8 @@ from mlagents_envs.base_env import (
 from mlagents_envs.exception import UnityObservationException
 
 BALL = "Ball?team=0"
-SPEC = BehaviorSpec(
-    [
-        ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "Rays"),
-        ObservationSpec((2, 2), (DimensionProperty.NONE,) * 2, ObservationType.DEFAULT, "Grid"),
-    ],
-    ActionSpec(1, ()),
-)
+GRID = ObservationSpec((2, 2), (DimensionProperty.NONE,) * 2, ObservationType.DEFAULT, "Grid")
+SPEC = BehaviorSpec([vector_spec(3, "Rays"), GRID], ActionSpec(1, ()))
 
 
 def make_steps(decisions=4, terminals=2):
@@ -65,16 +61,8 @@ def test_stop_names_environment_behavior_sensor_agent_and_value():
     steps[0].obs[1][2, 1, 0] = np.nan
     with pytest.raises(NonFiniteError) as error:
         check(steps, NonFinitePolicy.STOP)
-    for part in (
-        "environment 3",
-        BALL,
-        "'Grid'",
-        "agent 12",
-        "is nan",
-        "[1, 0]",
-        "decision step",
-        "non_finite",
-    ):
+    parts = ("environment 3", BALL, "'Grid'", "agent 12", "is nan", "[1, 0]", "decision step", "non_finite")
+    for part in parts:
         assert part in str(error.value)
 
 
@@ -86,7 +74,7 @@ def test_stop_names_rewards(name, source):
         check(steps, NonFinitePolicy.STOP)
 
 
-def test_scripts_that_catch_the_old_errors_go_on_working():
+def test_scripts_that_catch_the_old_errors_still_work():
     steps = make_steps()
     steps[0].reward[0] = np.nan
     for kind in (RuntimeError, UnityObservationException):
@@ -94,7 +82,7 @@ def test_scripts_that_catch_the_old_errors_go_on_working():
             check(steps, NonFinitePolicy.STOP)
 
 
-def test_zero_puts_in_zeros_into_a_copy_and_voids_nobody():
+def test_zero_replaces_values_in_a_copy_and_voids_no_agent():
     steps = make_steps()
     steps[0].obs[0][1, 2] = np.inf
     steps[1].obs[1][0, 0, 1] = np.nan
@@ -121,7 +109,7 @@ def test_drop_voids_each_agent_once():
     assert all(np.isfinite(a).all() for a in arrays(checked))
 
 
-def test_everything_else_of_a_mended_step_stays():
+def test_all_other_fields_of_a_corrected_step_are_kept():
     steps = make_steps()
     steps[0].action_mask = [np.array([[True, False]] * 4)]
     steps[0].reward[0] = np.nan
@@ -149,13 +137,13 @@ def test_each_sensor_is_warned_about_once(caplog):
     assert len(caplog.records) == 2
 
 
-def test_no_agents_are_no_trouble():
+def test_steps_without_agents_pass():
     steps = (DecisionSteps.empty(SPEC), TerminalSteps.empty(SPEC))
     assert check(steps, NonFinitePolicy.STOP)[0] is steps
 
 
 @given(st.data())
-def test_no_such_number_gets_through(data):
+def test_no_such_value_passes(data):
     steps = make_steps(data.draw(st.integers(0, 4)), data.draw(st.integers(0, 3)))
     spoiled = set()
     for batch in steps:

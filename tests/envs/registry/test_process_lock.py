@@ -40,7 +40,7 @@ def test_another_machine_is_named():
 
 
 @pytest.mark.parametrize("content", ["", "{", ' {"pid": 3}', "\0\0", "x" * 500])
-def test_what_a_dead_process_left_is_taken_over(tmp_path, content):
+def test_a_lock_left_by_a_dead_process_is_taken_over(tmp_path, content):
     (tmp_path / "lock").write_text(content)
     lock = ProcessLock(tmp_path / "lock")
     assert lock.holder() is None
@@ -48,7 +48,7 @@ def test_what_a_dead_process_left_is_taken_over(tmp_path, content):
     lock.release()
 
 
-def test_of_many_at_the_same_instant_one_gets_it(tmp_path):
+def test_of_many_at_once_one_gets_it(tmp_path):
     locks = [ProcessLock(tmp_path / "lock") for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         for _ in range(20):
@@ -76,7 +76,7 @@ def test_a_lock_that_is_passed_on_has_one_holder_at_a_time(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="replaces flock")
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
-def test_a_file_system_without_locks_is_told_from_a_lock_of_another(tmp_path, monkeypatch, number):
+def test_a_file_system_without_locks_is_distinguished_from_a_held_lock(tmp_path, monkeypatch, number):
     def flock(handle, operation):
         raise OSError(number, os.strerror(number))
 

@@ -1,4 +1,4 @@
-"""Named environments: found by their manifests, fetched once, compared ever after, and played."""
+"""Named environments: found by their manifests, downloaded once, compared from then on, and played."""
 
 import hashlib
 import json
@@ -6,6 +6,7 @@ import logging
 import subprocess
 import sys
 import zipfile
+from contextlib import closing
 
 import pytest
 import yaml
@@ -43,56 +44,53 @@ def ball(server):
     return entry(server.url("Ball.zip"))
 
 
-def entry(url, **told):
-    return RemoteRegistryEntry("Ball", 0.9, "a walk", url, None, None, **told)
+def entry(url, **options):
+    return RemoteRegistryEntry("Ball", 0.9, "a walk", url, None, None, **options)
 
 
 def manifest(path, **environments):
-    path.write_text(yaml.safe_dump({"environments": [{name: told} for name, told in environments.items()]}))
+    listed = [{name: described} for name, described in environments.items()]
+    path.write_text(yaml.safe_dump({"environments": listed}))
     return str(path)
 
 
 @linux
-def test_an_environment_is_fetched_once_and_can_be_played(ball, server, cache):
+def test_an_environment_is_downloaded_once_and_can_be_played(ball, server, cache):
     for _ in range(2):
-        env = ball.make(side_channels=[EngineConfigurationChannel()], timeout_wait=60)
-        try:
+        with closing(ball.make(side_channels=[EngineConfigurationChannel()], timeout_wait=60)) as env:
             env.reset()
             assert list(env.behavior_specs) == ["Basic?team=0"]
-        finally:
-            env.close()
     assert server.asked == ["/Ball.zip"]
     kept = [path.name for path in (cache / "environments").iterdir()]
     assert len(kept) == 2 and not any("partial" in name for name in kept), "a folder, and what is known of it"
 
 
 @linux
-def test_arguments_of_the_entry_stand_behind_those_of_the_caller(ball, server, tmp_path):
+def test_arguments_of_the_entry_follow_those_of_the_caller(ball, server, tmp_path):
     (server.files / "Ball.zip").unlink()
     with zipfile.ZipFile(server.files / "Ball.zip", "w") as zipped:
         zipped.writestr("Ball.x86_64", f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nexit 1\n')
-    told = entry(server.url("Ball.zip"), additional_args=["--own", "2"])
+    own = entry(server.url("Ball.zip"), additional_args=["--own", "2"])
     with pytest.raises(UnityException):
-        told.make(additional_args=["--given", "1"])
+        own.make(additional_args=["--given", "1"])
     assert (tmp_path / "arguments").read_text().strip().endswith("--given 1 --own 2")
 
 
-def test_a_file_name_is_not_the_callers_affair(ball):
+def test_a_file_name_is_refused(ball):
     with pytest.raises(TypeError, match="has its own program"):
         ball.make(file_name="x")
 
 
 @linux
-def test_the_first_download_is_remembered_and_another_file_refused(ball, server, cache, caplog):
+def test_the_first_download_is_recorded_and_another_file_refused(ball, server, cache, caplog):
     caplog.set_level(logging.INFO)
     ball.fetch()
     assert "The manifest gives no checksum for Ball. SHA-256" in caplog.text
     build = ball.build()
     assert build.remove()
     pack(server.files / "Ball.zip", "ball3d")
-    with pytest.raises(
-        RegistryError, match=r"another file than at its first download.*envs remove Ball --forget"
-    ):
+    changed = r"another file than at its first download.*envs remove Ball --forget"
+    with pytest.raises(RegistryError, match=changed):
         ball.fetch()
     assert build.program is None and not build.folder.exists()
     build.remove_record()
@@ -105,49 +103,48 @@ def test_the_manifests_checksum_decides(server):
     assert entry(server.url("Ball.zip"), linux_sha256=good).fetch().is_file()
     with pytest.raises(RegistryError, match=f"is {good}, expected {'0' * 64}"):
         entry(server.url("Ball.zip"), linux_sha256="0" * 64).fetch()
-    assert entry(server.url("Ball.zip")).fetch().is_file(), "what was there before is there still"
+    assert entry(server.url("Ball.zip")).fetch().is_file(), "the earlier download is still there"
 
 
 @linux
 @pytest.mark.parametrize("known", [True, False])
-def test_a_program_that_anybody_on_the_way_could_change_is_told_of(server, caplog, known):
+def test_an_unencrypted_download_without_a_checksum_is_a_warning(server, caplog, known):
     good = pack(server.files / "Ball.zip")
     entry(server.url("Ball.zip"), linux_sha256=good if known else None).fetch()
     assert ("unencrypted, and its manifest has no sha256" in caplog.text) is not known
 
 
 @linux
-def test_an_archive_that_is_unsafe_leaves_nothing(server, cache):
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        ("../Ball.x86_64", r"The archive of Ball, http.*'\.\./Ball.x86_64' leads out"),
+        ("Ball.exe", r"no program for this platform.*\.x86_64.*it contains Ball.exe"),
+    ],
+)
+def test_an_archive_that_is_unsafe_or_has_no_program_is_refused(server, cache, member, message):
     with zipfile.ZipFile(server.files / "Ball.zip", "w") as zipped:
-        zipped.writestr("../Ball.x86_64", "1")
-    with pytest.raises(RegistryError, match=r"The archive of Ball, http.*'\.\./Ball.x86_64' leads out"):
+        zipped.writestr(member, "1")
+    with pytest.raises(RegistryError, match=message):
         entry(server.url("Ball.zip")).fetch()
     assert not list((cache / "environments").iterdir())
 
 
 @linux
-def test_an_archive_without_a_program_is_told(server):
-    with zipfile.ZipFile(server.files / "Ball.zip", "w") as zipped:
-        zipped.writestr("Ball.exe", "1")
-    with pytest.raises(RegistryError, match=r"no program for this platform.*\.x86_64.*it contains Ball.exe"):
-        entry(server.url("Ball.zip")).fetch()
-
-
-@linux
-def test_two_processes_fetch_it_once(ball, server, cache):
+def test_several_processes_download_it_once(ball, server, cache):
     code = (
         "from lanista.envs.registry import RemoteRegistryEntry\n"
         f"print(RemoteRegistryEntry('Ball', 0.9, '', {ball.build().url!r}, None, None).fetch())"
     )
     command = [sys.executable, "-c", code]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    told = {process.communicate(timeout=300)[0] for process in running}
-    assert len(told) == 1 and all(process.returncode == 0 for process in running)
+    printed = {process.communicate(timeout=300)[0] for process in running}
+    assert len(printed) == 1 and all(process.returncode == 0 for process in running)
     assert server.asked == ["/Ball.zip"]
 
 
 @linux
-def test_what_a_killed_process_left_is_removed(ball, cache):
+def test_remains_of_a_killed_process_are_removed(ball, cache):
     build = ball.build()
     build._partial().mkdir(parents=True)
     build.folder.mkdir()  # renamed, and killed before its record was written
@@ -156,7 +153,7 @@ def test_what_a_killed_process_left_is_removed(ball, cache):
 
 
 @pytest.mark.parametrize("platform, says", [("win32", "win_url is missing"), ("aix", "a build for aix")])
-def test_a_platform_without_a_build_is_told_which_there_are(platform, says):
+def test_a_platform_without_a_build_is_an_error_that_lists_the_builds(platform, says):
     with pytest.raises(NoBuildError, match=rf"{says}.*\(there is linux_url\)"):
         entry("https://x/y.zip").build(platform)
     assert issubclass(NoBuildError, FileNotFoundError)
@@ -185,14 +182,12 @@ def test_an_unknown_name_is_a_key_error_with_the_nearest(tmp_path):
     registry.register(entry("https://x/1.zip"))
     with pytest.raises(KeyError) as wrong:
         registry["bal"]
-    assert (
-        str(wrong.value)
-        == "The entry bal is not present in the registry. Did you mean Ball? There are: Ball."
-    )
+    text = "The entry bal is not present in the registry. Did you mean Ball? There are: Ball."
+    assert str(wrong.value) == text
     assert isinstance(wrong.value, UnknownEntryError)
 
 
-def test_a_manifest_is_read_when_an_entry_is_asked_for(server):
+def test_a_manifest_is_read_when_an_entry_is_requested(server):
     registry = UnityEnvRegistry()
     registry.register_from_yaml(server.url("m.yaml"))
     assert not server.asked
@@ -202,7 +197,7 @@ def test_a_manifest_is_read_when_an_entry_is_asked_for(server):
     assert server.asked == ["/m.yaml"]
 
 
-def test_without_the_network_the_last_manifest_serves(server, caplog):
+def test_without_the_network_the_last_manifest_is_used(server, caplog):
     manifest(server.files / "m.yaml", Ball={"linux_url": server.url("x.zip")})
 
     def read():
@@ -254,7 +249,7 @@ def test_a_manifest_that_is_not_there():
 
 
 @linux
-def test_a_manifest_on_this_machine_may_name_archives_beside_it(tmp_path, monkeypatch):
+def test_a_local_manifest_may_name_archives_next_to_it(tmp_path, monkeypatch):
     pack(tmp_path / "Ball.zip")
     monkeypatch.setenv("LANISTA_REGISTRY", manifest(tmp_path / "m.yaml", Ball={"linux_url": "Ball.zip"}))
     registry = type(default_registry)()
@@ -276,7 +271,7 @@ def test_a_name_of_the_command_line(tmp_path, server):
             resolve_registered(name, ())
 
 
-def test_importing_the_package_asks_nobody():
+def test_importing_the_package_does_not_use_the_network():
     code = (
         "import socket\n"
         "def refuse(*_, **__): raise AssertionError('the network was asked')\n"
@@ -287,7 +282,7 @@ def test_importing_the_package_asks_nobody():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_damaged_record_is_as_good_as_none(ball):
+def test_a_damaged_record_is_ignored(ball):
     build = ball.build("linux")
     build.folder.parent.mkdir(parents=True)
     build.folder.with_name(f"{build.folder.name}.json").write_text(json.dumps({"url": 3}))

@@ -1,4 +1,4 @@
-"""Archives of strangers: what is unpacked stays in its folder, and what would not is refused by its name."""
+"""Untrusted archives: unpacked files stay in their folder, and what would not is refused by name."""
 
 import io
 import stat
@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.registry import UnsafeArchiveError
+from lanista.envs.registry import RegistryError, UnsafeArchiveError
 from lanista.envs.registry import unpack as members
 from lanista.envs.registry.unpack import check_members, unpack
 
@@ -41,9 +41,8 @@ def tree(folder):
 
 
 def test_files_and_folders(tmp_path):
-    packed = archive(
-        tmp_path / "a.zip", ("Game/", ""), ("Game/data/x", "1"), ("Game\\data\\y", "2"), ("./z", "3")
-    )
+    entries = ("Game/", ""), ("Game/data/x", "1"), ("Game\\data\\y", "2"), ("./z", "3")
+    packed = archive(tmp_path / "a.zip", *entries)
     unpack(packed, tmp_path / "out")
     assert tree(tmp_path / "out") == ["Game", "Game/data", "Game/data/x", "Game/data/y", "z"]
     assert (tmp_path / "out/Game/data/y").read_text() == "2"
@@ -73,7 +72,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path, name, why):
 
 
 @pytest.mark.parametrize("name", ["ab:c", "dir./x", "x ", "NUL", "con.txt", "a?b"])
-def test_names_that_windows_does_not_take(name):
+def test_names_that_windows_does_not_accept(name):
     info = zipfile.ZipInfo("x")
     info.orig_filename = name
     assert check_members([info], 100, "linux")
@@ -103,13 +102,9 @@ def test_members_that_would_be_one_file_are_refused(tmp_path, entries, names):
 
 
 @posix
-def test_links_within_the_folder_are_kept_as_frameworks_of_macos_have_them(tmp_path):
-    packed = archive(
-        tmp_path / "a.zip",
-        ("F/Versions/A/lib", "1"),
-        link("F/Versions/Current", "A"),
-        link("F/lib", "Versions/Current/lib"),
-    )
+def test_links_within_the_folder_are_kept_as_in_frameworks_of_macos(tmp_path):
+    links = link("F/Versions/Current", "A"), link("F/lib", "Versions/Current/lib")
+    packed = archive(tmp_path / "a.zip", ("F/Versions/A/lib", "1"), *links)
     unpack(packed, tmp_path / "out")
     assert (tmp_path / "out/F/lib").read_text() == "1"
 
@@ -137,7 +132,7 @@ def test_links_that_lead_out_or_are_written_through_are_refused(tmp_path, entrie
     assert tree(tmp_path) == ["a.zip", "inner"]
 
 
-def test_links_are_refused_where_there_are_none():
+def test_links_are_refused_where_the_system_has_none():
     info = zipfile.ZipInfo("x")
     info.external_attr = (stat.S_IFLNK | 0o777) << 16
     with pytest.raises(UnsafeArchiveError, match="Windows"):
@@ -145,14 +140,14 @@ def test_links_are_refused_where_there_are_none():
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFIFO, stat.S_IFCHR, stat.S_IFSOCK])
-def test_what_is_no_file_is_refused(tmp_path, kind):
+def test_special_files_are_refused(tmp_path, kind):
     packed = archive(tmp_path / "a.zip", ("pipe", "", kind | 0o777))
     with pytest.raises(UnsafeArchiveError, match="neither a file nor a folder"):
         unpack(packed, tmp_path / "out")
 
 
 @posix
-def test_programs_alone_may_be_executed_and_nobody_gets_more_rights(tmp_path):
+def test_only_programs_become_executable_and_no_file_gets_more_rights(tmp_path):
     packed = archive(
         tmp_path / "a.zip",
         ("Game.x86_64", b"\x7fELF...", stat.S_IFREG | 0o644),
@@ -165,7 +160,7 @@ def test_programs_alone_may_be_executed_and_nobody_gets_more_rights(tmp_path):
     assert modes == {"Game.x86_64": 0o755, "start": 0o755, "Player.so": 0o644, "data": 0o644}
 
 
-def test_a_bomb_that_says_its_size_is_refused_before_it_goes_off(tmp_path, monkeypatch):
+def test_a_bomb_that_states_its_size_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr(members, "ALWAYS_ALLOWED", 1000)
     packed = archive(tmp_path / "a.zip", ("zeros", b"\0" * 1_000_000))
     with pytest.raises(UnsafeArchiveError, match="1000000 bytes unpacked"):
@@ -175,24 +170,22 @@ def test_a_bomb_that_says_its_size_is_refused_before_it_goes_off(tmp_path, monke
 def test_a_bomb_that_lies_about_its_size_is_stopped(tmp_path):
     packed = archive(tmp_path / "a.zip", ("zeros", b"\0" * 1_000_000))
     data = packed.read_bytes()
-    told = struct.pack("<I", 1_000_000)
-    assert data.count(told) == 2  # in the member's own header and in the directory
-    packed.write_bytes(data.replace(told, struct.pack("<I", 10)))
+    size = struct.pack("<I", 1_000_000)
+    assert data.count(size) == 2  # in the member's own header and in the directory
+    packed.write_bytes(data.replace(size, struct.pack("<I", 10)))
     with pytest.raises(UnsafeArchiveError):
         unpack(packed, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_more_members_than_a_game_has_are_refused(tmp_path, monkeypatch):
+def test_too_many_members_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(members, "MAX_MEMBERS", 2)
     packed = archive(tmp_path / "a.zip", *((str(k), "") for k in range(3)))
     with pytest.raises(UnsafeArchiveError, match="3 members"):
         unpack(packed, tmp_path / "out")
 
 
-def test_no_room_is_told_before_anything_is_written(tmp_path, monkeypatch):
-    from lanista.envs.registry import RegistryError
-
+def test_a_full_disk_is_reported_before_anything_is_written(tmp_path, monkeypatch):
     packed = archive(tmp_path / "a.zip", ("file", b"12345"))
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=4))
     with pytest.raises(RegistryError, match=r"5 bytes, and .* has 4 bytes left"):
@@ -202,7 +195,7 @@ def test_no_room_is_told_before_anything_is_written(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "damage", [lambda d: b"no zip", lambda d: d[:-30], lambda d: d.replace(b"12345", b"12346")]
 )
-def test_damage_is_told(tmp_path, damage):
+def test_damage_is_reported(tmp_path, damage):
     packed = tmp_path / "a.zip"
     with zipfile.ZipFile(packed, "w") as zipped:
         zipped.writestr("file", "12345")
@@ -221,7 +214,7 @@ NAMES = st.lists(
 
 @given(NAMES)
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_whatever_the_names_are_nothing_is_written_elsewhere(names):
+def test_with_random_names_nothing_is_written_elsewhere(names):
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
         (home / "inner").mkdir()
@@ -243,7 +236,7 @@ def test_whatever_the_names_are_nothing_is_written_elsewhere(names):
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_do_more_than_be_refused(data):
+def test_random_bytes_are_refused(data):
     with tempfile.TemporaryDirectory() as temporary:
         packed = Path(temporary) / "a.zip"
         packed.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Channels and their framing, beyond what the reference data shows."""
+"""Channels and their framing, beyond the reference data."""
 
 import json
 import logging
@@ -30,6 +30,23 @@ from mlagents_envs.exception import UnityException, UnitySideChannelException
 RAW = uuid.UUID("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0")
 
 
+def deliver(data, channel, where=""):
+    """A message from the engine, which the channel receives."""
+    sender = RawBytesChannel(channel.channel_id)
+    sender.send_raw_data(data)
+    SideChannelManager([channel], where).process(SideChannelManager([sender]).generate())
+
+
+def reading(read):
+    """A user's own channel that does this with a message."""
+
+    class Mine(SideChannel):
+        def on_message_received(self, msg):
+            read(msg)
+
+    return Mine(RAW)
+
+
 def test_the_documented_bytes_of_a_parameter():
     channel = EnvironmentParametersChannel()
     channel.set_float_parameter("scale", 1.5)
@@ -39,7 +56,7 @@ def test_the_documented_bytes_of_a_parameter():
 
 
 @given(st.lists(st.binary(max_size=20), max_size=6))
-def test_framing_brings_every_message_across_in_order(messages):
+def test_framing_delivers_every_message_in_order(messages):
     sender, receiver = RawBytesChannel(RAW), RawBytesChannel(RAW)
     for message in messages:
         sender.send_raw_data(message)
@@ -49,7 +66,7 @@ def test_framing_brings_every_message_across_in_order(messages):
 
 
 @given(st.binary(max_size=60), st.sampled_from([0, 16, 20]))
-def test_any_bytes_are_taken_or_refused(data, keep):
+def test_random_bytes_are_processed_or_refused(data, keep):
     real = FloatPropertiesChannel()
     real.set_property("speed", 1.0)
     start = SideChannelManager([real]).generate()[:keep]
@@ -60,7 +77,7 @@ def test_any_bytes_are_taken_or_refused(data, keep):
         assert str(error)
 
 
-def test_an_unknown_channel_is_told_once(caplog):
+def test_an_unknown_channel_is_reported_once(caplog):
     sender = RawBytesChannel(RAW)
     sender.send_raw_data(b"1")
     data = SideChannelManager([sender]).generate()
@@ -74,10 +91,8 @@ def test_an_unknown_channel_is_told_once(caplog):
 
 
 def test_an_unreadable_message_names_its_channel():
-    sender = RawBytesChannel(StatsSideChannel().channel_id)
-    sender.send_raw_data(b"\x09\x00\x00\x00abc")
     with pytest.raises(UnitySideChannelException, match=r"StatsSideChannel.*a text of 9 bytes"):
-        SideChannelManager([StatsSideChannel()]).process(SideChannelManager([sender]).generate())
+        deliver(b"\x09\x00\x00\x00abc", StatsSideChannel())
 
 
 def test_an_unknown_aggregation_names_the_statistic():
@@ -120,26 +135,13 @@ def test_a_users_own_channel_needs_only_the_public_members():
     ],
 )
 def test_bytes_that_a_users_channel_does_not_expect_name_it_and_the_environment(read):
-    class Mine(SideChannel):
-        def on_message_received(self, msg):
-            read(msg)
-
-    sender = RawBytesChannel(RAW)
-    sender.send_raw_data(b"\xff\xfe{]\x01\x02")
-    manager = SideChannelManager([Mine(RAW)], where="environment 3")
     with pytest.raises(UnitySideChannelException, match=rf"environment 3: Side channel {RAW} \(Mine\): "):
-        manager.process(SideChannelManager([sender]).generate())
+        deliver(b"\xff\xfe{]\x01\x02", reading(read), where="environment 3")
 
 
-def test_a_mistake_in_a_users_own_code_is_not_taken_for_bad_bytes():
-    class Mine(SideChannel):
-        def on_message_received(self, msg):
-            self.misspelt += 1
-
-    sender = RawBytesChannel(RAW)
-    sender.send_raw_data(b"x")
+def test_a_bug_in_a_users_own_code_is_not_mistaken_for_bad_bytes():
     with pytest.raises(AttributeError):
-        SideChannelManager([Mine(RAW)]).process(SideChannelManager([sender]).generate())
+        deliver(b"x", reading(lambda msg: msg.misspelt))
 
 
 class PickyError(UnitySideChannelException):
@@ -148,14 +150,11 @@ class PickyError(UnitySideChannelException):
 
 
 def test_a_users_own_exception_keeps_its_cause():
-    class Mine(SideChannel):
-        def on_message_received(self, msg):
-            raise PickyError(7, "too salty")
+    def refuse(msg):
+        raise PickyError(7, "too salty")
 
-    sender = RawBytesChannel(RAW)
-    sender.send_raw_data(b"x")
     with pytest.raises(UnitySideChannelException, match=r"\(Mine\): too salty \(7\)") as caught:
-        SideChannelManager([Mine(RAW)]).process(SideChannelManager([sender]).generate())
+        deliver(b"x", reading(refuse))
     assert isinstance(caught.value.__cause__, PickyError)
 
 
@@ -197,7 +196,7 @@ assert bytes(answer) == bytes(expected.buffer)
 
 
 def test_channels_and_messages_of_ml_agents_work_with_ours():
-    """In a process of its own: ML-Agents' generated code needs protobuf in Python, and is slow."""
+    """In a separate process: ML-Agents' generated code needs protobuf in Python, and is slow."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", THEIRS],
         env={**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"},
@@ -208,13 +207,7 @@ def test_channels_and_messages_of_ml_agents_work_with_ours():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_list_of_channels_that_is_given_is_not_changed():
-    given = [FloatPropertiesChannel()]
-    SideChannelManager(given)
-    assert len(given) == 1
-
-
-def test_analytics_tell_no_name_and_no_path():
+def test_analytics_contain_no_names_and_no_paths():
     channel = TrainingAnalyticsSideChannel()
     behavior = {"trainer_type": "ppo", "init_path": "/home/me/secret.pt", "reward_signals": {"gail": {}}}
     lessons = [{"name": "secret", "completion_criteria": {"behavior": "secret"}}]
@@ -231,7 +224,7 @@ def test_analytics_tell_no_name_and_no_path():
     assert not any(b"secret" in message for message in channel.message_queue)
 
 
-def test_engine_settings_of_a_kind_that_is_none_are_not_sent():
+def test_engine_settings_that_are_none_are_not_sent():
     channel = EngineConfigurationChannel()
     channel.set_configuration(EngineConfig(None, None, None, 1.0, None, None))
     assert len(channel.message_queue) == 1

@@ -43,12 +43,12 @@ def call(channel, method: str, arguments) -> None:
         getattr(channel, method)(*map(plain, arguments))
 
 
-def foreign_texts(value) -> list[str]:
+def non_ascii_texts(value) -> list[str]:
     """The texts among nested arguments that are not ASCII."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        return [text for part in value for text in foreign_texts(part)]
+        return [text for part in value for text in non_ascii_texts(part)]
     return [value] if isinstance(value, str) and not value.isascii() else []
 
 
@@ -70,7 +70,7 @@ def test_writes(case):
             name, _, method = target.rpartition(".")
             call(channels[name or names[0]], method, arguments)
 
-    if texts := foreign_texts(inputs["calls"]):  # pitfalls F12: UTF-8, where the reference refuses
+    if texts := non_ascii_texts(inputs["calls"]):  # pitfalls F12: UTF-8, where the reference refuses
         make_calls()
         sent = manager.generate()
         assert all(text.encode() in sent for text in texts)
@@ -107,7 +107,7 @@ def test_reads(case):
         return
     read()
     found = dict(map(received, channels))
-    if isinstance(expected["received"], str):  # told in words: the known channel got its message
+    if isinstance(expected["received"], str):  # described in words: the known channel got its message
         assert any(found.values())
     for key, value in expected["received"].items() if isinstance(expected["received"], dict) else ():
         assert found[key] == ([bytes_of(raw) for raw in value] if key == "raw" else value)
@@ -125,7 +125,7 @@ def fields(message: Any) -> dict:
 
 
 @pytest.mark.parametrize("case", cases("wire", "analytics"))
-def test_analytics_read_as_the_reference_s_do(case):
+def test_analytics_mean_the_same_as_the_references(case):
     """Versions are those of the installation, and configurations hold what each trainer's do."""
     given, expected = case["inputs"], case["expected"]["messages"]
     assert str(side_channels.TrainingAnalyticsSideChannel.CHANNEL_ID) == given["channel_id"]
@@ -169,7 +169,7 @@ def compare_configurations(found, expected, key=""):
 
 
 @pytest.mark.parametrize("case", cases("wire", "analytics"))
-def test_the_reference_s_analytics_have_our_bytes(case):
+def test_the_references_analytics_have_our_bytes(case):
     for message in case["expected"]["messages"]:
         content = getattr(messages, message["type_url"].rpartition(".")[2])(**message["fields"])
         outer = Any()

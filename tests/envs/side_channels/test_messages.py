@@ -1,4 +1,4 @@
-"""What one side writes the other reads, and damaged messages are errors that can be caught."""
+"""Readers return what was written, and damaged messages are errors that can be caught."""
 
 import struct
 
@@ -28,7 +28,7 @@ def test_reads_back_what_was_written(values):
     assert incoming.read_int32(7) == 7, "nothing may be left"
 
 
-def test_every_reader_gives_its_default_at_the_end():
+def test_every_reader_returns_its_default_at_the_end():
     message = IncomingMessage(b"")
     assert message.read_bool() is False and message.read_bool(True) is True
     assert message.read_int32() == 0 and message.read_int32(3) == 3
@@ -38,7 +38,7 @@ def test_every_reader_gives_its_default_at_the_end():
 
 
 @given(st.binary(max_size=24), st.lists(st.sampled_from(["int32", "float32", "float32_list", "string"])))
-def test_any_bytes_are_read_or_refused(data, kinds):
+def test_random_bytes_are_read_or_refused(data, kinds):
     message = IncomingMessage(data)
     for kind in kinds:
         try:
@@ -58,7 +58,7 @@ def test_a_text_in_another_encoding_is_refused():
         IncomingMessage(struct.pack("<i", 2) + b"\xff\xfe").read_string()
 
 
-def test_reading_may_begin_inside_a_buffer():
+def test_reading_may_start_inside_a_buffer():
     assert IncomingMessage(b"xx\x05\x00\x00\x00", offset=2).read_int32() == 5
 
 

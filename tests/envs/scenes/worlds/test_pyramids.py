@@ -1,4 +1,4 @@
-"""The rules of Pyramids, its rooms, what its agents see, and that it can be solved."""
+"""The rules of Pyramids, its rooms, and what its agents see."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ class Play(ScenePlay):
         return self.act().obs[fan][-1].reshape(7, 8)
 
 
-def test_unitys_demonstration_is_one_of_this_behavior():
+def test_unitys_demonstration_fits_this_behavior():
     """Its shapes and actions are refused where they differ; its rays have the tags in the same order."""
     steps = load_demonstrations(DEMO, Pyramids().specs()[BEHAVIOR])
     assert len(steps) > 1700
@@ -53,8 +53,7 @@ def test_unitys_demonstration_is_one_of_this_behavior():
     for seen in (steps.obs, [np.concatenate(each) for each in zip(*ours)]):
         switched = seen[3][:, 0] == 1
         tags = np.concatenate(seen[:3], axis=1).reshape(len(switched), 21, 8)[..., :6].any(axis=1)
-        never = [BLOCK, GOLD, SWITCH_ON]
-        assert not tags[~switched][:, never].any()
+        assert not tags[~switched][:, [BLOCK, GOLD, SWITCH_ON]].any()
         assert tags[~switched][:, [WALL, SWITCH_OFF, STONE]].any(axis=0).all()
         assert not tags[switched][:, SWITCH_OFF].any()
         assert tags[switched][:, [BLOCK, WALL, GOLD, SWITCH_ON, STONE]].any(axis=0).all()
@@ -79,7 +78,7 @@ def test_at_full_size_everything_is_placed_as_in_unity():
     assert not world.stands.any()
 
 
-def test_motion_is_what_a_player_recorded_in_unity():
+def test_motion_agrees_with_a_recording_from_unity():
     """Velocities in the agent's own axes at 20 decisions of Unity's own demonstration, in the open."""
     right = [-5.55, -4.31, -3.37, -2.65, -2.08, -1.64, -1.30, 8.71, 13.53, 14.32, 12.46, 9.32, 7.09, 5.47]
     right += [4.26, 9.78, 11.50, 10.56, 7.87, 5.99, 4.62]
@@ -138,7 +137,7 @@ def test_a_pyramid_falls_only_when_run_into_and_the_gold_brick_ends_the_episode(
     assert not world.switched[0]
 
 
-def test_gold_is_not_to_be_had_from_a_pyramid_that_stands_or_is_not_there():
+def test_the_gold_cannot_be_reached_on_a_pyramid_that_stands_or_is_not_there():
     play = Play()
     play.arrange(pyramid=(0, 5))
     for velocity in ((0, 0), (0, 4.0)):
@@ -225,73 +224,6 @@ def test_rooms_are_joined_by_doorways_alone():
     inside = (np.abs(15 - x)[:, None] < wide[:, None]) & (np.abs(line - z[:, None]) < deep[:, None])
     open_ = ~inside.any(axis=0)
     np.testing.assert_array_equal(open_, np.abs((line + 15) % 30 - 15) < 5)
-
-
-class Guide:
-    """Knows where everything is, and walks there from doorway to doorway."""
-
-    def __init__(self, world):
-        self.world, options = world, world.options
-        self.count, self.step = options.rooms, options.room + options.wall
-        self.detours, self.pushes = np.zeros(world.areas), np.zeros(world.areas)
-
-    def act(self):
-        return [self.choose(area) for area in range(self.world.areas)]
-
-    def choose(self, area):
-        explorers = self.world.dynamics
-        way = self.aim(area) - explorers.position[:, area] - 0.3 * explorers.velocity[:, area]
-        # Step aside for a moment when stopped by a stone.
-        stopped = self.pushes[area] > 2 and np.hypot(*explorers.velocity[:, area]) < 1
-        self.detours[area] = 8 if stopped else self.detours[area] - 1
-        off = np.arctan2(way[0], way[1]) - explorers.heading[area] + 1.3 * (self.detours[area] > 0)
-        off = np.degrees((off + np.pi) % (2 * np.pi) - np.pi)
-        chosen = TURN_RIGHT if off > 12 else TURN_LEFT if off < -12 else FORWARD
-        self.pushes[area] = self.pushes[area] + 1 if chosen == FORWARD else 0
-        return chosen
-
-    def aim(self, area):
-        world, options = self.world, self.world.options
-        place = world.dynamics.position[:, area]
-        thing = world.switch if not world.switched[area] else world.gold
-        target = world.boxes[:2, area, thing]
-        here, there = self.room(place), self.room(target)
-        if np.all(here == there):
-            return target
-        axis = int(here[0] == there[0])
-        onward = np.sign(there[axis] - here[axis])
-        door = (here - (self.count - 1) / 2) * self.step
-        door[axis] += onward * self.step / 2
-        before = door.copy()
-        before[axis] -= onward * (options.wall / 2 + 1.2)
-        aside = abs(place[1 - axis] - door[1 - axis]) > options.door / 2 - 0.8
-        if aside and np.hypot(*(before - place)) > 0.5:
-            return before
-        door[axis] += onward * (options.wall / 2 + 1)
-        return door
-
-    def room(self, place):
-        return np.clip(np.rint(place / self.step + (self.count - 1) / 2), 0, self.count - 1)
-
-
-# The guide takes no run-up, which the small size asks for.
-@pytest.mark.parametrize(
-    ("options", "decisions", "least"),
-    [({"size": "small", "knock": 3.0}, 300, 1.6), ({"size": "full"}, 300, 1.6)],
-)
-def test_a_scripted_player_that_knows_the_positions_solves_the_task(options, decisions, least):
-    play = Play(areas=16, **options)
-    guide = Guide(play.world)
-    running, returns = np.zeros(16), []
-    for _ in range(decisions):
-        batch = play.act(guide.act())
-        done = batch.done
-        returns += (running[batch.agent_id[done]] + batch.reward[done]).tolist()
-        running[batch.agent_id[done]] = 0
-        running[batch.agent_id[~done]] += batch.reward[~done]
-    # Agents that are still on their way, perhaps stuck, count with the return of an episode without the gold.
-    assert len(returns) >= 32
-    assert np.mean([*returns, *[-1.0] * int((running < -0.5).sum())]) > least
 
 
 def test_random_actions_hardly_ever_find_the_gold():
