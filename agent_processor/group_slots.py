@@ -82,15 +82,9 @@ class GroupSlots:
         places: Ints = self._place[slots]
         return places
 
-    def newest(self, rosters: Ints) -> Rows:
-        """[n, places] the newest rows in these rosters."""
-        rows: Rows = self._table[rosters]
-        return rows
-
-    def slots_of_newest(self, rosters: Ints) -> Slots:
-        """[n, places] whose those rows are; anything where nobody is."""
-        slots: Slots = self._slots[rosters]
-        return slots
+    def newest(self, rosters: Ints) -> tuple[Rows, Slots]:
+        """[n, places] each: the newest rows in these rosters, and their agents' slots, arbitrary for none."""
+        return self._table[rosters], self._slots[rosters]
 
     def settle(self) -> None:
         """What was said about this step is told: interrupted agents are gone, numbers are free again."""

@@ -104,7 +104,7 @@ class AgentProcessor:
         """Put what has become ready on the queues."""
         if self._rosters is not None:
             rosters = np.array(self._their_rosters, dtype=np.int64)
-            newest, whose = self._rosters.newest(rosters), self._rosters.slots_of_newest(rosters)
+            newest, whose = self._rosters.newest(rosters)
             agents = np.where(newest >= 0, self._agents.agent[whose], -1)
             for trajectory, rows, ids in zip(self._ready, newest, agents):
                 if trajectory.life_lost:  # nobody goes on, as far as can be learned

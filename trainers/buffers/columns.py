@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
@@ -46,15 +45,11 @@ class BufferColumns:
 Columns = TypeVar("Columns", bound=BufferColumns)
 
 
-def concatenate(parts: Sequence[Columns]) -> Columns:
-    """One block of columns out of several (at least one) of the same kind."""
-    return joined(list(parts))
-
-
 def joined(parts: list[Columns]) -> Columns:
-    """As `concatenate`, but empties the list, so that memory is not taken twice.
+    """One block of columns out of several (at least one) of the same kind.
 
-    All columns are allocated before the first part is released: if memory runs out, nothing is lost.
+    The list is emptied, so that memory is not taken twice. All columns are allocated before the first part is
+    released: if memory runs out, nothing is lost.
     """
     if len(parts) == 1:
         return parts.pop()

@@ -99,25 +99,30 @@ class CheckpointManager:
             Exception: what `export` raises, except an OSError; the weights are then saved and listed.
         """
         data = serialize(state)
-        plain = self.folder / f"{self.behavior}-{step}.onnx"
-        models = [plain.with_name(f"{plain.stem}{suffix}.onnx") for suffix in self.suffixes]
-        weights = plain.with_suffix(".pt")
+        model = self.folder / f"{self.behavior}-{step}.onnx"
+        models = [model.with_name(f"{model.stem}{suffix}.onnx") for suffix in self.suffixes]
+        weights = model.with_suffix(".pt")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             atomic_write_bytes(weights, data)
         except OSError as error:
-            self._warn_not_saved(step, error)
+            steps = [f"the last one is of step {entry.steps}" for entry in self.checkpoints]
+            logger.warning(
+                "%s: the checkpoint of step %d could not be saved (%s); %s. Training goes on. Free some "
+                "space or make the folder writable before the next checkpoint.",
+                *(self.behavior, step, error, steps[-1] if steps else "there is none yet"),
+            )
             return None
         self._update_latest(weights, data)
-        for model in models:
-            _remove(model)  # of a save at the same step, with other weights
+        for old in models:
+            _remove(old)  # of a save at the same step, with other weights
         if reward is None:  # saved again by a run that was resumed at its end, without new episodes
             reward = next((entry.reward for entry in self.checkpoints if entry.steps == step), None)
         others = [str(path) for path in (weights, *models[1:])]
         saved = Checkpoint(step, str(models[0]), reward, time.time(), others)
         try:
             if export is not None:
-                self._export(plain, export)
+                self._export(model, export)
         finally:
             self._list(saved, judged, due)
             self.save_status()
@@ -144,22 +149,6 @@ class CheckpointManager:
             logger.warning(
                 "%s could not be written (%s); the weights are saved and training goes on.", model, error
             )
-
-    def _warn_not_saved(self, step: int, error: OSError) -> None:
-        """Warn of a failed save and its consequences."""
-        last = (
-            f"the last one is of step {self.checkpoints[-1].steps}"
-            if self.checkpoints
-            else "there is none yet"
-        )
-        logger.warning(
-            "%s: the checkpoint of step %d could not be saved (%s); %s. Training goes on. Free some space or "
-            "make the folder writable before the next checkpoint.",
-            self.behavior,
-            step,
-            error,
-            last,
-        )
 
     def _list(self, saved: Checkpoint, judged: float | None, due: bool) -> None:
         """Add an entry, replacing one of the same step, and remove the files that are no longer kept."""

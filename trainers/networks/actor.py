@@ -42,9 +42,7 @@ class Actor(RecurrentModule):
             head: another head, instead of the two arguments before.
             leave_out: indices of observations that it does not read.
 
-        Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            TrainerError: a custom network cannot be built.
+        Errors are those of `ObservationEncoder`.
         """
         super().__init__()
         self.spec = spec

@@ -73,9 +73,7 @@ class StackedCritics(RecurrentModule):
     ) -> None:
         """Build encoders and body with initial weights from `generator`, or torch's own.
 
-        Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            TrainerError: a custom network cannot be built.
+        Errors are those of `ObservationEncoder`.
         """
         super().__init__()
         self.count = count

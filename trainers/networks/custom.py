@@ -12,7 +12,7 @@ docs/extending.md describes the interface of such a class.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -27,80 +27,42 @@ from ..utils.errors import TrainerError
 from ..utils.plugins import NETWORKS, PluginError, cause, load, plugins
 
 
-class UserEncoder(nn.Module):
-    """What is expected of an encoder: `__init__(spec, settings)`, `size` and `forward`. No need to derive."""
+class CustomNetwork(nn.Module):
+    """What is expected of a custom encoder or body. No need to derive from it.
+
+    An encoder is called with `(spec, settings)` of one observation, a body with `(specs, settings)` of all.
+    """
 
     size: int
     """Of a row of what `forward` gives."""
 
-    def forward(self, observation: Tensor) -> Tensor:
-        """[B, *shape] float32 -> [B, size]; images are in 0 to 1, vectors normalized if so set."""
+    def forward(self, observations: Any) -> Tensor:
+        """[B, *shape] float32, of a body one tensor per observation in a list -> [B, size].
+
+        Images are in 0 to 1, vectors normalized if so set.
+        """
         raise NotImplementedError
 
 
-class UserBody(nn.Module):
-    """What is expected of a body: `__init__(specs, settings)`, `size` and `forward`. No need to derive."""
-
-    size: int
-
-    def forward(self, observations: Sequence[Tensor]) -> Tensor:
-        """One [B, *shape] float32 tensor per observation -> [B, size]."""
-        raise NotImplementedError
-
-
-def build_encoder(
-    reference: str, spec: ObservationSpec, settings: NetworkSettings, generator: torch.Generator | None
-) -> UserEncoder:
-    """The encoder that the YAML names for an observation.
+def build_custom(
+    reference: str,
+    specs: ObservationSpec | list[ObservationSpec],
+    settings: NetworkSettings,
+    generator: torch.Generator | None,
+) -> CustomNetwork:
+    """The encoder that the YAML names for an observation, or, of a list of these, the body.
 
     Raises:
         TrainerError: there is no such class, or it cannot be built, or does not read these observations; the
             message names it and the cause.
     """
-    return cast(UserEncoder, _build(reference, spec, settings, generator))
-
-
-def build_body(
-    reference: str,
-    specs: Sequence[ObservationSpec],
-    settings: NetworkSettings,
-    generator: torch.Generator | None,
-) -> UserBody:
-    """The body that the YAML names.
-
-    Raises:
-        TrainerError: as of `build_encoder`.
-    """
-    return cast(UserBody, _build(reference, list(specs), settings, generator))
-
-
-def not_exportable(network: nn.Module) -> list[str]:
-    """The user's classes in a network that cannot become part of a brain."""
-    users = [module for module in network.modules() if reference_of(module)]
-    return sorted({reference_of(module) for module in users if not hasattr(module, "export")})
-
-
-def reference_of(network: nn.Module) -> str:
-    """By what name the YAML has a network of the user's; empty of any other."""
-    return str(getattr(network, _REFERENCE, ""))
-
-
-_REFERENCE = "_lanista_reference"
-_STANDING_STILL = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
-"""Layers that in training do something else than in acting. Agents learn from what they did, and brains are
-to do the same: that takes one function, so that these layers are in evaluation mode throughout."""
-
-
-def _build(
-    reference: str, specs: Any, settings: NetworkSettings, generator: torch.Generator | None
-) -> nn.Module:
-    made = _found(reference)
+    create = _found(reference)
     # Users draw first weights from torch's own stream, which is set here so that runs repeat.
     with torch.random.fork_rng(devices=[], enabled=generator is not None):
         if generator is not None:
             torch.manual_seed(int(torch.randint(2**31, (1,), generator=generator)))
         try:
-            network = made(specs, settings)
+            network = create(specs, settings)
         except Exception as error:
             raise TrainerError(
                 f"The network {reference} cannot be built: {cause(error)}. It is called with "
@@ -118,7 +80,24 @@ def _build(
         for rows in (1, 3):
             _try(reference, network, size, specs, rows)
     setattr(network, _REFERENCE, reference)
-    return network
+    return cast(CustomNetwork, network)
+
+
+def not_exportable(network: nn.Module) -> list[str]:
+    """The user's classes in a network that cannot become part of a brain."""
+    users = [module for module in network.modules() if reference_of(module)]
+    return sorted({reference_of(module) for module in users if not hasattr(module, "export")})
+
+
+def reference_of(network: nn.Module) -> str:
+    """By what name the YAML has a network of the user's; empty of any other."""
+    return str(getattr(network, _REFERENCE, ""))
+
+
+_REFERENCE = "_lanista_reference"
+_STANDING_STILL = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
+"""Layers that in training do something else than in acting. Agents learn from what they did, and brains are
+to do the same: that takes one function, so that these layers are in evaluation mode throughout."""
 
 
 @torch.no_grad()

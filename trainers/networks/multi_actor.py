@@ -46,8 +46,7 @@ class MultiActor(nn.Module):
             hidden: index of an observation that actors do not read.
             generator: of the first weights.
 
-        Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        Errors are those of `ObservationEncoder`.
         """
         super().__init__()
         self.arguments = {"places": slots, "shared": shared, "indexed": indexed, "hidden": hidden}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..settings.models.networks import ConditioningType, NetworkSettings
-from .custom import build_body, build_encoder
+from .custom import build_custom
 from .modules.attention import ENTITY_SIZE, EntityEncoder
 from .modules.normalizer import Normalizer
 from .modules.visual import VisualEncoder
@@ -82,7 +82,7 @@ class ObservationEncoder(nn.Module):
         self.specs = list(specs)
         read = [spec for i, spec in enumerate(specs) if i not in leave_out]
         self.settings = settings
-        self.whole = build_body(settings.body, read, settings, generator) if settings.body else None
+        self.whole = build_custom(settings.body, read, settings, generator) if settings.body else None
         """A custom network, which replaces encoders and hidden layers."""
         chosen = _chosen(specs, settings)
         self.encoders = nn.ModuleDict()
@@ -93,7 +93,7 @@ class ObservationEncoder(nn.Module):
             for group in self.groups:
                 spec, named = specs[group.indices[0]], chosen.get(group.indices[0])
                 if named:
-                    self.encoders[str(group.index)] = build_encoder(named, spec, settings, generator)
+                    self.encoders[str(group.index)] = build_custom(named, spec, settings, generator)
                 elif group.kind is ObservationKind.VISUAL:
                     kind, width = settings.vis_encode_type, settings.hidden_units
                     self.encoders[str(group.index)] = VisualEncoder(spec, kind, width, generator)

@@ -162,9 +162,7 @@ class Embedding(nn.Module):
             generator: of the initial weights.
             normalize: overrides the settings; False to read what another embedding has prepared.
 
-        Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            TrainerError: a custom network cannot be built.
+        Errors are those of `ObservationEncoder`.
         """
         super().__init__()
         self.encoder = ObservationEncoder(specs, settings, generator, normalize=normalize)

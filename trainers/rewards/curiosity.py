@@ -84,8 +84,7 @@ class Curiosity(NetworkSignal):
     ) -> None:
         """Build the models.
 
-        Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        Errors are those of `ObservationEncoder`.
         """
         init = torch.Generator().manual_seed(seed)
         self.models = Models(spec, settings, init).to(device)

@@ -78,9 +78,7 @@ class Discriminator(nn.Module):
     def __init__(self, spec: BehaviorSpec, settings: GAILSettings, generator: torch.Generator) -> None:
         """Build it with initial weights.
 
-        Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            TrainerError: a custom network cannot be built.
+        Errors are those of `ObservationEncoder`.
         """
         super().__init__()
         own, actions = settings.network_settings, spec.action_spec

@@ -69,8 +69,7 @@ class GAIL(NetworkSignal):
             non_finite: how to handle gradients that are not finite.
             squashed: the policy samples continuous actions in the range of the engine.
 
-        Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        Errors are those of `ObservationEncoder`.
         """
         init = torch.Generator().manual_seed(seed)
         self.discriminator = Discriminator(spec, settings, init).to(device)

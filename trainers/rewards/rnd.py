@@ -36,8 +36,7 @@ class RND(NetworkSignal):
     ) -> None:
         """Two networks of one shape, which both read what the predictor's normalizer returns.
 
-        Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        Errors are those of `ObservationEncoder`.
         """
         init = torch.Generator().manual_seed(seed)
         specs, network = spec.observation_specs, settings.network_settings

@@ -181,9 +181,7 @@ def _collective(call: Callable[..., Any], *arguments: Any, **keywords: Any) -> N
 def average(tensor: Tensor) -> None:
     """Make a tensor, such as a gradient, the mean over all ranks, in place."""
     if _world.connected:
-        from torch import distributed as dist
-
-        _collective(dist.all_reduce, tensor)
+        add_up(tensor)
         tensor.div_(_world.size)
 
 

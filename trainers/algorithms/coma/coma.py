@@ -133,7 +133,6 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
 
     def update(self, steps: RosterSteps, policy_step: int) -> dict[str, float]:
         """Learn from all steps: mean losses and statistics, and the values of the schedules."""
-        learning_rate, epsilon, beta = self.schedules.at(policy_step)
         if self.hyper.normalize_values:
             self._rescale(self.networks.tensor(steps.returns))
         source = RosterMinibatches(self.networks, steps, normalize_advantages=self.hyper.clip)
@@ -143,12 +142,8 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
             metrics = self._published_update(source, policy_step)
         self._update_target()
         self.exploration = self.exploring(policy_step)
-        return metrics | {
-            "Policy/Learning Rate": learning_rate,
-            "Policy/Epsilon": epsilon,
-            "Policy/Beta": beta,
-            "Policy/Exploration Epsilon": self.exploration,
-        }
+        metrics |= self.schedules.metrics(policy_step)
+        return metrics | {"Policy/Exploration Epsilon": self.exploration}
 
     def _clipped_update(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
         """PPO's objective with an advantage of each branch's own; actor and critic together."""

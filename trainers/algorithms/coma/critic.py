@@ -80,8 +80,7 @@ class CentralCritic(RecurrentModule):
             state: index of the observation that is the state.
             streams: 1, or `slots` for one network per slot.
 
-        Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        Errors are those of `ObservationEncoder`.
         """
         super().__init__()
         self.slot_count, self.streams = slots, streams

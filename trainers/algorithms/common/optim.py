@@ -255,6 +255,11 @@ class ClippedSchedules(NamedTuple):
         """Learning rate, epsilon and beta at a step."""
         return self.learning_rate(step), self.epsilon(step), self.beta(step)
 
+    def metrics(self, step: int) -> dict[str, float]:
+        """The same by statistics' names."""
+        names = ("Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta")
+        return dict(zip(names, self.at(step), strict=True))
+
 
 ACTING_THREADS = 1
 """A few agents' forward pass: more threads would wait for each other longer than they compute."""

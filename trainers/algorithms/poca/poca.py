@@ -130,7 +130,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
                 self.optimizer.step(learning_rate, policy_step)
                 losses.append(torch.stack((policy_loss, value_loss, baseline_loss)).detach())
                 statistics.append(ratio_statistics(log_ratio, ratio, epsilon, batch.real))
-        schedules = {"Policy/Learning Rate": learning_rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
+        schedules = self.schedules.metrics(policy_step)
         if not losses:
             found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
             self.optimizer.warn_once("Nothing was learned", found)

@@ -158,12 +158,10 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
                     approx_kl, clip_fraction = ratio_statistics(log_ratio, ratio, epsilon, batch.real)
                     statistics.append((policy_loss.detach(), value_loss.detach(), approx_kl, clip_fraction))
                 self.optimizer.step(learning_rate, policy_step)
-        schedules = {"Policy/Learning Rate": learning_rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
+        schedules = self.schedules.metrics(policy_step)
         if not statistics:
-            self.optimizer.warn_once(
-                "Nothing was learned",
-                f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}",
-            )
+            found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
+            self.optimizer.warn_once("Nothing was learned", found)
             return schedules
         policy, value, mean_kl, mean_clip_fraction = _means(statistics)
         return {

@@ -1,6 +1,6 @@
 """The gradient of a SAC batch for networks of dense layers on vectors, without automatic differentiation.
 
-The layers are those of `common.fused`; this module adds the action distributions and the losses with
+The layers are those of `ppo.fused`; this module adds the action distributions and the losses with
 their gradients. `SAC.update` with losses.py remains the definition, and what all other networks learn by;
 tests compare the two.
 """
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.critics import TWINS
 from ...networks.modules.distributions import EPSILON, LOG_SIGMA_RANGE, ActionDistribution
-from ..common.fused import (
+from ..ppo.fused import (
     Array,
     ArrayBackend,
     Layer,

@@ -19,7 +19,7 @@ from ...networks.modules.body import Body, DenseStack
 from ...networks.modules.heads import ActionHead, ValueHead
 from ...networks.modules.hypernetwork import HyperLayer
 from ...networks.modules.layers import Dense
-from ...networks.modules.memory import Memory
+from ...networks.modules.memory import Memory, RecurrentModule
 from ...networks.modules.normalizer import Normalizer
 from ...networks.modules.visual import Convolution, VisualEncoder
 from ...networks.observations import ObservationEncoder
@@ -38,8 +38,7 @@ def policy_tensors(network: ActingNetwork) -> Named:
     """An actor, as the entry `Policy` has it; with the critic that shares its body, if there is one."""
     named = normalizer_tensors(network.encoder) | encoder_tensors(network.encoder, BODY)
     named |= body_tensors(network.body, 0, BODY)
-    if network.memory_size:
-        named |= memory_tensors(network.memory(0), MEMORY)
+    named |= stream_memory(network, 0)
     assert isinstance(network.actions, ActionHead), "ML-Agents' policies give distributions"
     named |= action_tensors(network.actions)
     if isinstance(network, ActorCritic) and network.shared_critic:
@@ -52,9 +51,7 @@ def critic_tensors(network: ActorCritic) -> Named:
     encoder = network.encoder if network.critic_encoder is None else network.critic_encoder
     body = network.body if network.critic_body is None else network.critic_body
     named = encoder_tensors(encoder, BODY) | body_tensors(body, body.streams - 1, BODY)
-    if network.memory_size:
-        named |= memory_tensors(network.memory(-1), MEMORY)
-    return named | value_tensors(network.values)
+    return named | stream_memory(network, -1) | value_tensors(network.values)
 
 
 def team_critic_tensors(critic: TeamCritic) -> Named:
@@ -66,9 +63,7 @@ def team_critic_tensors(critic: TeamCritic) -> Named:
         named |= attention_tensors(critic.attention, name, f"{BODY}self_attn.")
     for i, layer in enumerate(critic.body.layers):
         named |= _layer(layer, 0, f"{BODY}linear_encoder.seq_layers.{2 * i}")
-    if critic.memories:
-        named |= memory_tensors(critic.memory(), MEMORY)
-    return named | value_tensors(critic.values)
+    return named | stream_memory(critic, 0) | value_tensors(critic.values)
 
 
 def twin_tensors(networks: TwinQ) -> Named:
@@ -76,13 +71,11 @@ def twin_tensors(networks: TwinQ) -> Named:
     named: Named = {}
     for twin in range(TWINS):
         one = encoder_tensors(networks.encoder(twin), BODY) | body_tensors(networks.body, twin, BODY)
-        if networks.memories:
-            one |= memory_tensors(networks.memory(twin), MEMORY)
+        one |= stream_memory(networks, twin)
         for i, signal in enumerate(networks.signals):
             columns = slice(i * networks.outputs, (i + 1) * networks.outputs)
-            name = f"value_heads.value_heads.{signal}"
-            one[f"{name}.weight"] = networks.head.weight[twin][:, columns].T
-            one[f"{name}.bias"] = networks.head.bias[twin, 0, columns]
+            head = networks.head.weight[twin], networks.head.bias[twin, 0]
+            one |= _columns(*head, columns, f"value_heads.value_heads.{signal}")
         named |= {f"{TWIN_NAMES[twin]}{name}": view for name, view in one.items()}
     return named
 
@@ -90,9 +83,7 @@ def twin_tensors(networks: TwinQ) -> Named:
 def state_value_tensors(network: ValueNetwork) -> Named:
     """The state value of SAC, as `Optimizer:value_network` has it, without its normalizer."""
     named = encoder_tensors(network.encoder, BODY) | body_tensors(network.body, 0, BODY)
-    if network.memories:
-        named |= memory_tensors(network.memory(), MEMORY)
-    return named | value_tensors(network.values)
+    return named | stream_memory(network, 0) | value_tensors(network.values)
 
 
 def normalizer_tensors(encoder: ObservationEncoder) -> Named:
@@ -175,6 +166,11 @@ def _layer(layer: object, stream: int, name: str) -> Named:
     return {f"{name}.weight": layer.weight[stream].T, f"{name}.bias": layer.bias[stream, 0]}
 
 
+def stream_memory(network: RecurrentModule, stream: int) -> Named:
+    """The memory of a stream, if there is one."""
+    return memory_tensors(network.memory(stream), MEMORY) if network.memories else {}
+
+
 def memory_tensors(memory: Memory, prefix: str) -> Named:
     """A recurrent layer; ML-Agents has LSTMs alone."""
     kind = "lstm" if memory.kind is MemoryType.LSTM else memory.kind.value
@@ -184,31 +180,33 @@ def memory_tensors(memory: Memory, prefix: str) -> Named:
 
 def action_tensors(head: ActionHead) -> Named:
     """The layers of the continuous components and of each discrete branch."""
-    named, start, name = {}, head.continuous_size, "action_model._continuous_distribution"
+    named: Named = {}
+    start, name = head.continuous_size, "action_model._continuous_distribution"
     if start:
         if head.sigma_of_state:
             shown = start + sum(head.branches.sizes)
-            named[f"{name}.log_sigma.weight"] = head.weight[:, shown:].T
-            named[f"{name}.log_sigma.bias"] = head.bias[shown:]
+            named |= _columns(head.weight, head.bias, slice(shown, None), f"{name}.log_sigma")
         else:
             named[f"{name}.log_sigma"] = head.log_sigma[None]
-        named[f"{name}.mu.weight"] = head.weight[:, :start].T
-        named[f"{name}.mu.bias"] = head.bias[:start]
+        named |= _columns(head.weight, head.bias, slice(0, start), f"{name}.mu")
     for k, size in enumerate(head.branches.sizes):
         name = f"action_model._discrete_distribution.branches.{k}"
-        named[f"{name}.weight"] = head.weight[:, start : start + size].T
-        named[f"{name}.bias"] = head.bias[start : start + size]
+        named |= _columns(head.weight, head.bias, slice(start, start + size), name)
         start += size
     return named
 
 
 def value_tensors(head: ValueHead) -> Named:
     """A layer of one output for each reward signal."""
-    named = {}
+    named: Named = {}
     for i, signal in enumerate(head.signals):
-        named[f"value_heads.value_heads.{signal}.weight"] = head.weight[:, i : i + 1].T
-        named[f"value_heads.value_heads.{signal}.bias"] = head.bias[i : i + 1]
+        name = f"value_heads.value_heads.{signal}"
+        named |= _columns(head.weight, head.bias, slice(i, i + 1), name)
     return named
+
+
+def _columns(weight: Tensor, bias: Tensor, columns: slice, name: str) -> Named:
+    return {f"{name}.weight": weight[:, columns].T, f"{name}.bias": bias[columns]}
 
 
 def dense_tensors(layer: Dense, name: str) -> Named:

@@ -16,16 +16,37 @@ MU_GAIN = 0.2
 LOGITS_GAIN = 0.1
 
 
-class ActionHead(nn.Module):
+class ActingHead(nn.Module):
+    """What acting and brains need of every head."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter
+    sigma_of_state = False
+    greedy = False
+    """Whether agents do the best that is known: see `GreedyHead`."""
+
+    def __init__(self, spec: ActionSpec, *, squashed: bool) -> None:
+        super().__init__()
+        self.continuous_size = spec.continuous_size
+        self.branches = Branches(spec.discrete_branches)
+        self.squashed = squashed
+
+    def acting_layer(self) -> tuple[Tensor, Tensor]:
+        """Weight [input, columns] and bias [columns] of the product that gives `columns`."""
+        return self.weight, self.bias
+
+    def columns(self, encoding: Tensor) -> Tensor:
+        """[B, input] -> [B, means or actions before tanh, logits or values of branches, log sigmas]."""
+        return torch.addmm(self.bias, encoding, self.weight)
+
+
+class ActionHead(ActingHead):
     """From an actor's encoding to the distribution of its actions.
 
     One product gives the means of all continuous components, the logits of all branches and, if they depend
     on the state, the log sigmas, in this order; otherwise log sigma is a free parameter. Acting, learning and
     brains all go through these columns.
     """
-
-    greedy = False
-    """Whether agents do the best that is known: see `greedy_heads`."""
 
     def __init__(
         self,
@@ -37,10 +58,7 @@ class ActionHead(nn.Module):
         sigma_of_state: bool = False,
     ) -> None:
         """`squashed`: continuous actions go through tanh; see `ActionDistribution`."""
-        super().__init__()
-        self.continuous_size = spec.continuous_size
-        self.branches = Branches(spec.discrete_branches)
-        self.squashed = squashed
+        super().__init__(spec, squashed=squashed)
         self.sigma_of_state = sigma_of_state and self.continuous_size > 0
         shown = self.continuous_size + sum(self.branches.sizes)
         columns = shown + (self.continuous_size if self.sigma_of_state else 0)
@@ -58,14 +76,6 @@ class ActionHead(nn.Module):
     def has_constant_sigma(self) -> bool:
         """Whether sigma is the same in every state and actions are not squashed."""
         return not self.squashed and not self.sigma_of_state
-
-    def acting_layer(self) -> tuple[Tensor, Tensor]:
-        """Weight [input, columns] and bias [columns] of the product that gives `columns`."""
-        return self.weight, self.bias
-
-    def columns(self, encoding: Tensor) -> Tensor:
-        """[B, input] -> [B, means, logits of branches, log sigmas of the state]."""
-        return torch.addmm(self.bias, encoding, self.weight)
 
     def distribution(self, columns: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
         """The distribution of B agents from their columns; mask as of `forward`."""
@@ -96,19 +106,13 @@ class ValueHead(nn.Module):
         return torch.addmm(self.bias, encoding, self.weight)
 
 
-class GreedyHead(nn.Module):
-    """What both kinds have in common: how acting and brains look at a head, see `ActionHead`."""
+class GreedyHead(ActingHead):
+    """What deterministic actions and action values have in common."""
 
-    sigma_of_state = False
     greedy = True
-    weight: nn.Parameter
-    bias: nn.Parameter
 
     def __init__(self, spec: ActionSpec, *, squashed: bool) -> None:
-        super().__init__()
-        self.continuous_size = spec.continuous_size
-        self.branches = Branches(spec.discrete_branches)
-        self.squashed = squashed
+        super().__init__(spec, squashed=squashed)
         self.log_sigma = torch.zeros(0)
         """There is no deviation; not a parameter."""
 
@@ -116,14 +120,6 @@ class GreedyHead(nn.Module):
     def has_constant_sigma(self) -> bool:
         """Whether the columns are one product with `weight` and `bias`."""
         return True
-
-    def columns(self, encoding: Tensor) -> Tensor:
-        """[B, input] -> [B, actions before tanh], or [B, values of the actions of all branches]."""
-        return torch.addmm(self.bias, encoding, self.weight)
-
-    def acting_layer(self) -> tuple[Tensor, Tensor]:
-        """Weight [input, columns] and bias [columns] of the product that gives `columns`."""
-        return self.weight, self.bias
 
     def distribution(self, columns: Tensor, action_mask: Tensor | None = None) -> GreedyDistribution:
         """What B agents do by their columns; mask as of `ActionHead.forward`."""

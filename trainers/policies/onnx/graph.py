@@ -51,11 +51,11 @@ class GraphBuilder:
 
         float64 becomes float32.
         """
-        taken, plain = {tensor.name for tensor in self._initializers}, name
+        taken, base = {tensor.name for tensor in self._initializers}, name
         for number in itertools.count(2):
             if name not in taken:
                 break
-            name = f"{plain}.{number}"
+            name = f"{base}.{number}"
         stored = np.ascontiguousarray(value, dtype=np.float32 if value.dtype == np.float64 else value.dtype)
         self._initializers.append(numpy_helper.from_array(stored, name))
         return name

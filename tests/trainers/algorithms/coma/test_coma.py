@@ -12,7 +12,7 @@ from lanista.trainers.algorithms.coma.critic import Steps
 from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches
 from lanista.trainers.algorithms.coma.steps import slots_of
 from lanista.trainers.algorithms.ppo.losses import clipped_surrogate
-from lanista.trainers.buffers.columns import concatenate
+from lanista.trainers.buffers.columns import joined
 from lanista.trainers.networks.modules.distributions import ActionDistribution, Branches
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.rewards.extrinsic import TeamReward
@@ -244,7 +244,7 @@ def test_parts_of_a_buffer_are_linked_each_within_itself(variant):
     play = Play(SPEC, variant)
     trajectories = played(play)
     whole = evaluated(play.algorithm, build_rollout(trajectories, with_mates=False)).steps
-    apart = concatenate(
+    apart = joined(
         [evaluated(play.algorithm, build_rollout([t], with_mates=False)).steps for t in trajectories]
     )
     assert len(whole) == len(apart)

@@ -13,7 +13,7 @@ from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows
 from lanista.trainers.algorithms.poca.team_values import TeamEstimates
-from lanista.trainers.buffers.columns import concatenate
+from lanista.trainers.buffers.columns import joined
 from lanista.trainers.networks.team_critic import Members
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
@@ -177,7 +177,7 @@ def test_a_group_whose_members_came_in_different_parts_is_put_together_again():
             discrete=rollout.discrete[order],
         )
         parts.append(poca.evaluate(part, {"extrinsic": np.zeros(4, np.float32)}, {"extrinsic": False}).steps)
-    rows = Rows.of(concatenate(parts))
+    rows = Rows.of(joined(parts))
     expected = Rows.of(whole)
     np.testing.assert_array_equal(rows.obs[0], expected.obs[0])
     np.testing.assert_array_equal(rows.own, expected.own)
@@ -231,7 +231,7 @@ def test_before_an_update_minibatches_judge_steps_as_they_were_judged_when_they_
         parts.append(evaluation.steps)
         value = evaluation.estimates["Value Estimate"]
         judged.append(value if memory is None else pad_sequences(rollout.lengths, 3).column(value))
-    steps = concatenate(parts)
+    steps = joined(parts)
     # The column that learning carries along with its rows, so that each row can be told its value.
     steps.returns = np.concatenate(judged)
     learning, taken = TeamMinibatches(poca.evaluator, steps), 0

@@ -9,7 +9,6 @@ from lanista.agent_processor.rows import RESTORED_STORE, STORE_BITS, RowStore
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows, TeamSteps
-from lanista.trainers.buffers.columns import concatenate
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.policies.policy import Policy
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
@@ -105,7 +104,7 @@ def test_steps_that_were_saved_and_new_ones_of_the_same_numbers_are_kept_apart()
     buffer.append(steps_numbered(2, first))
     joined = buffer.columns()
     found = Rows.of(joined)
-    expected = Rows.of(concatenate([steps_numbered(1, first), steps_numbered(2, first + 1000)]))
+    expected = Rows.of(joined([steps_numbered(1, first), steps_numbered(2, first + 1000)]))
     assert len(found.obs[0]) == 24
     np.testing.assert_array_equal(found.obs[0], expected.obs[0])
     np.testing.assert_array_equal(found.own, expected.own)

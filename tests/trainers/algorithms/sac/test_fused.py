@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.algorithms.common.fused import NUMPY, TORCH
+from lanista.trainers.algorithms.ppo.fused import NUMPY, TORCH
 from lanista.trainers.algorithms.sac.fused import FusedSACGradient, is_fusible
 from sacbatches import ACTIONS, algorithm, some_batch, spec_of
 
