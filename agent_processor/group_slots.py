@@ -38,7 +38,7 @@ class GroupSlots:
         self._by_key: dict[tuple[int, int, int], int] = {}
         self._keys: dict[int, tuple[int, int, int]] = {}
         self._over: list[int] = []
-        """GroupSlots without living members, until `settle`."""
+        """Groups without living members, until `settle`."""
         self._last: list[tuple[int, int]] = []
         """Where rows of last observations stand, until `settle`."""
         self._id = np.zeros(0, dtype=np.int64)  # per slot: the group, as the engine numbers it,

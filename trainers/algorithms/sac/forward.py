@@ -56,7 +56,7 @@ class Outputs(NamedTuple):
 
 
 class ForwardPass:
-    """PackedSequences a batch through policy, critics and target; with memories, through whole sequences."""
+    """Passes a batch through policy, critics and target; with memories, through whole sequences."""
 
     def __init__(self, networks: SACNetworks, sequences: BurnInSequences | None, n_step: int) -> None:
         """`sequences`: with memories; `n_step`: steps from an observation to the one that bootstraps it."""

@@ -124,7 +124,7 @@ class ReplayColumns:
         self.following = np.zeros(n, np.int32)
         """The slot of the next observation."""
         self.ended = np.zeros(n, np.bool_)
-        """NextIndices the step nothing is earned. So it is of padding."""
+        """Nothing is earned after the step. This also holds for padding."""
         self.real = np.zeros(n, np.bool_)
         """False for padding."""
         self.states = np.zeros((layout.sequences, layout.memory_size), np.float32)

@@ -1,13 +1,12 @@
 """Self-attention over sets of entities (Vaswani et al. 2017, arXiv 1706.03762), as ML-Agents builds it.
 
 x = LN(e),  q, k, v = linear(x),  weights = softmax(q . k / sqrt(h)) per head, h the size of x, not the head's
-output = LN(linear(heads side by side) + x), averaged over the set; LN without parameters
+output = LN(linear(concatenated heads) + x), averaged over the set; LN without parameters
 
-From sets of entities of varying number, as buffer sensors send them, to one vector.
-
-An agent's other observations, made one vector of their own, stand before each entity's features; the result
-is embedded, entities look at each other (attention.py), and their mean is the encoding. What is not there is
-sent as zeros: an entity whose squares sum up to less than 0.01 counts as absent, as in ML-Agents.
+Encodes the sets of varying size that buffer sensors send. The vector of an agent's other observations is
+prepended to each entity's features, the result is embedded, entities attend to each other, and their mean is
+the encoding. Absent entities are sent as zeros: one whose squares sum to less than 0.01 counts as absent, as
+in ML-Agents.
 """
 
 from __future__ import annotations
