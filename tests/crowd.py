@@ -11,6 +11,7 @@ from lanista.envs.base import Decision, EnvironmentStep
 from lanista.envs.demonstrations.writer import DemonstrationWriter
 from lanista.envs.protocol.engine import AgentBatch
 from lanista.trainers.checkpoints.status import TrainingStatus
+from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.yaml_source import Source
 from lanista.trainers.stats.display import make_display
@@ -21,9 +22,17 @@ from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, Ter
 NAME, BEHAVIOR = "Crowd", "Crowd?team=0"
 
 
-def make_learner(folder: Path, spec: BehaviorSpec, behavior: dict[str, Any], **context: Any) -> Learner:
-    """The learner of a run in `folder` whose YAML says `behavior`."""
-    options = RunOptions.from_source(Source({"behaviors": {NAME: behavior}}))
+def make_learner(
+    folder: Path,
+    spec: BehaviorSpec,
+    behavior: dict[str, Any] | TrainerSettings,
+    name: str = NAME,
+    **context: Any,
+) -> Learner:
+    """The learner of a run in `folder` with these settings of the behavior, as in YAML or resolved."""
+    if isinstance(behavior, dict):
+        options = RunOptions.from_source(Source({"behaviors": {name: behavior}}))
+        behavior = options.behavior(name)
     run = RunContext(
         folder=folder,
         seed=1,
@@ -32,7 +41,7 @@ def make_learner(folder: Path, spec: BehaviorSpec, behavior: dict[str, Any], **c
         display=make_display("test", plain=True),
         **context,
     )
-    return Learner(NAME, spec, options.behavior(NAME), run)
+    return Learner(name, spec, behavior, run)
 
 
 class Crowd:

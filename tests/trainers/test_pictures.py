@@ -10,17 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.checkpoints.status import TrainingStatus
+from crowd import make_learner
 from lanista.trainers.networks.modules import passes
 from lanista.trainers.networks.modules.passes import CHUNK_BYTES, chunked_forward
 from lanista.trainers.networks.modules.visual import VisualEncoder
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.policies.onnx.load import load
 from lanista.trainers.policies.onnx.runtime import Brain
-from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.settings.yaml_source import Source
-from lanista.trainers.stats.display import make_display
-from lanista.trainers.trainer.context import RunContext
 from lanista.trainers.trainer.learner import Learner
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -59,16 +55,7 @@ def make(folder: Path, spec: BehaviorSpec, trainer: str, memory: bool, resume: b
         "network_settings": network,
         "time_horizon": 7,
     }
-    options = RunOptions.from_source(Source({"behaviors": {"Seer": behavior}}))
-    run = RunContext(
-        folder=folder,
-        seed=1,
-        status=TrainingStatus(folder / "status.json"),
-        writers=(),
-        display=make_display("test", plain=True),
-        resume=resume,
-    )
-    return Learner("Seer", spec, options.behavior("Seer"), run)
+    return make_learner(folder, spec, behavior, "Seer", resume=resume)
 
 
 def messages(spec: BehaviorSpec, as_bytes: bool) -> Iterator[tuple[DecisionSteps, TerminalSteps]]:

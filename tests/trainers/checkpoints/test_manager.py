@@ -1,7 +1,6 @@
-"""Checkpoints: nothing damaged is taken for whole, nothing whole is lost."""
+"""Checkpoints: damaged ones are never used, and intact ones are never lost."""
 
 import errno
-import io
 import json
 import logging
 import os
@@ -15,6 +14,7 @@ from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint, 
 from lanista.trainers.checkpoints.manager import CheckpointManager
 from lanista.trainers.checkpoints.status import Checkpoint, TrainingStatus, TrainingStatusError
 from lanista.trainers.utils import atomic_files as atomic
+from reliability.resume import differences
 
 
 def state(step, size=8):
@@ -23,7 +23,7 @@ def state(step, size=8):
         "global_step": {"_GlobalSteps__global_step": torch.tensor([step])},
         "random": {
             "generator": torch.Generator().get_state(),
-            "numpy": b"\x00\xff",
+            "numpy": b"\0\xff",
             "names": ("a", None, True),
         },
     }
@@ -46,26 +46,46 @@ def make(tmp_path):
     return build
 
 
+@pytest.fixture
+def saved(make):
+    """Saves checkpoints of these steps; returns their manager."""
+
+    def build(*steps, **keys):
+        manager = make(**keys)
+        for step in steps:
+            manager.save(step, state(step))
+        return manager
+
+    return build
+
+
+def loads(manager):
+    """The step that the manager loads, and the steps that it lists after that."""
+    return step_of(manager.load()), [entry.steps for entry in manager.checkpoints]
+
+
+def model(content):
+    """An export of these bytes."""
+    return lambda path: atomic.atomic_write_bytes(path, content)
+
+
+def files_in(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 # ---- one file
 
 
-def test_a_state_comes_back_as_it_was(tmp_path):
-    save_checkpoint(tmp_path / "a.pt", state(7))
-    loaded = load_checkpoint(tmp_path / "a.pt")
-    assert torch.equal(loaded["Policy"]["weight"], state(7)["Policy"]["weight"])
-    assert loaded["random"]["numpy"] == b"\x00\xff"
-    assert loaded["random"]["names"] == ("a", None, True)
-
-
-def test_an_optimiser_s_state_can_be_saved(tmp_path):
+def test_a_state_with_an_optimizer_survives_saving_and_loading(tmp_path):
     layer = torch.nn.Linear(2, 2)
-    optimiser = torch.optim.Adam(layer.parameters())
+    optimizer = torch.optim.Adam(layer.parameters())
     layer(torch.ones(1, 2)).sum().backward()
-    optimiser.step()
-    save_checkpoint(tmp_path / "a.pt", {"Optimizer": optimiser.state_dict(), "Policy": layer.state_dict()})
+    optimizer.step()
+    written = {**state(7), "Optimizer": optimizer.state_dict()}
+    save_checkpoint(tmp_path / "a.pt", written)
     loaded = load_checkpoint(tmp_path / "a.pt")
-    optimiser.load_state_dict(loaded["Optimizer"])
-    layer.load_state_dict(loaded["Policy"])
+    assert not differences(written, loaded)
+    optimizer.load_state_dict(loaded["Optimizer"])
 
 
 def test_a_checkpoint_cut_at_any_length_is_refused(tmp_path):
@@ -110,30 +130,27 @@ def test_a_file_that_would_run_code_is_refused(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"not a checkpoint", b"PK\x03\x04" + bytes(100)], ids=["empty", "text", "zip-like"]
-)
-def test_a_foreign_file_is_refused_with_advice(tmp_path, content):
-    (tmp_path / "x.pt").write_bytes(content)
-    with pytest.raises(CheckpointError, match="no older checkpoint"):
-        load_checkpoint(tmp_path / "x.pt")
-
-
-def test_an_archive_that_is_no_checkpoint_is_refused(tmp_path):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+def zip_archive(path):
+    with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("hello.txt", "hello")
-    (tmp_path / "x.pt").write_bytes(buffer.getvalue())
-    with pytest.raises(CheckpointError, match=r"x\.pt"):
-        load_checkpoint(tmp_path / "x.pt")
-    torch.save([1, 2], tmp_path / "x.pt")
-    with pytest.raises(CheckpointError, match="holds a list"):
-        load_checkpoint(tmp_path / "x.pt")
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(CheckpointError, match=r"absent\.pt cannot be read: No such file"):
-        load_checkpoint(tmp_path / "absent.pt")
+@pytest.mark.parametrize(
+    "write, says",
+    [
+        (lambda path: path.write_bytes(b""), "no older checkpoint"),
+        (lambda path: path.write_bytes(b"not a checkpoint"), "no older checkpoint"),
+        (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)), "no older checkpoint"),
+        (zip_archive, r"x\.pt"),
+        (lambda path: torch.save([1, 2], path), "holds a list"),
+        (lambda path: None, r"x\.pt cannot be read: No such file"),
+    ],
+    ids=["empty", "text", "zip-like", "zip archive", "list", "missing"],
+)
+def test_what_is_not_a_checkpoint_is_refused_with_the_reason(tmp_path, write, says):
+    write(tmp_path / "x.pt")
+    with pytest.raises(CheckpointError, match=says):
+        load_checkpoint(tmp_path / "x.pt")
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
@@ -150,16 +167,16 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path, number):
     [np.float64(1.0), np.zeros(2), {1, 2}, Path("x"), {np.int64(1): 0}],
     ids=lambda v: type(v).__name__,
 )
-def test_what_could_not_be_read_back_is_never_saved(tmp_path, value):
+def test_values_that_could_not_be_loaded_are_never_saved(tmp_path, value):
     with pytest.raises(CheckpointError, match=r"Module\.extra"):
         save_checkpoint(tmp_path / "a.pt", {"Module": {"extra": value}})
     assert os.listdir(tmp_path) == []
 
 
-# ---- the checkpoints of a behaviour
+# ---- the checkpoints of a behavior
 
 
-def test_a_resumed_run_gets_the_last_state_and_goes_on_pruning(make, tmp_path):
+def test_a_resumed_run_gets_the_last_state_and_continues_pruning(make, tmp_path):
     manager = make(keep=2)
     for step in (10, 20, 30):
         assert manager.save(step, state(step), reward=step / 10) is not None
@@ -173,16 +190,14 @@ def test_a_resumed_run_gets_the_last_state_and_goes_on_pruning(make, tmp_path):
 def test_two_checkpoints_at_one_step_are_one(make, tmp_path):
     manager = make(keep=2)
     for step in (10, 20, 20, 20):
-        manager.save(step, state(step), export=lambda path: path.write_bytes(b"model"))
+        manager.save(step, state(step), export=model(b"model"))
     assert [c.steps for c in manager.checkpoints] == [10, 20]
     manager.save(30, state(30))
     assert (tmp_path / "Ball" / "Ball-20.pt").exists() and (tmp_path / "Ball" / "Ball-20.onnx").exists()
 
 
-def test_a_damaged_checkpoint_pt_is_replaced_by_the_newest_intact_one(make, tmp_path, caplog):
-    manager = make()
-    for step in (10, 20, 30):
-        manager.save(step, state(step))
+def test_a_damaged_checkpoint_pt_is_replaced_by_the_newest_intact_one(saved, make, tmp_path, caplog):
+    saved(10, 20, 30)
     for name in ("checkpoint.pt", "Ball-30.pt"):
         path = tmp_path / "Ball" / name
         path.write_bytes(path.read_bytes()[:-40])
@@ -191,9 +206,8 @@ def test_a_damaged_checkpoint_pt_is_replaced_by_the_newest_intact_one(make, tmp_
     assert "checkpoint.pt" in caplog.text and "Ball-20.pt instead" in caplog.text
 
 
-def test_when_nothing_can_be_resumed_each_file_s_fault_is_told(make, tmp_path):
-    manager = make()
-    manager.save(10, state(10))
+def test_when_nothing_can_be_resumed_the_error_names_each_file(saved, make, tmp_path):
+    saved(10)
     for name in ("checkpoint.pt", "Ball-10.pt"):
         (tmp_path / "Ball" / name).write_bytes(b"")
     with pytest.raises(CheckpointError) as error:
@@ -201,21 +215,16 @@ def test_when_nothing_can_be_resumed_each_file_s_fault_is_told(make, tmp_path):
     assert "checkpoint.pt" in str(error.value) and "Ball-10.pt" in str(error.value)
 
 
-def test_a_checkpoint_that_a_kill_kept_from_the_list_is_taken_over(make, tmp_path):
-    manager = make()
-    manager.save(10, state(10))
+def test_a_checkpoint_that_a_kill_kept_from_the_list_is_added_to_it(saved, make, tmp_path):
+    saved(10)
     save_checkpoint(tmp_path / "Ball" / "Ball-20.pt", state(20))
     (tmp_path / "Ball" / ".Ball-20.onnx.0123456789ab-0.partial").write_bytes(b"half")
-    resumed = make(load=True)
-    assert step_of(resumed.load()) == 20
-    assert [c.steps for c in resumed.checkpoints] == [10, 20]
+    assert loads(make(load=True)) == (20, [10, 20])
     assert not list((tmp_path / "Ball").glob(".*.partial"))
 
 
-def test_who_copies_an_older_checkpoint_to_checkpoint_pt_goes_back_there(make, tmp_path):
-    manager = make()
-    for step in (10, 20):
-        manager.save(step, state(step))
+def test_copying_an_older_checkpoint_to_checkpoint_pt_goes_back_to_it(saved, make, tmp_path):
+    saved(10, 20)
     folder = tmp_path / "Ball"
     newest = (folder / "Ball-20.pt").read_bytes()
     (folder / "checkpoint.pt").write_bytes((folder / "Ball-10.pt").read_bytes())
@@ -251,43 +260,37 @@ def test_a_malformed_entry_of_the_status_file_is_named(make, tmp_path, entries, 
     assert str(path) in str(error.value)
 
 
-def test_what_a_later_version_adds_to_an_entry_is_passed_over(make, tmp_path):
+def test_keys_that_a_later_version_adds_to_an_entry_are_ignored(make, tmp_path):
     make().save(10, state(10))
     path = tmp_path / "run_logs" / "training_status.json"
     path.write_text(path.read_text().replace('"steps"', '"colour": "blue", "steps"', 1))
-    resumed = make(load=True)
-    resumed.load()
-    assert [c.steps for c in resumed.checkpoints] == [10]
+    assert loads(make(load=True)) == (10, [10])
 
 
-def test_a_listed_checkpoint_whose_files_are_gone_is_forgotten(make, tmp_path):
-    manager = make()
-    for step in (10, 20):
-        manager.save(step, state(step))
+def test_a_listed_checkpoint_whose_files_are_gone_is_dropped(saved, make, tmp_path):
+    saved(10, 20)
     (tmp_path / "Ball" / "Ball-10.pt").unlink()
-    resumed = make(load=True)
-    resumed.load()
-    assert [c.steps for c in resumed.checkpoints] == [20]
+    assert loads(make(load=True)) == (20, [20])
 
 
 def test_a_moved_run_is_resumed_and_pruned_where_it_is_now(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("here").mkdir()
-    status = TrainingStatus("here/run_logs/training_status.json")
-    manager = CheckpointManager("Ball", "here", 1, status)
-    manager.save(10, state(10))
-    Path("here").rename("there")
-    status = TrainingStatus("there/run_logs/training_status.json")
-    status.load()
-    moved = CheckpointManager("Ball", "there", 1, status)
-    moved.load()
-    moved.save(20, state(20))
+    for step, folder in ((10, "here"), (20, "there")):
+        status = TrainingStatus(f"{folder}/run_logs/training_status.json")
+        if step == 20:
+            Path("here").rename("there")
+            status.load()
+        manager = CheckpointManager("Ball", folder, 1, status)
+        if step == 20:
+            manager.load()
+        manager.save(step, state(step))
     assert sorted(os.listdir("there/Ball")) == ["Ball-20.pt", "checkpoint.pt"]
 
 
 def test_the_final_model_is_a_copy_of_the_last_one(make, tmp_path, caplog):
     manager = make()
-    manager.save(10, state(10), reward=1.5, export=lambda path: path.write_bytes(b"model 10"))
+    manager.save(10, state(10), reward=1.5, export=model(b"model 10"))
     with caplog.at_level(logging.INFO):
         assert manager.finish() == tmp_path / "Ball.onnx"
     assert (tmp_path / "Ball.onnx").read_bytes() == b"model 10"
@@ -299,20 +302,20 @@ def test_the_final_model_is_a_copy_of_the_last_one(make, tmp_path, caplog):
     assert written["metadata"]["stats_format_version"] == "0.3.0"
 
 
-def test_without_a_new_model_the_one_of_before_stays_listed_as_final(make, tmp_path):
+def test_without_a_new_model_the_previous_one_stays_listed_as_final(make, tmp_path):
     manager = make()
-    manager.save(10, state(10), export=lambda path: path.write_bytes(b"model 10"))
+    manager.save(10, state(10), export=model(b"model 10"))
     manager.finish()
-    manager.save(20, state(20), export=lambda path: None)  # as when it is found to act otherwise
+    manager.save(20, state(20), export=lambda path: None)  # as when its verification fails
     assert manager.finish() is None
     assert (tmp_path / "Ball.onnx").read_bytes() == b"model 10"
     written = json.loads((tmp_path / "run_logs" / "training_status.json").read_text())
     assert written["Ball"]["final_checkpoint"]["steps"] == 10
 
 
-def test_a_model_of_other_weights_at_the_same_step_is_not_taken_for_theirs(make, tmp_path):
+def test_a_model_of_other_weights_at_the_same_step_is_not_used(make, tmp_path):
     manager = make()
-    manager.save(10, state(10), export=lambda path: path.write_bytes(b"older weights"))
+    manager.save(10, state(10), export=model(b"older weights"))
     manager.save(10, state(10), export=lambda path: None)
     assert manager.finish() is None
     assert not (tmp_path / "Ball.onnx").exists()
@@ -322,7 +325,7 @@ def test_a_model_of_other_weights_at_the_same_step_is_not_taken_for_theirs(make,
 
 
 def deny(monkeypatch, *names):
-    """Let no file be renamed, or linked, to one of these names."""
+    """Make renaming or linking a file to one of these names fail."""
     for call in ("replace", "link"):
         real = getattr(os, call)
 
@@ -334,9 +337,8 @@ def deny(monkeypatch, *names):
         monkeypatch.setattr(atomic.os, call, refuse)
 
 
-def test_without_room_for_a_copy_checkpoint_pt_is_a_second_name(make, tmp_path, monkeypatch):
-    manager = make()
-    manager.save(10, state(10))
+def test_without_room_for_a_copy_checkpoint_pt_is_a_hard_link(saved, make, tmp_path, monkeypatch):
+    manager = saved(10)
     real = atomic.atomic_write_bytes
 
     def write(path, data):
@@ -352,27 +354,24 @@ def test_without_room_for_a_copy_checkpoint_pt_is_a_second_name(make, tmp_path, 
     assert not list(tmp_path.rglob(".*.partial"))
 
 
-def test_a_checkpoint_is_resumed_from_although_checkpoint_pt_did_not_follow(
-    make, tmp_path, monkeypatch, caplog
+def test_a_checkpoint_is_resumed_although_checkpoint_pt_was_not_updated(
+    saved, make, tmp_path, monkeypatch, caplog
 ):
-    manager = make()
-    manager.save(10, state(10))
+    manager = saved(10)
     deny(monkeypatch, "checkpoint.pt")
     with caplog.at_level(logging.WARNING):
         assert manager.save(20, state(20)) is not None
     monkeypatch.undo()
     assert "checkpoint.pt could not be written" in caplog.text and "Ball-20.pt" in caplog.text
-    resumed = make(load=True)
-    assert step_of(resumed.load()) == 20
-    assert [c.steps for c in resumed.checkpoints] == [10, 20]
+    assert loads(make(load=True)) == (20, [10, 20])
     assert not list(tmp_path.rglob(".*.partial"))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3, 4], ids=lambda n: f"after-{n}-writes")
 def test_a_disk_that_fills_up_during_a_save_costs_that_save_alone(make, tmp_path, monkeypatch, caplog, kept):
     manager = make()
-    manager.save(10, state(10), export=lambda path: atomic.atomic_write_bytes(path, b"model"))
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    manager.save(10, state(10), export=model(b"model"))
+    before = files_in(tmp_path)
     calls, real = [], os.fsync
 
     def fsync(handle):
@@ -383,7 +382,7 @@ def test_a_disk_that_fills_up_during_a_save_costs_that_save_alone(make, tmp_path
 
     monkeypatch.setattr(atomic.os, "fsync", fsync)
     with caplog.at_level(logging.WARNING):
-        saved = manager.save(20, state(20), export=lambda path: atomic.atomic_write_bytes(path, b"model"))
+        saved = manager.save(20, state(20), export=model(b"model"))
     monkeypatch.undo()
     assert not list(tmp_path.rglob(".*.partial"))
     if kept < 4:
@@ -393,19 +392,18 @@ def test_a_disk_that_fills_up_during_a_save_costs_that_save_alone(make, tmp_path
             assert path.read_bytes() == content
     assert step_of(make(load=True).load()) == (20 if saved else 10)
     if not saved:
-        assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+        assert files_in(tmp_path) == before
     assert manager.save(30, state(30)) is not None
     assert step_of(make(load=True).load()) == 30
 
 
-def test_the_kernel_s_refusal_to_write_more_costs_that_save_alone(make, tmp_path, file_size_limit, caplog):
-    manager = make()
-    manager.save(10, state(10))
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+def test_a_file_size_limit_costs_that_save_alone(saved, tmp_path, file_size_limit, caplog):
+    manager = saved(10)
+    before = files_in(tmp_path)
     with caplog.at_level(logging.WARNING), file_size_limit(2000):
         assert manager.save(20, state(20)) is None
     assert "the last one is of step 10" in caplog.text
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert files_in(tmp_path) == before
 
 
 def test_a_model_that_cannot_be_verified_is_an_error_and_the_weights_are_safe(make):
@@ -416,17 +414,15 @@ def test_a_model_that_cannot_be_verified_is_an_error_and_the_weights_are_safe(ma
 
     with pytest.raises(RuntimeError):
         manager.save(10, state(10), export=export)
-    resumed = make(load=True)
-    assert step_of(resumed.load()) == 10
-    assert [c.steps for c in resumed.checkpoints] == [10]
+    assert loads(make(load=True)) == (10, [10])
 
 
-def test_an_entry_names_the_fields_of_the_reference_s_file():
+def test_an_entry_has_the_fields_of_the_reference_file():
     entry = Checkpoint(5, "r/B/B-5.onnx", None, 1.5, ["r/B/B-5.pt"])
     assert set(vars(entry)) == {"steps", "file_path", "reward", "creation_time", "auxillary_file_paths"}
 
 
-def test_a_run_that_is_resumed_at_its_end_keeps_what_its_last_checkpoint_earned(make):
+def test_a_run_resumed_at_its_end_keeps_the_reward_of_its_last_checkpoint(make):
     make().save(500, state(500), 1.5)
     again = make(load=True)
     again.load()

@@ -1,4 +1,4 @@
-"""DQN, DDPG and TD3 within a run: what they keep, report, save and leave behind."""
+"""DQN, DDPG and TD3 within a run: what they store, report, save and export."""
 
 import re
 
@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 import torch
 from console_runs import learn
+from crowd import make_learner
 from lanista.envs.base import EnvironmentStep, StatsAggregationMethod
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.metadata import build_network
-from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.policies.onnx.runtime import Brain
-from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.stats.display import make_display
-from lanista.trainers.trainer.context import RunContext
-from lanista.trainers.trainer.learner import Learner
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 from referencenets import vector_spec
+from reliability.resume import differences
 
 ID = "Ball?team=0"
 AGENTS = 6
@@ -25,7 +22,7 @@ KINDS = {
     "lstm": ("dqn", {"target_update_interval": 5}, {"memory_size": 8, "sequence_length": 4}),
     "ddpg": (
         "ddpg",
-        {"noise_type": "ornstein_uhlenbeck", "noise_start": 2.0, "noise_decay_steps": 200},
+        {"noise_type": "ornstein_uhlenbeck", "noise_start": 2, "noise_decay_steps": 200},
         None,
     ),
     "td3": ("td3", {"noise_decay_steps": 200, "prioritized_replay": True, "n_step": 3}, None),
@@ -36,26 +33,11 @@ def learner(folder, kind, deterministic=False, **keys):
     trainer, hyper, memory = KINDS[kind]
     network = {"hidden_units": 16, "num_layers": 1, "normalize": True, "memory": memory}
     network["deterministic"] = deterministic
-    hyper = {
-        "batch_size": 16,
-        "buffer_size": 1000,
-        "save_replay_buffer": True,
-        "steps_per_update": 5,
-        **hyper,
-    }
+    hyper = {"batch_size": 16, "buffer_size": 1000, "save_replay_buffer": True, "steps_per_update": 5} | hyper
     behavior = {"trainer_type": trainer, "hyperparameters": hyper, "network_settings": network}
     behavior |= {"time_horizon": 8, "summary_freq": 100}
-    options = RunOptions.from_dict({"behaviors": {"Ball": behavior}})
-    context = RunContext(
-        folder=folder,
-        seed=1,
-        status=TrainingStatus(folder / "status.json"),
-        writers=[],
-        display=make_display("test", plain=True),
-        **keys,
-    )
     spec = vector_spec([3], 0, (3, 2)) if trainer == "dqn" else vector_spec([3], 2)
-    return Learner("Ball", spec, options.behavior("Ball"), context)
+    return make_learner(folder, spec, behavior, "Ball", **keys)
 
 
 def batch(random, masked=False):
@@ -69,7 +51,7 @@ def batch(random, masked=False):
 
 
 def collect(one, steps, seed=0):
-    """Agents of one environment, told and answered as the controller does it; what they did."""
+    """Agents of one environment, stepped as the controller does; returns their decisions."""
     random, decided, done = np.random.default_rng(seed), None, []
     masked = bool(one.spec.action_spec.discrete_branches)
     for _ in range(steps):
@@ -82,7 +64,7 @@ def collect(one, steps, seed=0):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_replay_holds_what_was_done_and_the_run_leaves_a_greedy_brain(tmp_path, kind):
+def test_the_replay_holds_the_actions_taken_and_the_run_exports_a_greedy_brain(tmp_path, kind):
     one = learner(tmp_path, kind)
     masked = kind in ("dqn", "lstm")
     done = collect(one, 17)
@@ -111,7 +93,7 @@ def test_the_replay_holds_what_was_done_and_the_run_leaves_a_greedy_brain(tmp_pa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_resumed_run_goes_on_bit_for_bit(tmp_path, kind):
+def test_a_resumed_run_continues_bit_for_bit(tmp_path, kind):
     one = learner(tmp_path, kind)
     collect(one, 60)
     one.trainer.process_queues()
@@ -121,14 +103,13 @@ def test_a_resumed_run_goes_on_bit_for_bit(tmp_path, kind):
     weights = []
     for run in (one, two):
         run.reset_agents(0)
-        # The engines of a resumed run begin anew.
+        # A resumed run starts new engines.
         run.inference.end_episodes(EnvironmentStep(0, {}, {}, fresh=True), ID)
         collect(run, 40, seed=1)
         weights.append(run.algorithm.state_dict())
     assert one.trainer.step == two.trainer.step > 300
     for entry in ("Policy", "Target"):
-        for key, value in weights[0][entry].items():
-            assert torch.equal(value, weights[1][entry][key]), (entry, key)
+        assert not differences(weights[0][entry], weights[1][entry])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -147,7 +128,7 @@ def test_agents_of_a_run_that_does_not_learn_are_greedy(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_deterministic_policy_explores_as_long_as_it_learns(tmp_path, kind):
-    """`--deterministic` makes runs repeatable; greedy agents that tried nothing else would learn nothing."""
+    """`--deterministic` makes runs repeatable; agents that never explored would learn nothing."""
     explored = [
         [decision.env_action for decision in collect(learner(tmp_path / str(one), kind, one), 12)]
         for one in (False, True)
@@ -155,10 +136,8 @@ def test_a_deterministic_policy_explores_as_long_as_it_learns(tmp_path, kind):
     for free, bound in zip(*explored, strict=True):
         np.testing.assert_array_equal(free.discrete, bound.discrete)
         np.testing.assert_array_equal(free.continuous, bound.continuous)
-    of_one = [
-        (one.discrete if kind in ("dqn", "lstm") else one.continuous)[0].tolist() for one in explored[1]
-    ]
-    assert len(set(map(tuple, of_one))) > 3
+    of_one = {(*one.discrete[0].tolist(), *one.continuous[0].tolist()) for one in explored[1]}
+    assert len(of_one) > 3
 
 
 @pytest.mark.parametrize(("kind", "statistic"), [("dqn", "Epsilon"), ("ddpg", "Noise"), ("td3", "Noise")])
@@ -169,8 +148,7 @@ def test_exploration_follows_the_trainers_step_and_is_reported(tmp_path, kind, s
         found.append(value) if key == f"Policy/Exploration {statistic}" else None
     )
     collect(one, 60)
-    start = one.algorithm.explorer.schedule.start
-    end = one.algorithm.explorer.schedule.end
+    start, end = one.algorithm.explorer.schedule.start, one.algorithm.explorer.schedule.end
     assert found[0] == pytest.approx((start + end) / 2, rel=0.1)  # the first summary, at 100 of 200 steps
     assert found[-1] == pytest.approx(end)
     assert one.trainer.step > 200
@@ -184,7 +162,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_actions_that_cannot_be_learnt_end_the_run_with_one_sentence(tmp_path, case):
+def test_unsupported_actions_end_the_run_with_one_sentence(tmp_path, case):
     trainer, env, behavior, says = WRONG[case]
     ended = learn(tmp_path, "--env", env, yaml=f"behaviors: {{{behavior}: {{trainer_type: {trainer}}}}}")
     assert re.search(says, ended.error)

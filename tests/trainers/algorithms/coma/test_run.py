@@ -1,4 +1,4 @@
-"""COMA within a run: the learner's policy, its files, and what they can be made into again."""
+"""COMA within a run: the learner's policy, its files, and what can be restored from them."""
 
 import copy
 from argparse import Namespace
@@ -7,44 +7,33 @@ import numpy as np
 import pytest
 import torch
 from coma_plays import Batch, vector_spec
+from crowd import make_learner
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.metadata import build_network
-from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.cli.export import run as export
 from lanista.trainers.networks.multi_actor import exported_networks
 from lanista.trainers.policies.onnx.runtime import Brain
-from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.stats.display import make_display
-from lanista.trainers.trainer.context import RunContext
-from lanista.trainers.trainer.learner import Learner
 from mlagents_envs.base_env import TerminalSteps
+from reliability.resume import differences
 
 SPEC = vector_spec([2], [3, 2])
 ID = "Team?team=0"
 WAYS = {"shared": {}, "unshared": {"share_parameters": False}, "indexed": {"index_on_actor": True}}
 
 
-def context(folder, **keys):
-    status = TrainingStatus(folder / "status.json")
-    return RunContext(
-        folder=folder, seed=1, status=status, writers=[], display=make_display("test", plain=True), **keys
-    )
-
-
 def learner(folder, hyper, memory=False, above=None, **keys):
-    """`above`: keys of the behaviour; `keys`: of the run."""
+    """`above`: keys of the behavior; `keys`: of the run."""
     network = {"hidden_units": 16, "num_layers": 1}
     if memory:
         network["memory"] = {"memory_size": 8, "sequence_length": 8}
     hyper = {"batch_size": 16, "buffer_size": 64, "max_num_agents": 3, **hyper}
     behavior = {"trainer_type": "coma", "hyperparameters": hyper, "network_settings": network}
     behavior |= {"time_horizon": 8, **(above or {})}
-    options = RunOptions.from_dict({"behaviors": {"Team": behavior}})
-    return Learner("Team", SPEC, options.behavior("Team"), context(folder, **keys))
+    return make_learner(folder, SPEC, behavior, "Team", **keys)
 
 
 def collect(one, steps=40):
-    """A team of two in one environment, told and answered as the controller does it."""
+    """A team of two in one environment, stepped as the controller does."""
     random, decided = np.random.default_rng(0), None
     for _ in range(steps):
         batch = Batch([4, 7], [random.normal(size=(2, 2))], random.normal(size=2)).decisions()
@@ -56,7 +45,7 @@ def collect(one, steps=40):
 
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("hyper", WAYS.values(), ids=WAYS.keys())
-def test_a_run_learns_and_leaves_brains_that_act_as_its_networks(tmp_path, hyper, memory):
+def test_a_run_learns_and_exports_brains_that_act_as_its_networks(tmp_path, hyper, memory):
     one = learner(tmp_path, hyper, memory)
     collect(one)
     first = one.finish()
@@ -82,21 +71,19 @@ def test_a_checkpoint_can_be_resumed_and_exported(tmp_path, hyper, capsys):
     collect(one)
     one.save()
     two = learner(tmp_path, hyper, resume=True)
-    for key, value in one.algorithm.network.state_dict().items():
-        assert torch.equal(value, two.algorithm.network.state_dict()[key]), key
+    weights = one.algorithm.network.state_dict()
+    assert not differences(weights, two.algorithm.network.state_dict())
     assert two.algorithm.exploration == one.algorithm.exploration
     checkpoint = tmp_path / "Team" / "checkpoint.pt"
     _, rebuilt = build_network(load_checkpoint(checkpoint))
-    for key, value in one.algorithm.network.state_dict().items():
-        assert torch.equal(value, rebuilt.state_dict()[key]), key
+    assert not differences(weights, rebuilt.state_dict())
     assert export(Namespace(checkpoint=checkpoint, out=tmp_path / "out.onnx")) == 0
     told = capsys.readouterr().out
     for suffix in exported_networks(one.algorithm.network):
-        assert (tmp_path / f"out{suffix}.onnx").exists()
-        assert f"out{suffix}.onnx" in told
+        assert (tmp_path / f"out{suffix}.onnx").exists() and f"out{suffix}.onnx" in told
 
 
-def test_old_brains_of_all_places_are_removed_with_their_checkpoints(tmp_path):
+def test_old_brains_of_all_slots_are_removed_with_their_checkpoints(tmp_path):
     one = learner(tmp_path, {"share_parameters": False})
     one.checkpointer.checkpoints.keep = 2
     for step in (10, 20, 30):
@@ -106,7 +93,7 @@ def test_old_brains_of_all_places_are_removed_with_their_checkpoints(tmp_path):
     assert left == [f"Team-{step}-place{place}.onnx" for step in (20, 30) for place in range(3)]
 
 
-def test_agents_explore_while_they_learn_and_are_greedy_when_they_are_tested(tmp_path):
+def test_agents_explore_in_training_and_are_greedy_in_evaluation(tmp_path):
     training = learner(tmp_path / "a", {"epsilon_start": 1.0})
     testing = learner(tmp_path / "b", {"epsilon_start": 1.0}, training=False)
     seen = np.ones((400, 2), np.float32)
@@ -123,21 +110,18 @@ def test_agents_explore_while_they_learn_and_are_greedy_when_they_are_tested(tmp
 
 
 @pytest.mark.parametrize("hyper", WAYS.values(), ids=WAYS.keys())
-def test_a_network_that_acts_apart_gets_what_is_learnt(tmp_path, hyper):
+def test_a_separate_acting_network_receives_the_learned_weights(tmp_path, hyper):
     one = learner(tmp_path, hyper, above={"threaded": True})
     assert one.inference.network is not one.algorithm.network
     before = copy.deepcopy(one.inference.network.state_dict())
 
     def same(run):
-        for key, value in run.algorithm.network.state_dict().items():
-            assert torch.equal(value, run.inference.network.state_dict()[key]), key
+        assert not differences(run.algorithm.network.state_dict(), run.inference.network.state_dict())
 
     same(one)
     collect(one, 50)
     one.act([Batch([4, 7], [np.zeros((2, 2))]).decisions()], [(0, ID)])
     same(one)
-    assert any(not torch.equal(v, before[k]) for k, v in one.inference.network.state_dict().items()), (
-        "it has learnt"
-    )
+    assert differences(before, one.inference.network.state_dict()), "it has learned"
     one.save()
     same(learner(tmp_path, hyper, above={"threaded": True}, resume=True))

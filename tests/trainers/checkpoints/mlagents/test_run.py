@@ -1,13 +1,10 @@
-"""A run begins with what a run of ML-Agents left."""
+"""A run starts from the checkpoint of an ML-Agents run."""
 
 import logging
 import shutil
 
 import pytest
-from lanista.trainers.checkpoints.status import TrainingStatus
-from lanista.trainers.stats.display import make_display
-from lanista.trainers.trainer.context import RunContext
-from lanista.trainers.trainer.learner import Learner
+from crowd import make_learner
 from lanista.trainers.utils.errors import CheckpointError
 from mlagentscheckpoints import FOLDER, case_of
 from mlagentsjudgements import assert_judges_alike, settings_of
@@ -27,20 +24,12 @@ def theirs(tmp_path):
 
 def learner(folder, initialize_from, **changes):
     case = case_of(NAME)
-    context = RunContext(
-        folder=folder,
-        seed=1,
-        status=TrainingStatus(folder / "status.json"),
-        writers=[],
-        display=make_display("test", plain=True),
-        initialize_from=initialize_from,
-    )
     spec = vector_spec(case["observations"], case["continuous"], case["branches"])
-    return Learner("3DBall", spec, settings_of(case, **changes), context)
+    return make_learner(folder, spec, settings_of(case, **changes), "3DBall", initialize_from=initialize_from)
 
 
 @pytest.mark.parametrize("by_path", [False, True])
-def test_it_judges_as_mlagents_did_and_begins_at_step_0(theirs, tmp_path, by_path, caplog):
+def test_it_acts_and_values_as_ml_agents_did_and_starts_at_step_0(theirs, tmp_path, by_path, caplog):
     path = str(theirs / "3DBall" / "checkpoint.pt")
     with caplog.at_level(logging.INFO):
         one = learner(tmp_path, None if by_path else theirs, **({"init_path": path} if by_path else {}))
@@ -50,12 +39,12 @@ def test_it_judges_as_mlagents_did_and_begins_at_step_0(theirs, tmp_path, by_pat
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_what_begins_anew_is_warned_of(theirs, tmp_path, caplog):
+def test_parts_that_start_from_scratch_are_warned_of(theirs, tmp_path, caplog):
     learner(tmp_path, theirs, trainer_type="poca")
     assert "critic (in the file it is that of trainer_type ppo, here of poca)" in caplog.text
 
 
-def test_a_misfit_names_run_and_file(theirs, tmp_path):
+def test_a_mismatch_names_behavior_and_file(theirs, tmp_path):
     with pytest.raises(
         CheckpointError, match=r"3DBall: could not initialize from .*checkpoint\.pt: it is ML-Ag"
     ):
