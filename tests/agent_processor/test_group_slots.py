@@ -24,7 +24,7 @@ def seen(rows: Rollout, table: np.ndarray) -> list[list[int]]:
     return np.where(table >= 0, rows.obs[0][table, 0], -1).astype(int).tolist()
 
 
-def test_everybody_who_decides_together_is_in_the_roster_of_each() -> None:
+def test_agents_that_decide_together_are_in_each_others_rosters() -> None:
     teams = teams_of()
     teams.step([7, 5])
     teams.step([7, 5])
@@ -36,7 +36,7 @@ def test_everybody_who_decides_together_is_in_the_roster_of_each() -> None:
     assert rows.discrete[rows.roster[0, :2], 0].tolist() == [1, 2]
 
 
-def test_a_dying_member_sees_its_mates_at_the_same_moment_and_its_survivors_behind_it() -> None:
+def test_a_dying_member_has_its_teammates_at_that_moment_and_the_survivors_after_it() -> None:
     teams = teams_of()
     teams.step([1, 2, 3])
     (died,) = teams.step([1, 3], [2])
@@ -47,7 +47,7 @@ def test_a_dying_member_sees_its_mates_at_the_same_moment_and_its_survivors_behi
     assert seen(rows, rows.roster) == [[100, 200, 300], [101, -1, 301]] * 2
 
 
-def test_a_late_joiner_gets_the_lowest_place_that_nobody_has_had() -> None:
+def test_a_late_joiner_gets_the_lowest_unused_slot() -> None:
     teams = teams_of(places=4)
     teams.step([1, 2])
     teams.step([2], [1])
@@ -57,7 +57,7 @@ def test_a_late_joiner_gets_the_lowest_place_that_nobody_has_had() -> None:
     assert teams.manager.places(0, np.array([9])).shape == (1,)
 
 
-def test_a_group_without_living_members_begins_afresh_also_in_the_same_message() -> None:
+def test_a_group_without_living_members_starts_over_even_in_the_same_message() -> None:
     teams = teams_of(places=2)
     teams.step([1, 2])
     for tick in range(5):
@@ -68,7 +68,7 @@ def test_a_group_without_living_members_begins_afresh_also_in_the_same_message()
         assert seen(rows, rows.roster) == [[first + tick, second + tick]] * 2
 
 
-def test_an_interrupted_group_has_its_last_observations_behind_it() -> None:
+def test_an_interrupted_group_is_followed_by_its_last_observations() -> None:
     teams = teams_of()
     teams.step([1, 2])
     rows = build_rollout(teams.step([4], [1, 2], interrupted=True))
@@ -77,7 +77,7 @@ def test_an_interrupted_group_has_its_last_observations_behind_it() -> None:
     assert seen(rows, rows.roster) == [[401, -1, -1]]
 
 
-def test_behind_a_cut_stands_what_everybody_sees_now() -> None:
+def test_a_truncated_trajectory_is_followed_by_the_current_observations_of_all() -> None:
     teams = teams_of(horizon=2)
     teams.step([1, 2])
     teams.step([1, 2])
@@ -107,7 +107,7 @@ def test_agents_without_a_group_stand_alone_and_groups_apart() -> None:
     ]
 
 
-def test_more_members_than_places_name_the_setting() -> None:
+def test_more_members_than_slots_is_an_error_that_names_the_setting() -> None:
     teams = teams_of(places=2)
     teams.step([1, 2])
     teams.step([1], [2])
@@ -115,7 +115,7 @@ def test_more_members_than_places_name_the_setting() -> None:
         teams.step([1, 3])
 
 
-def test_a_forced_reset_frees_the_places_and_void_agents_leave_theirs() -> None:
+def test_a_reset_frees_all_slots_and_a_void_agent_its_own() -> None:
     teams = teams_of(places=2)
     teams.step([1, 2])
     teams.manager.reset_agents(0, np.array([1]))
@@ -158,7 +158,7 @@ def test_without_rosters_there_are_none() -> None:
 
 
 @given(st.data())
-def test_rosters_hold_what_a_plain_model_says(data: st.DataObject) -> None:
+def test_rosters_equal_those_of_a_simple_model(data: st.DataObject) -> None:
     """Members of one group come, fall silent and go; each row is checked against what was said."""
     teams = teams_of(places=12, horizon=data.draw(st.integers(1, 6)))
     teams.manager._rows.__init__(teams.spec, block_rows=4, places=12)

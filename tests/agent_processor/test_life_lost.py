@@ -23,7 +23,7 @@ def played(game):
     ]
 
 
-def test_the_trajectory_ends_truly_and_the_agent_goes_on_where_it_is():
+def test_the_trajectory_terminates_and_the_agent_continues_where_it_is():
     lost, first, second = played(engine())
     rows = build_rollout([lost, first, second])
     assert [t.agent.agent for t in (lost, first, second)] == [1, 1, 2]
@@ -82,7 +82,7 @@ def test_the_lives_of_agents_that_are_not_known_are_of_no_interest():
     assert step(game, lost=[1]) == []
 
 
-def test_a_critic_of_teams_finds_nobody_behind_a_lost_life():
+def test_a_team_critic_sees_no_members_after_a_lost_life():
     game = engine(places=2)
     lost = [t for k in range(3) for t in step(game, lost=[1] if k == 2 else [])]
     assert [t.next_roster.tolist() for t in lost] == [[-1, -1]]

@@ -14,7 +14,7 @@ def small(horizon: int) -> SimpleEngine:
     return engine
 
 
-def test_agents_with_ever_new_ids_leave_nothing_behind() -> None:
+def test_agents_with_ever_new_ids_leak_no_memory() -> None:
     engine = small(horizon=5)
     sizes = []
     for i in range(0, 1200, 4):
@@ -75,7 +75,7 @@ def test_a_forced_reset_forgets_one_environment_only() -> None:
     assert [(str(t.agent), len(t)) for t in ended] == [("agent_1-1", 3), ("agent_1-2", 3)]
 
 
-def test_void_agents_begin_anew_and_the_others_go_on() -> None:
+def test_void_agents_are_reset_and_the_others_continue() -> None:
     engine = small(horizon=100)
     for _ in range(3):
         engine.step([1, 2], group=3)

@@ -90,7 +90,7 @@ def test_teammates_can_be_left_out() -> None:
     assert rows.next_mates.tolist() == [0]
 
 
-def test_trajectories_of_two_behaviours_share_a_rollout_if_they_are_alike() -> None:
+def test_trajectories_of_two_behaviors_share_a_rollout_if_their_specs_agree() -> None:
     ours, theirs = played(SimpleEngine(2)), played(SimpleEngine(3))
     both = build_rollout([*ours, *theirs])
     own = [r.obs[0][: r.steps] for r in (build_rollout(ours), build_rollout(theirs))]

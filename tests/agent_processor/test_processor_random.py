@@ -129,14 +129,14 @@ def random_script(random: Random, length: int) -> list[dict[str, Any]]:
 
 @settings(max_examples=150, deadline=None)
 @given(scripts, st.integers(1, 4), st.sampled_from([1, 4, 64]))
-def test_any_script_gives_what_the_plain_model_gives(
+def test_any_script_gives_the_trajectories_of_the_simple_model(
     script: list[Any], horizon: int, block_rows: int
 ) -> None:
     check(script, horizon, block_rows)
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_a_long_script_gives_what_the_plain_model_gives(seed: int) -> None:
+def test_a_long_script_gives_the_trajectories_of_the_simple_model(seed: int) -> None:
     random = Random(seed)
     check(random_script(random, 200), random.choice((1, 3, 10, 100)), random.choice((1, 2, 8, 64)))
 
@@ -168,7 +168,7 @@ def check(script: list[Any], horizon: int, block_rows: int) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(scripts)
-def test_memories_are_what_the_last_decision_of_a_life_gave(script: list[Any]) -> None:
+def test_memories_are_those_of_the_last_decision_of_an_episode(script: list[Any]) -> None:
     spec = vector_spec((2,), (1, 2), continuous=1, branches=BRANCHES)
     player = Player(spec, 3, MEMORY)
     author = Author()

@@ -49,7 +49,7 @@ def test_a_folder_is_read_in_the_order_of_its_names_and_nothing_leads_from_file_
     np.testing.assert_array_equal(three.lengths, np.tile(one.lengths, 3))
 
 
-def test_files_of_different_behaviours_do_not_go_together(tmp_path: Path) -> None:
+def test_files_of_different_behaviors_cannot_be_combined(tmp_path: Path) -> None:
     for name in ("Real3dball.demo", "Realbasic.demo"):
         shutil.copy(FOLDER / name, tmp_path)
     with pytest.raises(

@@ -60,7 +60,7 @@ def test_pictures_of_bytes_come_back_as_bytes():
 
 
 @pytest.mark.parametrize("saved", [np.uint8, np.float32])
-def test_a_sensor_whose_compression_was_changed_before_a_resume_goes_on_as_numbers(saved):
+def test_a_sensor_whose_compression_changed_before_a_resume_continues_as_floats(saved):
     pixels = np.arange(3 * 3 * 4 * 6, dtype=np.uint8).reshape(3, 3, 4, 6)
     kinds = {np.uint8: pixels, np.float32: pixels / np.float32(255)}
     buffer = RolloutBuffer(EvaluatedSteps)
@@ -112,7 +112,7 @@ def no_memory(monkeypatch):
         yield
 
 
-def test_a_part_without_room_for_its_pictures_leaves_the_others_as_they_are(monkeypatch):
+def test_a_part_without_room_for_its_images_leaves_the_others_unchanged(monkeypatch):
     buffer = RolloutBuffer(EvaluatedSteps)
     pixels = np.arange(5 * 3 * 4 * 6).astype(np.uint8).reshape(5, 3, 4, 6)
     buffer.append(filmed(pixels))

@@ -58,7 +58,7 @@ def test_one_that_is_saved_for_being_good_does_not_count_among_the_newest(make, 
     assert [entry.steps for entry in resumed.checkpoints] == [10, 20]
 
 
-def test_what_was_earned_in_an_earlier_lesson_gives_way(make, tmp_path):
+def test_a_best_reward_of_an_earlier_lesson_is_superseded(make, tmp_path):
     """Lessons get harder: the best of all would else for ever be one that only knows the easiest."""
     manager = make()
     save(manager, 10, 5.0)
@@ -73,7 +73,7 @@ def test_what_was_earned_in_an_earlier_lesson_gives_way(make, tmp_path):
     assert [(entry.steps, entry.reward) for entry in resumed.best.entries] == [(30, 1.0), (40, 0.5)]
 
 
-def test_a_lesson_that_begins_just_before_a_run_ends_is_known_when_it_goes_on(make):
+def test_a_lesson_that_starts_just_before_a_run_ends_is_known_after_a_resume(make):
     manager = make(keep=3)
     save(manager, 10, 5.0)
     manager.best.reset()
@@ -89,7 +89,7 @@ def test_of_equals_the_older_stays(make):
     assert not manager.best.admits(float("nan")) and not manager.best.admits(float("inf"))
 
 
-def test_a_resumed_run_goes_on_comparing(make, tmp_path):
+def test_a_resumed_run_continues_comparing(make, tmp_path):
     manager = make()
     for step, reward in [(10, 5.0), (20, 3.0)]:
         save(manager, step, reward)
@@ -113,7 +113,7 @@ def test_one_that_a_kill_kept_from_the_list_is_taken_over(make, tmp_path):
     assert load_checkpoint(tmp_path / "Ball" / "Ball-best.pt")["step"] == 20
 
 
-def test_what_was_kept_stays_where_a_later_run_keeps_none(make, tmp_path):
+def test_a_best_model_stays_if_a_later_run_keeps_none(make, tmp_path):
     save(make(), 10, 5.0)
     resumed = make(keep_best=0, load=True)
     for step in (20, 30):
@@ -132,7 +132,7 @@ def test_a_malformed_entry_is_named(make):
         make(load=True)
 
 
-def test_a_policy_is_judged_by_enough_episodes_each_counted_once():
+def test_a_policy_is_evaluated_by_enough_episodes_each_counted_once():
     record = RewardHistory()
     for _ in range(FEWEST - 1):
         record.add(1.0)

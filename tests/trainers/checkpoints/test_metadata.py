@@ -42,7 +42,7 @@ def test_the_rebuilt_network_acts_as_the_saved_one(checkpoint, spec):
     assert torch.equal(expected.discrete, found.discrete)
 
 
-def test_a_foreign_checkpoint_is_told_from_ours():
+def test_foreign_checkpoints_are_recognized():
     with pytest.raises(CheckpointError, match="not one of Lanista's"):
         build_network({"Policy": {}, "global_step": {}})
 

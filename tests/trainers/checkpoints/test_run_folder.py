@@ -46,7 +46,7 @@ def older(results):
     return results / "r"
 
 
-def test_a_new_run_has_its_folder_and_leaves_no_lock(settings, results):
+def test_a_new_run_has_its_folder_and_removes_its_lock(settings, results):
     with claimed_run_folder(settings()) as folder:
         assert folder == results / "r" and (folder / "run_logs").is_dir()
     assert os.listdir(results) == ["r"]
@@ -73,7 +73,7 @@ def test_force_sets_the_old_run_aside_each_time(settings, older, results):
 
 
 @pytest.mark.parametrize("left", [["run_logs"], ["run_logs", "configuration.yaml"]])
-def test_what_a_run_left_that_never_began_is_in_nobody_s_way(settings, results, left):
+def test_leftovers_of_a_run_that_never_started_are_no_obstacle(settings, results, left):
     (results / "r" / "run_logs").mkdir(parents=True)
     for name in left[1:]:
         (results / "r" / name).write_text("{}")
@@ -81,7 +81,7 @@ def test_what_a_run_left_that_never_began_is_in_nobody_s_way(settings, results, 
         assert sorted(os.listdir(folder)) == sorted(left)
 
 
-def test_a_run_that_is_not_there_cannot_be_resumed_and_the_nearest_is_named(settings, older, results):
+def test_a_missing_run_cannot_be_resumed_and_the_nearest_is_named(settings, older, results):
     with (
         pytest.raises(TrainerError, match=r"no folder .*rr\. Did you mean --run-id r\?"),
         claimed_run_folder(settings("rr", resume=True)),
@@ -90,14 +90,14 @@ def test_a_run_that_is_not_there_cannot_be_resumed_and_the_nearest_is_named(sett
     assert os.listdir(results) == ["r"]
 
 
-def test_where_nothing_is_nothing_is_made_for_a_refusal(settings, results):
+def test_a_refusal_creates_nothing(settings, results):
     with pytest.raises(TrainerError, match="no folder"), claimed_run_folder(settings(resume=True)):
         pass
     assert not results.exists()
 
 
 @pytest.mark.parametrize("how", [{}, {"resume": True}, {"force": True}], ids=["anew", "resume", "force"])
-def test_a_run_that_is_under_way_is_nobody_else_s(settings, results, how):
+def test_a_running_run_cannot_be_claimed_by_another(settings, results, how):
     with claimed_run_folder(settings()) as folder:
         (folder / "Ball").mkdir()
         with (
@@ -110,7 +110,7 @@ def test_a_run_that_is_under_way_is_nobody_else_s(settings, results, how):
         pass
 
 
-def test_of_many_at_the_same_instant_one_has_the_run(settings, results):
+def test_of_many_concurrent_claims_one_succeeds(settings, results):
     together = Barrier(6, timeout=60)
 
     def begin(_):
@@ -130,14 +130,14 @@ def test_of_many_at_the_same_instant_one_has_the_run(settings, results):
     assert os.listdir(results) == ["r"], "nor was the folder of the one set aside by another"
 
 
-def test_an_error_gives_the_run_back(settings):
+def test_an_error_releases_the_run(settings):
     with pytest.raises(KeyError), claimed_run_folder(settings()):
         raise KeyError
     with claimed_run_folder(settings(resume=True)):
         pass
 
 
-def test_a_new_run_whose_weights_do_not_fit_leaves_nothing_in_the_way(tmp_path, monkeypatch, capsys):
+def test_a_new_run_whose_weights_do_not_fit_blocks_nothing(tmp_path, monkeypatch, capsys):
     (tmp_path / "c.yaml").write_text(TINY)
     monkeypatch.chdir(tmp_path)
     runs = Runs(monkeypatch)
@@ -154,7 +154,7 @@ def test_a_new_run_whose_weights_do_not_fit_leaves_nothing_in_the_way(tmp_path, 
     assert all(path.exists() for path in curves)
 
 
-def test_a_run_that_was_killed_before_its_first_checkpoint_begins_with_its_weights_again(
+def test_a_run_killed_before_its_first_checkpoint_starts_with_its_weights_again(
     tmp_path, monkeypatch, capsys
 ):
     (tmp_path / "c.yaml").write_text(TINY)

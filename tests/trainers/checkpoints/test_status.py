@@ -15,7 +15,7 @@ def path(tmp_path):
     return tmp_path / "run_logs" / "training_status.json"
 
 
-def test_what_was_set_comes_back(path):
+def test_values_survive_saving_and_loading(path):
     status = TrainingStatus(path)
     status.set("Ball", "elo", 1250.5)
     status.set("wall_height", "lesson_num", 2)
@@ -38,7 +38,7 @@ def test_the_file_is_strict_json_with_the_reference_s_layout(path):
     assert list(json.loads(text)["metadata"]) == ["stats_format_version", "mlagents_version", "torch_version"]
 
 
-def test_a_torch_that_cannot_be_loaded_is_told_to_who_resumes(path, monkeypatch):
+def test_resuming_reports_a_torch_that_cannot_be_loaded(path, monkeypatch):
     TrainingStatus(path).save()
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(TrainerError, match=r"torch .*cannot be loaded.*--force-reinstall"):
@@ -65,7 +65,7 @@ def test_every_truncation_is_refused_with_the_file_s_name(path):
 @pytest.mark.parametrize(
     "content", ["[]", '{"metadata": 3}', '{"Ball": 3, "metadata": {}}', '{"Ball": {}}', "\x00"]
 )
-def test_what_is_no_status_is_refused(path, content):
+def test_invalid_status_files_are_refused(path, content):
     path.parent.mkdir()
     path.write_text(content)
     with pytest.raises(TrainingStatusError):
@@ -106,7 +106,7 @@ def test_an_environment_parameter_may_be_called_metadata(path):
     assert list(tree) == ["metadata"]
 
 
-def test_nobody_takes_the_place_of_the_metadata(path):
+def test_no_behavior_may_be_named_metadata(path):
     with pytest.raises(ValueError, match=r"metadata\.torch_version"):
         TrainingStatus(path).set("metadata", "torch_version", "9.9")
 

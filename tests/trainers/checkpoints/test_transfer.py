@@ -89,7 +89,7 @@ def test_where_the_weights_are(older, init_path, from_run, expected):
 @pytest.mark.parametrize(
     "init_path, from_run", [("Ball-700.pt", True), ("Ball-500.pt", False), ("nowhere", False), (None, True)]
 )
-def test_weights_that_are_nowhere(older, init_path, from_run):
+def test_missing_weights_are_refused(older, init_path, from_run):
     with pytest.raises(TrainerError, match=r"Could not initialize from .*not exist or is not a \.pt file"):
         initial_checkpoint("Cat" if init_path is None else "Ball", init_path, older if from_run else None)
 
@@ -101,13 +101,13 @@ def options(**checkpoint):
     )
 
 
-def test_a_listed_behaviour_s_weights_are_looked_for_before_the_run(older):
+def test_weights_of_listed_behaviors_are_checked_before_the_run(older):
     with pytest.raises(TrainerError, match=r"behaviors\.Ball\.init_path: nowhere/Ball\.pt"):
         check_initial_weights(options())
     check_initial_weights(options(resume=True))  # goes on with its own
 
 
-def test_a_run_cannot_begin_with_itself(older):
+def test_a_run_cannot_start_from_itself(older):
     for start in ("older", "results/older", "results/older/Ball", "results/older/Ball/Ball-500.pt"):
         with pytest.raises(TrainerError, match=r"own weights.*--resume"):
             check_initial_weights(options(run_id="older", initialize_from=start, force=True))
@@ -144,7 +144,7 @@ def test_a_run_s_id_comes_before_a_folder_of_that_name(older, tmp_path):
     assert find_start(settings).resolve() == older
 
 
-def test_one_checkpoint_is_for_every_behaviour(older):
+def test_one_checkpoint_is_used_for_every_behavior(older):
     file = older / "Ball" / "Ball-500.pt"
     assert initial_checkpoint("Ball", None, file) == initial_checkpoint("Cat", None, file) == file
 
@@ -152,7 +152,7 @@ def test_one_checkpoint_is_for_every_behaviour(older):
 @pytest.mark.parametrize(
     "wanted", ["oldr", "nowhere", "results/older/Ball/Ball-700.pt", "configuration.yaml"]
 )
-def test_what_there_is_to_begin_from_is_told(older, tmp_path, wanted):
+def test_errors_list_the_runs_to_start_from(older, tmp_path, wanted):
     (older / "run_logs").mkdir()
     (tmp_path / "configuration.yaml").write_text("")
     with pytest.raises(TrainerError, match=r"Could not initialize from .*Runs in results: older\.") as error:
@@ -160,7 +160,7 @@ def test_what_there_is_to_begin_from_is_told(older, tmp_path, wanted):
     assert ("Did you mean older?" in str(error.value)) == (wanted == "oldr")
 
 
-def test_the_behaviours_and_checkpoints_that_there_are_are_told(older):
+def test_errors_list_the_behaviors_and_checkpoints(older):
     with pytest.raises(TrainerError, match=r"older has Ball\."):
         initial_checkpoint("Cat", None, older)
     with pytest.raises(TrainerError, match=r"Ball has Ball-500\.pt, checkpoint\.pt\."):
@@ -197,7 +197,7 @@ class FakeAdam:
         self.state = dict(state)
 
 
-def test_all_that_fits_is_taken_with_the_optimiser_s_state():
+def test_fitting_weights_are_taken_with_the_optimizer_state():
     first, second, adam = Network(), Network(), FakeAdam()
     assert load_matching({"Policy": second}, saved_by(first)) == []
     assert load_optimizers({"Optimizer": adam}, saved_by(first)) == []
@@ -206,7 +206,7 @@ def test_all_that_fits_is_taken_with_the_optimiser_s_state():
     assert adam.state["steps"] == 7
 
 
-def test_what_does_not_fit_is_named_and_stays_as_it_was():
+def test_modules_that_do_not_fit_are_named_and_unchanged():
     first, second = Network(size=5), Network(extra=True)
     before = {name: tensor.clone() for name, tensor in second.state_dict().items()}
     first.norm.num_batches_tracked += 3
@@ -221,14 +221,14 @@ def test_what_does_not_fit_is_named_and_stays_as_it_was():
 @pytest.mark.parametrize(
     "state, reason", [({}, "not in the file"), ({"Optimizer": {"steps": 1}}, "not in the file")]
 )
-def test_an_optimizer_that_does_not_fit_is_named_and_stays_as_it_was(state, reason):
+def test_an_optimizer_that_does_not_fit_is_named_and_unchanged(state, reason):
     adam = FakeAdam()
     (mismatch,) = load_optimizers({"Optimizer": adam}, state)
     assert mismatch.startswith("Optimizer (") and reason in mismatch
     assert adam.state["steps"] == 0
 
 
-def test_what_the_network_lacks_is_named():
+def test_parts_that_the_network_lacks_are_named():
     assert load_matching({"Policy": Network()}, saved_by(Network(extra=True))) == [
         "Policy.extra (this network has no such part)"
     ]
@@ -260,7 +260,7 @@ def test_a_file_of_which_nothing_fits_is_refused(state):
         (None, None),
     ],
 )
-def test_the_seed_of_a_run_that_goes_on(tmp_path, caplog, text, seed):
+def test_the_seed_of_a_resumed_run(tmp_path, caplog, text, seed):
     if text is not None:
         (tmp_path / "configuration.yaml").write_text(text)
     with caplog.at_level(logging.WARNING):
@@ -268,7 +268,7 @@ def test_the_seed_of_a_run_that_goes_on(tmp_path, caplog, text, seed):
     assert ("a new one is drawn" in caplog.text) == (seed is None)
 
 
-def test_a_run_that_goes_on_has_its_own_seed_and_a_new_one_some_seed(tmp_path):
+def test_a_resumed_run_keeps_its_seed_and_a_new_one_draws_one(tmp_path):
     (tmp_path / "configuration.yaml").write_text("env_settings: {seed: 123456}")
     assert _seed(tmp_path, resumed=True) == 123456
     assert 0 <= _seed(tmp_path, resumed=False) <= 9999

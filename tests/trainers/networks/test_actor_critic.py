@@ -72,14 +72,14 @@ def test_a_seed_repeats_the_weights_and_streams_differ():
     assert not torch.equal(weight[0], weight[1])
 
 
-def test_normalisation_is_off_unless_asked_for():
+def test_normalization_is_off_by_default():
     network, obs = build(normalize=False), observations(3)
     network.update_normalization(obs)
     torch.testing.assert_close(network.prepare(obs)[0], torch.cat(obs, 1))
     assert not list(network.buffers())
 
 
-def test_acting_sees_weights_that_are_changed_in_place():
+def test_acting_uses_weights_that_are_changed_in_place():
     """Optimisers, flat parameter vectors and checkpoints write into the parameters' storage or replace it."""
     network, other = build(seed=1), build(seed=2)
     inputs = network.prepare(observations(2))
@@ -96,7 +96,7 @@ def refused(spec, **settings):
     return str(error.value)
 
 
-def test_what_cannot_be_encoded_is_refused_by_name():
+def test_observations_that_cannot_be_encoded_are_refused_by_name():
     none, size = DimensionProperty.NONE, DimensionProperty.VARIABLE_SIZE
     strange = ObservationSpec((3, 84), (none, none), ObservationType.DEFAULT, "Grid")
     goals = ObservationSpec((20, 4), (size, none), ObservationType.GOAL_SIGNAL, "Targets")

@@ -51,7 +51,7 @@ def test_initial_weights(kind):
     assert torch.equal(*drawn), "one seed, one network"
 
 
-def test_normalised_sums_stand_before_the_activation():
+def test_layer_norm_precedes_the_activation():
     settings = NetworkSettings(hidden_units=16, num_layers=1, activation=Activation.RELU, layer_norm=True)
     body = Body(1, 3, settings)
     rows = torch.randn(50, 3) * 100 + 7

@@ -5,7 +5,7 @@ import torch
 from lanista.trainers.networks.observations import as_float
 
 
-def test_every_byte_becomes_what_the_reference_divides() -> None:
+def test_every_byte_becomes_the_float_of_the_reference() -> None:
     pixels = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
     found = as_float(torch.from_numpy(pixels)).numpy()
     assert found.dtype == np.float32

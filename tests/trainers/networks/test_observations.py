@@ -59,7 +59,7 @@ def test_pictures_of_bytes_are_read_as_their_numbers():
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_one_pass_says_what_two_say_and_each_learns_by_its_own_encoders(shared):
+def test_one_pass_equals_two_and_gradients_reach_the_right_encoders(shared):
     network = build(shared=shared)
     inputs = network.prepare(observations(EVERYTHING, 5))
     distribution, values = network.evaluate(inputs)
@@ -92,7 +92,7 @@ def test_one_seed_gives_one_network():
 # Images -----------------------------------------------------------------------------------------------
 
 
-def test_what_is_too_small_says_what_would_do():
+def test_images_that_are_too_small_are_refused_with_the_minimum():
     with pytest.raises(UnsupportedObservationError) as error:
         VisualEncoder(image_spec(3, 16, 40), EncoderType.NATURE_CNN, 8)
     message = str(error.value)
@@ -128,7 +128,7 @@ def entity_encoder(own=5):
     return EntityEncoder([4, 3], own, torch.Generator().manual_seed(0))
 
 
-def test_the_order_of_entities_and_what_is_padded_do_not_matter():
+def test_the_order_of_entities_and_padding_do_not_matter():
     encoder, generator = entity_encoder(), torch.Generator().manual_seed(1)
     first, second = torch.randn(7, 6, 4, generator=generator), torch.randn(7, 5, 3, generator=generator)
     own = torch.randn(7, 5, generator=generator)
@@ -148,7 +148,7 @@ def test_an_entity_of_next_to_nothing_counts_as_absent():
     assert absent(entities).tolist() == [[True, False, True]]
 
 
-def test_nobody_there_gives_zeros_and_a_gradient_that_is_finite():
+def test_no_entities_give_zeros_and_finite_gradients():
     encoder = entity_encoder(own=0)
     found = encoder([torch.zeros(2, 6, 4), torch.zeros(2, 5, 3)], None)
     assert torch.equal(found, torch.zeros(2, 128))
@@ -163,7 +163,7 @@ def hyper_layer():
     return HyperLayer(2, 6, 5, [slice(0, 2), slice(4, 5)], 7, torch.Generator().manual_seed(0))
 
 
-def test_few_goals_are_told_apart_and_change_nothing():
+def test_few_goals_are_deduplicated_without_changing_results():
     layer, generator = hyper_layer(), torch.Generator().manual_seed(1)
     kinds = torch.randn(3, 6, generator=generator)
     encodings = kinds[torch.randint(0, 3, (40,), generator=generator)]
@@ -180,7 +180,7 @@ def test_few_goals_are_told_apart_and_change_nothing():
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
 
 
-def test_many_goals_and_goals_that_were_learnt_have_matrices_of_their_own():
+def test_many_goals_and_learned_goals_have_their_own_matrices():
     layer = hyper_layer()
     assert layer.goals(torch.randn(40, 6)).of_row is None
     assert layer.goals(torch.zeros(40, 6).requires_grad_()).of_row is None
@@ -208,7 +208,7 @@ def test_networks_in_one_pass_are_as_each_alone(kinds, alike):
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
 
 
-def test_goals_that_no_encoder_reads_are_told_apart_beside_a_picture_too():
+def test_vector_goals_are_deduplicated_beside_images_too():
     """The picture's encoding learns; a goal beside it does not, and few goals need few matrices."""
     spec = spec_of_shapes([(3, 24, 32), (2,)], [0, 1], branches=(5,))
     network = build(spec, num_layers=1)

@@ -47,17 +47,8 @@ from referencenets import (
     vector_spec,
 )
 
-BUILT = {
-    "module",
-    "forward_body",
-    "forward_lstm",
-    "forward_attention",
-    "forward_hypernetwork",
-    "init_stats",
-    "observation_kind",
-    "encoder",
-    "encoder_min",
-}
+FORWARDS = {f"forward_{part}" for part in ("body", "lstm", "attention", "hypernetwork")}
+BUILT = FORWARDS | {"module", "init_stats", "observation_kind", "encoder", "encoder_min"}
 ELSEWHERE = {"forward_poca_critic": "test_team_critic.py"}
 BODY_INPUTS = {"input_size", "num_layers", "hidden_size"}
 
@@ -66,12 +57,20 @@ def modules(wanted):
     return cases("networks", "module", where=lambda case: wanted(case["inputs"]))
 
 
-def test_every_kind_of_reference_data_is_run_or_waits():
+def test_every_kind_of_reference_data_has_a_test():
     assert kinds("networks") <= BUILT | ELSEWHERE.keys()
 
 
 def shapes(named):
     return {name: list(view.shape) for name, view in named.items()}
+
+
+def assert_parameters(case, named):
+    """The named tensors are the trainable parameters of the reference."""
+    expected = [p for p in case["expected"]["parameters"] if p["trainable"]]
+    assert shapes(named) == {p["name"]: p["shape"] for p in expected}
+    count = sum(view.numel() for view in named.values())
+    assert count == case["expected"]["parameter_count_trainable"]
 
 
 def of_networks(given):
@@ -98,9 +97,7 @@ def test_parameters_of_actors_and_critics(case):
         named |= action_tensors(network.actions)
     if what not in ("PPO/POCA actor", "SAC actor"):
         named |= value_tensors(network.values)
-    expected = [p for p in case["expected"]["parameters"] if p["trainable"]]
-    assert shapes(named) == {p["name"]: p["shape"] for p in expected}
-    assert sum(view.numel() for view in named.values()) == case["expected"]["parameter_count_trainable"]
+    assert_parameters(case, named)
 
 
 @pytest.mark.parametrize("case", modules(lambda given: given.get("what") == "SAC Q1 and Q2"))
@@ -108,26 +105,20 @@ def test_parameters_of_the_twin_action_values(case):
     given = case["inputs"]
     spec, settings = behavior_spec(given["spec"]), network_settings(given["network_settings"])
     twins = TwinQ(spec, settings, given["streams"])
-    named = twin_tensors(twins)
-    expected = [p for p in case["expected"]["parameters"] if p["trainable"]]
-    assert shapes(named) == {p["name"]: p["shape"] for p in expected}
+    assert_parameters(case, twin_tensors(twins))
     count = case["expected"]["parameter_count_trainable"]
-    assert sum(view.numel() for view in named.values()) == count
     assert sum(p.numel() for p in twins.parameters()) == count
 
 
 @pytest.mark.parametrize("case", modules(lambda given: given.get("what") == "POCA critic"))
-def test_parameters_of_a_team_s_critic(case):
+def test_parameters_of_a_team_critic(case):
     given = case["inputs"]
     spec, settings = behavior_spec(given["spec"]), network_settings(given["network_settings"])
-    named = team_critic_parameters(TeamCritic(spec, settings, given["streams"]))
-    expected = [p for p in case["expected"]["parameters"] if p["trainable"]]
-    assert shapes(named) == {p["name"]: p["shape"] for p in expected}
-    assert sum(view.numel() for view in named.values()) == case["expected"]["parameter_count_trainable"]
+    assert_parameters(case, team_critic_parameters(TeamCritic(spec, settings, given["streams"])))
 
 
 @pytest.mark.parametrize("case", cases("networks", "forward_attention"))
-def test_attention_over_entities_of_which_some_are_not_there(case):
+def test_attention_over_entities_of_which_some_are_absent(case):
     given, expected = case["inputs"], case["expected"]
     entities = torch.from_numpy(array(given["entities"]).astype(np.float32))
     mask = absent(entities)
@@ -176,7 +167,7 @@ def test_the_smallest_image_that_an_encoder_reads(case):
 
 
 @pytest.mark.parametrize("case", cases("networks", "forward_hypernetwork"))
-def test_outputs_of_a_layer_that_goals_make(case):
+def test_outputs_of_a_layer_conditioned_on_goals(case):
     given = case["inputs"]
     layer = HyperLayer(
         3, given["input_size"], given["output_size"], [slice(0, given["goal_size"])], given["layer_size"]
@@ -293,11 +284,10 @@ def fresh(name, shapes_of):
     if "linear_encoder" in name or "obs_encoder" in name or "obs_action_encoder" in name:
         return None  # test_team_critic.py
     if "self_ent_encoder" in name or ".rsa." in name or "x_self_encoder" in name:
+        if "self_ent" in name:
+            return EntityEncoder([fan_in - 128], 16).embedding(0).weight
         own = 16 if "x_self" in name else fan_in - 128
         layers = EntityEncoder([max(fan_in - 128, 1)], own)
-        if "self_ent" in name:
-            layers = EntityEncoder([fan_in - 128], 16)
-            return layers.embedding(0).weight
         return layers.own.weight if "x_self" in name else layers.attention.query.weight
     if "hypernet" in name:
         prefix = name[: name.index("hypernet.")]
@@ -342,10 +332,8 @@ def test_initial_weights(case):
     assert compared
 
 
-def test_biases_and_log_sigma_begin_at_zero():
+def test_biases_and_log_sigma_start_at_zero():
     network = ActorCritic(vector_spec([3], 2, (3, 2)), network_settings({}), ["extrinsic"])
-    zeros = [
-        p for name, p in network.named_parameters() if name.endswith("bias") or name.endswith("log_sigma")
-    ]
+    zeros = [p for name, p in network.named_parameters() if name.endswith(("bias", "log_sigma"))]
     assert len(zeros) == 5
     assert not any(p.any() for p in zeros)

@@ -75,7 +75,7 @@ def plain(critic, entities, count):
 
 @pytest.mark.parametrize("sizes", [[1], [3, 3, 3], [2, 5, 1, 4], [8]])
 @pytest.mark.parametrize("shared_rows", [False, True])
-def test_what_sets_share_is_what_each_would_give_alone(sizes, shared_rows):
+def test_sets_with_shared_members_are_valued_as_if_each_were_alone(sizes, shared_rows):
     torch.manual_seed(3)
     spec = vector_spec([4, 3], 2, (3,))
     critic = TeamCritic(spec, NetworkSettings(hidden_units=16, num_layers=2), ["extrinsic", "gail"])
@@ -120,7 +120,7 @@ def test_what_sets_share_is_what_each_would_give_alone(sizes, shared_rows):
         torch.testing.assert_close(gradient, wanted, rtol=1e-3, atol=1e-4)
 
 
-def test_the_count_of_members_is_told_relative_to_the_largest_team_seen():
+def test_the_number_of_members_is_relative_to_the_largest_team_seen():
     critic = TeamCritic(vector_spec([2], 1, ()), NetworkSettings(hidden_units=8), ["extrinsic"])
     with torch.no_grad():
         critic.values.weight.zero_()

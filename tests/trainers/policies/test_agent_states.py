@@ -67,7 +67,7 @@ def terminals(ids):
     )
 
 
-def test_each_agent_goes_on_with_what_came_out_of_its_last_decision():
+def test_each_agent_continues_with_the_state_of_its_last_decision():
     run = Run()
     first, after = run.message(0, [3, 5])
     assert not first.any() and after.any(axis=1).all()
@@ -77,7 +77,7 @@ def test_each_agent_goes_on_with_what_came_out_of_its_last_decision():
     np.testing.assert_array_equal(before, np.stack([after[0], later[0], np.zeros(SIZE)]))
 
 
-def test_an_episodes_end_is_the_memorys_end_even_if_the_id_begins_again_at_once():
+def test_an_episode_end_resets_the_memory_even_if_the_id_returns_at_once():
     run = Run()
     run.message(0, [3, 5])
     before, _ = run.message(0, [3, 5], ending=[3])

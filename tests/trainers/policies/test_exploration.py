@@ -39,7 +39,7 @@ def ended(ids):
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 4), min_size=1, max_size=3))
-def test_chance_never_takes_what_is_forbidden(seed, sizes):
+def test_random_actions_are_never_forbidden_ones(seed, sizes):
     random, rows = np.random.default_rng(seed), 40
     forbidden = random.random((rows, sum(sizes))) < 0.6
     greedy = np.zeros((rows, len(sizes)), np.int64)
@@ -64,7 +64,7 @@ def test_every_agent_tosses_a_coin_of_its_own_and_one_for_all_branches():
     assert both == pytest.approx(0.3 * (49 / 50) ** 2, abs=0.015)
 
 
-def test_chance_is_even_among_what_is_available():
+def test_random_actions_are_uniform_over_the_available_ones():
     explore = EpsilonGreedy(ActionSpec(0, (4,)), ALWAYS)
     forbidden = np.tile([False, True, False, False], (30000, 1))
     chosen = explore(np.zeros((30000, 1), np.int64), forbidden, 0, generator())
@@ -85,7 +85,7 @@ def test_noise_has_the_schedules_deviation_in_the_long_run(kind):
     )
 
 
-def test_drifting_noise_belongs_to_the_agent_and_begins_anew_with_its_episode():
+def test_correlated_noise_is_per_agent_and_restarts_with_its_episode():
     noise = action_noise(ActionSpec(1, ()), DDPGSettings(noise_type="ornstein_uhlenbeck", noise_start=1.0))
     kept, spread = 1 - THETA, np.sqrt(1 - (1 - THETA) ** 2)
     source, twin = generator(), generator()
@@ -128,7 +128,7 @@ def act(policy, step=0, ids=range(30), mask=None):
     return decision
 
 
-def test_noise_is_clipped_and_what_was_taken_is_what_is_learnt_from():
+def test_noise_is_clipped_and_the_executed_action_is_stored():
     policy = continuous()
     decision = act(policy)
     taken = decision.action.continuous
@@ -168,7 +168,7 @@ def test_testing_agents_explore_nothing_and_draw_nothing(make):
 
 
 @pytest.mark.parametrize("make", [continuous, discrete])
-def test_a_seed_repeats_and_a_saved_generator_goes_on(make):
+def test_a_seed_repeats_actions_and_a_saved_generator_continues(make):
     one, two = make(), make()
     other = make(seed=6)
     shown = [[act(policy) for _ in range(3)] for policy in (one, two, other)]

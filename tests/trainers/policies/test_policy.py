@@ -149,7 +149,7 @@ def test_a_deterministic_policy_takes_the_first() -> None:
     assert (decided.action.discrete[:7, 1] == 1).all()
 
 
-def test_nothing_is_learnt_where_nothing_was_left_to_choose() -> None:
+def test_a_step_without_a_choice_has_no_gradient() -> None:
     """A forbidden action's logit is not the network's: whatever was done there says nothing of it."""
     logits = torch.randn(3, 6, generator=torch.Generator().manual_seed(0)).requires_grad_()
     shut = torch.tensor([[False] * 6, [False] * 2 + [True] * 4, [True] * 6])

@@ -130,7 +130,7 @@ def test_cloning(tmp_path, trainer, network):
 
 @pytest.mark.parametrize("keys", [{"share_parameters": False}, {"index_on_actor": True}])
 @pytest.mark.parametrize("network", ["vectors", "memory"])
-def test_cloning_of_actors_that_differ_by_place(tmp_path, keys, network):
+def test_cloning_of_actors_that_differ_by_slot(tmp_path, keys, network):
     spec, behavior = behavior_of("coma", network)
     behavior["hyperparameters"] = {**ON_POLICY, "max_num_agents": 2, **keys}
     demo = write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7])
@@ -158,7 +158,7 @@ def test_all_signals_and_a_teacher_together_are_saved_and_resumed(tmp_path):
 
 
 @pytest.mark.parametrize("trainer", ["ppo", "sac"])
-def test_demonstrations_of_another_behaviour_are_refused_with_the_difference(tmp_path, trainer):
+def test_demonstrations_of_another_behavior_are_refused_with_the_difference(tmp_path, trainer):
     spec, behavior = behavior_of(trainer, "vectors")
     other = spec_of_shapes([[4]], continuous=1, branches=(3, 2))
     demo = str(write_demonstration(tmp_path / "expert.demo", other, [6]))
@@ -171,7 +171,7 @@ def test_demonstrations_of_another_behaviour_are_refused_with_the_difference(tmp
             make_learner(tmp_path, spec, {**behavior, **section})
 
 
-def test_a_run_may_begin_with_another_ones_signals(tmp_path):
+def test_a_run_may_start_with_the_signals_of_another(tmp_path):
     spec, behavior = behavior_of("ppo", "vectors")
     behavior["reward_signals"] = {"extrinsic": {}, "rnd": {"network_settings": SMALL}}
     one, other = (make_learner(tmp_path / name, spec, behavior) for name in ("one", "other"))

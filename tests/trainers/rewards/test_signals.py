@@ -54,7 +54,7 @@ def followers(rollout):
     return np.concatenate([rollout.obs[0], rollout.next_obs[0]])[at]
 
 
-def test_each_step_is_followed_by_the_next_or_by_what_came_behind_the_end():
+def test_each_step_is_followed_by_the_next_or_by_the_final_observation():
     rollout = random_rollout([3, 1, 4], seed=1)
     steps = Transitions.of_rollout(rollout, CPU)
     which = torch.tensor([7, 0, 2, 3, 5])
@@ -75,7 +75,7 @@ def test_steps_that_wait_are_joined_and_kept_in_a_checkpoint():
         np.testing.assert_array_equal(every.next_obs[0], np.concatenate([followers(part) for part in parts]))
 
 
-def test_an_epoch_takes_every_step_once_but_for_what_fills_no_minibatch():
+def test_an_epoch_uses_every_step_once_except_for_an_incomplete_minibatch():
     steps = Transitions.of_rollout(random_rollout([6, 5], seed=0), CPU)
     seen = [row for part in minibatches(steps, 4, torch.Generator().manual_seed(0)) for row in part.obs[0]]
     assert len(seen) == 8 and len({tuple(row.tolist()) for row in seen}) == 8
@@ -113,7 +113,7 @@ def test_actions_side_by_side():
 # What they learn ------------------------------------------------------------------------------------------
 
 
-def test_what_has_been_seen_often_is_no_longer_new():
+def test_observations_seen_often_earn_little():
     spec = vector_spec([3], continuous=1)
     signal = rnd_of(spec, learning_rate=1e-2)
     known, strange = random_rollout([64], seed=0), random_rollout([64], seed=1)
@@ -127,7 +127,7 @@ def test_what_has_been_seen_often_is_no_longer_new():
     assert all(torch.equal(value, target[name]) for name, value in signal.target.state_dict().items())
 
 
-def test_normalisers_see_what_agents_collect_and_nothing_else():
+def test_normalizers_are_updated_by_collected_steps_only():
     spec = vector_spec([3], continuous=1)
     signal = rnd_of(spec, network_settings={"normalize": True})
     (normalizer,) = signal.predictor.encoder.normalizers
@@ -140,7 +140,7 @@ def test_normalisers_see_what_agents_collect_and_nothing_else():
     assert signal.target.encoder.normalizers is None, "both read what one has prepared"
 
 
-def test_curiosity_is_for_what_actions_bring_about_and_passes():
+def test_curiosity_rewards_effects_of_actions_and_fades():
     """Moving by the action is soon predicted; noise that no action has to do with is not looked at."""
     spec, random = vector_spec([2], continuous=1), np.random.default_rng(0)
     rollout = random_rollout([1] * 256, seed=0, spec=spec)
@@ -167,7 +167,7 @@ def test_curiosity_is_bounded():
 
 
 @pytest.mark.parametrize("keys", [{}, {"use_vail": True}, {"use_actions": True}])
-def test_who_acts_like_the_expert_is_rewarded(keys):
+def test_acting_like_the_expert_is_rewarded(keys):
     spec = vector_spec([2], continuous=1)
     demos = demonstrations(spec, [100])
     signal = gail_of(spec, demos, learning_rate=3e-3, **keys)

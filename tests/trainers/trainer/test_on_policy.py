@@ -41,7 +41,7 @@ def rollout_of(lengths, rewards=None, group_rewards=None, done=None, interrupted
 
 
 @pytest.mark.parametrize("case", cases("returns", "ppo_process"))
-def test_trajectories_are_valued_as_the_reference_values_them(case):
+def test_values_of_trajectories_are_those_of_the_reference(case):
     given = case["inputs"]
     signals, providers = given_signals(given["signals"])
     config = settings(

@@ -19,7 +19,7 @@ def test_a_new_file_is_readable_by_others_as_the_umask_says(tmp_path):
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("x")]
 )
-def test_a_failing_writer_leaves_the_old_file_and_nothing_else(tmp_path, error):
+def test_a_failing_writer_leaves_only_the_old_file(tmp_path, error):
     path = tmp_path / "file"
     path.write_bytes(b"old")
 
@@ -34,7 +34,7 @@ def test_a_failing_writer_leaves_the_old_file_and_nothing_else(tmp_path, error):
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_an_error_of_the_file_system_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, call):
+def test_a_file_system_error_leaves_only_the_old_file(tmp_path, monkeypatch, call):
     path = tmp_path / "file"
     path.write_bytes(b"old")
 
@@ -48,7 +48,7 @@ def test_an_error_of_the_file_system_leaves_the_old_file_and_nothing_else(tmp_pa
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_disk_that_fills_up_leaves_the_old_file_and_nothing_else(tmp_path, file_size_limit):
+def test_a_full_disk_leaves_only_the_old_file(tmp_path, file_size_limit):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     with file_size_limit(1000), pytest.raises(OSError):

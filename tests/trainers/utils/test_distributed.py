@@ -61,7 +61,7 @@ def test_alone_nothing_is_exchanged():
     assert distributed.gather(3) == [3] and (distributed.rank(), distributed.world_size()) == (0, 1)
 
 
-def test_a_lost_rank_is_noticed_and_the_other_goes_on_alone(tmp_path):
+def test_a_lost_rank_is_detected_and_the_other_continues_alone(tmp_path):
     def lose(rank):
         if rank:
             os._exit(3)

@@ -57,7 +57,7 @@ def test_the_own_action_is_not_known_and_the_others_are():
         assert not torch.equal(values(network), values(network, actions=changed(ACTIONS, other, 0, to=0)))
 
 
-def test_everybodys_observations_and_the_own_place_count():
+def test_all_observations_and_the_agents_own_slot_matter():
     network = critic()
     for row in range(3):
         assert not torch.equal(values(network), values(network, obs=changed(OBS, 0, row, 0, to=9.0)))
@@ -67,7 +67,7 @@ def test_everybodys_observations_and_the_own_place_count():
     assert not torch.allclose(first, values(network, alike, acting_alike, own=1, place=1))
 
 
-def test_who_is_absent_is_zeros_and_flagged():
+def test_absent_members_are_zeros_and_flagged():
     network = critic()
     absent = values(network, roster=(0, 1, 3))
     assert torch.equal(absent, values(network, obs=changed(OBS, 0, 2, 0, to=9.0), roster=(0, 1, 3)))
@@ -75,7 +75,7 @@ def test_who_is_absent_is_zeros_and_flagged():
     assert not torch.allclose(absent, values(network, obs=zeros)), "one that sees zeros is not absent"
 
 
-def test_a_state_stands_in_place_of_what_the_others_see():
+def test_a_state_replaces_the_observations_of_the_others():
     spec = vector_spec([2, 4], [2, 3], ["eyes", "state"])
     network = critic(spec, state=1)
     obs = [*OBS, [[1.0] * 4, [2.0] * 4, [3.0] * 4]]
@@ -84,7 +84,7 @@ def test_a_state_stands_in_place_of_what_the_others_see():
     assert not torch.equal(values(network, obs), values(network, changed(obs, 1, 0, 0, to=9.0)))
 
 
-def test_rescaled_values_stay_what_they_were():
+def test_rescaling_preserves_the_values():
     network = critic(streams=PLACES)
     before = values(network)
     network.rescale(torch.tensor([3.0]), torch.tensor([7.0]))
@@ -107,7 +107,7 @@ def test_unshared_critics_are_networks_of_their_own():
 
 @pytest.mark.parametrize("streams", [1, PLACES])
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_a_recurrent_critic_goes_on_from_the_states_that_it_gave(streams, kind):
+def test_a_recurrent_critic_continues_from_the_states_that_it_returned(streams, kind):
     network = critic(streams=streams, memory={"memory_size": 8, "sequence_length": 4, "memory_type": kind})
     random = np.random.default_rng(0)
     obs, actions = [random.normal(size=(8, 2)).astype(np.float32)], random.integers(0, 2, (8, 2))

@@ -57,7 +57,7 @@ def without_others_actions(play):
             parameter.data.normal_(0, 0.4, generator=torch.Generator().manual_seed(len(parameter)))
 
 
-def test_each_member_behind_a_cut_is_valued_with_its_own_memory():
+def test_each_member_after_a_truncation_is_valued_with_its_own_memory():
     play = Play(SPEC, settings(**CONFIG))
     without_others_actions(play)
     for tick in range(4):
@@ -73,7 +73,7 @@ def test_each_member_behind_a_cut_is_valued_with_its_own_memory():
     assert np.abs(found - crossed).max() > 1e-4, "whose memory it is matters"
 
 
-def test_a_survivor_is_valued_with_what_is_known_of_it_and_a_stranger_with_nothing():
+def test_a_survivor_is_valued_with_its_recurrent_state_and_an_unknown_agent_with_zeros():
     play = Play(SPEC, settings(**CONFIG))
     without_others_actions(play)
     for tick in range(4):

@@ -38,7 +38,7 @@ DIFFER = [[0.0, 1.0], [1.0, 0.0]]
 
 
 @pytest.mark.parametrize("how", [{"share_parameters": False}, {"index_on_actor": True}])
-def test_agents_that_look_alike_learn_to_differ_by_their_places(how):
+def test_agents_with_equal_observations_learn_to_differ_by_their_slots(how):
     play, earned = play_matrix_game(DIFFER, 15, **how)
     assert earned > 0.9
     brains = exported_networks(play.algorithm.network)
@@ -69,7 +69,7 @@ def test_the_critic_learns_the_payoffs_and_the_advantages_follow_from_them():
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_a_team_with_a_memory_does_what_it_was_told_at_the_start(kind):
+def test_a_team_with_a_memory_acts_on_a_signal_from_the_start(kind):
     """The first observation says which action is right at the third step, when nobody sees it any more."""
     memory = {"memory": {"memory_size": 16, "sequence_length": 4, "memory_type": kind}}
     keys = {**QUICK, **SETTLED, "max_num_agents": 2, "learning_rate": 1e-2, "network_settings": memory}
@@ -96,7 +96,7 @@ def test_a_team_with_a_memory_does_what_it_was_told_at_the_start(kind):
     assert np.mean(earned[-60:]) > 0.9
 
 
-def test_members_that_come_and_go_are_learnt_from():
+def test_teams_with_changing_members_are_learned_from():
     """A member that dies early learns from what the team earns afterwards.
 
     Of two members the first may give something up before it dies (action 1), without which the second earns

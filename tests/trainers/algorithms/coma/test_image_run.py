@@ -32,7 +32,7 @@ def test_coop_push_at_full_size_is_trained_and_played(tmp_path, capsys):
     assert "PushBlockCollab" in capsys.readouterr().out
 
 
-def test_its_grid_is_ones_and_zeros_to_who_asks_for_numbers():
+def test_its_grid_has_ones_and_zeros_if_floats_are_requested():
     env = UnityEnvironment(SCENE)
     try:
         env.reset()

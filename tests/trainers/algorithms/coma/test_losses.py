@@ -34,7 +34,7 @@ def test_the_advantage_is_expected_to_be_zero_under_the_policy(seed, branches):
     np.testing.assert_allclose(sums, 0.0, atol=1e-12)
 
 
-def test_the_advantage_is_what_the_action_is_worth_beyond_the_average():
+def test_the_advantage_is_the_value_of_the_action_minus_the_expected_value():
     values = torch.tensor([[[1.0, 5.0, 10.0, 20.0, 60.0]]])
     policy = torch.tensor([[0.25, 0.75, 0.5, 0.5, 0.0]])
     judged = action_values(values, policy, torch.tensor([[1, 2]]), [2, 3])

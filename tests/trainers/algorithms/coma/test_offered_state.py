@@ -25,7 +25,7 @@ behaviors:
 """
 
 
-def test_a_run_with_pettingzoo_s_state_leaves_a_brain_that_plays(tmp_path):
+def test_a_run_with_a_pettingzoo_state_exports_a_brain_that_plays(tmp_path):
     ended = learn(tmp_path, "--env", SPREAD, yaml=YAML)
     assert ended.good, ended.err
     results = ended.folder / "results" / "r"

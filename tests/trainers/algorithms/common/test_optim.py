@@ -26,7 +26,7 @@ def test_adam_on_the_vector_moves_every_weight_as_torch_adam_does():
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_a_saved_optimiser_goes_on_bit_for_bit():
+def test_a_restored_optimizer_continues_bit_for_bit():
     def run(steps, resume_at=None):
         net = network(1)
         adam = FlatAdam(FlatParameters(net.parameters()), 0.01)

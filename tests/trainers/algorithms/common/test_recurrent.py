@@ -85,7 +85,7 @@ def test_steps_in_one_go_are_the_steps_one_by_one(data, kind, sequence_length):
         assert len(memories) == len(by_hand)
 
 
-def test_an_agent_that_begins_anew_has_no_memory_of_an_episode_that_never_ended():
+def test_an_agent_that_starts_over_has_no_memory_of_an_unfinished_episode():
     """As after a reset of the engine, which may give out the same ids again."""
     made, memories = memory(), CriticStates(SIZE)
     steps = torch.randn(2, 3)

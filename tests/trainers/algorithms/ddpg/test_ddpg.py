@@ -134,7 +134,7 @@ def test_the_errors_are_means_over_critics_and_signals():
 
 
 @pytest.mark.parametrize("make", [ddpg, td3])
-def test_saved_and_loaded_they_go_on_the_same(make):
+def test_restored_algorithms_learn_the_same(make):
     one, two = make(), make()
     for step in range(3):
         one.update(batch(SPEC, 6, seed=step), step)
@@ -147,7 +147,7 @@ def test_saved_and_loaded_they_go_on_the_same(make):
 
 
 @pytest.mark.parametrize("make", [ddpg, td3])
-def test_a_policy_begins_as_its_target_and_with_anothers_weights(make):
+def test_a_transferred_policy_starts_with_an_equal_target(make):
     one, two = make(), make(network={"num_layers": 1})
     one.update(batch(SPEC, 6), 1)
     one.update(batch(SPEC, 6), 2)

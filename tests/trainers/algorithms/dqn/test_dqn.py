@@ -110,7 +110,7 @@ def test_the_errors_are_those_of_each_step():
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_what_follows_a_step_is_valued_with_all_that_lies_before(kind):
+def test_the_value_after_a_step_uses_the_memory_of_all_previous_steps(kind):
     length, sequences = 3, 2
     memory = {"memory": {"memory_type": kind, "memory_size": 6, "sequence_length": length}}
     learner = dqn(network=memory, double=False)
@@ -157,7 +157,7 @@ def test_padding_teaches_nothing():
         assert torch.equal(one.optimizer.flat.vector, two.optimizer.flat.vector)
 
 
-def test_saved_and_loaded_it_goes_on_the_same():
+def test_a_restored_algorithm_learns_the_same():
     one, two = dqn(dueling=True), dqn(dueling=True)
     for step in range(3):
         one.update(batch(SPEC, 6, seed=step), step)

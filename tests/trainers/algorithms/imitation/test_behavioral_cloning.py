@@ -182,7 +182,7 @@ def test_a_deterministic_policy_is_cloned_too():
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_a_memory_goes_on_from_sequence_to_sequence(kind):
+def test_a_memory_continues_from_sequence_to_sequence(kind):
     """The expert repeats what was seen at the first step of the episode, four sequences before."""
 
     def acted(obs):
@@ -200,7 +200,7 @@ def test_a_memory_goes_on_from_sequence_to_sequence(kind):
     assert losses[0] > 0.6 and np.mean(losses[-3:]) < 0.2
 
 
-def test_forbidden_actions_are_not_learnt_from():
+def test_forbidden_actions_are_not_learned_from():
     spec = vector_spec([2], branches=(3,))
     demos = demonstrations(spec, [32])
     mask = np.zeros((32, 3), bool)
@@ -210,7 +210,7 @@ def test_forbidden_actions_are_not_learnt_from():
     assert cloning.update(0)["Losses/Pretraining Loss"] == pytest.approx(0.0, abs=1e-5)
 
 
-def test_nothing_but_the_student_moves_and_a_resumed_cloning_goes_on_to_the_last_bit():
+def test_only_the_policy_changes_and_a_resumed_cloning_continues_bit_for_bit():
     spec = vector_spec([2], continuous=1, branches=(2,))
     demos = demonstrations(spec, [20, 13])
     memory = {"memory": MemorySettings(memory_size=4, sequence_length=4), "normalize": True}

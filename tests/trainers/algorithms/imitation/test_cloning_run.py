@@ -38,7 +38,7 @@ def test_an_inference_clones_nothing():
     check_demonstrations(options)
 
 
-def test_a_run_does_not_begin_without(tmp_path, monkeypatch, capsys):
+def test_a_run_does_not_start_without_them(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("ball.yaml").write_text(YAML.format(gail="gone.demo", cloning=DEMO))
     assert run(["ball.yaml", "--env", "scene:ball3d"]) == 1

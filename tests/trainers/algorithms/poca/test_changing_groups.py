@@ -95,7 +95,7 @@ def test_a_group_whose_members_all_die_in_one_step_has_nothing_more_to_earn():
         assert sets(found, where[agent]) == [{1, 2, 3} - {agent}] * 2
 
 
-def test_who_dies_early_is_credited_with_what_the_survivors_are_worth():
+def test_a_member_that_dies_early_is_credited_with_the_value_of_the_survivors():
     script, poca = Script({1: 7, 2: 7}), algorithm()
     script.step([1, 2])
     script.step([1, 2])
@@ -110,7 +110,7 @@ def test_who_dies_early_is_credited_with_what_the_survivors_are_worth():
     assert sets(found, where[2]) == [{1}, {1}, set(), set()]
 
 
-def test_who_joins_late_is_a_teammate_from_then_on():
+def test_a_late_joiner_is_a_teammate_from_then_on():
     script, poca = Script({1: 7, 2: 7}), algorithm()
     script.step([1])
     script.step([1])
@@ -149,7 +149,7 @@ def test_agents_without_a_group_are_teams_of_one_each():
     np.testing.assert_allclose(steps.returns[:, 0], 0.0)
 
 
-def test_all_of_them_are_learnt_from_in_one_update():
+def test_all_of_them_are_learned_from_in_one_update():
     script, poca = Script({1: 0, 2: 7, 3: 7, 4: 7, 5: 9}), algorithm()
     script.step([1, 2, 3])
     script.step([1, 2, 3, 5])

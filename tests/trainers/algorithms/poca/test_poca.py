@@ -45,7 +45,7 @@ def rollout_of(lengths, mates, generator, **columns):
 
 
 @pytest.mark.parametrize("case", cases("returns", "poca_process"))
-def test_trajectories_are_valued_as_the_reference_values_them(case):
+def test_values_of_trajectories_are_those_of_the_reference(case):
     given = case["inputs"]
     signals, providers = given_signals(given["signals"])
     config = settings(
@@ -116,7 +116,7 @@ def teams(generator, sizes, length):
 
 
 @pytest.mark.parametrize("sizes", [[1], [3, 2, 3], [4]])
-def test_steps_are_judged_alike_in_whatever_company_they_come(sizes):
+def test_estimates_of_steps_do_not_depend_on_how_trajectories_are_batched(sizes):
     generator = np.random.default_rng(1)
     poca = algorithm(settings())
     rollout = teams(generator, sizes, 5)
@@ -136,7 +136,7 @@ def test_steps_are_judged_alike_in_whatever_company_they_come(sizes):
         start += size * 5
 
 
-def test_an_update_moves_actor_and_critic_and_leaves_nothing_random():
+def test_an_update_changes_actor_and_critic_deterministically():
     generator = np.random.default_rng(2)
     rollout = teams(generator, [3, 3], 40)
     rewards = {"extrinsic": generator.normal(size=rollout.steps).astype(np.float32)}
@@ -155,7 +155,7 @@ def test_an_update_moves_actor_and_critic_and_leaves_nothing_random():
     torch.testing.assert_close(outcomes[0], outcomes[1], rtol=0, atol=0)
 
 
-def test_a_group_whose_members_came_in_different_parts_is_put_together_again():
+def test_a_group_whose_members_came_in_different_parts_is_reassembled():
     generator = np.random.default_rng(3)
     poca = algorithm(settings())
     rollout = teams(generator, [3], 4)
@@ -184,7 +184,7 @@ def test_a_group_whose_members_came_in_different_parts_is_put_together_again():
     np.testing.assert_array_equal(rows.teammates, expected.teammates)
 
 
-def test_what_follows_is_valued_set_by_set_however_many_teammates_go_on():
+def test_bootstrap_values_are_right_for_any_number_of_surviving_teammates():
     generator = np.random.default_rng(6)
     poca = algorithm(settings())
     next_mates = np.array([2, 0, 3, 1])
@@ -211,7 +211,7 @@ def test_what_follows_is_valued_set_by_set_however_many_teammates_go_on():
 
 
 @pytest.mark.parametrize("memory", [None, "lstm", "gru"])
-def test_before_an_update_minibatches_judge_steps_as_they_were_judged_when_they_came(memory):
+def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory):
     """Whatever order they are drawn in, with the states in which their sequences began."""
     generator = np.random.default_rng(4)
     network = {"hidden_units": 16}

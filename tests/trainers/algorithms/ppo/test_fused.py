@@ -25,7 +25,7 @@ ACTIONS = {
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_it_is_what_automatic_differentiation_gives(kind, shared, masked, layers):
+def test_it_equals_automatic_differentiation(kind, shared, masked, layers):
     torch.manual_seed(1)
     action_spec = ACTIONS[kind]
     spec = vector_spec([5, 3], action_spec.continuous_size, action_spec.discrete_branches)

@@ -142,7 +142,7 @@ class Reference:
 
 @pytest.mark.parametrize("clip_values", [False, True], ids=["", "clipped values"])
 @pytest.mark.parametrize("kind", ACTIONS)
-def test_an_update_is_what_plain_formulas_make_of_it(kind, clip_values):
+def test_an_update_equals_the_formulas(kind, clip_values):
     actions = ACTIONS[kind]
     ppo, steps = algorithm(actions, clip_value_loss=clip_values), some_steps(actions)
     reference = Reference(ppo, clip_values)
@@ -163,7 +163,7 @@ def test_an_update_is_what_plain_formulas_make_of_it(kind, clip_values):
 
 
 @pytest.mark.parametrize("kind", ACTIONS)
-def test_every_column_is_shuffled_alike(kind):
+def test_every_column_is_shuffled_in_the_same_order(kind):
     """Each row is one step's: rows of a minibatch are found in the buffer as they are."""
     actions = ACTIONS[kind]
     ppo, steps = algorithm(actions), some_steps(actions)
@@ -187,7 +187,7 @@ def test_every_column_is_shuffled_alike(kind):
     assert which.sum(0).max() == 1 and len(seen) == 16
 
 
-def test_without_a_whole_minibatch_nothing_is_reported_as_learnt(caplog):
+def test_without_a_whole_minibatch_no_losses_are_reported(caplog):
     actions = ACTIONS["continuous"]
     ppo = algorithm(actions, batch_size=STEPS + 1)
     before = ppo.optimizer.flat.vector.clone()

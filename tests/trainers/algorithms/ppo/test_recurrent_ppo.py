@@ -89,7 +89,7 @@ def test_minibatches_are_whole_sequences_with_their_own_states():
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("clip", [False, True])
-def test_padding_changes_nothing_that_is_learnt(kind, shared, clip):
+def test_padding_does_not_affect_learning(kind, shared, clip):
     """The gradient of a padded minibatch is the one of its real steps, computed one by one."""
     ppo = algorithm(vector_spec([3], 1), kind, shared_critic=shared, clip_value_loss=clip)
     steps = buffered(ppo, 1).columns()
@@ -129,7 +129,7 @@ def test_padding_changes_nothing_that_is_learnt(kind, shared, clip):
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_it_learns_what_needs_a_memory(kind):
+def test_it_learns_a_task_that_needs_a_memory(kind):
     """Say at the end which of two signs was shown at the beginning: half of that is luck without a memory."""
     task = RememberTask(agents=16, seed=0)
     hyper = {"learning_rate": 5e-3, "beta": 1e-3, "num_epoch": 4, "learning_rate_schedule": "constant"}

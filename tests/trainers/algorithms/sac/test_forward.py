@@ -86,7 +86,7 @@ def test_with_other_senses_all_weights_learn(sense, precision, kind):
 
 @pytest.mark.parametrize("kind", ACTIONS)
 @pytest.mark.parametrize("burn_in_ratio", [0.0, 0.5])
-def test_padding_and_what_lies_behind_it_teach_nothing(kind, burn_in_ratio):
+def test_padding_and_what_follows_it_are_not_learned_from(kind, burn_in_ratio):
     real = torch.ones(ROWS, dtype=torch.bool)
     real[LENGTH - 1 :: LENGTH] = False
     one, other = (remembering(kind, burn_in_ratio=burn_in_ratio) for _ in range(2))
@@ -109,7 +109,7 @@ def test_padding_and_what_lies_behind_it_teach_nothing(kind, burn_in_ratio):
 
 
 @pytest.mark.parametrize("kind", ACTIONS)
-def test_a_burn_in_is_seen_and_not_learnt_from(kind):
+def test_a_burn_in_is_read_but_not_learned_from(kind):
     """What was earned there changes nothing; what was seen there does, through the memories."""
     half = remembering(kind, burn_in_ratio=0.5)
     batch = sequences(half.spec)
@@ -137,7 +137,7 @@ def test_a_run_through_a_memory_is_its_steps_one_by_one():
         torch.testing.assert_close(found, whole[:, burn_in:].flatten(0, 1))
 
 
-def test_the_value_begins_a_sequence_with_its_own_memory():
+def test_the_value_starts_a_sequence_with_its_own_memory():
     """And nothing but the first row of a sequence tells of it."""
     sac, same_start, other_start = (remembering("continuous") for _ in range(3))
     batch = sequences(sac.spec)

@@ -21,7 +21,7 @@ def shaken(sac):
 @pytest.mark.parametrize("signals", [("extrinsic",), ("extrinsic", "rnd")])
 @pytest.mark.parametrize("masked_and_weighted", [False, True])
 @pytest.mark.parametrize("backend", [NUMPY, TORCH], ids=["numpy", "torch"])
-def test_it_is_what_automatic_differentiation_gives(kind, layers, signals, masked_and_weighted, backend):
+def test_it_equals_automatic_differentiation(kind, layers, signals, masked_and_weighted, backend):
     torch.manual_seed(1)
     spec = spec_of(ACTIONS[kind])
     rows = 24

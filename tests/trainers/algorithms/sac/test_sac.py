@@ -162,7 +162,7 @@ def test_weights_and_losses_are_those_of_the_formulas(kind, masked_and_weighted)
         torch.testing.assert_close(found.data, wanted, rtol=1e-3, atol=2e-5, msg=key)
 
 
-def test_what_is_told_of_an_update():
+def test_metrics_of_an_update():
     sac = algorithm(spec_of(ACTIONS["hybrid"]), learning_rate=0.02, learning_rate_schedule="linear")
     before = sac.networks.temperatures.log_discrete.detach().clone()
     learnt = sac.update(some_batch(sac.spec, ROWS), STEP)
@@ -208,7 +208,7 @@ def test_numbers_that_are_not_finite_stop_or_are_left_out(network):
 
 
 @pytest.mark.parametrize("network", [{}, {"memory": {"memory_size": 8, "sequence_length": 4}}])
-def test_what_was_saved_goes_on_as_it_would_have(network):
+def test_a_restored_algorithm_continues_as_it_would_have(network):
     """Pitfall C7: the entropy coefficients are a part of it."""
     spec = spec_of(ACTIONS["hybrid"])
 
@@ -227,7 +227,7 @@ def test_what_was_saved_goes_on_as_it_would_have(network):
     assert torch.equal(sac._target_weights, other._target_weights)
 
 
-def test_another_run_s_weights_begin_a_run():
+def test_a_run_starts_from_the_weights_of_another():
     spec = spec_of(ACTIONS["hybrid"])
     sac, other = algorithm(spec), algorithm(spec, seed=9)
     sac.update(some_batch(spec, ROWS), STEP)

@@ -108,7 +108,7 @@ def test_steps_are_as_they_were_played(rounds, capacity, stacks, n_step, masked,
         check(replay, game.steps, n_step)
 
 
-def test_a_long_rollout_is_taken_in_whole_but_for_what_there_is_no_room_for():
+def test_a_long_rollout_is_stored_except_for_what_does_not_fit():
     game = Game(np.random.default_rng(0))
     replay = Replay(layout(20, longest=9))
     replay.append(*rollout_of([game.trajectory(k % 3, 9, "on") for k in range(12)]))
@@ -118,7 +118,7 @@ def test_a_long_rollout_is_taken_in_whole_but_for_what_there_is_no_room_for():
     assert len(replay) == 20
 
 
-def test_frames_that_nobody_shares_drive_out_the_oldest_steps():
+def test_unshared_frames_displace_the_oldest_steps():
     """Where every observation's frames are new, there is room for fewer steps, and these are whole."""
     game = Game(np.random.default_rng(0), breaks=1.0)
     replay = Replay(layout(2000, longest=9))
@@ -137,7 +137,7 @@ def test_a_frame_is_kept_once():
     assert replay.observations[1].state()["written"] == sum(lengths) + 1
 
 
-def test_nothing_of_what_was_dropped_is_left():
+def test_dropped_steps_leave_nothing_behind():
     game = Game(np.random.default_rng(0))
     replay = Replay(layout(64, longest=9, prioritized=True), 0.6)
     for k in range(30):
@@ -202,7 +202,7 @@ def test_columns_of_an_algorithm_come_back():
     np.testing.assert_array_equal(batch_of(replay, [0, 7, 11]).extra["value"], values[[0, 7, 11]])
 
 
-def test_all_steps_are_drawn_alike():
+def test_all_steps_are_equally_likely():
     game = Game(np.random.default_rng(0))
     replay = Replay(layout(20, longest=9))
     for _ in range(5):

@@ -26,7 +26,7 @@ def arrays_of(replay):
 
 
 @pytest.mark.parametrize("stacks", [1, 3])
-def test_the_estimate_is_what_the_arrays_have(stacks):
+def test_the_estimate_equals_the_size_of_the_arrays(stacks):
     shape = layout(50_000, stacks=stacks, prioritized=True)
     replay = Replay(shape, 0.6)
     held = sum(array.nbytes for array in arrays_of(replay)) + replay.priorities.tree.leaves.nbytes
@@ -63,7 +63,7 @@ def given(monkeypatch, folder, files):
         ({"memory/memory.limit_in_bytes": "2000", "memory/memory.usage_in_bytes": "1000"}, "the container"),
     ],
 )
-def test_what_cannot_fit_is_refused_with_numbers(monkeypatch, tmp_path, files, culprit):
+def test_a_replay_that_cannot_fit_is_refused_with_the_sizes(monkeypatch, tmp_path, files, culprit):
     given(monkeypatch, tmp_path, files)
     with pytest.raises(
         TrainerError, match=rf"1,000,000 steps .* takes 7.*GB .*{culprit}.*buffer_size to at most"
@@ -87,7 +87,7 @@ def test_what_cannot_fit_is_refused_with_numbers(monkeypatch, tmp_path, files, c
     ],
     ids=["v2", "v1"],
 )
-def test_what_a_container_holds_of_files_makes_room(monkeypatch, tmp_path, files):
+def test_the_page_cache_of_a_container_counts_as_free(monkeypatch, tmp_path, files):
     """Whoever has read a large file in a container would else be refused: the kernel counts its cache too."""
     given(monkeypatch, tmp_path, files)
     assert require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1)) > 7e9
@@ -140,6 +140,6 @@ def test_which_observations_are_stacks(name, shape, given, expected):
     assert stack_sizes([name], [shape], given) == [expected]
 
 
-def test_sizes_are_told_in_words():
+def test_texts_of_sizes():
     assert [size_text(n) for n in (7.28e9, 4.2e7, 3000)] == ["7.28 GB", "42 MB", "3 kB"]
     assert np.isclose(float(size_text(7.283e9).split()[0]), 7.28)

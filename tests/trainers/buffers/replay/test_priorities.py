@@ -21,7 +21,7 @@ weights = st.floats(0.0, 100.0)
     sums=st.lists(st.floats(0.0, 1.0, exclude_max=True), min_size=1, max_size=9),
 )
 @hypothesis_settings(max_examples=100, deadline=None)
-def test_the_tree_finds_what_running_sums_find(n, changes, sums):
+def test_the_tree_finds_the_same_as_cumulative_sums(n, changes, sums):
     tree, plain = SumTree(n), np.zeros(n)
     for change in changes:
         leaves = np.array([leaf % n for leaf, _ in change], np.int64)
@@ -39,7 +39,7 @@ def test_the_tree_finds_what_running_sums_find(n, changes, sums):
         assert (running[found] <= wanted + slack).all() and (wanted <= running[found + 1] + slack).all()
 
 
-def test_a_tree_that_is_built_anew_is_the_same_to_the_last_bit():
+def test_a_rebuilt_tree_is_bit_for_bit_the_same():
     random = np.random.default_rng(0)
     tree, again = SumTree(100), SumTree(100)
     for _ in range(30):
@@ -97,7 +97,7 @@ def test_a_sequence_counts_by_its_real_steps():
     np.testing.assert_allclose(sequence_priorities(errors, real, 4), [0.9 * 3 + 0.1 * 2, 2.0], rtol=1e-6)
 
 
-def test_what_was_badly_valued_is_drawn_again():
+def test_steps_with_large_errors_are_drawn_again():
     game = Game(np.random.default_rng(0))
     replay = Replay(layout(64, longest=50, prioritized=True), 1.0)
     replay.append(*rollout_of([game.trajectory(0, 50, "on")]))

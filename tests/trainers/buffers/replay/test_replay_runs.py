@@ -64,7 +64,7 @@ def test_learning_beside_collecting_makes_the_updates_that_the_steps_are_worth(r
     assert 10 <= ended["updates"][0] <= ended["step"] / 10 + 1
 
 
-def test_a_replay_that_holds_less_than_a_batch_of_whole_sequences_is_learnt_from(runs, behavior):
+def test_a_replay_of_less_than_a_batch_of_whole_sequences_is_learned_from(runs, behavior):
     assert runs(size=16, memory=", memory: {memory_size: 4, sequence_length: 12}") == 0
     assert load_checkpoint(behavior / "checkpoint.pt")["updates"][0] >= 15
 
@@ -78,7 +78,7 @@ def test_a_replay_that_no_memory_holds_is_refused_with_numbers(runs, capsys, mon
     assert re.search(r"buffer_size to at most about \d+", told)
 
 
-def test_what_the_replay_will_take_is_told_at_the_start(runs, capsys):
+def test_the_size_of_the_replay_is_reported_at_the_start(runs, capsys):
     assert runs() == 0
     assert re.search(
         r"Tiny: the replay will take [\d.]+ kB of memory when it holds 256 st", capsys.readouterr().out
@@ -94,7 +94,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_replay_is_dropped_and_the_run_goes_on(runs, behavior, capsys, damage):
+def test_a_damaged_replay_is_dropped_and_the_run_continues(runs, behavior, capsys, damage):
     assert runs() == 0
     before = load_checkpoint(behavior / "checkpoint.pt")["step"]
     data = (behavior / FILE).read_bytes()

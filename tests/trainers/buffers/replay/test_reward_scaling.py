@@ -29,7 +29,7 @@ def test_the_deviation_is_that_of_all_returns_so_far():
     np.testing.assert_allclose(scale.deviation(), expected.std(axis=0), rtol=1e-5)
 
 
-def test_an_agent_that_is_forgotten_begins_anew():
+def test_a_reset_agent_starts_over():
     scale = RewardScaler((1.0,))
     game = Game(np.random.default_rng(0), signals=1)
     for forget in (False, True, False):

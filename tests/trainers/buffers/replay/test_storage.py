@@ -47,7 +47,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_what_is_loaded_goes_on_as_what_was_saved_to_the_last_bit(tmp_path, name):
+def test_a_loaded_replay_continues_bit_for_bit(tmp_path, name):
     shape = SHAPES[name]
     games = [Game(np.random.default_rng(0), memory_size=shape.memory_size) for _ in range(2)]
     replay, same = (played(game, shape) for game in games)
@@ -93,7 +93,7 @@ def test_every_cut_is_noticed(saved, caplog):
         assert NOT_LOADED in caplog.text and "dropped" in caplog.text
 
 
-def test_every_flipped_bit_is_noticed_and_what_is_dropped_is_said(saved, caplog):
+def test_every_flipped_bit_is_detected_and_the_loss_reported(saved, caplog):
     data = (saved / FILE).read_bytes()
     random = np.random.default_rng(0)
     for place in [*random.integers(0, len(data), 60).tolist(), 3, 10, 20, len(data) - 3, len(data) - 20]:
@@ -160,7 +160,7 @@ def test_one_of_another_step_than_the_checkpoint_is_used_and_that_is_said(saved,
 
 
 @pytest.mark.parametrize("after", [0, 1000, 9000])
-def test_a_full_disk_leaves_the_older_one_and_is_survived(saved, caplog, monkeypatch, after):
+def test_a_full_disk_leaves_the_older_file_and_the_run_continues(saved, caplog, monkeypatch, after):
     before = (saved / FILE).read_bytes()
     fill_disk(monkeypatch, after)
     replay = played(Game(np.random.default_rng(1)), SHAPES["wrapped"])

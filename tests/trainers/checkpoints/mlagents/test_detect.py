@@ -26,7 +26,7 @@ def test_other_files(tmp_path):
     assert not is_mlagents_file(tmp_path / "absent.pt")
 
 
-def test_resuming_a_run_of_mlagents_says_what_to_do_instead(tmp_path):
+def test_resuming_an_ml_agents_run_is_refused_with_advice(tmp_path):
     behavior = tmp_path / "old" / "3DBall"
     behavior.mkdir(parents=True)
     settings = {"run_id": "old", "resume": True, "results_dir": str(tmp_path)}

@@ -90,7 +90,7 @@ def assert_moments(state, adam, modules):
 
 @pytest.mark.parametrize("name", ["hybrid-team-memory", *SACS])
 def test_the_moments_of_every_tensor_are_assigned_to_it(name):
-    """The flat vector, read by the tensors' names, holds what ML-Agents wrote, for SAC by three optimizers."""
+    """Read by tensor names, the flat vector holds what ML-Agents wrote (for SAC, by three optimizers)."""
     algorithm, _ = begun(name)
     state = checkpoint(name)
     algorithm.optimizer.flat.vector.data.copy_(algorithm.optimizer.adam.mean)
@@ -164,7 +164,7 @@ def test_another_policy_is_refused_layer_by_layer(network, says):
     assert "hidden_units 8, num_layers 2, 8 inputs, normalize true, no memory" in str(error.value)
 
 
-def test_a_refusal_leaves_the_network_as_it_was():
+def test_a_refusal_leaves_the_network_unchanged():
     algorithm = algorithm_of(case_of("ball3d"), network_settings={"hidden_units": 16})
     before = copy.deepcopy(algorithm.network.state_dict())
     with pytest.raises(CheckpointError):

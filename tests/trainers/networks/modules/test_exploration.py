@@ -16,7 +16,9 @@ def distribution(logits, branches, mask=None):
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1), st.lists(st.integers(1, 4), min_size=1, max_size=3))
-def test_each_branch_mixes_the_softmax_with_chance_over_what_is_available(seed, exploration, branches):
+def test_each_branch_mixes_the_softmax_with_a_uniform_choice_of_available_actions(
+    seed, exploration, branches
+):
     random = np.random.default_rng(seed)
     rows, width = 5, sum(branches)
     logits = random.normal(size=(rows, width)) * 3

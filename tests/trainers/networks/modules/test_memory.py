@@ -24,7 +24,7 @@ def sigmoid(x):
     return 1.0 / (1.0 + np.exp(-x))
 
 
-def test_a_gru_is_what_its_paper_says():
+def test_a_gru_is_that_of_its_paper():
     """h' = (1 - z) n + z h, with n = tanh(W x + r (U h)); weights by gates reset, update, new."""
     gru = memory("gru")
     with torch.no_grad():

@@ -60,7 +60,7 @@ def test_copy(case):
 
 
 @pytest.mark.parametrize("case", cases("normalizer", "trainer"))
-def test_what_a_trainer_normalises(case):
+def test_a_trainer_normalizes_the_right_observations(case):
     """Only vectors are normalised; the others are left out here."""
     given_ = case["inputs"]
     spec = behavior_spec(given_["spec"])

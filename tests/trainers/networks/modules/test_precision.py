@@ -34,7 +34,7 @@ def weights(folder, trainer, *arguments):
 
 
 @pytest.mark.parametrize("trainer", ["ppo", "poca", "coma"])
-def test_a_run_in_bf16_learns_nearly_what_one_in_float32_learns(tmp_path, trainer):
+def test_a_run_in_bf16_learns_nearly_the_same_as_in_float32(tmp_path, trainer):
     exact = weights(tmp_path / "float32", trainer)
     short = weights(tmp_path / "bf16", trainer, "--precision", "bf16")
     assert {value.dtype for value in short.values()} == {torch.float32}

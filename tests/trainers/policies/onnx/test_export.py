@@ -101,7 +101,7 @@ def test_a_brain_equals_the_references(case):
     st.lists(st.integers(1, 4), max_size=3),
     st.integers(1, 3),
 )
-def test_every_behaviour_exports_and_verifies(sizes, continuous, branches, layers):
+def test_every_kind_of_network_exports_and_verifies(sizes, continuous, branches, layers):
     built = network(sizes, continuous, branches, num_layers=layers)
     verify(build_brain(built, behavior="Any"), built)
 
@@ -128,7 +128,7 @@ def test_only_the_actor_is_in_the_file(tmp_path):
     assert stored == sum(layer.weight[0].numel() for layer in built.body.layers) + 12 * 2
 
 
-def test_a_diverged_network_leaves_the_old_file(tmp_path):
+def test_exporting_a_diverged_network_keeps_the_old_file(tmp_path):
     path = tmp_path / "b.onnx"
     export_brain(network(), path, behavior="Ball")
     before, built = path.read_bytes(), network()
@@ -219,7 +219,7 @@ def test_operators_that_unity_does_not_import_are_named():
     assert not_importable(model) == {"Mish": 1, "com.example.Clip": 1}
 
 
-def test_a_network_may_go_on_training_while_it_is_exported(tmp_path):
+def test_a_network_may_train_while_it_is_exported(tmp_path):
     """The file holds the weights of one moment: changing the network afterwards changes nothing in it."""
     built = network()
     export_brain(built, tmp_path / "a", behavior="Ball")

@@ -77,7 +77,7 @@ def test_a_brain_with_a_memory_is_verified_over_steps(kind):
     verified(network(memory={"memory_type": kind, "memory_size": 8}))
 
 
-def test_values_of_any_size_are_told_apart():
+def test_values_of_any_magnitude_are_distinguished():
     built = network()
     with torch.no_grad():
         built.actions.weight.mul_(1e3)
@@ -95,7 +95,7 @@ def test_a_brain_that_draws_its_actions_is_refused():
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_a_checkpoint_and_its_brain_act_alike_in_the_hand(tmp_path, head):
+def test_a_checkpoint_and_its_brain_act_alike_when_loaded(tmp_path, head):
     built = network(head=head)
     described = describe_network(
         "Greedy", built.spec, built.encoder.settings, ["extrinsic"], None, None, built.head

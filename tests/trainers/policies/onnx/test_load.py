@@ -59,7 +59,7 @@ def obs_of(spec, *rows, seed=0):
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_a_batch_and_its_agents_alone_act_alike(kind, spec, tmp_path):
+def test_agents_act_alike_in_a_batch_and_alone(kind, spec, tmp_path):
     policy = loaded(kind, tmp_path, spec)
     obs = obs_of(spec, 5)
     continuous, discrete = policy.act(obs)
@@ -91,13 +91,13 @@ def test_one_observation_needs_no_list(kind, tmp_path):
     )
 
 
-def test_nobody_acts(kind, tmp_path):
+def test_an_empty_batch(kind, tmp_path):
     policy = loaded(kind, tmp_path, SPECS["hybrid"])
     continuous, discrete = policy.act([np.zeros((0, 3)), np.zeros((0, 2))])
     assert continuous.shape == (0, 2) and discrete.shape == (0, 2)
 
 
-def test_it_says_what_it_reads_and_does(kind, tmp_path):
+def test_a_policy_describes_its_inputs_and_actions(kind, tmp_path):
     policy = loaded(kind, tmp_path, SPECS["hybrid"], {"memory_size": 8})
     assert policy.observations == {0: (3,), 1: (2,)}
     assert (policy.continuous_size, policy.branches, policy.memory_size) == (2, (3, 2), 8)
@@ -195,7 +195,7 @@ def age(path, seconds):
     os.utime(path, (1e9 - seconds, 1e9 - seconds))
 
 
-def test_a_run_stands_for_its_newest_brain(tmp_path):
+def test_a_run_folder_loads_its_newest_brain(tmp_path):
     run = tmp_path / "run"
     checkpoint, brain = write(run / "Ball", SPECS["continuous"])
     (run / "run_logs").mkdir()
@@ -214,7 +214,7 @@ def test_a_run_stands_for_its_newest_brain(tmp_path):
     assert lanista.load(run).path == checkpoint
 
 
-def test_several_behaviours_are_asked_for(tmp_path):
+def test_one_of_several_behaviors_must_be_chosen(tmp_path):
     for name in ("Ball", "Goal [2]"):
         write(tmp_path / name, SPECS["continuous"], name=name)
     with pytest.raises(LoadError, match=r"behaviors Ball, Goal \[2\]: choose one with behavior='Ball'"):
@@ -226,7 +226,7 @@ def test_several_behaviours_are_asked_for(tmp_path):
         lanista.load(tmp_path / "Goal [2]", behavior="Ball")
 
 
-def test_policies_of_places(tmp_path):
+def test_policies_of_slots(tmp_path):
     spec, settings = SPECS["discrete"], NetworkSettings(hidden_units=8)
     actors = MultiActor(spec, settings, 2, shared=False)
     described = describe_network("Ball", spec, settings, ["extrinsic"], None, actors.arguments)
@@ -247,7 +247,7 @@ def test_a_checkpoint_of_mlagents_names_its_brain(tmp_path):
         lanista.load(tmp_path / "checkpoint.pt")
 
 
-def test_what_is_no_policy(tmp_path):
+def test_files_and_folders_without_a_policy_are_refused(tmp_path):
     with pytest.raises(LoadError, match="there is no such file"):
         lanista.load(tmp_path / "absent.onnx")
     with pytest.raises(LoadError, match="holds no policy"):

@@ -59,7 +59,7 @@ def test_sampled_actions_differ_and_keep_to_the_mask(exported):
     assert set(action.discrete[:, 0]) == {0, 2}
 
 
-def test_nobody_waiting(exported):
+def test_a_batch_without_agents(exported):
     action = Brain(exported[1]).act(decisions(random_obs([(3,), (2,)], 0)))
     assert action.continuous.shape == (0, 2)
     assert action.discrete.shape == (0, 2)
