@@ -6,19 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from console_runs import Ended, end, start, until
+from console_runs import Ended, end, ppo_yaml, start, until
 
-YAML = """\
-behaviors:
-  Basic:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 8, buffer_size: 64}
-    network_settings: {hidden_units: 16, num_layers: 1}
-    checkpoint_interval: 100
-    max_steps: 600
-    time_horizon: 16
-    summary_freq: 100
-"""
+YAML = ppo_yaml(
+    *("Basic", {"batch_size": 8, "buffer_size": 64}, {"hidden_units": 16, "num_layers": 1}),
+    **{"checkpoint_interval": 100, "max_steps": 600, "time_horizon": 16, "summary_freq": 100},
+)
 """For `scene:basic`."""
 PATIENCE = 60.0
 """Seconds for a scene to end."""

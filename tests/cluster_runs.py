@@ -6,21 +6,10 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from console_runs import start, until
+from console_runs import ppo_yaml, start, until
 from local_cluster import LocalCluster
 
-YAML = """\
-behaviors:
-  3DBall:
-    trainer_type: ppo
-    hyperparameters: {{batch_size: 64, buffer_size: 2000}}
-    network_settings: {{normalize: true, hidden_units: 32, num_layers: 1}}
-    checkpoint_interval: {interval}
-    keep_checkpoints: 1000
-    max_steps: {steps}
-    time_horizon: 64
-    summary_freq: {interval}
-"""
+NETWORK = {"normalize": True, "hidden_units": 32, "num_layers": 1}
 STEP = re.compile(r"Step: (\d+)\.")
 PATIENCE = 300.0
 
@@ -59,7 +48,9 @@ class Run:
 
 def train(folder: Path, cluster: LocalCluster, envs: int, steps: int, *more: str) -> Run:
     """Start the run `r` in `folder`."""
-    yaml = YAML.format(steps=steps, interval=steps // 10)
+    lengths = {"checkpoint_interval": steps // 10, "keep_checkpoints": 1000, "max_steps": steps}
+    lengths |= {"time_horizon": 64, "summary_freq": steps // 10}
+    yaml = ppo_yaml("3DBall", {"batch_size": 64, "buffer_size": 2000}, NETWORK, **lengths)
     arguments = ["--env", "scene:ball3d", "--num-envs", str(envs), "--ray", cluster.address, *more]
     return Run(start(folder, *arguments, yaml=yaml, stderr=subprocess.STDOUT))
 

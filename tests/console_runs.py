@@ -10,21 +10,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from yaml import safe_dump
 
 PATIENCE = 120.0
 """Seconds after which a run counts as stuck; only then a test fails by time."""
 
-YAML = """\
-behaviors:
-  Ball:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 8, buffer_size: 64}
-    network_settings: {normalize: true, hidden_units: 16, num_layers: 1}
-    checkpoint_interval: 100
-    max_steps: 400
-    time_horizon: 16
-    summary_freq: 100
-"""
+
+def ppo_yaml(
+    behavior: str, hyperparameters: dict[str, object], network: dict[str, object], **keys: object
+) -> str:
+    """The configuration of one behavior, each section in a line."""
+    settings = {
+        "trainer_type": "ppo",
+        "hyperparameters": hyperparameters,
+        "network_settings": network,
+        **keys,
+    }
+    return safe_dump({"behaviors": {behavior: settings}}, sort_keys=False, default_flow_style=None)
+
+
+YAML = ppo_yaml(
+    *("Ball", {"batch_size": 8, "buffer_size": 64}, {"normalize": True, "hidden_units": 16, "num_layers": 1}),
+    checkpoint_interval=100,
+    max_steps=400,
+    time_horizon=16,
+    summary_freq=100,
+)
 """For the one agent of `scripted_engine`."""
 
 

@@ -6,17 +6,9 @@ from typing import Any
 
 import numpy as np
 from lanista.envs.base import Decision
-from mlagents_envs.base_env import (
-    ActionSpec,
-    ActionTuple,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-    TerminalSteps,
-)
+from mlagents_envs.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
+from specs import sensor
 
 BALL = "Ball?team=0"
 
@@ -35,8 +27,7 @@ class Clock:
 
 
 def ball_spec(size: int = 2, actions: int = 1) -> BehaviorSpec:
-    sensor = ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "Sensor")
-    return BehaviorSpec([sensor], ActionSpec(actions, ()))
+    return BehaviorSpec([sensor((size,), "Sensor")], ActionSpec(actions, ()))
 
 
 def ball_steps(agent_id: int, *values: float, reward: float = 0.0) -> tuple[DecisionSteps, TerminalSteps]:

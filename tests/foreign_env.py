@@ -1,22 +1,11 @@
 """A BaseEnv as somebody else writes it: two agents who count, careless about dtypes."""
 
 import numpy as np
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BaseEnv,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-    TerminalSteps,
-)
+from mlagents_envs.base_env import ActionSpec, BaseEnv, BehaviorSpec, DecisionSteps, TerminalSteps
+from specs import sensor
 
 NAME = "Counter?team=0"
-SPEC = BehaviorSpec(
-    [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "count")],
-    ActionSpec(1, (2, 3)),
-)
+SPEC = BehaviorSpec([sensor((3,), "count")], ActionSpec(1, (2, 3)))
 
 
 class Foreign(BaseEnv):

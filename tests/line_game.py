@@ -11,12 +11,10 @@ from mlagents_envs.base_env import (
     BaseEnv,
     BehaviorSpec,
     DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
     TerminalSteps,
 )
 from mlagents_envs.exception import UnityCommunicatorStoppedException
+from specs import sensor
 
 ENGINE_STATISTICS = {
     "Engine/Average": [(0.5, How.AVERAGE)],
@@ -24,11 +22,6 @@ ENGINE_STATISTICS = {
     "Engine/Sum": [(1.0, How.SUM)],
     "Engine/Histogram": [(3.0, How.HISTOGRAM)],
 }
-
-
-_SHIFTS = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
-KINDS = {1: (DimensionProperty.NONE,), 3: (DimensionProperty.NONE, _SHIFTS, _SHIFTS)}
-"""Of an observation's axes, by how many there are: numbers, or a picture."""
 
 
 class Line:
@@ -128,8 +121,7 @@ class LineGame(BaseEnv):
         actions = ActionSpec(options.pop("cont", 0), tuple(options.pop("disc", ())))
         shape = (options.pop("frames"), 2, 7) if "frames" in options else (2,)
         assert not options, f"unknown rules: {options}"
-        sensor = ObservationSpec(shape, KINDS[len(shape)], ObservationType.DEFAULT, "line")
-        self.spec = BehaviorSpec([sensor], actions)
+        self.spec = BehaviorSpec([sensor(shape, "line")], actions)
         self.max_len = max_len
         """Steps of an episode; also an environment parameter."""
         self.make = lambda k: Line(self.spec, agents, self.max_len, groups, seed + 100 * k)

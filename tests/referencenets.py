@@ -1,4 +1,4 @@
-"""Behaviours, settings and weights of the reference data, as ours.
+"""Behaviors, settings and weights of the reference data, as ours.
 
 The weights are named as ML-Agents names them;
 lanista.trainers.checkpoints.mlagents.names shows ours under these names.
@@ -26,45 +26,8 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
+from specs import image_spec, spec_of_shapes, vector_spec  # noqa: F401 (for tests that need both)
 from torch import Tensor
-
-VECTOR = (DimensionProperty.NONE,)
-
-
-def vector_spec(sizes, continuous=0, branches=()) -> BehaviorSpec:
-    """A behaviour with vector observations of these sizes."""
-    observations = [
-        ObservationSpec((size,), VECTOR, ObservationType.DEFAULT, f"vec{i}") for i, size in enumerate(sizes)
-    ]
-    return BehaviorSpec(observations, ActionSpec(continuous, tuple(branches)))
-
-
-IMAGE = (
-    DimensionProperty.NONE,
-    DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
-    DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
-)
-ENTITIES = (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE)
-DIMENSIONS = {1: VECTOR, 2: ENTITIES, 3: IMAGE}
-
-
-def image_spec(channels: int, height: int, width: int) -> ObservationSpec:
-    """A camera's."""
-    return ObservationSpec((channels, height, width), IMAGE, ObservationType.DEFAULT, "eye")
-
-
-def spec_of_shapes(shapes, goals=(), continuous=0, branches=()) -> BehaviorSpec:
-    """A behaviour with vectors, sets of entities and images; `goals` says for each whether it is a goal."""
-    observations = [
-        ObservationSpec(
-            tuple(shape),
-            DIMENSIONS[len(shape)],
-            ObservationType.GOAL_SIGNAL if i < len(goals) and goals[i] else ObservationType.DEFAULT,
-            f"obs{i}",
-        )
-        for i, shape in enumerate(shapes)
-    ]
-    return BehaviorSpec(observations, ActionSpec(continuous, tuple(branches)))
 
 
 def observation_spec(data: dict[str, Any]) -> ObservationSpec:
@@ -106,7 +69,7 @@ def load_normalizer(normalizer: Normalizer, states: list[dict[str, Any]]) -> Non
 
 
 def load_actor(network: ActingNetwork, inputs: dict[str, Any]) -> None:
-    """The weights and normalisers of a reference actor."""
+    """The weights and normalizers of a reference actor."""
     named = encoder_tensors(network.encoder, "network_body.")
     named |= body_tensors(network.body, 0, "network_body.") | action_tensors(network.actions)
     if network.memory_size:

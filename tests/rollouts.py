@@ -11,7 +11,7 @@ import torch
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.trainers.buffers.demonstrations import Demonstrations
 from mlagents_envs.base_env import BehaviorSpec
-from referencenets import vector_spec
+from specs import vector_spec
 
 
 def make_rollout(

@@ -22,8 +22,8 @@ import numpy as np
 from lanista.agent_processor.blocks import RowLayout
 from lanista.envs.protocol import images as decoding
 from lanista.envs.protocol.decoder import Decoder, PendingMessage
-from referencenets import spec_of_shapes
 from script_options import parse_options
+from specs import spec_of_shapes
 from wiremessages import agent, brain, compressed, message
 
 HEIGHT, WIDTH = 64, 84

@@ -25,8 +25,8 @@ from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.utils import distributed
 from mlagents_envs.base_env import BehaviorSpec
-from referencenets import spec_of_shapes
 from script_options import parse_options
+from specs import spec_of_shapes
 
 MINIBATCHES = 4
 SHAPES = {"pictures": (3, 84, 84), "dense": (64,)}

@@ -3,14 +3,13 @@
     python tests/benchmarks/networks.py [--threads 1]
 
 "act" is what a policy does per tick: prepare, forward, sample, log-probabilities, entropy, engine actions.
-"learn" is one pass of actor and critic over a minibatch with its backward pass (no loss, no optimiser).
+"learn" is one pass of actor and critic over a minibatch with its backward pass (no loss, no optimizer).
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,8 +21,9 @@ from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.policies.onnx.export import export_brain
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import ActionSpec
-from referencenets import vector_spec
+from results import best_microseconds
 from script_options import parse_options
+from specs import vector_spec
 
 BEHAVIORS = {
     "8 floats, 2 continuous": ([8], ActionSpec(2, ())),
@@ -32,19 +32,6 @@ BEHAVIORS = {
 }
 AGENTS = (12, 1024)
 MINIBATCHES = (64, 1024)
-
-
-def best(function: Callable[[], object], rounds: int = 5, seconds: float = 0.3) -> float:
-    """Microseconds of one call, in the best of several rounds."""
-    function()
-    results = []
-    for _ in range(rounds):
-        calls, start = 0, time.perf_counter()
-        while time.perf_counter() - start < seconds / rounds:
-            function()
-            calls += 1
-        results.append((time.perf_counter() - start) / calls)
-    return min(results) * 1e6
 
 
 class Workload:
@@ -89,11 +76,14 @@ def main() -> None:
     torch.set_num_threads(parse_options(__doc__, threads=1).threads)
     for name, (sizes, actions) in BEHAVIORS.items():
         load = Workload(sizes, actions)
-        acts = ", ".join(f"{best(load.acting(n)):.0f} us at {n}" for n in AGENTS)
-        learns = ", ".join(f"{best(load.learning(n)):.0f} us at {n}" for n in MINIBATCHES)
+        acts = ", ".join(f"{best_microseconds(load.acting(n)):.0f} us at {n}" for n in AGENTS)
+        learns = ", ".join(f"{best_microseconds(load.learning(n)):.0f} us at {n}" for n in MINIBATCHES)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "brain.onnx")
-            export = best(partial(export_brain, load.network, path, behavior="Benchmark"), rounds=3) / 1000
+            export = (
+                best_microseconds(partial(export_brain, load.network, path, behavior="Benchmark"), rounds=3)
+                / 1000
+            )
         print(f"{name}: act {acts}; learn {learns}; export {export:.1f} ms")
 
 

@@ -22,8 +22,8 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import build_rollout
 from lanista.envs.base import Decision
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
-from referencenets import spec_of_shapes
 from script_options import parse_options
+from specs import spec_of_shapes
 
 Step = tuple[DecisionSteps, TerminalSteps, Decision]
 

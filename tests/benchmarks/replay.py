@@ -28,9 +28,9 @@ from lanista.trainers.buffers.replay.sampler import ReplaySampler
 from lanista.trainers.buffers.replay.storage import load_replay, save_replay
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
-from referencenets import image_spec
 from rollouts import make_rollout
 from script_options import parse_options
+from specs import image_spec
 
 SIDE, STACK, HORIZON, EPISODE = 84, 4, 128, 8
 """Pixels, frames, steps of a trajectory, trajectories of an episode."""

@@ -9,27 +9,13 @@ per second count from the first summary to the last. What docs/results/replay-sp
 measured again without `--again`. Writes that file and docs/results/replay-speed.md.
 """
 
+from pathlib import Path
+
+import yaml
 from results import LANISTA, PEER, THREADED, Results, write_page
 from side_by_side import Case, parse_comparison, table, train_in_turns
 
-SETTINGS = {
-    "trainer_type": "sac",
-    "hyperparameters": {
-        "learning_rate": 3.0e-4,
-        "learning_rate_schedule": "constant",
-        "batch_size": 64,
-        "buffer_size": 200_000,
-        "buffer_init_steps": 0,
-        "tau": 0.005,
-        "steps_per_update": 10.0,
-        "save_replay_buffer": False,
-        "init_entcoef": 0.5,
-        "reward_signal_steps_per_update": 10.0,
-    },
-    "network_settings": {"normalize": True, "hidden_units": 64, "num_layers": 2},
-    "reward_signals": {"extrinsic": {"gamma": 0.99, "strength": 1.0}},
-    "time_horizon": 1000,
-}
+SETTINGS = yaml.safe_load((Path(__file__).parent / "settings" / "sac_ball3d.yaml").read_text())
 
 
 def main() -> None:

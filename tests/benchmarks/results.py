@@ -6,7 +6,8 @@ import csv
 import platform
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -124,6 +125,19 @@ def median_ratio(above: list[Row], below: list[Row], name: str) -> float:
     others = {row.round: row for row in below}
     ratios = [getattr(r, name) / getattr(others[r.round], name) for r in above if r.round in others]
     return statistics.median(ratios) if ratios else float("nan")
+
+
+def best_microseconds(function: Callable[[], object], rounds: int = 5, seconds: float = 0.3) -> float:
+    """Microseconds of one call, in the best of several rounds that take so many seconds together."""
+    function()
+    found = []
+    for _ in range(rounds):
+        calls, start = 0, time.perf_counter()
+        while (elapsed := time.perf_counter() - start) < seconds / rounds:
+            function()
+            calls += 1
+        found.append(elapsed / calls)
+    return 1e6 * min(found)
 
 
 def machine() -> str:

@@ -10,14 +10,17 @@ import json
 import sys
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
-import numpy as np
 import torch
 from lanista.envs.wrappers import make_sb3
 from stable_baselines3 import PPO
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "peer"))
+
+from run_sb3 import Curve
 
 
 @dataclass(frozen=True)
@@ -41,23 +44,6 @@ class Outcome:
     """That the training took, without the score."""
     curve: list[tuple[int, float]]
     """Mean return of the episodes that ended since the point before, by the step."""
-
-
-class Curve(BaseCallback):
-    """Keeps the curve."""
-
-    def __init__(self, every: int) -> None:
-        super().__init__()
-        self.every = every
-        self.points: list[tuple[int, float]] = []
-        self._returns: list[float] = []
-
-    def _on_step(self) -> bool:
-        self._returns += [info["episode"]["r"] for info in self.locals["infos"] if "episode" in info]
-        if self.num_timesteps >= self.every * (len(self.points) + 1) and self._returns:
-            self.points.append((self.num_timesteps, float(np.mean(self._returns))))
-            self._returns = []
-        return True
 
 
 def train(plan: Plan) -> Outcome:
@@ -89,7 +75,7 @@ def train(plan: Plan) -> Outcome:
     fresh.obs_rms, fresh.clip_obs = envs.obs_rms, envs.clip_obs
     mean, std = evaluate_policy(model, fresh, n_eval_episodes=plan.episodes)
     fresh.close()
-    return Outcome(float(mean), float(std), seconds, curve.points)
+    return Outcome(float(mean), float(std), seconds, curve.finite())
 
 
 if __name__ == "__main__":

@@ -11,28 +11,15 @@ not measured again without `--again`. Writes that file and docs/results/teams-sp
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import yaml
 from results import BF16, LANISTA, PEER, THREADED, TRAINING, Results, write_page
 from side_by_side import Case, parse_comparison, table, train_in_turns
 
 AIMS = {3: 5, 8: 6, 20: 8}
-SETTINGS = {
-    "trainer_type": "poca",
-    "hyperparameters": {
-        "batch_size": 1024,
-        "buffer_size": 10240,
-        "learning_rate": 3.0e-4,
-        "learning_rate_schedule": "constant",
-        "beta": 0.01,
-        "epsilon": 0.2,
-        "lambd": 0.95,
-        "num_epoch": 3,
-    },
-    "network_settings": {"normalize": False, "hidden_units": 256, "num_layers": 2},
-    "reward_signals": {"extrinsic": {"gamma": 0.99, "strength": 1.0}},
-    "time_horizon": 64,
-    "summary_freq": 10240,
-}
+SETTINGS = yaml.safe_load((Path(__file__).parent / "settings" / "poca_teams.yaml").read_text())
 
 
 def case(members: int, steps: int) -> Case:

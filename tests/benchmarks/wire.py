@@ -2,25 +2,23 @@
 
     python tests/benchmarks/wire.py
 
+exchange.py measures the exchange itself, without what the messages mean.
 Agents have eight floats and two continuous actions, as 3DBall's. "As Unity writes them": zeros left out, so
 that agents with and without a reward, with ids of one byte and of two, have different layouts.
 """
 
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests
 
 import numpy as np
-from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.decoder import Decoder, encode_actions
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder, decode_reply
 from mlagents_envs.base_env import ActionTuple
-from referencenets import vector_spec
+from results import best_microseconds
+from specs import vector_spec
 from wirereference import PlainDecoder, engine_message
 
 NAME = "3DBall?team=0"
@@ -40,18 +38,6 @@ def batch(agents: int, done: float, rewarded: float) -> AgentBatch:
     )
 
 
-def microseconds(function: Callable[[], object]) -> float:
-    """The best of several rounds."""
-    best = float("inf")
-    for _ in range(7):
-        repetitions, start = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - start) < 0.05:
-            function()
-            repetitions += 1
-        best = min(best, elapsed / repetitions)
-    return best * 1e6
-
-
 def codec(agents: int) -> None:
     usual, mixed = batch(agents, 0, 1), batch(agents, 0.01, 0.5)
     rows: dict[str, Callable[[], object]] = {}
@@ -69,31 +55,10 @@ def codec(agents: int) -> None:
     rows["engine: encode step"] = lambda: encoder.encode({NAME: usual})
     rows["engine: decode actions"] = lambda: decode_reply(reply)
     for label, function in rows.items():
-        cost = microseconds(function)
+        cost = best_microseconds(function, rounds=7, seconds=0.35)
         print(f"{agents:6} agents  {label:58} {cost:9.1f} us  {cost / agents:8.3f} us/agent")
-
-
-def exchange() -> None:
-    trainer, stop = ServerSession.listen(0), threading.Event()
-
-    def answer() -> None:
-        while not stop.is_set():
-            if trainer.receive(0.1) is not None:
-                trainer.reply(b"answer")
-
-    thread = threading.Thread(target=answer)
-    thread.start()
-    engine = EngineEndpoint(trainer.port)
-    engine.connect(10)
-    cost = microseconds(lambda: engine.exchange(b"step"))
-    print(f"an exchange over grpc, both ends in this process: {cost:.0f} us")
-    stop.set()
-    thread.join()
-    engine.close()
-    trainer.close()
 
 
 if __name__ == "__main__":
     for count in (1, 12, 128, 1024):
         codec(count)
-    exchange()

@@ -46,7 +46,7 @@ def options(plan: Plan, envs: VecEnv) -> dict[str, Any]:
     hyper = plan.hyperparameters
     rate = hyper["learning_rate"]
     falls = hyper.get("learning_rate_schedule", "constant") == "linear"
-    told = {
+    given = {
         "learning_rate": (lambda left: rate * left) if falls else rate,
         "buffer_size": hyper["buffer_size"],
         "learning_starts": hyper.get("buffer_init_steps", 0),
@@ -59,34 +59,38 @@ def options(plan: Plan, envs: VecEnv) -> dict[str, Any]:
     if plan.algorithm == "dqn":
         # There the interval counts steps of the environments, here gradient steps.
         interval = hyper.get("target_update_interval", 1000) * hyper.get("steps_per_update", 1)
-        told["target_update_interval"] = int(interval)
-        told["exploration_initial_eps"] = hyper.get("epsilon_start", 1.0)
-        told["exploration_final_eps"] = hyper.get("epsilon_end", 0.05)
-        told["exploration_fraction"] = hyper.get("epsilon_decay_steps", 50000) / plan.max_steps
-        return told
-    told["tau"] = hyper.get("tau", 0.005)
+        given["target_update_interval"] = int(interval)
+        given["exploration_initial_eps"] = hyper.get("epsilon_start", 1.0)
+        given["exploration_final_eps"] = hyper.get("epsilon_end", 0.05)
+        given["exploration_fraction"] = hyper.get("epsilon_decay_steps", 50000) / plan.max_steps
+        return given
+    given["tau"] = hyper.get("tau", 0.005)
     if plan.algorithm in ("ddpg", "td3"):
         size = envs.action_space.shape
-        told["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, hyper.get("noise_end", 0.1)))
-    return told
+        given["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, hyper.get("noise_end", 0.1)))
+    return given
 
 
 class Curve(BaseCallback):
-    """Mean return of the episodes that ended since the point before, by the step."""
+    """Mean return of the episodes that ended since the point before, by the step; NaN where none ended."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, every: int) -> None:
         super().__init__()
-        self.plan = plan
+        self.every = every
         self.points: list[tuple[int, float]] = []
         self._earned: list[float] = []
 
     def _on_step(self) -> bool:
         self._earned += [info["episode"]["r"] for info in self.locals["infos"] if "episode" in info]
-        if self.num_timesteps // self.plan.summary_freq > len(self.points):
+        if self.num_timesteps // self.every > len(self.points):
             mean = float(np.mean(self._earned)) if self._earned else float("nan")
             self.points.append((self.num_timesteps, mean))
             self._earned = []
         return True
+
+    def finite(self) -> list[tuple[int, float]]:
+        """The points that have a mean."""
+        return [(step, mean) for step, mean in self.points if np.isfinite(mean)]
 
 
 def train(plan: Plan) -> dict[str, Any]:
@@ -94,12 +98,11 @@ def train(plan: Plan) -> dict[str, Any]:
     torch.set_num_threads(1)
     envs = make_vec_env(plan.environment, n_envs=plan.copies, seed=plan.seed)
     model = KINDS[plan.algorithm]("MlpPolicy", envs, seed=plan.seed, device="cpu", **options(plan, envs))
-    curve = Curve(plan)
+    curve = Curve(plan.summary_freq)
     model.learn(plan.max_steps, callback=curve)
     fresh = make_vec_env(plan.environment, n_envs=1, seed=1000 + plan.seed)
     mean, std = evaluate_policy(model, fresh, n_eval_episodes=plan.episodes, deterministic=True)
-    points = [(step, reward) for step, reward in curve.points if np.isfinite(reward)]
-    return {"mean": float(mean), "std": float(std), "curve": points}
+    return {"mean": float(mean), "std": float(std), "curve": curve.finite()}
 
 
 if __name__ == "__main__":

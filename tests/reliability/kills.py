@@ -23,24 +23,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 
-from console_runs import PATIENCE, learn_command, left_behind, until, weights_are_finite
+from console_runs import PATIENCE, learn_command, left_behind, ppo_yaml, until, weights_are_finite
 from lanista.trainers.checkpoints.file import load_checkpoint
 from script_options import parse_options
 
 INTERVAL = 3000
 BEHAVIORS = {"scene:ball3d": "3DBall", "scene:basic": "Basic"}
-YAML = """\
-behaviors:
-  {behavior}:
-    trainer_type: ppo
-    hyperparameters: {{batch_size: 64, buffer_size: 1000}}
-    network_settings: {{normalize: true, hidden_units: 32, num_layers: 1}}
-    keep_checkpoints: 3
-    checkpoint_interval: {interval}
-    max_steps: 1000000000
-    time_horizon: 64
-    summary_freq: 1000
-"""
+NETWORK = {"normalize": True, "hidden_units": 32, "num_layers": 1}
+LENGTHS = {"max_steps": 10**9, "time_horizon": 64, "summary_freq": 1000}
 RESUMED = re.compile(r"resuming training from step (\d+)")
 STEP = re.compile(r"Step: (\d+)")
 
@@ -51,7 +41,9 @@ class KilledRun:
     def __init__(self, folder: Path, env: str, num_envs: int) -> None:
         self.folder = folder
         self.behavior = BEHAVIORS[env]
-        (folder / "run.yaml").write_text(YAML.format(behavior=self.behavior, interval=INTERVAL))
+        kept = {"keep_checkpoints": 3, "checkpoint_interval": INTERVAL}
+        hyper = {"batch_size": 64, "buffer_size": 1000}
+        (folder / "run.yaml").write_text(ppo_yaml(self.behavior, hyper, NETWORK, **kept, **LENGTHS))
         engines = ["--env", env, "--num-envs", str(num_envs), "--seed", "1"]
         self.command = [*learn_command(), "run.yaml", "--run-id", "r", *engines]
         self.log = folder / "log.txt"

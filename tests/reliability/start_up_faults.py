@@ -58,6 +58,6 @@ def _place(description: str | dict[str, Any] | None) -> places.Place | None:
     mode = {"mode": int(str(keys.pop("mode")), 8)} if "mode" in keys else {}
     more = keys.pop("arguments", "").split()
     ((kind, value),) = keys.items()
-    if kind == "trained":
-        return places.trained(*map(places.cut, value))
-    return getattr(places, kind)(value, *mode.values(), *more)
+    given = map(places.cut, value) if kind == "trained" else (value, *mode.values(), *more)
+    words = tuple(given)
+    return lambda folder: getattr(places, kind)(folder, *words)

@@ -43,33 +43,25 @@ Place = Callable[[Path], AbstractContextManager[Around]]
 """Prepares the folder in which the command runs, for as long as the command needs it."""
 
 
-def written(contents: dict[str, str | bytes], mode: int = 0o644) -> Place:
+@contextmanager
+def written(folder: Path, contents: dict[str, str | bytes], mode: int = 0o644) -> Iterator[Around]:
     """Files by their paths; a path that ends with a slash is a folder."""
-
-    @contextmanager
-    def place(folder: Path) -> Iterator[Around]:
-        for name, content in contents.items():
-            path = folder / name
-            if name.endswith("/"):
-                path.mkdir(parents=True)
-                continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-            path.chmod(mode)
-        yield Around()
-
-    return place
+    for name, content in contents.items():
+        path = folder / name
+        if name.endswith("/"):
+            path.mkdir(parents=True)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.chmod(mode)
+    yield Around()
 
 
-def program(content: str | bytes) -> Place:
+@contextmanager
+def program(folder: Path, content: str | bytes) -> Iterator[Around]:
     """An executable, which is to be the environment."""
-
-    @contextmanager
-    def place(folder: Path) -> Iterator[Around]:
-        with written({"Game.x86_64": content}, 0o755)(folder):
-            yield Around(["--env", "Game.x86_64"])
-
-    return place
+    with written(folder, {"Game.x86_64": content}, 0o755):
+        yield Around(["--env", "Game.x86_64"])
 
 
 def _listener(port: int = 0) -> socket.socket:
@@ -120,22 +112,18 @@ def _obey_permissions() -> None:
             raise OSError(ctypes.get_errno(), "root cannot be made to obey permissions")
 
 
-def forbidden(name: str, mode: int, *arguments: str) -> Place:
+@contextmanager
+def forbidden(folder: Path, name: str, mode: int, *arguments: str) -> Iterator[Around]:
     """A file or folder (made if it is missing) of which this user may not do everything."""
-
-    @contextmanager
-    def place(folder: Path) -> Iterator[Around]:
-        path = folder / name
-        if not path.exists():
-            path.mkdir()
-        before = path.stat().st_mode
-        path.chmod(mode)
-        try:
-            yield Around(list(arguments), _obey_permissions)
-        finally:
-            path.chmod(before)
-
-    return place
+    path = folder / name
+    if not path.exists():
+        path.mkdir()
+    before = path.stat().st_mode
+    path.chmod(mode)
+    try:
+        yield Around(list(arguments), _obey_permissions)
+    finally:
+        path.chmod(before)
 
 
 @contextmanager
@@ -176,19 +164,15 @@ def forget_trained() -> None:
         shutil.rmtree(_trained())
 
 
-def trained(*damage: Callable[[Path], None]) -> Place:
+@contextmanager
+def trained(folder: Path, *damage: Callable[[Path], None]) -> Iterator[Around]:
     """The finished run `r`, to whose folder `damage` is done."""
-
-    @contextmanager
-    def place(folder: Path) -> Iterator[Around]:
-        with _training:  # one of several threads makes it
-            results = _trained() / "results"
-        shutil.copytree(results, folder / "results")
-        for harm in damage:
-            harm(folder / "results" / "r")
-        yield Around()
-
-    return place
+    with _training:  # one of several threads makes it
+        results = _trained() / "results"
+    shutil.copytree(results, folder / "results")
+    for harm in damage:
+        harm(folder / "results" / "r")
+    yield Around()
 
 
 def cut(pattern: str) -> Callable[[Path], None]:
@@ -204,7 +188,7 @@ def cut(pattern: str) -> Callable[[Path], None]:
 @contextmanager
 def under_way(folder: Path) -> Iterator[Around]:
     """The finished run `r`, at which another process (this one) is still at work."""
-    with trained()(folder):
+    with trained(folder):
         lock = ProcessLock(folder / "results" / ".r.lock")
         if not lock.acquire():
             raise RuntimeError("nobody can have the lock of a new folder")

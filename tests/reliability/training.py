@@ -19,21 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 
-from console_runs import Ended, learn, weights_are_finite
+from console_runs import Ended, learn, ppo_yaml, weights_are_finite
 from script_options import parse_options
 from scripted_engine import executable
-
-YAML = """\
-behaviors:
-  Ball:
-    trainer_type: ppo
-    hyperparameters: {{batch_size: 64, buffer_size: 2000}}
-    network_settings: {{normalize: true, hidden_units: 32, num_layers: 1}}
-    checkpoint_interval: 10000
-    max_steps: {steps}
-    time_horizon: 64
-    summary_freq: 10000
-"""
 
 ENGINE = """\
 import atexit, json, pathlib
@@ -100,12 +88,15 @@ def main() -> int:
         failures={"default": ["SIGKILL", "SIGSTOP"], "help": "signals, in turn"},
     )
     limits = ["--max-lifetime-restarts", str(len(options.failures)), "--restarts-rate-limit-n", "-1"]
+    hyper, network = {"batch_size": 64, "buffer_size": 2000}, {"normalize": True, "hidden_units": 32}
+    lengths = {"checkpoint_interval": 10_000, "max_steps": options.steps, "summary_freq": 10_000}
+    yaml = ppo_yaml("Ball", hyper, network | {"num_layers": 1}, time_horizon=64, **lengths)
     with tempfile.TemporaryDirectory() as scratch:
         folder, notes = Path(scratch).resolve(), Path(scratch, "notes").resolve()
         notes.mkdir()
         game = executable(folder, ENGINE.format(failures=options.failures, folder=str(notes)))
         engines = ["--env", game, "--num-envs", str(options.envs), "--timeout-wait", str(options.timeout)]
-        ended = learn(folder, *engines, *limits, yaml=YAML.format(steps=options.steps))
+        ended = learn(folder, *engines, *limits, yaml=yaml)
         good = ended.status == 0 and weights_are_finite(ended.files("*.pt"))
         if not good:
             print(ended.out, ended.err)

@@ -10,13 +10,13 @@ gymnasium = pytest.importorskip("gymnasium")
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Tuple  # noqa: E402
 from lanista.envs.wrappers import UnityGymException, UnityToGymWrapper  # noqa: E402
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec  # noqa: E402
-from toldsteps import BALL, NAME, Asks, Ends, Told, spec_of  # noqa: E402
+from scripted_env import BALL, NAME, Asks, Ends, ScriptedEnv, spec_of  # noqa: E402
 
 STILL = np.zeros(2, np.float32)
 
 
 def wrap(*script, spec=BALL, **options):
-    env = Told(list(script), {NAME: spec})
+    env = ScriptedEnv(list(script), {NAME: spec})
     return UnityToGymWrapper(env, **options), env
 
 
@@ -92,7 +92,7 @@ def test_a_closed_one_says_so():
 
 def test_several_behaviours_are_refused():
     with pytest.raises(UnityGymException, match=r"only be one behavior.*2 were found: Ball\?team=0, Cube"):
-        UnityToGymWrapper(Told([{NAME: [Asks(0)]}], {NAME: BALL, "Cube?team=0": BALL}))
+        UnityToGymWrapper(ScriptedEnv([{NAME: [Asks(0)]}], {NAME: BALL, "Cube?team=0": BALL}))
 
 
 def test_several_agents_are_refused_also_later():

@@ -14,7 +14,7 @@ from lanista.envs.wrappers import UnityGymException, UnityToGymWrapper, launch, 
 from lanista.envs.wrappers.launching import JoinedEnvironment, LaunchedEnvironment, ReseededEnvironment
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
-from toldsteps import Asks, Told
+from scripted_env import Asks, ScriptedEnv
 
 STILL = np.zeros(2, np.float32)
 
@@ -30,7 +30,7 @@ class Starts:
         if seed == self.fails_at:
             raise UnityEnvironmentException("it does not start")
         self.seeds.append(seed)
-        self.engines.append(Told([[Asks(0, seed)], [Asks(0, 1)]]))
+        self.engines.append(ScriptedEnv([[Asks(0, seed)], [Asks(0, 1)]]))
         return self.engines[-1]
 
 

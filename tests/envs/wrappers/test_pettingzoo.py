@@ -8,14 +8,14 @@ pytest.importorskip("pettingzoo")
 
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Tuple
 from lanista.envs.wrappers import UnityAECEnv, UnityGymException, UnityParallelEnv, UnityToPettingZooWrapper
-from toldsteps import BALL, NAME, Asks, Ends, Told, spec_of
+from scripted_env import BALL, NAME, Asks, Ends, ScriptedEnv, spec_of
 
 A, B = f"{NAME}?agent_id=0", f"{NAME}?agent_id=1"
 STILL = np.zeros(2, np.float32)
 
 
 def wrap(*script, kind=UnityParallelEnv, spec=BALL, specs=None, **options):
-    engine = Told(list(script), specs or {NAME: spec})
+    engine = ScriptedEnv(list(script), specs or {NAME: spec})
     return kind(engine, **options), engine
 
 

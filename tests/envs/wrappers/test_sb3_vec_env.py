@@ -17,10 +17,10 @@ pytestmark = pytest.mark.skipif(
 HEAD = """
 import numpy as np
 from lanista.envs.wrappers import UnityGymException, UnityVecEnv, UnityVectorEnv, make_gym, make_sb3
-from toldsteps import BALL, NAME, Asks, Ends, Told, spec_of
+from scripted_env import BALL, NAME, Asks, Ends, ScriptedEnv, spec_of
 
 def wrap(*script, spec=BALL, **options):
-    return UnityVecEnv(UnityVectorEnv(Told(list(script), {NAME: spec}), **options))
+    return UnityVecEnv(UnityVectorEnv(ScriptedEnv(list(script), {NAME: spec}), **options))
 """
 
 

@@ -9,11 +9,11 @@ from gymnasium.spaces import MultiDiscrete, Tuple  # noqa: E402
 from gymnasium.vector import AutoresetMode  # noqa: E402
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics  # noqa: E402
 from lanista.envs.wrappers import UnityGymException, UnityVectorEnv  # noqa: E402
-from toldsteps import BALL, NAME, Asks, Ends, Told, spec_of  # noqa: E402
+from scripted_env import BALL, NAME, Asks, Ends, ScriptedEnv, spec_of  # noqa: E402
 
 
 def wrap(*script, spec=BALL, specs=None, **options):
-    env = Told(list(script), specs or {NAME: spec})
+    env = ScriptedEnv(list(script), specs or {NAME: spec})
     return UnityVectorEnv(env, **options), env
 
 

@@ -1,4 +1,4 @@
-"""A BaseEnv that tells what a test says, message by message, and keeps what it is told."""
+"""A BaseEnv that plays a test's script, message by message, and keeps the actions it is given."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ BALL = spec_of((1,), continuous=2)
 
 
 @dataclass
-class Told(BaseEnv):
-    """Its first message answers every reset; afterwards each step gives the next one, the last for ever.
+class ScriptedEnv(BaseEnv):
+    """Its first message answers every reset; then each step gives the next, and the last one over and over.
 
-    Messages are lists of one behaviour's agents, or dicts of such lists.
+    Messages are lists of one behavior's agents, or dicts of such lists.
     """
 
     script: list
     specs: dict[str, BehaviorSpec] = field(default_factory=lambda: {NAME: BALL})
     acted: list[dict[int, tuple]] = field(default_factory=list)
-    """By step, what each agent that waited was told to do; None where nothing was set."""
+    """By step, the action of each agent that waited; None where none was set."""
     resets: int = 0
     closed: bool = False
     given: dict[str, tuple] = field(default_factory=dict)
@@ -99,9 +99,9 @@ class Told(BaseEnv):
 
     def get_steps(self, behavior_name):
         message = self.script[self.time]
-        told = message.get(behavior_name, []) if isinstance(message, dict) else message
-        asks = [each for each in told if isinstance(each, Asks)]
-        ends = [each for each in told if isinstance(each, Ends)]
+        agents = message.get(behavior_name, []) if isinstance(message, dict) else message
+        asks = [each for each in agents if isinstance(each, Asks)]
+        ends = [each for each in agents if isinstance(each, Ends)]
         spec = self.specs[behavior_name]
         return (
             DecisionSteps(*_of(asks, spec), _masks(asks, spec), *_groups(asks)),
