@@ -195,7 +195,10 @@ class AgentProcessor:
             rows = agents.row[ending]
             place, lengths, _ = self._finish(env, ending, rows, terminals, acted, next_rows, interrupted)
             self._emit(ending, lengths, next_rows, place, interrupted)
-            self._report_lengths(env, agents.earlier[ending] + lengths - 1)
+            totals = agents.earlier[ending] + lengths - 1
+            self._stats.add_stats("Environment/Episode Length", totals, AVERAGE)
+            if self._by_worker:
+                self._stats.add_stats(f"Environment/Worker {env}/Episode Length", totals, AVERAGE)
         ended = slots[first]
         if self._rosters is not None:
             last = np.full(len(slots), -1, dtype=np.int64)
@@ -204,12 +207,6 @@ class AgentProcessor:
             self._rosters.leave(ended, last[first])
         agents.reset(ended)
         return ended
-
-    def _report_lengths(self, env: int, lengths: NDArray[np.int64]) -> None:
-        """Episodes of this environment have ended."""
-        self._stats.add_stats("Environment/Episode Length", lengths, AVERAGE)
-        if self._by_worker:
-            self._stats.add_stats(f"Environment/Worker {env}/Episode Length", lengths, AVERAGE)
 
     def _go_on(self, env: int, decisions: DecisionSteps, lost_lives: NDArray[np.int32] | None = None) -> None:
         """Finish the steps that led to these decision steps, cut what is long, and begin the next rows."""

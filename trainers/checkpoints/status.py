@@ -81,7 +81,10 @@ class TrainingStatus:
                 "(lessons, ratings and the list of checkpoints start over)."
             ) from error
         _check(self.path, tree)
-        _compare(tree[METADATA])
+        for key, here in _metadata().items():
+            there = tree[METADATA].get(key)
+            if there != here:
+                logger.warning("The run was saved with %s %s and resumes with %s.", key, there, here)
         with self._lock:
             self._tree = tree
         return True
@@ -117,13 +120,6 @@ def _check(path: Path, tree: Any) -> None:
             f"{path}: Metadata not found, resuming from an incompatible version of ML-Agents. "
             "Expected the key 'metadata' at the top level."
         )
-
-
-def _compare(metadata: Mapping[str, Any]) -> None:
-    for key, here in _metadata().items():
-        there = metadata.get(key)
-        if there != here:
-            logger.warning("The run was saved with %s %s and resumes with %s.", key, there, here)
 
 
 @dataclass(frozen=True)

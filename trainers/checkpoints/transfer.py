@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -199,10 +199,11 @@ def load_matching(modules: Mapping[str, nn.Module], state: Mapping[str, Any]) ->
             saved = {}
         matching, unfit = fitting(network.state_dict(), saved)
         if not matching and index == 0:
+            more = f" and {len(unfit) - 4} more" if len(unfit) > 4 else ""
             raise CheckpointError(
-                f"nothing of its policy fits: {_some(unfit)}. Take the network_settings of the run that it "
-                "is from (its configuration.yaml has them), and an environment with the same observations "
-                "and actions"
+                f"nothing of its policy fits: {', '.join(unfit[:4])}{more}. Take the network_settings of the "
+                "run that it is from (its configuration.yaml has them), and an environment with the same "
+                "observations and actions"
             )
         network.load_state_dict(matching, strict=False)
         mismatches += [f"{entry}.{what}" for what in unfit]
@@ -255,8 +256,3 @@ def _mismatch(own: Any, saved: Any) -> str:
         return "not in the file"
     there, here = (list(getattr(x, "shape", ())) for x in (saved, own))
     return f"of shape {there} there, {here} here" if there != here else ""
-
-
-def _some(parts: Sequence[str]) -> str:
-    """The first of many parts."""
-    return ", ".join(parts[:4]) + (f" and {len(parts) - 4} more" if len(parts) > 4 else "")

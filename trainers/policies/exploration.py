@@ -50,7 +50,9 @@ class EpsilonGreedy:
         explores = uniform[:, 0] < self.schedule(step)
         if not explores.any():
             return greedy
-        masks = _by_branch(forbidden, self.sizes)
+        masks: Sequence[Any] = [None] * len(self.sizes)
+        if forbidden is not None:
+            masks = np.split(forbidden, np.cumsum(self.sizes)[:-1], axis=1)
         random_actions = [
             _random_action(uniform[:, 1 + k], size, mask)
             for k, (size, mask) in enumerate(zip(self.sizes, masks))
@@ -113,13 +115,6 @@ def action_noise(spec: ActionSpec, hyper: DeterministicPolicySettings) -> Action
     """The noise that the settings describe."""
     schedule = ExplorationSchedule(hyper.noise_start, hyper.noise_end, hyper.noise_decay_steps)
     return ActionNoise(spec, hyper.noise_type, schedule)
-
-
-def _by_branch(forbidden: NDArray[np.bool_] | None, sizes: Sequence[int]) -> Sequence[Any]:
-    """[n, size] of each branch, or None."""
-    if forbidden is None:
-        return [None] * len(sizes)
-    return np.split(forbidden, np.cumsum(sizes)[:-1], axis=1)
 
 
 def _random_action(uniform: Floats, size: int, forbidden: NDArray[np.bool_] | None) -> Ints:

@@ -116,8 +116,10 @@ def process_group(
 
     require_backend(device)
     if rendezvous is not None or os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE"):
+        names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
+        loopback = next((name for name in names if name in ("lo", "lo0")), "lo")
         for library in ("GLOO", "NCCL"):
-            os.environ.setdefault(f"{library}_SOCKET_IFNAME", _loopback())
+            os.environ.setdefault(f"{library}_SOCKET_IFNAME", loopback)
     if device == "cuda":  # otherwise NCCL's watchdog aborts the process without an exception
         os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
     try:
@@ -133,7 +135,9 @@ def process_group(
     _world.rank, _world.size, _world.connected, _world.describe = rank, world_size, True, describe
     try:
         yield
-        _last_barrier()
+        # No rank closes its connections while another one still reads from them. Results are complete by now.
+        with suppress(RankLostError):
+            sums(0.0)
     finally:
         _world.rank, _world.size, _world.connected = 0, 1, False
         dist.destroy_process_group()
@@ -154,17 +158,6 @@ def require_backend(device: str) -> None:
             f"torch_settings.learners (--learners) needs torch.distributed with {lacking}, and this torch "
             "was built without it. Set learners to 1."
         )
-
-
-def _loopback() -> str:
-    names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
-    return next((name for name in names if name in ("lo", "lo0")), "lo")
-
-
-def _last_barrier() -> None:
-    """No rank closes its connections while another one still reads from them."""
-    with suppress(RankLostError):  # all results are there already
-        sums(0.0)
 
 
 def _collective(call: Callable[..., Any], *arguments: Any, **keywords: Any) -> None:

@@ -156,7 +156,8 @@ class BehavioralCloning:
         self.minibatches = self._minibatches(rows)
         """Of an epoch."""
         self.together = max(self.together // world_size(), 1)  # the ranks make the minibatch together
-        self.states = self._blank_states()
+        size = self.policy.memory_size
+        self.states = torch.zeros((self.sequences + 1, size), device=self.device) if size else None
         """[sequences + 1, memory_size] before each sequence, from the last pass through the one before; the
         last one is of no sequence. None without a memory."""
 
@@ -167,10 +168,6 @@ class BehavioralCloning:
         if most > 0:
             count = min(count, most)
         return max(count // self.sequence_length, 1)
-
-    def _blank_states(self) -> Tensor | None:
-        size = self.policy.memory_size
-        return torch.zeros((self.sequences + 1, size), device=self.device) if size else None
 
     def update(self, policy_step: int) -> dict[str, float]:
         """Some epochs over the demonstration; the mean loss, 0 once the imitation has faded out."""

@@ -61,7 +61,9 @@ def choice_losses(policy: ActionDistribution, expert: Tensor) -> Tensor:
     if not policy.branches.sizes:
         return policy.mu.new_zeros((len(expert), 0))
     if isinstance(policy, GreedyDistribution):
-        return _margin_losses(policy.values, expert)
+        chosen = expert.long().unsqueeze(-1)
+        others = torch.full_like(policy.values, MARGIN).scatter_(-1, chosen, 0.0)
+        return (policy.values + others).max(-1).values - policy.values.gather(-1, chosen).squeeze(-1)
     return cross_entropies(policy.log_probabilities, expert)
 
 
@@ -69,12 +71,6 @@ def cross_entropies(log_probabilities: Tensor, expert: Tensor) -> Tensor:
     """[B, K] from the logarithms of all actions' probabilities [B, K, widest branch]."""
     chosen = expert.long().unsqueeze(-1)
     return -log_probabilities.log_softmax(-1).gather(-1, chosen).squeeze(-1)
-
-
-def _margin_losses(values: Tensor, expert: Tensor) -> Tensor:
-    chosen = expert.long().unsqueeze(-1)
-    others = torch.full_like(values, MARGIN).scatter_(-1, chosen, 0.0)
-    return (values + others).max(-1).values - values.gather(-1, chosen).squeeze(-1)
 
 
 def policy_loss(

@@ -132,7 +132,11 @@ class FusedSACGradient:
     def __call__(self, batch: ReplayBatch, noise: Tensor) -> SACLosses:
         """`noise` [B, A]: standard Gaussian, with which the policy's actions are sampled."""
         xp, array, tensor = self.backend
-        inputs, next_inputs = self._prepare(batch)
+        # The observations of both moments, normalized together.
+        (both,) = self.actor.prepare(
+            [torch.cat(pair) for pair in zip(batch.obs, batch.next_obs, strict=True)]
+        )
+        inputs, next_inputs = both.chunk(2)
         rows = inputs.shape[0]
         # pi(a | o), V(o), Q1 and Q2 at the actions taken and at the policy's, V'(o')
         trace = forward(self.actor_and_value, inputs)
@@ -162,19 +166,13 @@ class FusedSACGradient:
         mean_q = q_sampled[0].sum(1) * (1.0 / self.signals)
         policy_loss, d_columns = self._policy_loss(alphas, gaussian, categoricals, mean_q, q_trace)
         self._temperature_backward(gaussian, categoricals, rows)
-        self._q_backward(q_trace.rows(slice(0, rows)), _spread(d_q, taken))
+        d_taken = d_q[..., None] if taken is None else d_q[..., None] * taken[:, None]
+        self._q_backward(q_trace.rows(slice(0, rows)), d_taken)
         self._actor_and_value_backward(trace, tensor(d_columns), tensor(d_values))
         td_errors = tensor(abs(error).sum((0, 2)) * (1.0 / (TWINS * self.signals)))
         return SACLosses(policy_loss, q_losses[0], q_losses[1], value_loss, td_errors)
 
     # Forward ------------------------------------------------------------------------------------------
-
-    def _prepare(self, batch: ReplayBatch) -> tuple[Tensor, Tensor]:
-        """The observations of both moments, normalized together."""
-        both = [torch.cat(pair) for pair in zip(batch.obs, batch.next_obs, strict=True)]
-        (rows,) = self.actor.prepare(both)
-        inputs, next_inputs = rows.chunk(2)
-        return inputs, next_inputs
 
     def _policy(
         self, columns: Tensor, action_mask: Tensor | None, noise: Tensor
@@ -285,11 +283,6 @@ class FusedSACGradient:
 def _expected_q(q: Array, weights: Array | None) -> Array:
     """[2, B, S, N] with weights [B, N] -> [2, B, S]; see `losses.expected_q`."""
     return q[..., 0] if weights is None else (q * weights[:, None]).sum(-1)
-
-
-def _spread(d: Array, weights: Array | None) -> Array:
-    """The backward pass of `_expected_q`."""
-    return d[..., None] if weights is None else d[..., None] * weights[:, None]
 
 
 def _squared_error(error: Array, weights: Array | None) -> tuple[Array, Array]:
