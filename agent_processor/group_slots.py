@@ -1,4 +1,4 @@
-"""Places: which member of a group stands where in what a centralized critic reads."""
+"""Assigns the members of groups to slots, which order the inputs of a centralized critic."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ Ints = NDArray[np.int64]
 
 
 class GroupSlotsFullError(ValueError):
-    """A group has more members than there are places."""
+    """A group has more members than there are slots."""
 
 
 class GroupSlots:
     """A table [roster, place] of the newest rows of every group's members, -1 for none.
 
-    A member gets the lowest free place with its first decision in the group and leaves it empty, for nobody
-    else, when its episode ends; a group without living members is over, and its number starts afresh. An
-    agent without a group has a roster of its own, place 0.
+    A member gets the lowest free place with its first decision in the group. When its episode ends, the place
+    stays empty and is not reassigned. A group without living members is over, and its id may be reused for a
+    new one. An agent without a group has a roster of its own, with place 0.
 
-    An episode that is interrupted stops being watched, but does not end: until `settle`, the row of the last
-    observation stays at the place.
+    An interrupted episode does not terminate: the row of its last observation keeps the place until `settle`.
     """
 
     def __init__(self, behavior_id: str, places: int) -> None:
@@ -31,7 +30,7 @@ class GroupSlots:
         self.places = places
         self._table: Rows = np.full((4, places), -1, dtype=np.int64)
         self._slots = np.zeros((4, places), dtype=np.intp)
-        """Whose the rows are; anything where there is none."""
+        """The agents' slots of the rows; arbitrary where there is no row."""
         self._taken = np.zeros((4, places), dtype=bool)
         self._living = np.zeros(4, dtype=np.int64)
         self._free = [3, 2, 1, 0]
@@ -40,16 +39,16 @@ class GroupSlots:
         self._over: list[int] = []
         """Groups without living members, until `settle`."""
         self._last: list[tuple[int, int]] = []
-        """Where rows of last observations stand, until `settle`."""
+        """Roster and place of rows of last observations, until `settle`."""
         self._id = np.zeros(0, dtype=np.int64)  # per slot: the group, as the engine numbers it,
         self._roster = np.full(0, -1, dtype=np.int64)  # its roster; -1: none yet,
         self._place = np.zeros(0, dtype=np.int64)  # and the place there
 
     def seat(self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows | range) -> Rows:
-        """These agents [n] of one environment began `rows`. Returns the rows at all places, [n, places].
+        """Record that these agents [n] of one environment began `rows`; returns their rosters [n, places].
 
         Raises:
-            GroupSlotsFullError: there is no place left for somebody.
+            GroupSlotsFullError: there is no place left for an agent.
         """
         self._reserve(int(slots.max()) + 1)
         strangers = (self._roster[slots] < 0) | (self._id[slots] != group_ids)
@@ -62,9 +61,9 @@ class GroupSlots:
         return seated
 
     def leave(self, slots: Slots, last_rows: Rows | None = None) -> None:
-        """These agents' episodes are over.
+        """Record that these agents' episodes are over.
 
-        `last_rows`: [n] the rows of their last observations where they were interrupted, else -1.
+        `last_rows`: [n] the rows of the last observations of interrupted episodes, else -1.
         """
         if not len(self._roster):
             return
@@ -73,7 +72,7 @@ class GroupSlots:
                 self._part(slot, -1 if last_rows is None else int(last_rows[i]))
 
     def roster_of(self, slots: Slots) -> Ints:
-        """[n] the number of each one's roster, good for `newest` until `settle`."""
+        """[n] the number of each agent's roster, valid for `newest` until `settle`."""
         numbers: Ints = self._roster[slots]
         return numbers
 
@@ -87,7 +86,7 @@ class GroupSlots:
         return self._table[rosters], self._slots[rosters]
 
     def settle(self) -> None:
-        """What was said about this step is told: interrupted agents are gone, numbers are free again."""
+        """Finish the step: remove interrupted agents, and release the numbers of rosters that are over."""
         for roster, place in self._last:
             self._table[roster, place] = -1
         for roster in self._over:
@@ -100,7 +99,7 @@ class GroupSlots:
         return self._table[self._table >= 0]
 
     def _join(self, env: int, slot: int, group_id: int) -> None:
-        if self._roster[slot] >= 0:  # it changes its group
+        if self._roster[slot] >= 0:  # the agent changes its group
             self._part(slot, -1)
         alone = slot if group_id == 0 else -1
         roster = self._find_or_found((env, group_id, alone))

@@ -1,4 +1,4 @@
-"""Who is in which group: what each agent's teammates did last and what they see now."""
+"""The members of groups: the last finished step and the newest observation of each agent's teammates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .agent_table import Slots
 from .blocks import Rows
 
 NO_GROUP = 0
-"""The place in the table of an agent without a group: nobody is ever in it."""
+"""The row in the table for agents without a group; it never has members."""
 
 # Planes of the table.
 MEMBER, FINISHED, CURRENT, OVER = range(4)
@@ -18,11 +18,11 @@ MEMBER, FINISHED, CURRENT, OVER = range(4)
 class GroupTable:
     """A table [plane, group, place] of the members of every group.
 
-    Places are given in the order in which members finish their first step in the group, which is the order in
-    which trajectories list teammates; they close up when a member's episode ends. A member that acts for
-    another group meanwhile stays as it was last seen in this one until its episode ends. Planes: the member's
-    slot, the row it finished last, the row of its newest observation, and whether that finished step ended
-    its episode (0 or 1). -1 stands where there is no member.
+    Places are assigned in the order in which members finish their first step in the group, which is the order
+    in which trajectories list teammates; when a member's episode ends, later places move up. A member that
+    meanwhile acts for another group keeps its last state in this one until its episode ends. Planes: the
+    member's slot, the row it finished last, the row of its newest observation, and whether that finished step
+    ended its episode (0 or 1). -1 where there is no member.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class GroupTable:
         self._keys: dict[int, tuple[int, int]] = {}
         self._free = [3, 2, 1]
         self._elsewhere: dict[int, set[int]] = {}
-        """Slots that are members of more groups than the one they act for: these other groups."""
+        """The other groups of slots that are members of more than the group they act for."""
         self._id = np.zeros(0, dtype=np.int64)  # per slot: the group it acts for, as the engine numbers it,
         self._group = np.zeros(0, dtype=np.int64)  # as this table numbers it,
         self._place = np.zeros(0, dtype=np.int64)  # and its place there; -1: not a member yet
@@ -42,9 +42,9 @@ class GroupTable:
     def record(
         self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows, current: Rows, over: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """These agents of one environment finished `rows` and now see `current`, all [n].
+        """Record that these agents of one environment finished `rows` and now observe `current`, all [n].
 
-        Returns each one's group and place for the other methods. A group id of 0 means no group.
+        Returns each agent's group and place for the other methods. A group id of 0 means no group.
         """
         member = group_ids > 0
         self.any = True
@@ -70,15 +70,15 @@ class GroupTable:
         self._plane(OVER)[at] = over
 
     def finished(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> Rows:
-        """[n, M] the rows that the others in each one's group finished last, -1 after them."""
+        """[n, M] the rows that the other members of each agent's group finished last, padded with -1."""
         return self._take(FINISHED, groups, places)
 
     def current(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> Rows:
-        """[n, M] the rows of the others' newest observations, -1 after them."""
+        """[n, M] the rows of the other members' newest observations, padded with -1."""
         return self._take(CURRENT, groups, places)
 
     def all_over(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """[n] Everybody else in the group has ended; True where nobody else is in it."""
+        """[n] whether the episodes of all other members have ended; True if there are none."""
         over: NDArray[np.bool_] = (self._take(OVER, groups, places) != 0).all(axis=1)
         return over
 
@@ -87,7 +87,7 @@ class GroupTable:
         return view
 
     def _take(self, plane: int, groups: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[n, M] what a plane holds for the others: every place of the group's but one's own."""
+        """[n, M] the entries of a plane at all places of the group except the agent's own."""
         width = self._table.shape[2]
         columns = np.arange(width - 1)
         others = (groups * width)[:, None] + (columns + (columns >= places[:, None]))
@@ -95,7 +95,7 @@ class GroupTable:
         return held
 
     def remove(self, slots: Slots) -> None:
-        """These agents' episodes are over: they leave every group."""
+        """Remove these agents, whose episodes are over, from every group."""
         if not self.any:
             return
         known = slots[slots < len(self._place)]
@@ -111,12 +111,12 @@ class GroupTable:
         return [rows[rows >= 0]]
 
     def _join(self, env: int, slot: int, group_id: int) -> None:
-        """The agent acts for this group from now on."""
+        """Make the agent act for this group."""
         group = self._find_or_found((env, group_id))
         if self._place[slot] >= 0:
             self._elsewhere.setdefault(slot, set()).add(int(self._group[slot]))
         others = self._elsewhere.get(slot)
-        if others is not None and group in others:  # it has come back
+        if others is not None and group in others:  # the agent returns
             others.remove(group)
             place = int(np.flatnonzero(self._table[MEMBER, group] == slot)[0])
         else:
@@ -140,7 +140,7 @@ class GroupTable:
         return group
 
     def _leave(self, slot: int, group: int, place: int) -> None:
-        """Close up the places behind a member that goes; a group without members is no more."""
+        """Remove a member and move up the later places; a group without members is deleted."""
         table, size = self._table, int(self._size[group])
         table[:, group, place : size - 1] = table[:, group, place + 1 : size]
         table[:, group, size - 1] = -1
@@ -154,7 +154,7 @@ class GroupTable:
             self._free.append(group)
 
     def _reserve(self, slots: int) -> None:
-        """Have entries for this many slots."""
+        """Grow the entries to this many slots."""
         more = slots - len(self._place)
         if more > 0:
             more = max(more, len(self._place))

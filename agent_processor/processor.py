@@ -1,8 +1,8 @@
-"""From the steps of the environments to trajectories.
+"""Assembles the steps of the environments into trajectories.
 
-An agent's decision step begins a row, the policy's answer adds the action, the agent's next message finishes
-the row with what it earned. An agent's rows up to its episode's end or the time horizon are a trajectory.
-All of this is done for the whole batch at once; only agents that appear, end or are cut are looked at singly.
+An agent's decision step begins a row, the policy's decision adds the action, and the agent's next step adds
+the reward. An agent's rows up to the end of its episode or the time horizon form a trajectory. Batches are
+processed as a whole; only agents that appear, end or are truncated are handled one by one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 TrajectoryQueue = AgentManagerQueue[Trajectory | EpisodesForgotten]
 
 Place = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Each agent's group and its place there; see `GroupTable`."""
+"""Each agent's group and its place in it; see `GroupTable`."""
 
 
 class AgentProcessor:
-    """Puts together the trajectories of one behavior's agents, of every environment."""
+    """Assembles the trajectories of one behavior's agents in all environments."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class AgentProcessor:
         """`max_trajectory_length` is the time horizon; `memory_size` is 0 without recurrent networks.
 
         `places`: of the rosters that a centralized critic reads; 0 without.
-        `by_worker`: report the lengths of each environment's episodes by themselves too.
+        `by_worker`: also report the episode lengths of each environment separately.
         """
         if max_trajectory_length < 1:
             raise ValueError(f"{behavior_id}: time_horizon is {max_trajectory_length}; it must be at least 1")
@@ -62,11 +62,11 @@ class AgentProcessor:
         self._groups = GroupTable()
         self._rosters = GroupSlots(behavior_id, places) if places else None
         self._ready: list[Trajectory] = []
-        """Trajectories of the step in hand, which go out when all of it is known."""
+        """Trajectories of the current step, which are published when the step is complete."""
         self._their_rosters: list[int] = []
 
     def publish_trajectory_queue(self, queue: TrajectoryQueue) -> None:
-        """Put every trajectory that gets finished on this queue too."""
+        """Also put every finished trajectory on this queue."""
         self._queues.append(queue)
 
     def add_experiences(
@@ -77,11 +77,11 @@ class AgentProcessor:
         decided: Decision | None,
         lost_lives: NDArray[np.int32] | None = None,
     ) -> None:
-        """Take in one step of environment `env`.
+        """Process one step of environment `env`.
 
-        `decided` is what the policy answered to the decision steps that this environment sent before; None
-        when it was not asked. Terminal steps are dealt with before decision steps, so an id may end and begin
-        again in one step; an id that ends twice ended with the first.
+        `decided` is the policy's decision for the previous decision steps of this environment; None if there
+        was none. Terminal steps are processed before decision steps, so an id may end and start again in one
+        step; if an id ends twice, the first end counts.
         `lost_lives`: ids among the decision steps; see `EnvironmentStep`.
         """
         if decided is not None:
@@ -101,13 +101,13 @@ class AgentProcessor:
             self._rows.compact([*self._agents.referenced_rows(), *self._groups.referenced_rows(), *seated])
 
     def _publish(self) -> None:
-        """Put what has become ready on the queues."""
+        """Put the trajectories that are ready on the queues."""
         if self._rosters is not None:
             rosters = np.array(self._their_rosters, dtype=np.int64)
             newest, whose = self._rosters.newest(rosters)
             agents = np.where(newest >= 0, self._agents.agent[whose], -1)
             for trajectory, rows, ids in zip(self._ready, newest, agents):
-                if trajectory.life_lost:  # nobody goes on, as far as can be learned
+                if trajectory.life_lost:  # for learning, no member continues
                     rows, ids = np.full_like(rows, -1), np.full_like(ids, -1)
                 trajectory.next_roster, trajectory.next_agents = rows, ids
                 trajectory.blocks = self._rows.blocks
@@ -125,7 +125,7 @@ class AgentProcessor:
             self._reset(environment, agents[self._agents.env[agents] == environment])
 
     def reset_agents(self, env: int, agent_ids: NDArray[np.int32]) -> None:
-        """Forget these agents as if their episodes had not begun; ids that are not known are passed over."""
+        """Forget these agents as if their episodes had not started; unknown ids are ignored."""
         slots = np.unique(self._agents.find(env, np.asarray(agent_ids))[0])
         self._reset(env, slots[slots >= 0])
 
@@ -139,26 +139,26 @@ class AgentProcessor:
             self._agents.release(env, slots)
 
     def memories(self, env: int, agent_ids: NDArray[np.int32]) -> NDArray[np.float32]:
-        """[n, memory_size] the recurrent state that goes into these agents' next decision, zeros at first."""
+        """[n, memory_size] the recurrent states for these agents' next decision, zeros at first."""
         slots, _ = self._agents.find(env, np.asarray(agent_ids))
         memory = self._agents.memory[slots]
         memory[slots < 0] = 0
         return memory
 
     def places(self, env: int, agent_ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """[n] the places of these agents, who have sent decision steps, in their groups' rosters."""
+        """[n] the places of these agents, which have sent decision steps, in their groups' rosters."""
         assert self._rosters is not None, "rosters are not used"
         return self._rosters.place_of(self._agents.find(env, np.asarray(agent_ids))[0])
 
     def _act(self, env: int, decided: Decision) -> None:
-        """Note what the policy decided, for those that still wait for it."""
+        """Record the policy's decisions for the agents that still wait for one."""
         if len(decided.entropy):
             self._stats.add_stats("Policy/Entropy", decided.entropy, AVERAGE)
         agents = self._agents
         slots, rows = agents.find(env, np.asarray(decided.agent_id))
         action, log_probs, memory = decided.action, decided.log_probs, decided.memory
         continuous, discrete = action.continuous, action.discrete
-        if not isinstance(rows, range):  # some may have been declared void meanwhile
+        if not isinstance(rows, range):  # some may have become void in the meantime
             known = slots >= 0
             slots, rows, log_probs = slots[known], rows[known], log_probs[known]
             continuous, discrete = continuous[known], discrete[known]
@@ -177,7 +177,7 @@ class AgentProcessor:
             agents.memory[slots] = memory
 
     def _end(self, env: int, terminals: TerminalSteps) -> Slots:
-        """Finish and emit the trajectories of agents whose episodes end; the slots of these agents."""
+        """Finish and emit the trajectories of agents whose episodes end; returns these agents' slots."""
         agents = self._agents
         slots, _ = agents.find(env, np.asarray(terminals.agent_id))
         first = (
@@ -187,7 +187,7 @@ class AgentProcessor:
         acted = first[agents.acted[slots[first]]]
         if len(acted):
             memory = None
-            if self._memory_size and self._rosters is not None:  # there, others ask what this agent does next
+            if self._memory_size and self._rosters is not None:  # critics of others read it
                 memory = np.where((slots >= 0)[:, None], agents.memory[slots], np.float32(0))
             next_rows = self._rows.begin(terminals.obs, len(slots), memory=memory).start + acted
             interrupted = np.asarray(terminals.interrupted)[acted]
@@ -209,7 +209,7 @@ class AgentProcessor:
         return ended
 
     def _go_on(self, env: int, decisions: DecisionSteps, lost_lives: NDArray[np.int32] | None = None) -> None:
-        """Finish the steps that led to these decision steps, cut what is long, and begin the next rows."""
+        """Finish the previous steps, truncate at the time horizon, and begin new rows."""
         agents = self._agents
         slots, rows = agents.admit(env, np.asarray(decisions.agent_id))
         begun = self._rows.begin(
@@ -249,8 +249,8 @@ class AgentProcessor:
     ) -> tuple[Place | None, NDArray[np.int64], int]:
         """Finish the agents' `rows` with entries `which` of `steps`, and append them to the trajectories.
 
-        Returns the agents' places in their groups (None while there are no groups), and the lengths of their
-        trajectories with the greatest of them.
+        Returns the agents' places in their groups (None while there are no groups), the lengths of their
+        trajectories, and the maximum of these.
         """
         numbers = self._agents.row[slots]
         place, mates = None, None
@@ -270,7 +270,7 @@ class AgentProcessor:
         place: Place | None,
         lost: NDArray[np.bool_] | None,
     ) -> None:
-        """Emit trajectories of episodes that go on: what has reached the time horizon, or `lost` a life."""
+        """Emit trajectories of continuing episodes that reached the time horizon or `lost` a life."""
         over = lengths >= self._horizon
         if lost is not None:
             self._rows.end(self._agents.row[slots[lost]])
@@ -296,7 +296,7 @@ class AgentProcessor:
     ) -> None:
         """Make the agents' open trajectories ready; `interrupted` is given when their episodes end.
 
-        `lost`: who has lost a life, where episodes go on.
+        `lost`: the agents of continuing episodes that have lost a life.
         """
         agents, n = self._agents, len(slots)
         trails = agents.open_rows[slots, : lengths.max()]
@@ -331,7 +331,7 @@ class AgentProcessor:
 
 
 class AgentManager(AgentProcessor):
-    """An `AgentProcessor` with the queue to its trainer."""
+    """An `AgentProcessor` with the queue of its trainer."""
 
     def __init__(
         self,
@@ -345,13 +345,13 @@ class AgentManager(AgentProcessor):
         places: int = 0,
         by_worker: bool = False,
     ) -> None:
-        """Put together trajectories for one trainer.
+        """Assemble trajectories for one trainer.
 
         Args:
             behavior_id, spec, max_trajectory_length, stats, memory_size, places, by_worker: as of
                 `AgentProcessor`.
-            max_queued: bounds the trajectory queue, whose `put` then waits for the trainer; 0: no bound.
-            trajectory_queue: a queue that several behaviors share, instead of one made here.
+            max_queued: the bound of the trajectory queue, whose `put` then waits for the trainer; 0: none.
+            trajectory_queue: a queue that several behaviors share, instead of a new one.
         """
         super().__init__(behavior_id, spec, max_trajectory_length, stats, memory_size, places, by_worker)
         if trajectory_queue is None:
@@ -360,7 +360,7 @@ class AgentManager(AgentProcessor):
         self.publish_trajectory_queue(self.trajectory_queue)
 
     def record_environment_stats(self, statistics: EngineStatistics, env: int) -> None:
-        """Pass on what the engine reports; MOST_RECENT values only from environment 0."""
+        """Forward the engine's statistics; MOST_RECENT values only from environment 0."""
         for key, values in statistics.items():
             for value, aggregation in values:
                 if aggregation is not StatsAggregationMethod.MOST_RECENT:

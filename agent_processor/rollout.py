@@ -1,4 +1,4 @@
-"""Turns trajectories, which are row numbers, into the columns that trainers take; pads and orders these."""
+"""Gathers the columns of trajectories, which are row numbers, for trainers; pads and indexes them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .trajectory import Rollout, Trajectory, take_rows
 def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Rollout:
     """The steps of these trajectories, then the teammates' steps that are not among them, each row once.
 
-    Trajectories of several behaviors may be mixed when their observations and actions are alike. Without
-    `with_mates` the teammates are left out, for algorithms that do not look at them.
+    Trajectories of several behaviors may be mixed if their observations and actions have the same layout.
+    Without `with_mates`, teammates are left out, for algorithms that do not use them.
     """
     if not trajectories:
         raise ValueError("a rollout needs at least one trajectory")
@@ -88,7 +88,7 @@ def select_trajectories(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
 
 
 def _blocks(trajectories: Sequence[Trajectory]) -> Blocks:
-    """Every block that any of the trajectories holds."""
+    """All blocks that the trajectories refer to."""
     distinct = {id(t.blocks): t.blocks for t in trajectories}
     one = trajectories[0].blocks
     merged: dict[int, Block] = {}
@@ -101,7 +101,7 @@ def _blocks(trajectories: Sequence[Trajectory]) -> Blocks:
 
 
 def _renumber(blocks: Blocks, own: Rows, *tables: Rows | None) -> tuple[Rows, list[NDArray[np.int64] | None]]:
-    """The own rows, and behind them the others that `tables` name; `tables` as places among these."""
+    """The own rows, followed by the others that `tables` name, and `tables` as indices into these."""
     given = [table for table in tables if table is not None]
     if not given:
         return own, list(tables)
@@ -125,14 +125,14 @@ def _renumber(blocks: Blocks, own: Rows, *tables: Rows | None) -> tuple[Rows, li
 
 
 def _stacked(of_places: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64]:
-    """[J, places] what each trajectory says of the places after its last step."""
+    """[J, places] the entries of the trajectories, which are all set."""
     columns = [column for column in of_places if column is not None]
     assert len(columns) == len(of_places), "a processor with rosters sets it for every trajectory"
     return np.stack(columns)
 
 
 def _next_places(trajectories: Sequence[Trajectory]) -> NDArray[np.int64]:
-    """[J] where each trajectory's own agent goes on; -1 where it does not."""
+    """[J] the place at which each trajectory's own agent continues; -1 if it does not."""
     rows = _stacked([t.next_roster for t in trajectories])
     own = rows == np.array([t.next_row for t in trajectories], dtype=np.int64)[:, None]
     return np.where(own.any(axis=1), own.argmax(axis=1), -1)
@@ -155,7 +155,7 @@ def _next_mates(
 
 @dataclass(frozen=True, slots=True)
 class PaddedSequences:
-    """Trajectories padded at their ends to whole sequences, as a recipe for columns: P padded rows."""
+    """How to pad the columns of trajectories at their ends to whole sequences: P padded rows."""
 
     index: NDArray[np.int64]
     """[P] the step that each padded row is taken from; padding repeats the trajectory's last step."""
@@ -171,7 +171,7 @@ class PaddedSequences:
 
 
 def pad_sequences(lengths: NDArray[np.int64], sequence_length: int) -> PaddedSequences:
-    """Pad trajectories of `lengths` [J], which lie one after another, to multiples of `sequence_length`."""
+    """Pad consecutive trajectories of `lengths` [J] to multiples of `sequence_length`."""
     padded = -(-lengths // sequence_length) * sequence_length
     starts = np.repeat(np.cumsum(padded) - padded, padded)
     within = np.arange(len(starts)) - starts
@@ -181,16 +181,16 @@ def pad_sequences(lengths: NDArray[np.int64], sequence_length: int) -> PaddedSeq
 
 
 def newest(n: int, max_length: int, sequence_length: int = 1) -> slice:
-    """Which of n entries stay when no more than `max_length` may: the newest whole sequences, or all."""
+    """Which of n entries to keep, at most `max_length`: the newest whole sequences, or all."""
     if n <= max_length:
         return slice(0, n)
     return slice(n - (max_length - max_length % sequence_length), n)
 
 
 def next_steps(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[N] where the step after each step stands in [N steps, J ends].
+    """[N] the index of the step after each step in [N steps, J ends].
 
-    A trajectory's last step is followed by its own entry among the J ends, as in `next_obs` of a `Rollout`.
+    A trajectory's last step is followed by its entry among the J ends, as in `next_obs` of a `Rollout`.
     """
     total = int(lengths.sum())
     following = np.arange(1, total + 1, dtype=np.int64)
@@ -212,5 +212,5 @@ def first_steps(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def runs(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The indices of consecutive runs of `lengths` entries that begin at `starts`, one run after another."""
+    """The indices of consecutive runs of `lengths` entries that start at `starts`."""
     return np.repeat(starts - first_steps(lengths), lengths) + np.arange(int(lengths.sum()))

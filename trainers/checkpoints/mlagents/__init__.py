@@ -1,1 +1,1 @@
-"""Mlagents."""
+"""Conversion of checkpoints that ML-Agents wrote."""

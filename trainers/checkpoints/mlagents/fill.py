@@ -1,4 +1,4 @@
-"""Our networks, to be filled with what stands in a checkpoint of ML-Agents."""
+"""Copies of our networks, filled with the tensors of an ML-Agents checkpoint."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ POLICY, CRITIC = "Policy", "Optimizer:critic"
 TWINS, STATE_VALUE, TARGET = (f"Optimizer:{name}_network" for name in ("q", "value", "target"))
 """SAC's critics."""
 COEFFICIENTS = "coefficients"
-"""SAC's. They are in no checkpoint of ML-Agents, but what its optimizer remembers of them is."""
+"""SAC's. ML-Agents checkpoints do not contain them, but the state of their optimizer."""
 HEADS = "value_heads."
 
 
 class NetworkViews:
-    """Copies of networks, whose tensors are filled under ML-Agents' names."""
+    """Copies of networks whose tensors are filled by ML-Agents' names."""
 
     def __init__(self, networks: Mapping[str, nn.Module]) -> None:
         """`networks`: by their entries in our checkpoints, the policy first.
 
         Raises:
-            CheckpointError: the policy is of a kind that ML-Agents has no trainer for.
+            CheckpointError: ML-Agents has no trainer for this kind of policy.
         """
         self.networks = {entry: copy.deepcopy(network).cpu() for entry, network in networks.items()}
         policy, *critics = self.networks.values()
@@ -73,11 +73,11 @@ class NetworkViews:
             self.critics[STATE_VALUE] = state_value_tensors(network)
         else:
             assert isinstance(network, Temperatures), f"ML-Agents has no {type(network).__name__}"
-            # In the order in which ML-Agents' optimizer has them.
+            # In the order of ML-Agents' optimizer.
             self.coefficients = {"discrete": network.log_discrete, "continuous": network.log_continuous[None]}
 
     def take_policy(self, theirs: Named) -> None:
-        """All of it, or CheckpointError."""
+        """Fill the whole policy, or raise a CheckpointError."""
         unfit = differences(self.policy, theirs)
         if unfit:
             raise CheckpointError(
@@ -93,7 +93,7 @@ class NetworkViews:
         fill(self.policy, theirs)
 
     def take_critics(self, state: Mapping[str, Any], trainer: str) -> list[str]:
-        """The bodies that fit, and each signal's heads; what was not taken over, with the reason."""
+        """Fill the critics' bodies and heads that fit; returns what was not transferred, with the reasons."""
         if self.critics and trainer not in (self.trainer, ""):
             return [f"critic (in the file it is that of trainer_type {trainer}, here of {self.trainer})"]
         skipped = []
@@ -112,7 +112,7 @@ class NetworkViews:
             return [f"{name} ({'; '.join(unfit)})"]
         fill(body | {key: view for key, view in heads.items() if key in theirs}, theirs)
         skipped = [f"{name} ({clause})" for clause in differences(heads, their_heads)]
-        if entry != CRITIC:  # to SAC's critics ML-Agents gives the policy's normalizer at every update
+        if entry != CRITIC:  # ML-Agents copies the policy's normalizer to SAC's critics at every update
             return skipped
         return skipped + [
             f"{name}'s normalizer ({key} is not the policy's, which is taken for both)"
@@ -121,29 +121,29 @@ class NetworkViews:
         ]
 
     def optimized(self, entry: str) -> Named:
-        """The tensors of an entry, by the names under which `optimizer_state` tells of them."""
+        """The tensors of an entry, by the names that `optimizer_state` uses."""
         if entry == POLICY:
             return self.policy
         return under(entry, self.coefficients if entry == COEFFICIENTS else self.critics.get(entry, {}))
 
 
 def entry_of(state: Mapping[str, Any], entry: str) -> Named:
-    """A module's state dict; empty where there is none."""
+    """A module's state dict; empty if there is none."""
     found = state.get(entry)
     return dict(found) if isinstance(found, Mapping) else {}
 
 
 def under(entry: str, tensors: Named) -> Named:
-    """With the entry before the names, so that they are distinct."""
+    """The tensors with the entry prefixed to their names, which makes these distinct."""
     return {f"{entry}.{name}": tensor for name, tensor in tensors.items()}
 
 
 @torch.no_grad()
 def fill(views: Named, theirs: Mapping[str, Tensor]) -> None:
-    """Write what the checkpoint has into the views.
+    """Copy the checkpoint's tensors into the views.
 
     Raises:
-        CheckpointError: some of it is no finite number.
+        CheckpointError: some numbers are not finite.
     """
     for name, view in views.items():
         if not bool(torch.isfinite(theirs[name]).all()):

@@ -1,4 +1,4 @@
-"""ML-Agents' state dicts: where its layers differ from ours, and its optimizer's moments by tensor name."""
+"""ML-Agents' state dicts: how their layers differ from ours, and the optimizer's moments by tensor name."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ FACTS = (
     "act_size_vector_deprecated",
     "memory_size_vector",
 )
-"""What an actor tells about itself; no weights."""
+"""Metadata of an actor, not weights."""
 AGAIN = f"{BODY}processors."
-"""Under which the encoders stand a second time."""
+"""The prefix under which the encoders are listed a second time."""
 SHOWN = 12
-"""So many differences are named; further ones are counted."""
+"""The number of differences that are named; further ones are counted."""
 
 
 def weights_of(saved: Mapping[str, Tensor]) -> Named:
-    """A state dict without facts and without what stands in it twice."""
+    """A state dict without metadata and duplicates."""
     return {k: tensor for k, tensor in saved.items() if k not in FACTS and AGAIN not in k}
 
 
 def differences(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> list[str]:
-    """A clause for each tensor that only one network has, or both in different shapes; empty if equal."""
+    """A clause for each tensor that only one network has, or that differs in shape; empty if equal."""
     found = []
     for name in dict.fromkeys([*ours, *theirs]):
         there, here = (list(x[name].shape) if name in x else None for x in (theirs, ours))
@@ -46,7 +46,7 @@ def differences(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> lis
 
 
 def description(policy: Mapping[str, Tensor]) -> str:
-    """A policy in the words of the YAML, as far as its tensors tell."""
+    """A policy described by the keys of the YAML, as far as its tensors reveal them."""
     layers = [name for name in policy if "_body_endoder." in name and name.endswith("bias")]
     words = []
     if layers:
@@ -74,17 +74,17 @@ class AdamState:
 
     steps: int
     mean: Named
-    """Of gradients, by the tensor's name; zero for a tensor that is not in it."""
+    """Of gradients, by tensor name; zero for tensors that are missing."""
     square: Named
     """Of their squares."""
 
 
 def adam_state(adam: Mapping[str, Any], modules: Sequence[Mapping[str, Tensor]]) -> AdamState | str:
-    """Adam's state by names, or why it cannot be told.
+    """Adam's state by names, or why it cannot be determined.
 
     Args:
-        adam: the state dict of a torch.optim.Adam, which knows its parameters by their numbers alone.
-        modules: the state dicts of the modules whose parameters it has, in its order, with distinct names.
+        adam: the state dict of a torch.optim.Adam, which identifies parameters by number only.
+        modules: the state dicts of the modules that it optimizes, in its order, with distinct names.
     """
     names = _parameter_names(modules)
     numbers = [number for group in adam.get("param_groups", ()) for number in group["params"]]
@@ -102,7 +102,7 @@ def adam_state(adam: Mapping[str, Any], modules: Sequence[Mapping[str, Tensor]])
 
 
 def merge_states(parts: Sequence[AdamState]) -> AdamState | str:
-    """Of several Adams that move tensors of different names as one, or why they are not as one."""
+    """The states of several Adams of different tensors as one, or why they cannot be merged."""
     steps = {part.steps for part in parts}
     if len(steps) > 1:
         return f"its parts have been moved {' and '.join(map(str, sorted(steps)))} times"
@@ -113,7 +113,7 @@ def merge_states(parts: Sequence[AdamState]) -> AdamState | str:
 
 
 def _parameter_names(modules: Sequence[Mapping[str, Tensor]]) -> list[str]:
-    """In the order of `parameters()`: no buffers (the normalizers'), and none twice."""
+    """Names in the order of `parameters()`: without buffers (of normalizers) and duplicates."""
     seen: set[int] = set()
     names = []
     for module in modules:

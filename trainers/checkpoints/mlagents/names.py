@@ -1,9 +1,8 @@
-"""The tensors of our networks under the names and in the shapes that ML-Agents' state dicts have.
+"""The tensors of our networks by the names and in the shapes of ML-Agents' state dicts.
 
-All of them are views: what is copied into one is in the network. Where ML-Agents has two networks we have
-two streams of one, where it has a layer for each branch or signal we have columns of one layer, and its
-weights are [out, in] where ours are [in, out]. Source: state dicts of ML-Agents 1.1.0
-(tests/real/checkpoints).
+All of them are views: copying into one changes the network. Two networks of ML-Agents are two streams of one
+network here, its layers per branch or signal are columns of one layer, and its weights are [out, in] where
+ours are [in, out]. Source: state dicts of ML-Agents 1.1.0 (tests/real/checkpoints).
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ BODY = "network_body."
 MEMORY = f"{BODY}lstm."
 STEPS = "normalization_steps"
 TWIN_NAMES = ("q1_network.", "q2_network.")
-"""Before the names of the tensors of SAC's two action values."""
+"""Prefixes of the tensors of SAC's two action-value networks."""
 
 
 def policy_tensors(network: ActingNetwork) -> Named:
-    """An actor, as the entry `Policy` has it; with the critic that shares its body, if there is one."""
+    """An actor, as in the entry `Policy`, with the critic that shares its body, if there is one."""
     named = normalizer_tensors(network.encoder) | encoder_tensors(network.encoder, BODY)
     named |= body_tensors(network.body, 0, BODY)
     named |= stream_memory(network, 0)
@@ -47,7 +46,7 @@ def policy_tensors(network: ActingNetwork) -> Named:
 
 
 def critic_tensors(network: ActorCritic) -> Named:
-    """The critic beside the actor, as `Optimizer:critic` has it, without its normalizer."""
+    """The separate critic, as in `Optimizer:critic`, without its normalizer."""
     encoder = network.encoder if network.critic_encoder is None else network.critic_encoder
     body = network.body if network.critic_body is None else network.critic_body
     named = encoder_tensors(encoder, BODY) | body_tensors(body, body.streams - 1, BODY)
@@ -55,7 +54,7 @@ def critic_tensors(network: ActorCritic) -> Named:
 
 
 def team_critic_tensors(critic: TeamCritic) -> Named:
-    """The critic of POCA, as `Optimizer:critic` has it, without its normalizer."""
+    """The critic of POCA, as in `Optimizer:critic`, without its normalizer."""
     named = {f"{BODY}_current_max_agents": critic.largest} | encoder_tensors(critic.encoder, BODY)
     named |= dense_tensors(critic.embed_waiting, f"{BODY}obs_encoder.self_ent_encoder.seq_layers.0")
     named |= dense_tensors(critic.embed_acting, f"{BODY}obs_action_encoder.self_ent_encoder.seq_layers.0")
@@ -67,7 +66,7 @@ def team_critic_tensors(critic: TeamCritic) -> Named:
 
 
 def twin_tensors(networks: TwinQ) -> Named:
-    """Both action values of SAC, as `Optimizer:q_network` has them, without their normalizers."""
+    """Both action values of SAC, as in `Optimizer:q_network`, without their normalizers."""
     named: Named = {}
     for twin in range(TWINS):
         one = encoder_tensors(networks.encoder(twin), BODY) | body_tensors(networks.body, twin, BODY)
@@ -81,13 +80,13 @@ def twin_tensors(networks: TwinQ) -> Named:
 
 
 def state_value_tensors(network: ValueNetwork) -> Named:
-    """The state value of SAC, as `Optimizer:value_network` has it, without its normalizer."""
+    """The state value of SAC, as in `Optimizer:value_network`, without its normalizer."""
     named = encoder_tensors(network.encoder, BODY) | body_tensors(network.body, 0, BODY)
     return named | stream_memory(network, 0) | value_tensors(network.values)
 
 
 def normalizer_tensors(encoder: ObservationEncoder) -> Named:
-    """What each observation's normalizer has seen; ours is one for all, with one count of steps."""
+    """The statistics of each observation's normalizer; ours is one for all, with one count of steps."""
     named = {}
     for run, normalizer in zip(encoder.runs, encoder.normalizers or ()):
         assert isinstance(normalizer, Normalizer)
@@ -114,7 +113,7 @@ def encoder_tensors(encoder: ObservationEncoder, prefix: str) -> Named:
 
 
 def visual_tensors(encoder: VisualEncoder, prefix: str = "") -> Named:
-    """The convolutions and the layer behind them."""
+    """The convolutions and the dense layer after them."""
     residual = encoder.kind is EncoderType.RESNET
     named = dense_tensors(encoder.dense, f"{prefix}dense" if residual else f"{prefix}dense.0")
     for i, layer in enumerate(encoder.convolutions):
@@ -129,7 +128,7 @@ def visual_tensors(encoder: VisualEncoder, prefix: str = "") -> Named:
 
 
 def entity_tensors(encoder: EntityEncoder, indices: list[int], prefix: str) -> Named:
-    """Embeddings, attention and what goes before the entities; `indices` of the observations."""
+    """Embeddings, attention and the embedding of the agent's own vector; `indices` of the observations."""
     named: Named = {}
     for k, index in enumerate(indices):
         name = f"{prefix}processors.{index}.self_ent_encoder.seq_layers.0"
