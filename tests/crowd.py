@@ -72,7 +72,7 @@ class Crowd:
         return masks or None
 
     def see(self, n: int) -> list[np.ndarray]:
-        """Per sensor [n, *shape]; pictures as bytes."""
+        """Per sensor [n, *shape]; images as bytes."""
         return [
             self.random.integers(0, 256, (n, *sensor.shape)).astype(np.uint8)
             if len(sensor.shape) == 3

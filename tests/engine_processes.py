@@ -4,7 +4,7 @@ import psutil
 
 
 def engine_process(port: int) -> psutil.Process:
-    """The process, started by this one, that was told to call on `port`."""
+    """The process, started by this one, that connects to `port`."""
     for child in psutil.Process().children():
         try:
             arguments = child.cmdline()

@@ -1,7 +1,7 @@
 """Stands for lanista-learn where a sweep's bookkeeping is tested: reports a curve and ends.
 
 It goes by the file `fake.json` in the folder from which it is started: run ids that `fail`, that `block`
-until a file `go` appears there, and the `worth` of runs. What it began is appended to `starts`, what it was
+until a file `go` appears there, and the `worth` of runs. What it started is appended to `starts`, what it was
 asked to end to `ends`.
 """
 
@@ -17,12 +17,12 @@ import yaml
 def main():
     words = sys.argv[1:]
     pairs = [words[k + 1].partition("=") for k, word in enumerate(words) if word == "--set"]
-    told = {key: yaml.safe_load(value) for key, _, value in pairs}
-    run_id, resume = told["checkpoint_settings.run_id"], told["checkpoint_settings.resume"]
+    given = {key: yaml.safe_load(value) for key, _, value in pairs}
+    run_id, resume = given["checkpoint_settings.run_id"], given["checkpoint_settings.resume"]
     how = json.loads(Path("fake.json").read_text()) if Path("fake.json").exists() else {}
-    folder = Path(told["checkpoint_settings.results_dir"]) / run_id
+    folder = Path(given["checkpoint_settings.results_dir"]) / run_id
     (folder / "Basic").mkdir(parents=True, exist_ok=True)
-    note("starts", f"{run_id} {'resumed' if resume else 'new'} seed {told['env_settings.seed']}")
+    note("starts", f"{run_id} {'resumed' if resume else 'new'} seed {given['env_settings.seed']}")
     signal.signal(signal.SIGTERM, lambda *_: (note("ends", run_id), sys.exit(0)))
     if run_id in how.get("fail", ()):
         print("some line\nlanista-learn: error: the engine is on strike")

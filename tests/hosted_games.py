@@ -11,7 +11,7 @@ from mlagents_envs.base_env import ActionTuple, ObservationSpec
 
 
 class Seer(gymnasium.Env):
-    """Sees pictures of all kinds by chance, and whatever it did last."""
+    """Sees random images of all kinds, and its last action."""
 
     observation_space = Dict(
         colours=Box(0, 255, (6, 5, 3), np.uint8),
@@ -75,7 +75,7 @@ def unmade(seed):
 
 
 def sideways():
-    """A BaseEnv whose pictures have their channels last, and do not say so."""
+    """A BaseEnv whose images have their channels last without saying so."""
     from foreign_env import NAME, SPEC, Foreign
 
     class Sideways(Foreign):
@@ -172,18 +172,18 @@ def chosen(spec, decisions, chance):
 
 
 def whole(steps):
-    """All that agents told, by the fields' names; where nothing is forbidden there is no mask."""
-    told = {
+    """All fields of the agents by name; where nothing is forbidden there is no mask."""
+    fields = {
         name: np.asarray(getattr(steps, name)).tolist()
         for name in ("reward", "agent_id", "group_id", "group_reward", "interrupted")
         if hasattr(steps, name)
     }
     if len(steps):
-        told["obs"] = [(array.dtype.name, array.tolist()) for array in steps.obs]
+        fields["obs"] = [(array.dtype.name, array.tolist()) for array in steps.obs]
     mask = getattr(steps, "action_mask", None)
     if mask is not None and any(branch.any() for branch in mask):
-        told["mask"] = [branch.tolist() for branch in mask]
-    return told
+        fields["mask"] = [branch.tolist() for branch in mask]
+    return fields
 
 
 def lost(env, name):

@@ -25,9 +25,9 @@ ENGINE_STATISTICS = {
 
 
 class Line:
-    """The agents of one behaviour id. They walk along a line to the side that their goal's sign says.
+    """The agents of one behavior id. They walk along a line to the side that their goal's sign says.
 
-    Alone they begin anew, under the same id, in the message that ends their episode. In pairs (agents 0
+    Alone they start again, under the same id, in the message that ends their episode. In pairs (agents 0
     and 1, 2 and 3) who has ended stays away until its mate has, and who ends last gets the group's reward.
     """
 
@@ -35,7 +35,7 @@ class Line:
         self.spec = spec
         shape = spec.observation_specs[0].shape
         self.frames = np.zeros((agents, *shape), np.float32) if len(shape) == 3 else None
-        """Where observations are pictures: each agent's last frames."""
+        """Where observations are images: each agent's last frames."""
         self.max_len = max_len
         self.groups = groups
         self.random = np.random.default_rng(seed)
@@ -107,7 +107,7 @@ class Line:
 
 
 class LineGame(BaseEnv):
-    """One `Line` per behaviour id."""
+    """One `Line` per behavior id."""
 
     def __init__(
         self, seed: int, behaviors: Sequence[str], agents: int, max_len: int, **options: Any
@@ -134,14 +134,14 @@ class LineGame(BaseEnv):
         return dict.fromkeys(self.names, self.spec)
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
-        """Episodes that have begun go on by the new rules."""
+        """Episodes in progress go on by the new rules."""
         if "max_len" in parameters:
             self.max_len = int(parameters["max_len"].value)
         for line in self.lines.values():
             line.max_len = self.max_len
 
     def reset(self) -> None:
-        """All begin anew, by the same chance."""
+        """All start again, with the same random numbers."""
         self.lines = {name: self.make(k) for k, name in enumerate(self.names)}
         self.actions: dict[str, ActionTuple] = {}
 

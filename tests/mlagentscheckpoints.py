@@ -1,7 +1,7 @@
-"""Checkpoints of ML-Agents' own: how they are made, and what its networks say of them.
+"""Checkpoints of ML-Agents' own: how they are made, and what its networks compute with them.
 
 Each folder of tests/real/checkpoints holds one: case.json (how it was made), checkpoint.pt, and said.npz,
-some inputs and what ML-Agents' networks answered. They are made anew by
+some inputs and what ML-Agents' networks answered. They are made again by
 `python tests/mlagentscheckpoints.py PEER_PYTHON`.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
+from scripted_engine import free_port
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "real" / "checkpoints"
@@ -34,7 +34,7 @@ def make(python: str | Path, name: str, folder: Path) -> None:
         run = _train(python, case, folder / "run")
         shutil.copy(run / case["behavior"] / "checkpoint.pt", path)
     judged = [FOLDER / name / "case.json", path, folder / "said.npz"]
-    _call(python, HERE / "peer" / "judge_checkpoint.py", *judged, *([] if case["scene"] else ["--new"]))
+    run_python(python, HERE / "peer" / "judge_checkpoint.py", *judged, *([] if case["scene"] else ["--new"]))
 
 
 def _train(python: str | Path, case: dict[str, Any], folder: Path) -> Path:
@@ -53,18 +53,12 @@ def _train(python: str | Path, case: dict[str, Any], folder: Path) -> Path:
     }
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump({"behaviors": {case["behavior"]: behavior}}))
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
     scene = export(case["scene"], folder / case["scene"])
-    arguments = [
-        f"--env={scene}",
-        f"--base-port={port}",
-        "--run-id=real",
-        f"--results-dir={folder}",
-        "--seed=1",
-    ]
-    _call(python, HERE / "peer" / "run_peer.py", config, *arguments, "--env-args", *case["scene_arguments"])
+    arguments = [f"--env={scene}", f"--base-port={free_port()}", "--run-id=real"]
+    arguments += [f"--results-dir={folder}", "--seed=1"]
+    run_python(
+        python, HERE / "peer" / "run_peer.py", config, *arguments, "--env-args", *case["scene_arguments"]
+    )
     return folder / "real"
 
 
@@ -75,17 +69,19 @@ def _hyperparameters(case: dict[str, Any]) -> dict[str, Any]:
     return epochs | ({"shared_critic": True} if case["shared_critic"] else {})
 
 
-def _call(python: str | Path, *arguments: object) -> None:
+def run_python(python: str | Path, *arguments: object, timeout: float = 300.0) -> str:
+    """What ML-Agents' Python prints; fails with all of that."""
     done = subprocess.run(
         [str(python), "-W", "ignore", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300.0,
+        timeout=timeout,
         env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")},
         check=False,
     )
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0, f"{arguments[0]} ended with {done.returncode}:\n{done.stdout}"
+    return done.stdout
 
 
 def main() -> None:

@@ -98,7 +98,7 @@ def _soft(algorithm, case, found):
 
 
 def _team(algorithm, case, found):
-    """Sets of the agent and its mates; rows are [step, member], one behind another."""
+    """Sets of the agent and its mates; rows are [step, member], one after another."""
     critic, sizes = algorithm.critic, case["observations"]
     width = sum(name.startswith("obs_") for name in found) // len(sizes)
     steps = len(found["obs_0_0"])

@@ -92,7 +92,7 @@ def connects(board: Board, column: int, plane: int) -> bool:
 
 
 def turned(squares: Squares, move: int) -> Squares:
-    """The squares behind one's move, as the other sees them."""
+    """The squares after one's move, as the other sees them."""
     return tuple(-1 if k == move else -square for k, square in enumerate(squares))
 
 

@@ -28,7 +28,7 @@ def call_on_grpcio(port: int) -> Callable[[bytes], bytes]:
 
 
 def engine(port: int, kind: str, size: int) -> None:
-    """Calls the trainer until it is told nothing any more."""
+    """Calls the trainer until its answer is empty."""
     if kind == "grpcio":
         exchange = call_on_grpcio(port)
     else:

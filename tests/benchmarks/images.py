@@ -32,12 +32,12 @@ Draw = Callable[[np.random.Generator], np.ndarray]
 
 
 def grid(rng: np.random.Generator) -> np.ndarray:
-    picture = np.full((HEIGHT, WIDTH, 3), 220, np.uint8)
-    picture[::12], picture[:, ::12] = 90, 90
-    for colour in ((200, 30, 30), (30, 30, 200), (30, 160, 30)):
+    image = np.full((HEIGHT, WIDTH, 3), 220, np.uint8)
+    image[::12], image[:, ::12] = 90, 90
+    for color in ((200, 30, 30), (30, 30, 200), (30, 160, 30)):
         y, x = rng.integers(0, HEIGHT - 10), rng.integers(0, WIDTH - 10)
-        picture[y : y + 10, x : x + 10] = colour
-    return picture
+        image[y : y + 10, x : x + 10] = color
+    return image
 
 
 def ground(rng: np.random.Generator) -> np.ndarray:
@@ -51,7 +51,7 @@ def noise(rng: np.random.Generator) -> np.ndarray:
 
 
 def messages_of(draw: Draw, agents: int, count: int, frames: int = 1) -> list[bytes]:
-    """Messages of a behaviour; with several frames those of a stacked sensor, the newest last."""
+    """Messages of a behavior; with several frames those of a stacked sensor, the newest last."""
     rng = np.random.default_rng(0)
     seen = [[draw(rng) for _ in range(count + frames)] for _ in range(agents)]
     shape = (3 * frames, HEIGHT, WIDTH)
@@ -91,18 +91,18 @@ def measure(sent: list[bytes], decode: Callable[[Decoder, bytes], object]) -> tu
 
 
 def rows(agents: int, count: int) -> Iterator[tuple[str, float, float]]:
-    """Microseconds a picture: name, wall, main thread."""
+    """Microseconds an image: name, wall, main thread."""
     kinds: list[tuple[str, Draw, int]] = [("grid", grid, 1), ("ground", ground, 1), ("noise", noise, 1)]
     for name, draw, frames in [*kinds, ("grid, stacked", grid, 3)]:
         sent = messages_of(draw, agents, count, frames)
-        pictures = agents * frames
+        images = agents * frames
         worth = decoding.WORTH_A_THREAD
         decoding.WORTH_A_THREAD = sys.maxsize
         wall, cpu = measure(sent, lambda decoder, data: decoder.decode(data))
         decoding.WORTH_A_THREAD = worth
-        yield f"{name}, in place", wall / pictures * 1e6, cpu / pictures * 1e6
+        yield f"{name}, in place", wall / images * 1e6, cpu / images * 1e6
         wall, cpu = measure(sent, by_threads)
-        yield f"{name}, by threads", wall / pictures * 1e6, cpu / pictures * 1e6
+        yield f"{name}, by threads", wall / images * 1e6, cpu / images * 1e6
 
 
 def stored() -> str:
@@ -118,7 +118,7 @@ def stored() -> str:
 def main() -> None:
     given = parse_options(__doc__, agents=9, messages=100)
     pixels = HEIGHT * WIDTH
-    print(f"{'a picture of 84 x 64 x 3':28} {'us':>8} {'main thread us':>15} {'million pixels/s':>17}")
+    print(f"{'an image of 84 x 64 x 3':28} {'us':>8} {'main thread us':>15} {'million pixels/s':>17}")
     for name, wall, cpu in rows(given.agents, given.messages):
         print(f"{name:28} {wall:8.1f} {cpu:15.1f} {pixels / wall:17.1f}")
     print(stored())

@@ -42,7 +42,7 @@ class Load:
     new_ids: bool = False
     """An agent gets a new id with every episode."""
     as_bytes: bool = False
-    """Observations are bytes of pictures."""
+    """Observations are bytes of images."""
 
 
 LOADS = [
@@ -69,7 +69,7 @@ def spec_of(load: Load) -> BehaviorSpec:
 
 
 def steps_of(load: Load, count: int) -> Iterator[Step]:
-    """Every agent decides in every step; some end first and begin anew."""
+    """Every agent decides in every step; some end first and start again."""
     rng = np.random.default_rng(0)
     n = load.agents
     ids = rng.permutation(n).astype(np.int32)

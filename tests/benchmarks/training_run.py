@@ -100,7 +100,7 @@ def measure(command: Sequence[str], mark: Path, log: Path) -> Measured:
     """
     mark.unlink(missing_ok=True)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    begun = time.time()
+    started = time.time()
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     )
@@ -122,7 +122,7 @@ def measure(command: Sequence[str], mark: Path, log: Path) -> Measured:
             process.terminate()
     if process.wait() != 0 or len(moments) < 2:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}; see {log}")
-    return _between(moments[0], moments[-1], watch.peak, float(mark.read_text()) - begun)
+    return _between(moments[0], moments[-1], watch.peak, float(mark.read_text()) - started)
 
 
 def _read(process: subprocess.Popen[str], watch: Watch, log: Path) -> list[_Moment]:

@@ -1,13 +1,14 @@
 """Finds ML-Agents 1.1.0 where it is installed aside."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from lanista.envs.scenes.registry import export
+from mlagentscheckpoints import run_python
+from scripted_engine import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
@@ -31,18 +32,9 @@ class Peer:
 
     def run(self, script: str, *arguments: object, timeout: float = 300.0) -> str:
         """Run a script of this folder, or code after "-c"; what it printed. Fails with all of that."""
-        what = ["-c", arguments[0], *arguments[1:]] if script == "-c" else [HERE / script, *arguments]
-        done = subprocess.run(
-            [str(self.python), "-W", "ignore", *map(str, what)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout,
-            env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")},
-            check=False,
+        return run_python(
+            self.python, script if script == "-c" else HERE / script, *arguments, timeout=timeout
         )
-        assert done.returncode == 0, f"{script} ended with {done.returncode}:\n{done.stdout}"
-        return done.stdout
 
 
 @pytest.fixture(scope="session")
@@ -56,9 +48,7 @@ def peer() -> Peer:
 @pytest.fixture
 def port() -> int:
     """A free one: ML-Agents does not search, and the one that it takes by default may be taken."""
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return probe.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture(params=["ball3d", "basic", "dungeon-escape"])

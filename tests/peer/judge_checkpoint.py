@@ -126,12 +126,12 @@ def inputs(case):
 def judge(case, policy, optimizer):
     """Distribution parameters, the actor's next memory, the critic's values and a team's baselines."""
     given = inputs(case)
-    told = {name: torch.from_numpy(array) for name, array in given.items()}
-    obs = [[told[f"obs_{who}_{i}"] for i in range(len(case["observations"]))] for who in range(1 + MATES)]
+    tensors = {name: torch.from_numpy(array) for name, array in given.items()}
+    obs = [[tensors[f"obs_{who}_{i}"] for i in range(len(case["observations"]))] for who in range(1 + MATES)]
     actor_memory, critic_memory = (
-        told[name].unsqueeze(0) if name in told else None for name in ("actor_memory", "critic_memory")
+        tensors[name].unsqueeze(0) if name in tensors else None for name in ("actor_memory", "critic_memory")
     )
-    masks = 1.0 - told["forbidden"].float() if "forbidden" in told else None
+    masks = 1.0 - tensors["forbidden"].float() if "forbidden" in tensors else None
     said = {}
     encoding, after = policy.actor.network_body(obs[0], memories=actor_memory, sequence_length=1)
     if actor_memory is not None:
@@ -142,11 +142,11 @@ def judge(case, policy, optimizer):
     if found.discrete:
         said["probabilities"] = torch.cat([branch.probs for branch in found.discrete], 1)
     if case["trainer"] == "sac":
-        said |= _soft(case, policy, optimizer, obs[0], told, critic_memory)
+        said |= _soft(case, policy, optimizer, obs[0], tensors, critic_memory)
         values, after = optimizer.critic.critic_pass(obs[0], memories=critic_memory)
     elif case["trainer"] == "poca":
         values, after = optimizer.critic.critic_pass(obs, memories=critic_memory)
-        actions = [_action(case, told, who) for who in range(1, 1 + MATES)]
+        actions = [_action(case, tensors, who) for who in range(1, 1 + MATES)]
         baselines, _ = optimizer.critic.baseline(obs[0], (obs[1:], actions), memories=critic_memory)
         said["baselines"] = torch.stack([baselines[name] for name in case["signals"]], 1)
     else:
@@ -156,7 +156,7 @@ def judge(case, policy, optimizer):
     return {**given, **{f"said_{name}": tensor.detach().numpy() for name, tensor in said.items()}}
 
 
-def _soft(case, policy, optimizer, obs, told, memory):
+def _soft(case, policy, optimizer, obs, tensors, memory):
     """Both action values, of every discrete action where there are some, and the slow state value.
 
     All critics get the policy's normaliser first, as at the beginning of each update.
@@ -166,17 +166,17 @@ def _soft(case, policy, optimizer, obs, told, memory):
         network.network_body.copy_normalization(own)
     for network in (optimizer.critic, optimizer.target_network):
         network.network_body.copy_normalization(own)
-    actions = told["continuous_0"].tanh() if case["continuous"] else None
+    actions = tensors["continuous_0"].tanh() if case["continuous"] else None
     both = optimizer.q_network(obs, actions=actions, memories=memory, sequence_length=1)
     slow, _ = optimizer.target_network(obs, memories=memory, sequence_length=1)
     said = {f"q{k + 1}": torch.stack([q[name] for name in case["signals"]], 1) for k, q in enumerate(both)}
     return {**said, "target_values": torch.stack([slow[name] for name in case["signals"]], 1)}
 
 
-def _action(case, told, who):
-    discrete = told[f"discrete_{who}"]
+def _action(case, tensors, who):
+    discrete = tensors[f"discrete_{who}"]
     columns = [discrete[:, k] for k in range(discrete.shape[1])] or None
-    return AgentAction(told[f"continuous_{who}"], columns)
+    return AgentAction(tensors[f"continuous_{who}"], columns)
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ class Plan:
     summary_freq: int
     seed: int
     episodes: int
-    """That score what was learnt, with the likeliest actions."""
+    """That score what was learned, with the most likely actions."""
     gamma: float
     hidden_units: int
     num_layers: int

@@ -95,14 +95,14 @@ print([name for name in ("torch", "lanista_example.algorithm") if name in sys.mo
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "says"),
     [
         ("trainer_type: robust_pp", "Did you mean robust_ppo?"),
         ("largest_advantage: -1", "expected a number above 0"),
         ("larger_advantage: 1", "Did you mean `largest_advantage`?"),
     ],
 )
-def test_its_hyperparameters_are_checked_as_ours_are(wrong, told):
+def test_its_hyperparameters_are_checked_as_ours_are(wrong, says):
     key = "trainer_type: robust_ppo" if wrong.startswith("trainer") else "largest_advantage: 0.5"
     code = """
 import sys
@@ -112,4 +112,4 @@ try:
 except TrainerConfigError as error:
     print(error)
 """
-    assert told in ask(code, YAML.replace(key, wrong))
+    assert says in ask(code, YAML.replace(key, wrong))

@@ -90,7 +90,7 @@ def test_a_plug_in_cannot_take_the_place_of_ppo(installed):
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "says"),
     [
         ("sample_trainer:absent", "AttributeError"),
         ("sample_missing:TRAINER", "No module named 'sample_missing'"),
@@ -101,10 +101,10 @@ def test_a_plug_in_cannot_take_the_place_of_ppo(installed):
         ("sample_trainer:MISBUILT", "expected a class derived from"),
     ],
 )
-def test_a_plug_in_that_cannot_be_used_is_an_error_that_names_it(value, told, installed):
+def test_a_plug_in_that_cannot_be_used_is_an_error_that_names_it(value, says, installed):
     installed(mine=value)
     message = error_of("behaviors: {B: {trainer_type: mine, hyperparameters: {patience: 7}}}")
-    assert all(part in message for part in ("behaviors.B.trainer_type", "'mine'", "sample 1.2", told))
+    assert all(part in message for part in ("behaviors.B.trainer_type", "'mine'", "sample 1.2", says))
     assert "patience" not in message, "said once, where it is wrong"
 
 

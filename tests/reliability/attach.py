@@ -1,9 +1,9 @@
-"""Lets engines join and leave a listening trainer again and again, and reports what stays behind.
+"""Lets engines join and leave a listening trainer again and again, and reports what is left of them.
 
     python tests/reliability/attach.py [--times 50] [--relay]
 
 One engine process takes part all the time. Beside it others join, are stepped for a while, and leave: their
-process is killed, or told to end, or falls silent until it is given up. Each time somebody calls, too, who is
+process is killed, terminated, or falls silent until it times out. Each time somebody calls, too, who is
 no engine and is turned away. Before and after, the trainer's memory, open files and threads are counted.
 With --relay, those that join come through a relay over TLS.
 
@@ -238,7 +238,7 @@ def main() -> int:
         times={"default": 50, "help": "how many engines come and go"},
         relay={"default": False, "help": "they come through a relay"},
     )
-    logging.getLogger("lanista").setLevel(logging.ERROR)  # every coming and going is told
+    logging.getLogger("lanista").setLevel(logging.ERROR)  # every coming and going is logged
     return 0 if measure(options.times, options.relay) else 1
 
 

@@ -135,7 +135,7 @@ def read_many(job: tuple[int, int]) -> tuple[Counter[str], float]:
     outcomes: Counter[str] = Counter()
     longest = 0.0
     for number in range(count):
-        if number % 500 == 0:  # a mutation may have changed what the decoder knows of a behaviour
+        if number % 500 == 0:  # a mutation may have changed what the decoder knows of a behavior
             readers = [Reader(session) for session in captured]
         begin = time.monotonic()
         outcomes[chance.choice(readers).read(chance)] += 1

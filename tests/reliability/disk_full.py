@@ -76,7 +76,7 @@ def size_limit(folder: Path, free: int) -> Iterator[None]:
 
 
 class Run:
-    """The files of one behaviour, written as a training run writes them."""
+    """The files of one behavior, written as a training run writes them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

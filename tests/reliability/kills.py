@@ -3,7 +3,7 @@
     python tests/reliability/kills.py [--kills 20] [--env scene:ball3d] [--num-envs 1]
 
 The run is the real `lanista-learn` with engine processes; each kill is a SIGKILL at a random moment between
-its start and some seconds after it has begun to train. Reported per kill: the step of the checkpoint that
+its start and some seconds after it started to train. Reported per kill: the step of the checkpoint that
 was there, and the one that the next process resumed from. Ends with status 1 when a process did not resume
 from the last checkpoint, when more than one checkpoint interval was lost, when a file was damaged, or when
 an engine lived on.
@@ -71,7 +71,7 @@ class KilledRun:
             moment: 0 to 1: between its start and about two checkpoints after it trains.
 
         Returns:
-            The step it said it resumed from, and the last one it had told of.
+            The step that it printed it resumed from, and the last one that it printed.
         """
         resume = ["--resume"] if self.latest.parents[1].exists() else []
         with (
@@ -109,16 +109,17 @@ def main() -> int:
         for kill in range(1, options.kills + 1):
             before = run.saved()
             # The first one trains in any case, and every later one is killed anywhere.
-            resumed, told = run.carry_on(chance.uniform(0.6, 1.0) if kill == 1 else chance.random())
+            resumed, printed = run.carry_on(chance.uniform(0.6, 1.0) if kill == 1 else chance.random())
             after = run.saved()
             assert resumed in (None, before), f"the last checkpoint was {before}, it resumed from {resumed}"
-            assert resumed is not None or not before or not told, f"trained without resuming from {before}"
+            assert resumed is not None or not before or not printed, f"trained without resuming from {before}"
             assert after >= before, f"from {before} back to {after}"
-            lost = max(lost, told - after)
+            lost = max(lost, printed - after)
             # The guard gives engines that lost their trainer three seconds.
             assert until(lambda: not left_behind(folder), 20), f"lived on: {left_behind(folder)}"
             print(
-                f"kill {kill}: resumed from {resumed}, last told step {told}, saved step {after}", flush=True
+                f"kill {kill}: resumed from {resumed}, last step {printed}, saved {after}",
+                flush=True,
             )
         assert run.saved() > INTERVAL, "hardly anything was trained"
     finally:

@@ -4,7 +4,7 @@
                                        [--trainers ppo sac sac-saved]
 
 Each run is done twice with the real console script's code. One is killed (SIGKILL) at a random moment after
-its checkpoint and goes on with --resume. The other starts its engines afresh at the same checkpoint and goes
+its checkpoint and goes on with --resume. The other restarts its engines at the same checkpoint and goes
 on by itself: an engine's state cannot be saved, so that this is the run that a resumed one can equal. At the
 end their last checkpoints are compared: weights, normaliser, optimiser, update buffer, steps and the states
 of all random generators. Ends with status 1 when a bit differs.
@@ -13,7 +13,6 @@ of all random generators. Ends with status 1 when a bit differs.
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,7 +72,7 @@ class Pair:
 
     @property
     def behavior(self) -> str:
-        """The scene's behaviour."""
+        """The scene's behavior."""
         return BEHAVIORS[self.scene]
 
     def command(self, name: str, folder: Path) -> list[str]:
@@ -83,9 +82,9 @@ class Pair:
         checkpoint = int((self.updates + 0.5) * buffer)
         yaml = folder / "run.yaml"
         end = 2 * checkpoint - 100
-        told = {"behavior": self.behavior, "trainer": self.trainer.partition("-")[0]}
-        told["hyper"] = HYPER[self.trainer].format(buffer=buffer)
-        yaml.write_text(YAML.format(**told, checkpoint=checkpoint, end=end))
+        names = {"behavior": self.behavior, "trainer": self.trainer.partition("-")[0]}
+        names["hyper"] = HYPER[self.trainer].format(buffer=buffer)
+        yaml.write_text(YAML.format(**names, checkpoint=checkpoint, end=end))
         engines = ["--env", f"scene:{self.scene}", "--num-envs", str(self.envs), "--deterministic"]
         results = ["--results-dir", str(folder), "--run-id", name]
         return [str(yaml), *engines[: 4 if self.envs == 1 else 5], *results, "--seed", str(self.seed)]
@@ -101,7 +100,7 @@ class Pair:
         checkpoint = folder / "killed" / self.behavior / "checkpoint.pt"
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
             limit = time.monotonic() + PATIENCE
-            # A replay is saved behind its checkpoint: who is killed between the two goes on without it.
+            # A replay is saved after its checkpoint: a run killed between the two goes on without it.
             last = checkpoint.with_name(FILE) if self.trainer.endswith("-saved") else checkpoint
             while not last.exists():
                 assert run.poll() is None and time.monotonic() < limit, "no checkpoint came"
@@ -178,12 +177,9 @@ def main() -> int:
     for scene, trainer in product(options.scenes, options.trainers):
         for seed in range(options.seed, options.seed + options.runs):
             pair = Pair(scene, seed, options.updates, options.envs, trainer)
-            folder = Path(tempfile.mkdtemp(prefix="resume-"))
-            try:
-                delay = moments.uniform(0.0, 0.3)
+            with tempfile.TemporaryDirectory(prefix="resume-") as name:
+                folder, delay = Path(name), moments.uniform(0.0, 0.3)
                 state, resumed = pair.unkilled(folder), pair.killed(folder, delay)
-            finally:
-                shutil.rmtree(folder)
             found = differences(state, resumed)
             different += bool(found)
             print(
