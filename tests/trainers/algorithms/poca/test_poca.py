@@ -44,6 +44,12 @@ def rollout_of(lengths, mates, generator, **columns):
     return make_rollout(lengths, rows=n, branches=(2,), mates=mates, **{**default, **columns})
 
 
+def evaluated(poca, rollout, rewards=None):
+    """The evaluation of a rollout; without `rewards` nothing is earned."""
+    rewards = np.zeros(rollout.steps, np.float32) if rewards is None else rewards
+    return poca.evaluate(rollout, {"extrinsic": rewards}, {"extrinsic": False})
+
+
 @pytest.mark.parametrize("case", cases("returns", "poca_process"))
 def test_values_of_trajectories_are_those_of_the_reference(case):
     given = case["inputs"]
@@ -122,8 +128,7 @@ def test_estimates_of_steps_do_not_depend_on_how_trajectories_are_batched(sizes)
     rollout = teams(generator, sizes, 5)
     values, baselines, *_ = poca.evaluator.evaluate(rollout)
     # The same steps as a buffer of one trajectory after another, whose mates came with other parts.
-    rewards = {"extrinsic": np.zeros(rollout.steps, np.float32)}
-    steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
+    steps = evaluated(poca, rollout).steps
     np.testing.assert_allclose(steps.baselines, baselines, rtol=1e-5)
     rows = Rows.of(steps)
     assert rows.own.tolist() == list(range(rollout.steps))
@@ -139,13 +144,13 @@ def test_estimates_of_steps_do_not_depend_on_how_trajectories_are_batched(sizes)
 def test_an_update_changes_actor_and_critic_deterministically():
     generator = np.random.default_rng(2)
     rollout = teams(generator, [3, 3], 40)
-    rewards = {"extrinsic": generator.normal(size=rollout.steps).astype(np.float32)}
+    rewards = generator.normal(size=rollout.steps).astype(np.float32)
     config = settings(hyperparameters={"batch_size": 32, "buffer_size": 128})
     outcomes = []
     for _ in range(2):
         poca = algorithm(config)
         before = poca.optimizer.flat.vector.detach().clone()
-        steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
+        steps = evaluated(poca, rollout, rewards).steps
         figures = poca.update(steps, 0)
         assert set(figures) >= {"Losses/Policy Loss", "Losses/Value Loss", "Losses/Baseline Loss"}
         moved = poca.optimizer.flat.vector.detach() - before
@@ -159,13 +164,11 @@ def test_a_group_whose_members_came_in_different_parts_is_reassembled():
     generator = np.random.default_rng(3)
     poca = algorithm(settings())
     rollout = teams(generator, [3], 4)
-    rewards = {"extrinsic": np.zeros(rollout.steps, np.float32)}
-    whole = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
+    whole = evaluated(poca, rollout).steps
     parts = []
     for member in range(3):
         own = np.arange(4 * member, 4 * member + 4)
-        others = np.setdiff1d(np.arange(12), own)
-        order = np.concatenate([own, others])
+        order = np.concatenate([own, np.setdiff1d(np.arange(12), own)])
         place = np.argsort(order)
         part = rollout_of(
             [4],
@@ -176,7 +179,7 @@ def test_a_group_whose_members_came_in_different_parts_is_reassembled():
             continuous=rollout.continuous[order],
             discrete=rollout.discrete[order],
         )
-        parts.append(poca.evaluate(part, {"extrinsic": np.zeros(4, np.float32)}, {"extrinsic": False}).steps)
+        parts.append(evaluated(poca, part).steps)
     rows = Rows.of(joined(parts))
     expected = Rows.of(whole)
     np.testing.assert_array_equal(rows.obs[0], expected.obs[0])
@@ -199,7 +202,7 @@ def test_bootstrap_values_are_right_for_any_number_of_surviving_teammates():
         next_mates=next_mates,
     )
     rollout.next_mates_obs = [o.astype(np.float32) for o in rollout.next_mates_obs]
-    poca.critic.largest.fill_(4.0)  # it is told the share of the largest team that has been seen
+    poca.critic.largest.fill_(4.0)  # inputs include the share of the largest team seen
     found = poca.evaluator.evaluate(rollout).next_values
     for j, count in enumerate(next_mates.tolist()):
         obs = np.concatenate([own[j : j + 1], mates[j, :count]])
@@ -212,7 +215,7 @@ def test_bootstrap_values_are_right_for_any_number_of_surviving_teammates():
 
 @pytest.mark.parametrize("memory", [None, "lstm", "gru"])
 def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory):
-    """Whatever order they are drawn in, with the states in which their sequences began."""
+    """In any order, with the recurrent states at the starts of their sequences."""
     generator = np.random.default_rng(4)
     network = {"hidden_units": 16}
     if memory is not None:
@@ -221,18 +224,17 @@ def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory):
     for parameter in poca.critic.parameters():
         parameter.data.normal_(0, 0.3, generator=torch.Generator().manual_seed(1))
     parts, judged = [], []
-    for seen in range(2):  # the second goes on where the first ended
+    for seen in range(2):  # the second continues the first
         rollout = teams(generator, [3, 2], 7)
         rollout.numbers = rollout.numbers + 10_000 * seen
         if memory is not None:
             rollout.memory = generator.normal(size=(rollout.steps, 8)).astype(np.float32)
-        rewards = {"extrinsic": np.zeros(rollout.steps, np.float32)}
-        evaluation = poca.evaluate(rollout, rewards, {"extrinsic": False})
+        evaluation = evaluated(poca, rollout)
         parts.append(evaluation.steps)
         value = evaluation.estimates["Value Estimate"]
         judged.append(value if memory is None else pad_sequences(rollout.lengths, 3).column(value))
     steps = joined(parts)
-    # The column that learning carries along with its rows, so that each row can be told its value.
+    # Returns are shuffled with their rows, so that each row carries its value.
     steps.returns = np.concatenate(judged)
     learning, taken = TeamMinibatches(poca.evaluator, steps), 0
     for batch in learning.minibatches(12, poca.shuffler):
@@ -253,8 +255,8 @@ def test_a_recurrent_team_learns_by_whole_sequences():
     before = poca.optimizer.flat.vector.detach().clone()
     rollout = teams(generator, [3, 1], 9)
     rollout.memory = np.zeros((rollout.steps, 8), np.float32)
-    rewards = {"extrinsic": generator.normal(size=rollout.steps).astype(np.float32)}
-    steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
+    rewards = generator.normal(size=rollout.steps).astype(np.float32)
+    steps = evaluated(poca, rollout, rewards).steps
     assert len(steps) == 4 * 12 and steps.real.sum() == 36
     poca.update(steps, 0)
     assert (poca.optimizer.flat.vector.detach() != before).float().mean() > 0.9

@@ -8,7 +8,7 @@ import lanista
 import pytest
 import torch
 
-RUNS = Path(__file__).parents[1] / "old_runs"
+RUNS = Path(__file__).parents[2] / "old_runs"
 NAMES = sorted(path.name for path in RUNS.iterdir() if path.is_dir())
 
 
