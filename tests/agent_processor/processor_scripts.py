@@ -87,7 +87,7 @@ def decision(spec: BehaviorSpec, given: dict[str, Any]) -> Decision:
 
 
 class Player:
-    """One behaviour's `AgentManager` and its spec, fed with events."""
+    """One behavior's `AgentManager` and its spec, fed with events."""
 
     def __init__(self, spec: BehaviorSpec, horizon: int, memory_size: int = 0) -> None:
         self.spec = spec

@@ -39,7 +39,7 @@ def results(tmp_path):
 
 @pytest.fixture
 def older(results):
-    """A run that has learnt something."""
+    """A run that has learned something."""
     (results / "r" / "run_logs").mkdir(parents=True)
     (results / "r" / "Ball").mkdir()
     (results / "r" / "Ball" / "checkpoint.pt").write_bytes(b"weights")
@@ -146,7 +146,7 @@ def test_a_new_run_whose_weights_do_not_fit_blocks_nothing(tmp_path, monkeypatch
     assert runs("c.yaml", *begun, "--set", "behaviors.Tiny.network_settings.hidden_units=12") == 1
     assert "nothing of its policy fits" in capsys.readouterr().err
     assert runs("c.yaml", *begun) == 0, "the corrected command"
-    # A run that has learnt something keeps its curves, whatever the next one wants.
+    # A run that has learned something keeps its curves, whatever the next one wants.
     curves = sorted((tmp_path / "results" / "second" / "Tiny").glob("events.out.*"))
     assert curves
     resumed = ["--run-id", "second", "--resume", "--set", "behaviors.Tiny.network_settings.hidden_units=12"]

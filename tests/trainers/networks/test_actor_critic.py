@@ -80,7 +80,7 @@ def test_normalization_is_off_by_default():
 
 
 def test_acting_uses_weights_that_are_changed_in_place():
-    """Optimisers, flat parameter vectors and checkpoints write into the parameters' storage or replace it."""
+    """Optimizers, flat parameter vectors and checkpoints write into the parameters' storage or replace it."""
     network, other = build(seed=1), build(seed=2)
     inputs = network.prepare(observations(2))
     network.act(inputs)

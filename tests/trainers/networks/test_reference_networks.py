@@ -307,7 +307,7 @@ def fresh(name, shapes_of):
         spec = vector_spec([1], branches=[fan_out]).action_spec
         return torch.stack([ActionHead(fan_in, spec).weight for _ in range(8)])
     if ".value_heads." in name:
-        # Only heads straight on a body of a critic; POCA's is one input wider, but initialised alike.
+        # Only heads straight on a body of a critic; POCA's is one input wider, but initialized alike.
         return torch.stack([ValueHead(fan_in, ["a"]).weight for _ in range(200)])
     return None
 

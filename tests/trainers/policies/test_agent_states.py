@@ -19,7 +19,7 @@ SIZE = 4
 
 
 class Run:
-    """What a controller does with one behaviour's messages: answer, then hand them to the processor."""
+    """What a controller does with one behavior's messages: answer, then hand them to the processor."""
 
     def __init__(self, kind="lstm"):
         chosen = NetworkSettings(hidden_units=8, memory={"memory_type": kind, "memory_size": SIZE})

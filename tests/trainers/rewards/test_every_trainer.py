@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def behavior_of(trainer, network):
-    """The specification, and the behaviour's YAML without signals."""
+    """The specification, and the behavior's YAML without signals."""
     hyper, (continuous, branches) = TRAINERS[trainer]
     shapes = [[3], [1, 20, 20]] if network == "pictures" else [[3]]
     spec = spec_of_shapes(shapes, continuous=continuous, branches=branches)

@@ -122,7 +122,7 @@ def test_curiosity(case):
 
 @pytest.mark.parametrize("case", cases("rewards", "rnd"))
 def test_rnd(case):
-    """pitfalls C22: normalisers see what agents collect, not what is evaluated; so they see it here."""
+    """pitfalls C22: normalizers see what agents collect, not what is evaluated; so they see it here."""
     given, expected = case["inputs"], case["expected"]
     signal = made(RND, settings_of(RNDSettings, given, learning_rate=0.0), given)
     for network, weights in ((signal.target, "target_weights"), (signal.predictor, "predictor_weights")):

@@ -196,7 +196,7 @@ def test_actions_may_be_compared_as_the_engine_gets_them(squashed):
 
 
 def test_the_penalty_is_over_all_observations_as_they_come():
-    """Against numeric slopes, of two vectors, one normalised picture of bytes among them."""
+    """Against numeric slopes, of two vectors, one normalized picture of bytes among them."""
     spec = spec_of_shapes([[2], [1, 20, 20], [3]], continuous=1)
     demos = demonstrations(spec, [6])
     settings = GAILSettings(demo_path="-", network_settings={**SMALL, "normalize": True})

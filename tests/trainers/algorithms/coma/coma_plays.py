@@ -109,7 +109,7 @@ class Batch:
 
 @dataclass
 class Play:
-    """A behaviour's processor, policy and trainer; `tell` what the environment says, get the actions."""
+    """A behavior's processor, policy and trainer; `tell` what the environment says, get the actions."""
 
     spec: BehaviorSpec
     config: TrainerSettings

@@ -1,4 +1,4 @@
-"""What the centralised critic reads, and what it does not."""
+"""What the centralized critic reads, and what it does not."""
 
 from copy import deepcopy
 

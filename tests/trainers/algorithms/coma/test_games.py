@@ -1,4 +1,4 @@
-"""Games whose solutions are known, learnt from beginning to end."""
+"""Games whose solutions are known, learned from beginning to end."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_the_critic_learns_the_payoffs_and_the_advantages_follow_from_them():
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_a_team_with_a_memory_acts_on_a_signal_from_the_start(kind):
-    """The first observation says which action is right at the third step, when nobody sees it any more."""
+    """The first observation says which action is right at the third step, when nobody sees it anymore."""
     memory = {"memory": {"memory_size": 16, "sequence_length": 4, "memory_type": kind}}
     keys = {**QUICK, **SETTLED, "max_num_agents": 2, "learning_rate": 1e-2, "network_settings": memory}
     play = Play(vector_spec([2], [2]), settings(**keys))

@@ -1,4 +1,4 @@
-"""Behavioural cloning: its loss and its schedule against ML-Agents 1.1.0, and what is better here."""
+"""Behavioral cloning: its loss and its schedule against ML-Agents 1.1.0, and what is better here."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
 from lanista.trainers.settings.models.rewards import BehavioralCloningSettings
 from referencenets import vector_spec
+from reliability.resume import differences
 from rollouts import demonstrations
 
 
@@ -222,8 +223,7 @@ def test_only_the_policy_changes_and_a_resumed_cloning_continues_bit_for_bit():
     for cloning in (one, other):
         cloning.update(20)
     assert one.rate == other.rate < 1e-3
-    for key, value in policy.state_dict().items():
-        assert torch.equal(value, copy.state_dict()[key]), key
+    assert not differences(policy.state_dict(), copy.state_dict())
     assert torch.equal(one.states, other.states) and one.states.any()
 
 

@@ -39,7 +39,7 @@ def test_it_equals_automatic_differentiation(kind, shared, masked, layers):
     if masked and width:
         mask = torch.rand(rows, width) < 0.2
         mask[:, [0, 3]] = False
-        mask[:4] = True  # nothing is left to choose; all is as likely, and nothing is learnt of it
+        mask[:4] = True  # nothing is left to choose; all is as likely, and nothing is learned of it
     with torch.no_grad():
         d = net.act(inputs, mask)
         actions = d.sample()

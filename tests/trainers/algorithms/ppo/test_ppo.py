@@ -148,7 +148,7 @@ def test_an_update_equals_the_formulas(kind, clip_values):
     reference = Reference(ppo, clip_values)
     figures = ppo.update(steps, STEP)
     losses = reference.update(actions, steps)
-    # Of 22 steps two minibatches of 8 are learnt from in each epoch; six sit out.
+    # Of 22 steps two minibatches of 8 are learned from in each epoch; six sit out.
     assert len(losses) == ppo.optimizer.adam.steps == 4
     close = {"rel": 1e-4, "abs": 1e-6}
     assert figures["Losses/Policy Loss"] == pytest.approx(losses[:, 0].mean(), **close)

@@ -45,7 +45,7 @@ def same(one, other):
 
 
 def assert_everything_moves(sac, batch):
-    """But normalisers, and the coefficient of a kind of actions that there is none of."""
+    """But normalizers, and the coefficient of a kind of actions that there is none of."""
 
     def tensors():
         return {f"{e}.{n}": t.clone() for e, m in weights(sac).items() for n, t in m.items() if t.numel()}

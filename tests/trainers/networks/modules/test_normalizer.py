@@ -1,4 +1,4 @@
-"""The running normaliser equals the reference's, and does not depend on how rows are batched."""
+"""The running normalizer equals the reference's, and does not depend on how rows are batched."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from referencenets import behavior_spec, load_normalizer
 
 BUILT = {"normalizer", "copy", "trainer"}
 WITH_AN_ACTOR = {"poca", "sac"}
-"""Trainers whose critics read what the actor has normalised."""
+"""Trainers whose critics read what the actor has normalized."""
 
 
 def state(normalizer, part=slice(None)):
@@ -61,7 +61,7 @@ def test_copy(case):
 
 @pytest.mark.parametrize("case", cases("normalizer", "trainer"))
 def test_a_trainer_normalizes_the_right_observations(case):
-    """Only vectors are normalised; the others are left out here."""
+    """Only vectors are normalized; the others are left out here."""
     given_ = case["inputs"]
     spec = behavior_spec(given_["spec"])
     vectors = [i for i, o in enumerate(spec.observation_specs) if len(o.shape) == 1]
