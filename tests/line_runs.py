@@ -1,12 +1,16 @@
 """Runs of `lanista-learn` in this process, with `LineGame`s as its environments."""
 
+import json
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.learn import run, run_training
 from lanista.trainers.runner import training as training_run
 from lanista.trainers.runner.controller import TrainerController
@@ -56,16 +60,40 @@ class Runs:
 
     def __call__(self, *arguments: str) -> int:
         """The exit status."""
-        with self._restored():
+        with Restored():
             return run(arguments)
+
+    def configure(self, text: str) -> None:
+        """Write `c.yaml`."""
+        Path("c.yaml").write_text(text)
+
+    def state(self, run: str = "r", behavior: str = "Tiny") -> Any:
+        """The newest checkpoint of a run."""
+        return load_checkpoint(Path("results", run, behavior, "checkpoint.pt"))
+
+    def status(self, run: str = "r") -> Any:
+        """What a run's training_status.json holds."""
+        return json.loads(Path("results", run, "run_logs", "training_status.json").read_text())
+
+    def killed_and_resumed(self, monkeypatch: Any, ticks: int) -> None:
+        """Runs `unkilled` and `killed`: ended so many ticks after its first checkpoint, and resumed."""
+        self.restarting_at_checkpoints("c.yaml", "--run-id", "unkilled", "--seed", "3")
+        Kill(monkeypatch, Path("results", "killed", "Tiny", "checkpoint.pt"), ticks)
+        with pytest.raises(KeyboardInterrupt, match="here"):
+            self.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--seed", "3")
+        self.at_the_kill = self.state("killed"), self.status("killed")
+        assert not Path("results", "killed", "Tiny.onnx").exists(), "a kill saves nothing"
+        self.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--resume")
+
+    def train(self, *arguments: str, callbacks: Any = ()) -> None:
+        """A run as a script starts it."""
+        with Restored():
+            run_training(parse_command_line(arguments), callbacks=callbacks)
 
     def restarting_at_checkpoints(self, *arguments: str) -> None:
         """What a run that is resumed from its checkpoint can equal, bit for bit."""
-        with self._restored():
+        with Restored():
             run_training(parse_command_line(arguments), restart_engines_at_checkpoints=True)
-
-    def _restored(self) -> "Restored":
-        return Restored()
 
 
 class Restored:

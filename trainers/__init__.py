@@ -101,18 +101,9 @@ _MODULES = {
     ".settings.options": ("RunOptions",),
     ".stats.reporter": ("StatsReporter",),
     ".stats.summary": ("StatsSummary",),
-    ".stats.writer": (
-        "StatsPropertyType",
-        "StatsWriter",
-    ),
+    ".stats.writer": ("StatsPropertyType", "StatsWriter"),
     ".trainer.standalone": (
-        "COMATrainer",
-        "DDPGTrainer",
-        "DQNTrainer",
-        "POCATrainer",
-        "PPOTrainer",
-        "SACTrainer",
-        "TD3Trainer",
+        ["COMATrainer", "DDPGTrainer", "DQNTrainer", "POCATrainer", "PPOTrainer", "SACTrainer", "TD3Trainer"]
     ),
     ".utils.errors": ("TrainerError",),
 }

@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mlagents_envs.exception import UnityException
 
@@ -31,14 +30,11 @@ from .settings.errors import TrainerConfigError
 from .settings.models.outputs import CONSOLE, writes_to
 from .settings.options import RunOptions
 from .settings.validation import require_support
-from .stats.display import Display, make_display
+from .stats.display import make_display
 from .utils.distributed import launched_ranks
 from .utils.errors import TrainerError
 from .utils.logging import configure_logging, show_any_letter
 from .utils.requirements import check_requirements, limit_openmp_spinning, load_torch
-
-if TYPE_CHECKING:
-    from ..envs.ray.cluster import Cluster
 
 logger = logging.getLogger(__name__)
 
@@ -85,8 +81,8 @@ def run_training(
     """One run, from its settings to its files; to be called in the main thread.
 
     Args:
-        options: every setting, as `RunOptions.from_file` or `parse_command_line` gives them.
-        callbacks: what is called as the run goes on, behind those that the options name.
+        options: every setting, as `RunOptions.from_file` or `parse_command_line` returns them.
+        callbacks: called as the run goes on, after those that the options name.
         restart_engines_at_checkpoints: see `RunContext`.
 
     Raises:
@@ -116,44 +112,28 @@ def run_training(
             joined_cluster(options, number_of_environments(options)) as cluster,
             claimed_run_folder(options.checkpoint_settings) as folder,
         ):
-            _train_in(folder, options, display, signals, called, cluster, restart_engines_at_checkpoints)
+            resumed = options.checkpoint_settings.resume
+            if options.env_settings.seed == -1:
+                options = options.with_seed(_seed(folder, resumed=resumed))
+            status = TrainingStatus(folder / "run_logs" / "training_status.json")
+            if resumed:
+                status.load()
+                options = options.with_start(recorded_start(folder))
+            else:
+                write_configuration(folder, options)
+            limit_openmp_spinning()
+            set_malloc_thresholds()
+            load_torch()
+            from .runner.training import train
 
-
-def _train_in(
-    folder: Path,
-    options: RunOptions,
-    display: Display,
-    signals: StopSignals,
-    callbacks: Mapping[str, Callback],
-    cluster: Cluster | None,
-    restart_engines_at_checkpoints: bool,
-) -> None:
-    """The run, in its claimed folder."""
-    resumed = options.checkpoint_settings.resume
-    if options.env_settings.seed == -1:
-        options = options.with_seed(_seed(folder, resumed=resumed))
-    status = TrainingStatus(folder / "run_logs" / "training_status.json")
-    if resumed:
-        status.load()
-        options = options.with_start(recorded_start(folder))
-    else:
-        write_configuration(folder, options)
-    limit_openmp_spinning()
-    set_malloc_thresholds()
-    load_torch()
-    from .runner.training import train
-
-    with first_rank(options, folder, restart_engines_at_checkpoints=restart_engines_at_checkpoints):
-        train(
-            options,
-            folder,
-            status,
-            display,
-            signals,
-            restart_engines_at_checkpoints=restart_engines_at_checkpoints,
-            callbacks=callbacks,
-            cluster=cluster,
-        )
+            restart = restart_engines_at_checkpoints
+            with first_rank(options, folder, restart_engines_at_checkpoints=restart):
+                train(
+                    *(options, folder, status, display, signals),
+                    restart_engines_at_checkpoints=restart,
+                    callbacks=called,
+                    cluster=cluster,
+                )
 
 
 if __name__ == "__main__":

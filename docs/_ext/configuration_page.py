@@ -30,25 +30,25 @@ INTRODUCTION = """# Configuration
 
 <!-- Made by `python docs/_ext/configuration_page.py`; edit the settings' docstrings, not this page. -->
 
-A run is told what to do by a YAML file, the same that ML-Agents reads, and by flags:
+A run is configured by a YAML file, the same that ML-Agents reads, and by flags:
 
     lanista-learn ball.yaml --env Builds/3DBall.x86_64 --run-id ball
 
-A flag that is given wins over the file, the file over the default. `--set PATH=VALUE` reaches every key
-and wins over both: `--set behaviors.3DBall.hyperparameters.batch_size=64`. A name that holds a dot stands
-in double quotes. `--env-args` takes the rest of the line, so it comes last.
+A flag overrides the file, and the file overrides the default. `--set PATH=VALUE` reaches every key and
+overrides both: `--set behaviors.3DBall.hyperparameters.batch_size=64`. Put a name that contains a dot in
+double quotes. `--env-args` takes the rest of the line, so it comes last.
 
 ## Several files
 
     lanista-learn ball.yaml laptop.yaml --run-id ball
     lanista-learn --preset ppo/ball3d mine.yaml --env scene:ball3d --run-id mine
 
-Files lie one over another, the later over the earlier: mappings are merged key by key, everything else is
-replaced. `--preset NAME` takes a file that comes with Lanista, those of the folder `config`, by its path
-there; it lies under all files. What a run was really told is in the `configuration.yaml` of its folder. To
+Later files override earlier ones: mappings are merged key by key, everything else is replaced.
+`--preset NAME` takes a file that comes with Lanista, from the folder `config`, by its path there; all files
+override it. The configuration that a run really used is in the `configuration.yaml` of its folder. To
 replace a whole mapping instead of merging it, use `--set`, as in
-`--set 'behaviors.3DBall.reward_signals={extrinsic: {}}'`. An error names the file and line, or the flag,
-that the value came from.
+`--set 'behaviors.3DBall.reward_signals={extrinsic: {}}'`. An error names the file and line, or the flag, that
+the value came from.
 
 ## Checking a file
 
@@ -56,65 +56,66 @@ that the value came from.
     lanista check --together ball.yaml laptop.yaml
     lanista check --preset ppo/ball3d mine.yaml
 
-reads files as `lanista-learn` would, without an engine and in less than a second, and prints for each that
-it is right, or all that is wrong with it. `--together` checks the one configuration that the files make: a
-file that holds a part only is right together with those that it lies over.
+reads files as `lanista-learn` would, without an engine and in less than a second, and prints for each
+that it is valid, or everything that is wrong with it. `--together` checks the one configuration that the
+files make: a file that holds only a part is valid together with those that it overrides.
 
 | Exit status | Meaning |
 |---|---|
 | 0 | everything can be trained |
 | 1 | something is wrong |
 | 2 | the command line cannot be read |
-| 3 | everything is right, but asks for something that this version cannot train yet |
+| 3 | everything is valid, but something cannot be trained by this version yet |
 
-Editors that know YAML complete and check a file that begins with this line, where the path leads from the
-file to [configuration.schema.json](configuration.schema.json), which lies beside this page; `lanista check
---schema > configuration.schema.json` writes it anywhere:
+Editors with YAML support complete and check a file that starts with this line, where the path leads from
+the file to [configuration.schema.json](configuration.schema.json), which is next to this page; `lanista
+check --schema > configuration.schema.json` writes it anywhere:
 
     # yaml-language-server: $schema=configuration.schema.json
 
 ## How values are read
 
-- Whole numbers may be written `10000`, `1.0e4` or `1e4` (which YAML takes for text). A fraction is cut
+- Whole numbers may be written `10000`, `1.0e4` or `1e4` (which YAML reads as text). A fraction is cut
   off, with a warning.
 - Numbers must be finite. `3e-4` is a number.
 - True and false: `true`, `false`, `yes`, `no`, `on`, `off`, also in quotes.
-- Text that YAML takes for a number or a date is text again; text that it takes for true or false needs
+- Text that YAML reads as a number or a date becomes text again; text that it reads as true or false needs
   quotes.
-- An unknown key is an error, wherever it is, and the message names the nearest known one. A key without a
-  value is one too, unless its type below says `or null`. A key that is given twice is refused.
+- An unknown key is always an error, and the message names the nearest known one. So is a key without a
+  value, unless its type below says `or null`. A key that is given twice is refused.
 - Problems are reported together, each with its line.
 
 ## Where Lanista departs from ML-Agents
 
 ML-Agents 1.1.0 ignores unknown keys in network_settings, memory, behavioral_cloning, self_play,
-completion_criteria and torch_settings, takes the text 'false' for true, refuses `1e4` for whole numbers,
-drops the third value of an interval, lets `--load` do nothing and `--deterministic` pass over behaviors
+completion_criteria and torch_settings, reads the text 'false' as true, refuses `1e4` for whole numbers,
+drops the third value of an interval, ignores `--load`, and does not apply `--deterministic` to behaviors
 that are not listed. Lanista does what was meant, or says what is wrong. With `max_steps: -1` ML-Agents
-ends at once; Lanista trains until it is stopped. Keys of its own are marked; at their defaults they change
-nothing, and they are then left out of the `configuration.yaml` of a run, so that ML-Agents can read it.
+ends at once; Lanista trains until it is stopped. Lanista's own keys are marked; at their defaults they
+change nothing, and they are then omitted from the `configuration.yaml` of a run, so that ML-Agents can
+read it.
 
 ## What is named and not there yet
 
-This page also lists what later versions will do, so that its names are known from the first day. Whatever
-is marked with **Not yet.**, or stands under a heading that says so, is read and checked; a run that asks
-for it is refused before it begins, with a sentence that names the key.
+This page also lists keys of later versions, so that their names are known in advance. Whatever is marked
+**Not yet.**, or is under a heading that says so, is read and checked; a run that uses it is refused
+before it starts, with a message that names the key.
 
 ## Words
 
-A *step* is one decision of one agent, a *trainer step* one that the behavior's trainer has taken in, of
-all its agents together. A *gradient step* is one step of an optimizer, on one batch. A *share* lies between
-0 and 1. The same word means the same with every trainer: `epsilon_start`,
-`epsilon_end` and `epsilon_decay_steps` are actions by chance, `noise_start`, `noise_end` and
-`noise_decay_steps` noise on actions, `tau` and `target_update_interval` how a target network follows.
+A *step* is one decision of one agent; *trainer steps* are those that the behavior's trainer has
+processed, of all its agents together. A *gradient step* is one step of an optimizer, on one batch. A
+*share* is between 0 and 1. A name means the same with every trainer: `epsilon_start`, `epsilon_end` and
+`epsilon_decay_steps` concern random actions, `noise_start`, `noise_end` and `noise_decay_steps` noise on
+actions, `tau` and `target_update_interval` the updates of a target network.
 """
 
 DEFAULTS = """
-`default_settings` holds the same keys as a behavior. They lie under those of every behavior: mappings
-are merged, single values replaced; so the default reward signals stay unless a behavior changes them. A
-behavior with another trainer_type gets only those default hyperparameters that are written in the file
-and that its trainer has. A behavior of the environment that the file does not list gets the default
-settings; without them that is an error, and without any file it gets the defaults of this page.
+`default_settings` has the same keys as a behavior. Every behavior overrides them: mappings are merged,
+single values replaced, so the default reward signals stay unless a behavior changes them. A behavior
+with another trainer_type gets only those default hyperparameters that are written in the file and that
+its trainer has. A behavior of the environment that the file does not list gets the default settings;
+without them that is an error, and without any file it gets the defaults of this page.
 """
 
 PARAMETERS = """

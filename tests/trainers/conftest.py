@@ -31,3 +31,12 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    """Runs of the line game in `tmp_path`."""
+    from line_runs import Runs
+
+    monkeypatch.chdir(tmp_path)
+    return Runs(monkeypatch)

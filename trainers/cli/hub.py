@@ -9,8 +9,9 @@ import argparse
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import yaml
@@ -44,9 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     hub = _hub()
     if arguments.way == "load":
         return _load(hub, arguments)
-    with Upload(
-        arguments.local_dir, arguments.configfile_name, arguments.repo_id, arguments.run_id
-    ) as folder:
+    with _copy_to_upload(arguments) as folder:
         print(f"Uploading {arguments.local_dir} to {arguments.repo_id} ...", flush=True)
         try:
             hub.create_repo(repo_id=arguments.repo_id, exist_ok=True)
@@ -125,72 +124,53 @@ The `.onnx` files are brains for Unity: set one as the Model of the agents' Beha
 """
 
 
-class Upload:
-    """A copy of a run's folder with what is added to it; the folder itself stays as it is."""
+@contextmanager
+def _copy_to_upload(arguments: argparse.Namespace) -> Iterator[Path]:
+    """A copy of a run's folder with its settings as JSON and a card; the folder itself is not changed.
 
-    def __init__(self, folder: Path, configuration: str, repository: str, run_id: str) -> None:
-        """Check the folder.
-
-        Raises:
-            CommandError: it is no run's folder.
-        """
-        self.folder = folder
-        self.configuration = configuration
-        self.repository = repository
-        self.run_id = run_id
-        self.settings = self._settings()
-        self._copy: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> Path:
-        self._copy = tempfile.TemporaryDirectory(prefix="lanista-hub-")
-        copy = Path(self._copy.name) / "run"
+    Raises:
+        CommandError: it is no run's folder, or cannot be copied.
+    """
+    source: Path = arguments.local_dir
+    settings = _settings(source / arguments.configfile_name)
+    with tempfile.TemporaryDirectory(prefix="lanista-hub-") as temporary:
+        copy = Path(temporary) / "run"
         try:
-            shutil.copytree(self.folder, copy)
-            (copy / "config.json").write_text(json.dumps(self.settings), encoding="utf-8")
+            shutil.copytree(source, copy)
+            (copy / "config.json").write_text(json.dumps(settings), encoding="utf-8")
             if not (copy / "README.md").exists():
-                (copy / "README.md").write_text(self.card(), encoding="utf-8")
+                (copy / "README.md").write_text(_card(settings, arguments), encoding="utf-8")
         except OSError as error:
-            self._copy.cleanup()
-            raise CommandError(f"{self.folder} could not be copied for the upload: {error}.") from error
-        return copy
+            raise CommandError(f"{source} could not be copied for the upload: {error}.") from error
+        yield copy
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._copy is not None
-        self._copy.cleanup()
 
-    def card(self) -> str:
-        """The model card, with the tags by which the hub finds it."""
-        behaviors: dict[str, Any] = self.settings["behaviors"]
-        first = next(iter(behaviors))
-        tags = [
-            first,
-            "deep-reinforcement-learning",
-            "reinforcement-learning",
-            f"ML-Agents-{first}",
-            "lanista",
-        ]
-        return CARD.format(
-            tags="\n".join(f"- {json.dumps(tag)}" for tag in tags),
-            trainer=behaviors[first].get("trainer_type", "ppo"),
-            behaviors=", ".join(behaviors),
-            run_id=self.run_id,
-            repository=self.repository,
-            name=self.repository.partition("/")[2],
-            configuration=self.configuration,
-        )
+def _card(settings: dict[str, Any], arguments: argparse.Namespace) -> str:
+    """The model card, with the tags by which the hub finds it."""
+    behaviors: dict[str, Any] = settings["behaviors"]
+    first = next(iter(behaviors))
+    tags = [first, "deep-reinforcement-learning", "reinforcement-learning", f"ML-Agents-{first}", "lanista"]
+    return CARD.format(
+        tags="\n".join(f"- {json.dumps(tag)}" for tag in tags),
+        trainer=behaviors[first].get("trainer_type", "ppo"),
+        behaviors=", ".join(behaviors),
+        run_id=arguments.run_id,
+        repository=arguments.repo_id,
+        name=arguments.repo_id.partition("/")[2],
+        configuration=arguments.configfile_name,
+    )
 
-    def _settings(self) -> dict[str, Any]:
-        path = self.folder / self.configuration
-        expected = "--local-dir is the folder of a run, such as results/first"
-        try:
-            settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise CommandError(f"there is no {path}: {expected}.") from None
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise CommandError(f"{path} cannot be read: {error}") from error
-        behaviors = settings.get("behaviors") if isinstance(settings, dict) else None
-        if not isinstance(behaviors, dict) or not behaviors:
-            raise CommandError(f"{path} defines no behavior: {expected}.")
-        return dict(settings)
+
+def _settings(path: Path) -> dict[str, Any]:
+    """The run's configuration, which lists at least one behavior."""
+    expected = "--local-dir is the folder of a run, such as results/first"
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CommandError(f"there is no {path}: {expected}.") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise CommandError(f"{path} cannot be read: {error}") from error
+    behaviors = settings.get("behaviors") if isinstance(settings, dict) else None
+    if not isinstance(behaviors, dict) or not behaviors:
+        raise CommandError(f"{path} defines no behavior: {expected}.")
+    return dict(settings)

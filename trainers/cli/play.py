@@ -135,7 +135,7 @@ def _deterministic(arguments: argparse.Namespace, brain: Any) -> bool:
 
 
 def _environment(arguments: argparse.Namespace) -> BaseEnv:
-    from ...envs.python.sources import in_process, make_source
+    from .player import open_environment
 
     filmed = arguments.render is not None
     if filmed and (arguments.env or "").startswith("scene:"):
@@ -147,33 +147,7 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
             "--render films scenes, Gymnasium's environments and what a function makes: give scene:NAME "
             "(see lanista scenes), gymnasium:ID or python:MODULE:FUNCTION."
         )
-    if in_process(arguments.env):
-        # A brain that does not read the state, or its seat, does not mind: they are the last observations.
-        return make_source(
-            *(arguments.env, arguments.seed, arguments.env_args, arguments.num_areas),
-            with_state=True,
-            self_play=None,
-            drawn=filmed,
-        )
-    from ...envs.registry.registry import resolve_registered
-    from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel
-    from ...envs.unity.environment import UnityEnvironment
-
-    engine = EngineConfigurationChannel()
-    engine.set_configuration_parameters(time_scale=arguments.time_scale)
-    file_name, args = arguments.env, arguments.env_args
-    if file_name is not None:
-        file_name, args = resolve_registered(file_name, args)
-    return UnityEnvironment(
-        file_name,
-        base_port=arguments.base_port,
-        seed=arguments.seed,
-        no_graphics=arguments.no_graphics,
-        timeout_wait=arguments.timeout_wait,
-        additional_args=args,
-        side_channels=[engine, StatsSideChannel()],
-        num_areas=arguments.num_areas,
-    )
+    return open_environment(arguments, arguments.env, arguments.env_args, drawn=filmed)
 
 
 def _play(arguments: argparse.Namespace, env: Any, player: Any) -> Mapping[str, BehaviorResult]:

@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 
 from ...envs.demonstrations.recorder import DemonstrationRecorder
+from ...envs.python.sources import in_process, make_source
+from ...envs.registry.registry import resolve_registered
+from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel
+from ...envs.unity.environment import UnityEnvironment
 from ..policies.onnx.runtime import Brain, BrainError
 from ..runner.evaluation.scores import GroupReturns
 
 logger = logging.getLogger(__name__)
 
 PATIENCE = 10_000
-"""Steps of the environment without any decision after which nobody waits for one any longer."""
+"""Environment steps without any decision after which playing ends with an error."""
 
 MAX_DECISIONS = 5_000
 """Decisions after which an episode that does not end is counted as it stands."""
 
 
 class NothingToDecideError(Exception):
-    """The environment goes on and on and no agent asks for a decision."""
+    """The environment keeps stepping, and no agent requests a decision."""
+
+
+def open_environment(
+    arguments: argparse.Namespace, path: str | None, given: Sequence[str], *, drawn: bool = False
+) -> BaseEnv:
+    """The environment at `path` (None: the Unity Editor), with the options of `play` and `tournament`.
+
+    `given`: arguments of the environment itself; `drawn`: it is to render itself, if it is in this process.
+    """
+    if path is not None and in_process(path):
+        # The state and the seat are the last observations: a brain that does not read them ignores them.
+        areas = arguments.num_areas
+        return make_source(path, arguments.seed, given, areas, with_state=True, self_play=None, drawn=drawn)
+    engine = EngineConfigurationChannel()
+    engine.set_configuration_parameters(time_scale=arguments.time_scale)
+    file_name, args = (None, given) if path is None else resolve_registered(path, given)
+    return UnityEnvironment(
+        file_name,
+        base_port=arguments.base_port,
+        seed=arguments.seed,
+        no_graphics=arguments.no_graphics,
+        timeout_wait=arguments.timeout_wait,
+        additional_args=args,
+        side_channels=[engine, StatsSideChannel()],
+        num_areas=arguments.num_areas,
+    )
 
 
 @dataclass
 class Episode:
-    """An agent's episode as far as it has come."""
+    """An agent's running episode."""
 
     counted: bool
-    """Whether it is among the first `episodes` that began."""
+    """Whether it is among the first `episodes` that started."""
     reward: float = 0.0
     decisions: int = 0
 
@@ -46,12 +77,12 @@ class BehaviorResult:
     """Decisions in each episode."""
 
     def add(self, episode: Episode) -> None:
-        """Take in a finished episode."""
+        """Add a finished episode."""
         self.rewards.append(episode.reward)
         self.lengths.append(episode.decisions)
 
     def as_dict(self) -> dict[str, float | int]:
-        """Figures of all episodes, and of groups where there were any."""
+        """Statistics of all episodes, and of groups if there were any."""
         rewards = np.array(self.rewards)
         figures: dict[str, float | int] = {
             "episodes": len(rewards),
@@ -71,8 +102,8 @@ class BehaviorResult:
 class Player:
     """Plays one environment with one brain, for every behavior that the brain fits.
 
-    Counted are the first `episodes` episodes that begin, each to its end: the ones that end first would be
-    the short ones, and their mean another.
+    It counts the first `episodes` episodes that start, each to its end: those that end first would be the
+    short ones, with another mean.
     """
 
     def __init__(
@@ -84,7 +115,7 @@ class Player:
         max_decisions: int = MAX_DECISIONS,
         recorder: DemonstrationRecorder | None = None,
     ) -> None:
-        """`recorder`: takes down the episodes that are counted."""
+        """`recorder`: records the episodes that are counted."""
         self.recorder = recorder
         self.env = env
         self.brain = brain
@@ -98,14 +129,14 @@ class Player:
         self._plays: dict[str, bool] = {}
         self._begun = 0
         self._cut_now: set[int] = set()
-        """Agents of the behavior in hand whose episode was counted as it stands at this step."""
+        """Agents of the current behavior whose episode was cut and counted at this step."""
 
     def play(self, after_step: Callable[[], object] = lambda: None) -> Mapping[str, BehaviorResult]:
         """Play until all counted episodes are over; `after_step` is called after every step.
 
         Raises:
             BrainError: the brain fits none of the behaviors.
-            NothingToDecideError: no agent asks for a decision.
+            NothingToDecideError: no agent requests a decision.
             UnityException: the environment fails.
         """
         self.env.reset()
@@ -128,7 +159,7 @@ class Player:
         return self._begun >= self.episodes and not running and not groups
 
     def _act(self) -> bool:
-        """Take in what the agents tell and decide for those that ask; whether any asked."""
+        """Process what the agents report and decide for those that request it; whether any did."""
         asked = False
         for name in list(self.env.behavior_specs):
             if not self._fits(name):
@@ -137,7 +168,7 @@ class Player:
             groups = self.results.setdefault(name, BehaviorResult()).groups
             groups.add(decisions, terminals, counting=self._begun < self.episodes)
             self._end(name, terminals)
-            self._go_on(name, decisions)
+            self._continue(name, decisions)
             if len(decisions):
                 asked = True
                 action = self.brain.act(decisions, self.deterministic)
@@ -146,7 +177,7 @@ class Player:
         return asked
 
     def _record(self, name: str, decisions: DecisionSteps, action: ActionTuple) -> None:
-        """Take down what those do whose episodes are counted."""
+        """Record the actions of agents whose episodes are counted."""
         if self.recorder is None:
             return
         wanted = {
@@ -178,7 +209,7 @@ class Player:
             self.results[name].add(episode)
         self.brain.reset_agents(terminals.agent_id)
 
-    def _go_on(self, name: str, decisions: DecisionSteps) -> None:
+    def _continue(self, name: str, decisions: DecisionSteps) -> None:
         for row, agent in enumerate(decisions.agent_id.tolist()):
             episode = self._running.get((name, agent))
             if episode is not None:
@@ -193,7 +224,7 @@ class Player:
             episode.decisions += 1
 
     def _cut(self, name: str, episode: Episode) -> None:
-        """Count an episode that may go on for ever (a stuck policy in a scene without a step limit)."""
+        """Count an episode that may never end (a stuck policy in a scene without a step limit)."""
         self.results[name].add(episode)
         self.cut += 1
         if self.cut == 1:

@@ -303,9 +303,13 @@ class TrainerController:
                     first = next(iter(learner.managers.values()))
                     first.record_environment_stats(step.statistics, step.env)
 
+    def steps(self) -> dict[str, int]:
+        """Trainer steps so far, by behavior."""
+        return {name: learner.trainer.step for name, learner in self.learners.items()}
+
     def _notify_steps(self, steps: Sequence[EnvironmentStep]) -> None:
         """Call the callbacks' `on_environment_step`, once per environment that answered."""
-        trainer_steps = {name: learner.trainer.step for name, learner in self.learners.items()}
+        trainer_steps = self.steps()
         for step in steps:
             self._callbacks.dispatch(StepTaken(step, trainer_steps))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,22 +70,38 @@ def train(
     """
     dispatcher = CallbackDispatcher(callbacks, folder / "run_logs" / STATES)
     torch.set_num_threads(ACTING_THREADS)
-    device = _device(options.torch_settings.device)
     timers, gauges = Timers(), GaugeWriter()
     writers: list[StatsWriter] = [gauges, display]
     if distributed.rank() == 0:
         writers = [*make_writers(options, folder), *writers]
     if dispatcher.has_hook(SummaryDue):
         writers.append(CallbackWriter(dispatcher))
-    context = _context(
-        options, folder, status, display, writers, timers, dispatcher, restart_engines_at_checkpoints, device
+    context = RunContext(
+        folder=folder,
+        seed=options.env_settings.seed,
+        status=status,
+        writers=writers,
+        display=display,
+        device=_device(options.torch_settings.device),
+        first_environment=distributed.share(options.env_settings.environments).start,
+        training=not options.checkpoint_settings.inference,
+        inference_steps=options.checkpoint_settings.inference_steps,
+        resume=options.checkpoint_settings.resume,
+        initialize_from=find_start(options.checkpoint_settings),
+        non_finite=NonFinitePolicy(options.env_settings.non_finite),
+        precision=Precision(options.torch_settings.precision),
+        restart_engines_at_checkpoints=restart_engines_at_checkpoints,
+        curriculum=_curriculum(options, status),
+        update_threads=partial(_update_threads, options),
+        timers=timers,
+        callbacks=dispatcher,
     )
     controller = _controller(options, context, signals, cluster)
     timers.add("run_training.setup", timers.clock() - timers.started)
     try:
         display.start()
         with (
-            training_events(dispatcher, options, folder, lambda: _steps(controller)),
+            training_events(dispatcher, options, folder, controller.steps),
             timers.span("TrainerController.start_learning"),
         ):
             controller.run()
@@ -103,45 +119,14 @@ def train(
             logger.info("%s", line)
 
 
-def _context(
-    options: RunOptions,
-    folder: Path,
-    status: TrainingStatus,
-    display: Display,
-    writers: Sequence[StatsWriter],
-    timers: Timers,
-    dispatcher: CallbackDispatcher,
-    restart_engines: bool,
-    device: torch.device,
-) -> RunContext:
-    """What all learners of the run share."""
-    return RunContext(
-        folder=folder,
-        seed=options.env_settings.seed,
-        status=status,
-        writers=writers,
-        display=display,
-        device=device,
-        first_environment=distributed.share(options.env_settings.environments).start,
-        training=not options.checkpoint_settings.inference,
-        inference_steps=options.checkpoint_settings.inference_steps,
-        resume=options.checkpoint_settings.resume,
-        initialize_from=find_start(options.checkpoint_settings),
-        non_finite=NonFinitePolicy(options.env_settings.non_finite),
-        precision=Precision(options.torch_settings.precision),
-        restart_engines_at_checkpoints=restart_engines,
-        curriculum=_curriculum(options, status),
-        update_threads=partial(_update_threads, options),
-        timers=timers,
-        callbacks=dispatcher,
-    )
-
-
 def _controller(
     options: RunOptions, context: RunContext, signals: StopSignals, cluster: Cluster | None
 ) -> TrainerController:
     """The controller, which launches the engines when it runs."""
-    folder = context.folder
+    folder, evaluator = context.folder, None
+    if tested(options) and distributed.rank() == 0:
+        environment = make_evaluation_environment(options, folder / "run_logs", cluster)
+        evaluator = Evaluator(environment, context.callbacks)
     controller = TrainerController(
         partial(make_env_manager, options, context.seed, folder / "run_logs", cluster),
         partial(_make_learner, options, context),
@@ -152,23 +137,10 @@ def _controller(
         on_first_learner=lambda: _on_first_learner(options, folder, controller, signals),
         timers=context.timers,
         callbacks=context.callbacks,
-        evaluator=_evaluator(options, folder, context.callbacks, cluster),
+        evaluator=evaluator,
         rotation=context.rotation,
     )
     return controller
-
-
-def _steps(controller: TrainerController) -> dict[str, int]:
-    return {name: learner.trainer.step for name, learner in controller.learners.items()}
-
-
-def _evaluator(
-    options: RunOptions, folder: Path, callbacks: CallbackDispatcher, cluster: Cluster | None
-) -> Evaluator | None:
-    """What tests the policies, where any are ever tested."""
-    if not tested(options) or distributed.rank():
-        return None
-    return Evaluator(make_evaluation_environment(options, folder / "run_logs", cluster), callbacks)
 
 
 def _on_first_learner(
@@ -178,11 +150,8 @@ def _on_first_learner(
     signals.call(controller.stop)
     if len(controller.learners) == 1:
         _log_lessons(controller)
-    if (
-        options.checkpoint_settings.resume
-        and not options.checkpoint_settings.inference
-        and not distributed.rank()
-    ):
+    resumes = options.checkpoint_settings.resume and not options.checkpoint_settings.inference
+    if resumes and distributed.rank() == 0:
         write_configuration(folder, options)
 
 

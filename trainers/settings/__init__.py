@@ -1,11 +1,12 @@
 """The YAML as typed models.
 
-What is public here is loaded when it is first asked for: models live beside what they configure, which in
-turn imports parts of this package.
+The public names are loaded when they are first used: models live beside what they configure, which in turn
+imports parts of this package.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .command_line import parse_command_line as parse_command_line
@@ -18,20 +19,16 @@ if TYPE_CHECKING:
     from .registry import TrainerType as TrainerType
     from .registry import trainer_types as trainer_types
 
-_HOMES = {
-    "NetworkSettings": ".models.networks",
-    "PPOSettings": ".models.algorithms",
-    "TrainerSettings": ".models.behavior",
-    "parse_command_line": ".command_line",
-    "TrainerConfigError": ".errors",
-    "HyperparamSettings": ".models.hyperparameters",
-    "RunOptions": ".options",
-    "TrainerType": ".registry",
-    "trainer_types": ".registry",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name], __name__), name)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        ".command_line": ("parse_command_line",),
+        ".errors": ("TrainerConfigError",),
+        ".models.algorithms": ("PPOSettings",),
+        ".models.behavior": ("TrainerSettings",),
+        ".models.hyperparameters": ("HyperparamSettings",),
+        ".models.networks": ("NetworkSettings",),
+        ".options": ("RunOptions",),
+        ".registry": ("TrainerType", "trainer_types"),
+    },
+)

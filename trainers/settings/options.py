@@ -1,4 +1,4 @@
-"""Everything that a run is told."""
+"""All settings of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RunOptions(Settings):
     """The whole configuration of a run."""
 
     default_settings: TrainerSettings | None = None
-    """Settings under those of every behavior, and for behaviors that are not listed."""
+    """Defaults of every behavior's settings, and the settings of behaviors that are not listed."""
     behaviors: dict[Text, TrainerSettings] = Field(default_factory=dict)
     """The settings of each behavior, by its name."""
     env_settings: EnvironmentSettings = Field(default_factory=EnvironmentSettings)
@@ -32,7 +32,7 @@ class RunOptions(Settings):
     engine_settings: EngineSettings = Field(default_factory=EngineSettings)
     """The engine."""
     environment_parameters: EnvironmentParameters | None = None
-    """Values that the environments are told: numbers, samplers, or lessons."""
+    """Values that are sent to the environments: numbers, samplers, or lessons."""
     checkpoint_settings: CheckpointSettings = Field(default_factory=CheckpointSettings)
     """Names and files."""
     torch_settings: TorchSettings = Field(default_factory=TorchSettings)
@@ -43,9 +43,9 @@ class RunOptions(Settings):
     """Where summaries go: tensorboard, console, csv (a table per behavior), names of plug-ins; or none.
     Not given: tensorboard, console, and every plug-in that ML-Agents would have called."""
     callbacks: CallbackChoices = own([])
-    """What is called as the run goes on: names of ready callbacks (stop_at_reward, keep_best, write_video,
-    wandb, mlflow) or of plug-ins, or package.module:Class of your own; with arguments as a mapping below the
-    name. docs/callbacks.md has examples."""
+    """Called during the run: names of built-in callbacks (stop_at_reward, keep_best, write_video, wandb,
+    mlflow) or of plug-ins, or package.module:Class of your own; with arguments as a mapping below the name.
+    docs/callbacks.md has examples."""
 
     _source: Source = PrivateAttr(default_factory=Source)
     _repeatable: bool = PrivateAttr(False)
@@ -187,7 +187,7 @@ class RunOptions(Settings):
 
 
 def _hyperparameters(trainer: Any) -> Collection[str]:
-    """The hyperparameters that a trainer has; of none that is refused elsewhere."""
+    """The hyperparameters of a trainer; none if the trainer is refused elsewhere."""
     try:
         kind = find_trainer(trainer)
     except PluginError:
@@ -196,7 +196,7 @@ def _hyperparameters(trainer: Any) -> Collection[str]:
 
 
 def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
-    """What a behavior of the YAML says, laid over the default settings.
+    """A behavior's mapping of the YAML, laid over the default settings.
 
     A behavior with another trainer than the defaults' gets only those hyperparameters that the defaults name
     and its own trainer has: a default that nobody wrote would be the wrong algorithm's.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from mlagents_envs.base_env import BehaviorSpec
@@ -14,7 +14,6 @@ from ...envs.errors import DemonstrationError
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm, OffPolicyAlgorithm, OnPolicyAlgorithm, UnsupportedActionError
 from ..algorithms.coma.coma import COMA
-from ..algorithms.common.optim import UpdateThreads
 from ..algorithms.ddpg.ddpg import DDPG, TD3
 from ..algorithms.dqn.dqn import DQN
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning, ClonedPolicy
@@ -36,12 +35,14 @@ from ..rewards.training import make_learned_rewards
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import OffPolicyHyperparamSettings
 from ..settings.registry import find_trainer
-from ..stats.timers import Timers
 from ..utils.errors import TrainerError
 from ..utils.plugins import cause
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
-from .trainer import Trainer, TrainerEvents
+from .trainer import Trainer, TrainerEvents, TrainerOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _algorithms: dict[str, Callable[..., Any]] = {
     "ppo": PPO,
@@ -183,49 +184,30 @@ def make_trainer(
     algorithm: Algorithm,
     stats: StatsSink,
     events: TrainerEvents,
-    *,
-    training: bool = True,
-    non_finite: NonFinitePolicy = NonFinitePolicy.STOP,
-    returns_kept: int = 1,
-    seed: int = 0,
-    device: torch.device,
-    update_threads: UpdateThreads | None = None,
-    timers: Timers | None = None,
+    **options: Unpack[TrainerOptions],
 ) -> Trainer:
     """The trainer of `algorithm`, with its reward signals and, in training, its behavioral cloning.
 
-    `seed` is the run's; the others are as of the trainers.
+    `options` as of the trainers, with the run's `seed`.
 
     Raises:
         DemonstrationError: a demonstration cannot be read, or is of another behavior.
-        TrainerError: a replay does not fit into the memory, or a plug-in's algorithm cannot be taught.
+        TrainerError: a replay does not fit into the memory, or a plug-in's algorithm cannot be trained.
     """
+    seed, device = options.get("seed", 0), options.get("device") or torch.device("cpu")
+    non_finite = options.get("non_finite", NonFinitePolicy.STOP)
     providers = make_reward_providers(algorithm, spec, settings, device, seed, non_finite)
+    options["seed"] = seed + 3
     trainer: Trainer
     if isinstance(settings.hyperparameters, OffPolicyHyperparamSettings):
+        off_policy = cast(OffPolicyAlgorithm, algorithm)
         trainer = OffPolicyTrainer(
-            *(settings, cast(OffPolicyAlgorithm, algorithm), providers, stats, events, spec),
-            name=name,
-            training=training,
-            non_finite=non_finite,
-            returns_kept=returns_kept,
-            seed=seed + 3,
-            device=device,
-            update_threads=update_threads,
-            timers=timers,
+            *(settings, off_policy, providers, stats, events, spec), name=name, **options
         )
     else:
-        trainer = OnPolicyTrainer(
-            *(settings, cast("OnPolicyAlgorithm[Any]", algorithm), providers, stats, events),
-            training=training,
-            non_finite=non_finite,
-            returns_kept=returns_kept,
-            seed=seed + 3,
-            device=device,
-            update_threads=update_threads,
-            timers=timers,
-        )
-    if training:
+        on_policy = cast("OnPolicyAlgorithm[Any]", algorithm)
+        trainer = OnPolicyTrainer(*(settings, on_policy, providers, stats, events), **options)
+    if trainer.training:
         trainer.cloning = make_cloning(algorithm, spec, settings, device, seed + 4, non_finite)
     return trainer
 

@@ -6,18 +6,16 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import Rollout
-from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import OffPolicyAlgorithm, UpdateResult
-from ..algorithms.common.optim import UpdateThreads, torch_threads
+from ..algorithms.common.optim import torch_threads
 from ..buffers.replay.buffer import Replay
 from ..buffers.replay.columns import ReplayLayout
 from ..buffers.replay.memory_limit import require_room, size_text
@@ -28,12 +26,14 @@ from ..rewards.base import RewardProvider
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperparamSettings, ReplaySettings
-from ..stats.timers import Timers
 from ..utils import distributed
 from ..utils.errors import TrainerError
-from .episode_stats import EPISODES, EpisodeStats
+from .episode_stats import EPISODES
 from .schedules import UpdateSchedule
-from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents
+from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents, TrainerOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 logger = logging.getLogger(__name__)
 
@@ -56,15 +56,9 @@ class OffPolicyTrainer(Trainer):
         spec: BehaviorSpec,
         *,
         name: str = "",
-        training: bool = True,
-        non_finite: NonFinitePolicy = NonFinitePolicy.STOP,
-        returns_kept: int = 1,
-        seed: int = 0,
-        device: torch.device | None = None,
-        update_threads: UpdateThreads | None = None,
-        timers: Timers | None = None,
+        **options: Unpack[TrainerOptions],
     ) -> None:
-        """Prepare to learn; the replay allocates memory as it fills.
+        """Prepare to learn; the replay allocates memory as it fills. `options` as of `Trainer`.
 
         Raises:
             TrainerError: the replay, full, is larger than the memory that there is.
@@ -72,16 +66,10 @@ class OffPolicyTrainer(Trainer):
         hyper = settings.hyperparameters
         assert isinstance(hyper, OffPolicyHyperparamSettings)
         super().__init__(
-            settings,
-            algorithm,
-            providers,
-            stats,
-            events,
-            training=training,
-            non_finite=non_finite,
-            timers=timers,
-            episodes=EpisodeStats(list(providers), returns_kept, most_since_update=EPISODES),
+            *(settings, algorithm, providers, stats, events),
             advance_interval=hyper.batch_size // PASSES_PER_BATCH,
+            returns_since_update=EPISODES,
+            **options,
         )
         self.algorithm: OffPolicyAlgorithm = algorithm
         self.hyper = hyper
@@ -89,20 +77,18 @@ class OffPolicyTrainer(Trainer):
         own = hyper if isinstance(hyper, ReplaySettings) else ReplaySettings()
         self.own = own
         """Lanista's own keys; a plug-in's trainer may have none of them."""
-        self.update_threads = (update_threads or UpdateThreads()).choose(algorithm.products(hyper.batch_size))
         self.updates = UpdateSchedule(hyper.steps_per_update, hyper.buffer_init_steps)
         self.signal_updates = UpdateSchedule(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
-        self.device = device or torch.device("cpu")
         ignores = [providers[signal].ignores_done for signal in algorithm.signals]
         self.sampler = ReplaySampler(
-            *(algorithm.gammas, ignores, self.device, seed, own.n_step),
+            *(algorithm.gammas, ignores, self.device, self.seed, own.n_step),
             include_dones=bool(self.learned),
         )
         self.reward_scale = RewardScaler(algorithm.gammas) if own.normalize_rewards else None
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
         """None until the first steps arrive."""
-        if training:
+        if self.training:
             require_room(name, self.layout)
 
     def _layout(self, spec: BehaviorSpec) -> ReplayLayout:

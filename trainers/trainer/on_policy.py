@@ -6,25 +6,24 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
-from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import OnPolicyAlgorithm
-from ..algorithms.common.optim import UpdateThreads, torch_threads
+from ..algorithms.common.optim import torch_threads
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
-from ..stats.timers import Timers
 from ..utils import distributed
-from .episode_stats import EpisodeStats
-from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents
+from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents, TrainerOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 PASSES_PER_BUFFER = 64
 """A buffer is filled in about this many passes: what a pass costs depends on the call more than on the
@@ -45,43 +44,24 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         providers: Mapping[str, RewardProvider],
         stats: StatsSink,
         events: TrainerEvents,
-        *,
-        training: bool = True,
-        non_finite: NonFinitePolicy = NonFinitePolicy.STOP,
-        returns_kept: int = 1,
-        seed: int = 0,
-        device: torch.device | None = None,
-        update_threads: UpdateThreads | None = None,
-        timers: Timers | None = None,
+        **options: Unpack[TrainerOptions],
     ) -> None:
-        """Prepare to collect. `seed`: of the order in which learned reward signals train on the steps."""
+        """Prepare to collect; `options` as of `Trainer`."""
         passes = PASSES_PER_TEAM_BUFFER if algorithm.traits.is_team else PASSES_PER_BUFFER
+        interval = min(settings.hyperparameters.buffer_size // passes, MAX_PASS_STEPS)
         super().__init__(
-            settings,
-            algorithm,
-            providers,
-            stats,
-            events,
-            training=training,
-            non_finite=non_finite,
-            timers=timers,
-            episodes=EpisodeStats(list(providers), returns_kept, groups=algorithm.traits.is_team),
-            advance_interval=min(settings.hyperparameters.buffer_size // passes, MAX_PASS_STEPS),
+            *(settings, algorithm, providers, stats, events), advance_interval=interval, **options
         )
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
-        self.update_threads = (update_threads or UpdateThreads()).choose(
-            algorithm.products(settings.hyperparameters.batch_size)
-        )
         self.buffer = RolloutBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
-        self.signal_trainer = self._make_signal_trainer(device or torch.device("cpu"), seed)
-
-    def _make_signal_trainer(self, device: torch.device, seed: int) -> SignalTrainer | None:
+        self.signal_trainer: SignalTrainer | None = None
         """None if no signal has a network of its own."""
-        hyper = self.settings.hyperparameters
-        if not self.learned:
-            return None
-        # A plug-in's trainer may have no epochs.
-        return SignalTrainer(self.learned, hyper.batch_size, getattr(hyper, "num_epoch", 1), device, seed)
+        if self.learned:
+            hyper = settings.hyperparameters
+            epochs = getattr(hyper, "num_epoch", 1)  # a plug-in's trainer may have none
+            self.signal_trainer = SignalTrainer(
+                self.learned, hyper.batch_size, epochs, self.device, self.seed
+            )
 
     def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         self.algorithm.reset_agents(env, agent_ids)

@@ -6,9 +6,10 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -19,6 +20,7 @@ from ...agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, 
 from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
+from ..algorithms.common.optim import UpdateThreads
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
@@ -27,6 +29,9 @@ from ..stats.timers import Timers
 from ..utils import distributed
 from .episode_stats import EpisodeStats
 from .schedules import StepSchedule
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +74,25 @@ class TrainerEvents(Protocol):
         ...
 
 
+class TrainerOptions(TypedDict, total=False):
+    """The optional arguments of every trainer."""
+
+    training: bool
+    """Learn; else only act. Default: True."""
+    non_finite: NonFinitePolicy
+    """Default: STOP."""
+    returns_kept: int
+    """How many returns of the last episodes are kept. Default: 1."""
+    seed: int
+    """Of what is sampled for updates. Default: 0."""
+    device: torch.device
+    """Where it learns. Default: the CPU."""
+    update_threads: UpdateThreads | None
+    """CPU threads of an update. Default: those of torch, as far as products are large enough for them."""
+    timers: Timers | None
+    """Default: timers of its own."""
+
+
 class Trainer(ABC):
     """Processes the trajectories of one behavior; subclasses store them and learn from them."""
 
@@ -80,12 +104,20 @@ class Trainer(ABC):
         stats: StatsSink,
         events: TrainerEvents,
         *,
-        training: bool,
-        non_finite: NonFinitePolicy,
-        timers: Timers | None,
-        episodes: EpisodeStats,
         advance_interval: int,
+        returns_since_update: int | None = None,
+        **options: Unpack[TrainerOptions],
     ) -> None:
+        """Prepare to process trajectories.
+
+        Args:
+            settings, algorithm, providers: the behavior's, and its reward signals by name.
+            stats: gets the statistics.
+            events: is called when something is due.
+            advance_interval: decisions after which it is worth calling `advance`; summaries may lower it.
+            returns_since_update: how many returns of finished episodes `mean_since_update` counts; None: all.
+            options: see `TrainerOptions`.
+        """
         self.settings = settings
         self.algorithm = algorithm
         self.providers = providers
@@ -94,11 +126,20 @@ class Trainer(ABC):
         self.strengths = {name: s.strength for name, s in settings.reward_signals.items()}
         self.stats = stats
         self.events = events
-        self.training = training
-        self.non_finite = non_finite
-        self.timers = timers or Timers()
+        self.training = options.get("training", True)
+        self.non_finite = options.get("non_finite", NonFinitePolicy.STOP)
+        self.seed = options.get("seed", 0)
+        self.device = options.get("device") or torch.device("cpu")
+        self.timers = options.get("timers") or Timers()
+        threads = options.get("update_threads") or UpdateThreads()
+        self.update_threads = threads.choose(algorithm.products(settings.hyperparameters.batch_size))
         self.schedule = StepSchedule(settings.summary_freq, settings.checkpoint_interval)
-        self.episodes = episodes
+        self.episodes = EpisodeStats(
+            list(providers),
+            options.get("returns_kept", 1),
+            groups=algorithm.traits.is_team,
+            most_since_update=returns_since_update,
+        )
         self.episodes.by_worker = settings.worker_statistics
         self.queues: list[TrajectoryQueue] = []
         self.advance_interval = max(1, min(advance_interval, settings.summary_freq // PASSES_PER_SUMMARY))

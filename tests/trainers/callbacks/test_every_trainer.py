@@ -3,10 +3,6 @@
 import pytest
 from lanista.trainers.callbacks import Callback
 from lanista.trainers.callbacks.dispatcher import HOOKS
-from lanista.trainers.checkpoints.file import load_checkpoint
-from lanista.trainers.learn import run_training
-from lanista.trainers.settings.command_line import parse_command_line
-from line_runs import Runs
 from reliability.resume import differences, numbers
 
 ON = "{batch_size: 16, buffer_size: 64, num_epoch: 1}"
@@ -50,18 +46,14 @@ for _hook in HOOKS:
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_all_is_told_and_no_bit_of_what_is_learnt_differs(monkeypatch, tmp_path, trainer):
-    monkeypatch.chdir(tmp_path)
-    runs = Runs(monkeypatch)
+def test_all_is_told_and_no_bit_of_what_is_learnt_differs(runs, trainer):
     hyperparameters, rules = TRAINERS[trainer]
     runs.rules.update(rules)
-    (tmp_path / "c.yaml").write_text(YAML.format(trainer=trainer, hyperparameters=hyperparameters))
+    runs.configure(YAML.format(trainer=trainer, hyperparameters=hyperparameters))
     start = ["c.yaml", "--env", "scene:basic", "--seed", "3"]
     heard = Hears()
-    with runs._restored():
-        run_training(parse_command_line([*start, "--run-id", "plain"]))
-        run_training(parse_command_line([*start, "--run-id", "tested", *TESTS]), callbacks=[heard])
-
+    runs.train(*start, "--run-id", "plain")
+    runs.train(*start, "--run-id", "tested", *TESTS, callbacks=[heard])
     assert all(heard.events.values()), [hook for hook, events in heard.events.items() if not events]
     tests, (end,) = heard.events["on_evaluation_end"], heard.events["on_training_end"]
     assert [test.step // 100 for test in tests] == [1, 2] and end.steps["Tiny"] > 220
@@ -70,8 +62,6 @@ def test_all_is_told_and_no_bit_of_what_is_learnt_differs(monkeypatch, tmp_path,
     if rules.get("groups"):
         assert any(event.group_reward == 0.5 for event in heard.events["on_episode_end"])
         assert all(set(test.group_rewards) == {0.5} and test.score == 0.5 for test in tests)
-    plain, tested = (
-        load_checkpoint(tmp_path / "results" / run / "Tiny" / "checkpoint.pt") for run in ("plain", "tested")
-    )
+    plain, tested = runs.state("plain"), runs.state("tested")
     assert tested.pop("test_due") == 300 and numbers(plain) > 80
     assert not [text for text in differences(plain, tested) if text.partition(":")[0] not in ROWS]

@@ -7,10 +7,6 @@ import pytest
 from lanista.trainers.callbacks import Callback
 from lanista.trainers.callbacks.dispatcher import HOOKS, CallbackDispatcher, CallbackError, named
 from lanista.trainers.callbacks.events import EpisodeEnd, Event, StepTaken, TrainingEnd
-from lanista.trainers.checkpoints.file import load_checkpoint
-from lanista.trainers.learn import run_training
-from lanista.trainers.settings.command_line import parse_command_line
-from line_runs import Runs
 
 YAML = """\
 default_settings:
@@ -28,16 +24,14 @@ START = ["c.yaml", "--env", "scene:basic", "--seed", "3", "--run-id", "r"]
 
 
 @pytest.fixture
-def runs(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "c.yaml").write_text(YAML)
-    return Runs(monkeypatch)
+def runs(runs):
+    runs.configure(YAML)
+    return runs
 
 
 def train(runs, *callbacks, more=()):
     """A run with these callbacks, as a script starts it."""
-    with runs._restored():
-        run_training(parse_command_line([*START, *more]), callbacks=callbacks)
+    runs.train(*START, *more, callbacks=callbacks)
 
 
 def _record(hook):
@@ -96,7 +90,7 @@ def test_episodes_and_summaries_are_those_of_the_curves(runs, tmp_path):
     heard = Everything()
     train(runs, heard)
     rewards = [e.reward for e in heard.of("on_episode_end")]
-    record = load_checkpoint(tmp_path / "results" / "r" / "Tiny" / "checkpoint.pt")["record"]["recent"]
+    record = runs.state()["record"]["recent"]
     assert rewards[-len(record) :] == record and len(rewards) > 30
     assert all(
         1 <= e.length <= 12 and e.environment == 0 and 0 <= e.agent < 4 for e in heard.of("on_episode_end")
@@ -133,8 +127,7 @@ def test_a_reason_ends_the_run_as_max_steps_would(runs, tmp_path, capsys, hook):
     assert "Learning was interrupted" not in out and "give the same command with --resume" in out
     end = heard.events[-1]
     assert end.reason.endswith("it is enough") and end.error is None and end.steps["Tiny"] < 460
-    state = load_checkpoint(tmp_path / "results" / "r" / "Tiny" / "checkpoint.pt")
-    assert state["step"] == end.steps["Tiny"] and end.brains["Tiny"].exists()
+    assert runs.state()["step"] == end.steps["Tiny"] and end.brains["Tiny"].exists()
 
 
 def test_a_reason_given_in_a_test_breaks_it_off(runs, tmp_path, capsys):
@@ -174,7 +167,7 @@ def test_a_failure_names_callback_and_hook_and_nothing_is_lost(runs, tmp_path, h
     assert failing.calls[hook] <= 2, "it is not called any more"
     if hook != "on_training_begin":
         folder = tmp_path / "results" / "r"
-        assert load_checkpoint(folder / "Tiny" / "checkpoint.pt")["step"] == heard.events[-1].steps["Tiny"]
+        assert runs.state()["step"] == heard.events[-1].steps["Tiny"]
         assert (folder / "Tiny.onnx").exists()
 
 

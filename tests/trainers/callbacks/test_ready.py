@@ -20,7 +20,6 @@ from lanista.trainers.callbacks.stop_at_reward import StopAtReward
 from lanista.trainers.callbacks.video import WriteVideo, has_mp4_encoder
 from lanista.trainers.settings import RunOptions
 from line_game import LineGame
-from line_runs import Runs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 YAML = """\
@@ -37,14 +36,8 @@ default_settings:
 START = ["c.yaml", "--env", "scene:basic", "--seed", "3", "--run-id", "r"]
 
 
-@pytest.fixture
-def runs(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return Runs(monkeypatch)
-
-
-def write(folder, callbacks, more=""):
-    (folder / "c.yaml").write_text(f"{YAML}{more}callbacks: {callbacks}\n")
+def write(runs, callbacks, more=""):
+    runs.configure(f"{YAML}{more}callbacks: {callbacks}\n")
 
 
 def episode(reward, behavior="A"):
@@ -77,7 +70,7 @@ def test_enough_may_be_the_score_of_a_test():
 
 
 def test_a_run_that_is_good_enough_ends(runs, tmp_path, capsys):
-    write(tmp_path, "[{stop_at_reward: {reward: -0.5, evaluation: true}}]")
+    write(runs, "[{stop_at_reward: {reward: -0.5, evaluation: true}}]")
     assert runs(*START) == 0
     out = capsys.readouterr().out
     assert "The callback stop_at_reward ends the training: the mean reward of Tiny in a test is" in out
@@ -85,7 +78,7 @@ def test_a_run_that_is_good_enough_ends(runs, tmp_path, capsys):
 
 
 def test_an_inference_is_not_ended_by_what_ends_a_training(runs, tmp_path, capsys):
-    write(tmp_path, "[{stop_at_reward: {reward: -50, episodes: 2}}]")
+    write(runs, "[{stop_at_reward: {reward: -50, episodes: 2}}]")
     assert runs(*START) == 0
     assert "ends the training" in capsys.readouterr().out
     assert runs(*START, "--resume", "--inference", "--inference-steps", "300") == 0
@@ -96,7 +89,7 @@ def test_an_inference_is_not_ended_by_what_ends_a_training(runs, tmp_path, capsy
 
 
 def test_the_best_by_tests_is_there_with_its_brain(runs, tmp_path, capsys):
-    write(tmp_path, "keep_best")
+    write(runs, "keep_best")
     assert runs(*START) == 0
     folder = tmp_path / "results" / "r"
     tests = [(float(mean), step) for step, mean in _tests(capsys.readouterr().out)]
@@ -239,7 +232,7 @@ class Drawn(LineGame):
 def test_a_run_with_test_video_films_its_tests(runs, tmp_path, capsys, monkeypatch, fails):
     kind = type("Drawn", (Drawn,), {"fails": fails})
     monkeypatch.setattr("line_runs.LineGame", kind)
-    write(tmp_path, "[]", "  test_video: true\n")
+    write(runs, "[]", "  test_video: true\n")
     assert runs(*START) == 0
     out, folder = capsys.readouterr().out, tmp_path / "results" / "r" / "Tiny"
     films = sorted((folder / "videos").glob(f"Tiny-*.{'mp4' if has_mp4_encoder() else 'gif'}"))

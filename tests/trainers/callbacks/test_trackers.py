@@ -5,7 +5,6 @@ import sys
 import pytest
 from lanista.trainers.callbacks.factory import make_callbacks
 from lanista.trainers.settings import RunOptions, TrainerConfigError
-from line_runs import Runs
 
 YAML = """\
 default_settings:
@@ -23,21 +22,21 @@ ON = ["--resume", "--set", "default_settings.max_steps=400"]
 
 
 @pytest.fixture
-def runs(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return Runs(monkeypatch)
-
-
-def test_mlflow(runs, tmp_path, monkeypatch):
+def tracked(tmp_path, monkeypatch):
+    """A folder for MLflow's runs, and a client that reads them."""
     pytest.importorskip("mlflow", reason="MLflow is not installed (extra mlflow)")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     from mlflow.tracking import MlflowClient
 
     uri = (tmp_path / "tracked").as_uri()
+    return uri, MlflowClient(uri)
+
+
+def test_mlflow(runs, tracked):
+    uri, client = tracked
     chosen = f"[{{mlflow: {{tracking_uri: '{uri}', experiment: lines, brains: true}}}}]"
-    (tmp_path / "c.yaml").write_text(f"{YAML}callbacks: {chosen}\n")
+    runs.configure(f"{YAML}callbacks: {chosen}\n")
     assert runs(*START) == 0 and runs(*START, *ON) == 0
-    client = MlflowClient(uri)
     (run,) = client.search_runs([client.get_experiment_by_name("lines").experiment_id])
     assert (run.info.run_name, run.info.status) == ("r", "FINISHED")
     assert run.data.params["default_settings.hyperparameters.batch_size"] == "16"
@@ -48,11 +47,8 @@ def test_mlflow(runs, tmp_path, monkeypatch):
     assert [file.path for file in client.list_artifacts(run.info.run_id, "brains")] == ["brains/Tiny.onnx"]
 
 
-def test_an_mlflow_that_was_away_gets_all_later(runs, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("mlflow", reason="MLflow is not installed (extra mlflow)")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    from mlflow.tracking import MlflowClient
-
+def test_an_mlflow_that_was_away_gets_all_later(runs, tracked, monkeypatch, capsys):
+    (uri, client), MlflowClient = tracked, type(tracked[1])
     send, calls = MlflowClient.log_batch, []
 
     def log_batch(self, run_id, metrics=(), **more):
@@ -62,11 +58,9 @@ def test_an_mlflow_that_was_away_gets_all_later(runs, tmp_path, monkeypatch, cap
         return send(self, run_id, metrics=metrics, **more)
 
     monkeypatch.setattr(MlflowClient, "log_batch", log_batch)
-    uri = (tmp_path / "tracked").as_uri()
-    (tmp_path / "c.yaml").write_text(f"{YAML}callbacks: [{{mlflow: {{tracking_uri: '{uri}'}}}}]\n")
+    runs.configure(f"{YAML}callbacks: [{{mlflow: {{tracking_uri: '{uri}'}}}}]\n")
     assert runs(*START) == 0
     assert capsys.readouterr().out.count("it gets them with the next (ConnectionError: away)") == 2
-    client = MlflowClient(uri)
     (run,) = client.search_runs([client.get_experiment_by_name("lanista").experiment_id])
     told = client.get_metric_history(run.info.run_id, "Tiny/Environment/Cumulative Reward")
     assert [metric.step for metric in told] == [100, 200]
@@ -86,9 +80,7 @@ def test_weights_and_biases(runs, tmp_path, monkeypatch):
 
     begin, log = wandb.init, wandb.Run.log
     monkeypatch.setattr(wandb, "init", init)
-    (tmp_path / "c.yaml").write_text(
-        f"{YAML}callbacks: [{{wandb: {{mode: offline, project: lines, brains: true}}}}]\n"
-    )
+    runs.configure(f"{YAML}callbacks: [{{wandb: {{mode: offline, project: lines, brains: true}}}}]\n")
     assert runs(*START) == 0 and runs(*START, *ON) == 0
     (first, config, _), (second, _, resumed) = begun
     assert first == second == resumed["id"] and resumed["resume"] == "allow"

@@ -17,56 +17,58 @@ LATER = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, text in {"good": GOOD, "bad": BAD, "later": LATER}.items():
         Path(f"{name}.yaml").write_text(text)
     return tmp_path
 
 
-def checked(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[str]]:
+def checked(capsys, *argv):
     status = run(["check", *argv])
     captured = capsys.readouterr()
     assert not captured.err
     return status, captured.out.splitlines()
 
 
-def test_a_good_file_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert checked(capsys, "good.yaml") == (0, ["good.yaml: ok (Ball: ppo)"])
+@pytest.mark.parametrize(
+    ("files", "status", "lines"),
+    [
+        (["good.yaml"], 0, ["good.yaml: ok (Ball: ppo)"]),
+        (
+            ["bad.yaml"],
+            1,
+            [
+                "bad.yaml: 2 problems",
+                "  bad.yaml, line 3: env_setings: unknown key. Did you mean `env_settings`?",
+                "  bad.yaml, line 2: behaviors.Ball.max_step: unknown key.",
+            ],
+        ),
+        (
+            ["later.yaml", "good.yaml"],
+            3,
+            [
+                "later.yaml: valid, but not trainable yet",
+                "  later.yaml, line 4: behaviors.Ball.network_settings.memory: this ver",
+                "  warning: max_steps: 12.5 is not a whole number; 12 is used.",
+                "good.yaml: ok (Ball: ppo)",
+            ],
+        ),
+    ],
+)
+def test_each_file_gets_a_verdict_and_a_line_for_each_problem(folder, capsys, files, status, lines):
+    found, said = checked(capsys, *files)
+    assert found == status and len(said) == len(lines)
+    assert all(line.startswith(start) for line, start in zip(said, lines)), said
 
 
-def test_all_that_is_wrong_is_told_and_the_status_is_1(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status, lines = checked(capsys, "bad.yaml")
-    assert status == 1
-    assert lines[0] == "bad.yaml: 2 problems"
-    assert lines[1].startswith("  bad.yaml, line 3: env_setings: unknown key. Did you mean `env_settings`?")
-    assert lines[2].startswith("  bad.yaml, line 2: behaviors.Ball.max_step: unknown key.")
-
-
-def test_what_is_right_and_cannot_be_trained_yet_ends_with_3(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status, lines = checked(capsys, "later.yaml", "good.yaml")
-    assert status == 3
-    assert lines[0] == "later.yaml: valid, but not trainable yet"
-    assert lines[1].startswith("  later.yaml, line 4: behaviors.Ball.network_settings.memory: this ver")
-    assert lines[2] == "  warning: max_steps: 12.5 is not a whole number; 12 is used."
-    assert lines[3] == "good.yaml: ok (Ball: ppo)"
-
-
-def test_each_file_is_told_of_and_the_worst_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_worst_file_decides_the_status(folder, capsys):
     status, lines = checked(capsys, "good.yaml", "absent.yaml", "later.yaml")
-    assert status == 1
-    assert [line for line in lines if not line.startswith(" ")] == [
-        "good.yaml: ok (Ball: ppo)",
-        "absent.yaml: 1 problem",
-        "later.yaml: valid, but not trainable yet",
-    ]
+    verdicts = [line.partition(": ")[2] for line in lines if not line.startswith(" ")]
+    assert (status, verdicts) == (1, ["ok (Ball: ppo)", "1 problem", "valid, but not trainable yet"])
 
 
-def test_parts_are_right_together(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_are_valid_together(folder, capsys):
     Path("part.yaml").write_text("behaviors: {Ball: {hyperparameters: {batch_size: 64}}}\n")
     assert checked(capsys, "part.yaml")[0] == 1
     assert checked(capsys, "--together", "good.yaml", "part.yaml") == (
@@ -75,7 +77,7 @@ def test_parts_are_right_together(folder: Path, capsys: pytest.CaptureFixture[st
     )
 
 
-def test_presets_lie_under_each_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_file_overrides_the_presets(folder, capsys):
     Path("part.yaml").write_text("behaviors: {3DBall: {hyperparameters: {batch_size: 1}}}\n")
     status, lines = checked(capsys, "part.yaml", "good.yaml", "--preset", "ppo/ball3d")
     assert status == 0
@@ -90,25 +92,25 @@ def test_presets_lie_under_each_file(folder: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     "text", ["", "env_settings: {seed: 1}\n", "- a\n", "\tbehaviors:\n", "behaviors: [\n"]
 )
-def test_what_trains_nothing_is_wrong(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_trains_nothing_is_wrong(text, folder, capsys):
     Path("odd.yaml").write_text(text)
     status, lines = checked(capsys, "odd.yaml")
     assert status == 1 and lines[0] == "odd.yaml: 1 problem" and len(lines) == 2
 
 
-def test_nothing_to_check_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_check_is_wrong_usage(capsys):
     with pytest.raises(SystemExit) as stop:
         run(["check"])
     assert stop.value.code == 2
     assert "give a file to check" in capsys.readouterr().err
 
 
-def test_the_schema_can_be_had_from_an_installed_package(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_schema_is_printed(capsys):
     assert run(["check", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out) == json_schema()
 
 
-def test_neither_torch_nor_an_engine_is_loaded(folder: Path) -> None:
+def test_neither_torch_nor_an_engine_is_loaded(folder):
     code = (
         "import sys; from lanista.trainers.cli.main import run; run(['check', 'good.yaml']); "
         "print([m for m in ('torch', 'onnx', 'grpc', 'mlagents_envs', 'numpy') if m in sys.modules])"
@@ -117,7 +119,7 @@ def test_neither_torch_nor_an_engine_is_loaded(folder: Path) -> None:
     assert result.stdout.splitlines() == ["good.yaml: ok (Ball: ppo)", "[]"]
 
 
-def test_names_that_a_pipe_cannot_write_do_not_stop_it(folder: Path) -> None:
+def test_names_that_a_pipe_cannot_write_do_not_stop_it(folder):
     Path("bär.yaml").write_text("behaviors: {Bär: {trainer_type: ppo, Größe: 3}}\n", encoding="utf-8")
     code = "import sys; from lanista.trainers.cli.main import run; sys.exit(run(['check', 'bär.yaml']))"
     command = [sys.executable, "-X", "utf8=0", "-c", code]
@@ -131,7 +133,7 @@ def test_names_that_a_pipe_cannot_write_do_not_stop_it(folder: Path) -> None:
     assert b"b\\xe4r.yaml: 1 problem" in result.stdout
 
 
-def test_the_verdict_counts_every_line_below_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verdict_counts_every_line_below_it(folder, capsys):
     text = "behaviors: {A: {trainer_type: td3, network_settings: {memory: {}}}, B: {reward_signals: {}}}"
     Path("both.yaml").write_text(text)
     status, lines = checked(capsys, "both.yaml")

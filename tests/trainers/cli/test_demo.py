@@ -9,12 +9,12 @@ from lanista.trainers.cli.main import run
 REAL = Path(__file__).parents[2] / "real"
 
 
-def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict]:
+def show(capsys, *arguments):
     assert run(["demo", "show", *map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
-def test_everything_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_is_told(capsys):
     (facts,) = show(capsys, REAL / "demos" / "Realhybrid.demo")
     assert (facts["name"], facts["behavior"], facts["steps"]) == ("Realhybrid", "Hybrid?team=0", 200)
     assert (facts["episodes"], facts["finished_episodes"], facts["note"]) == (12, 11, None)
@@ -25,21 +25,19 @@ def test_everything_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["type"] for each in facts["observations"]].count("GOAL_SIGNAL") == 1
 
 
-def test_people_get_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_get_lines(capsys):
     assert run(["demo", "show", str(REAL / "demos" / "ExpertPyramid.demo")]) == 0
     out = capsys.readouterr().out
     for part in ("Pyramids?team=0", "1751", "10 (1 unfinished)", "(56,)", "of 5 actions"):
         assert part in out
 
 
-def test_a_folder_is_shown_file_by_file_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_is_shown_file_by_file_in_order(capsys):
     names = [Path(facts["file"]).name for facts in show(capsys, REAL / "demos")]
     assert names == sorted(path.name for path in (REAL / "demos").glob("*.demo"))
 
 
-def test_what_is_no_demonstration_is_one_line_with_its_byte(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_demonstration_is_one_line_with_its_byte(tmp_path, capsys):
     file = tmp_path / "a.demo"
     file.write_bytes((REAL / "onnx" / "Basic.onnx").read_bytes())
     assert run(["demo", "show", str(file)]) == 1
@@ -48,7 +46,7 @@ def test_what_is_no_demonstration_is_one_line_with_its_byte(
     assert error.count("\n") == 1
 
 
-def test_an_expert_s_episodes_are_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_expert_s_episodes_are_recorded(tmp_path, capsys):
     brain, demos = REAL / "onnx" / "3DBall.onnx", tmp_path / "demos"
     arguments = [
         "--env",
@@ -69,7 +67,7 @@ def test_an_expert_s_episodes_are_recorded(tmp_path: Path, capsys: pytest.Captur
     assert facts["mean_reward"] == pytest.approx(report["mean_reward"], rel=1e-5)
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_made_is_said(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     arguments = ["--env", "scene:ball3d", "--episodes", "1", "--max-decisions", "3"]
     command = [

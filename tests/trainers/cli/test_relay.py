@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from attached_runs import AttachedRun, scenes
@@ -23,7 +22,7 @@ TOKEN = "a-token-of-some-length"
 
 
 @pytest.fixture
-def token(tmp_path, monkeypatch) -> str:
+def token(tmp_path, monkeypatch):
     monkeypatch.delenv("LANISTA_TOKEN", raising=False)
     file = tmp_path / "token"
     file.write_text(TOKEN)
@@ -92,5 +91,5 @@ def test_a_run_with_an_engine_behind_a_relay(tmp_path):
     ]
 
 
-def _holds(path: Path, secret: str) -> bool:
+def _holds(path, secret):
     return secret.encode() in path.read_bytes()

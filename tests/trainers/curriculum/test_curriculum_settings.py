@@ -21,27 +21,27 @@ environment_parameters:
 class Channel:
     """Records what an environment would be told."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls: list[tuple] = []
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name):
         return lambda *args: self.calls.append((name, *args))
 
 
-def test_samplers_without_a_seed_get_one_each_in_file_order() -> None:
+def test_samplers_without_a_seed_get_one_each_in_file_order():
     parameters = RunOptions.from_text(TEXT).environment_parameters
     seeded = with_seeds(parameters, 100)
     assert [x.value.seed for p in seeded.values() for x in p.curriculum] == [100, 101, 4, 102, 103]
     assert parameters["gravity"].curriculum[0].value.seed == -1  # the given ones are as they were
 
 
-def test_seeds_behind_the_greatest_begin_anew() -> None:
+def test_seeds_behind_the_greatest_begin_anew():
     """A seed beyond 31 bits could not be told to an engine."""
     seeded = with_seeds(RunOptions.from_text(TEXT).environment_parameters, 2**31 - 1)
     assert [x.value.seed for p in seeded.values() for x in p.curriculum] == [2**31 - 1, 0, 4, 1, 2]
 
 
-def test_environments_are_told_the_first_lesson_of_each() -> None:
+def test_environments_are_told_the_first_lesson_of_each():
     channel = Channel()
     curriculum = Curriculum(RunOptions.from_text(TEXT).environment_parameters, 100)
     for name, sampler in curriculum.samplers().items():
@@ -68,7 +68,7 @@ def test_environments_are_told_the_first_lesson_of_each() -> None:
         ("{sampler_type: constant, sampler_parameters: {value: yes}}", 1.0),
     ],
 )
-def test_booleans_are_one_and_zero(written: str, value: float) -> None:
+def test_booleans_are_one_and_zero(written, value):
     """As ML-Agents reads them; a number in quotes, which it refuses, is a number."""
     parameters = RunOptions.from_text(f"environment_parameters: {{a: {written}}}").environment_parameters
     found = parameters["a"].curriculum[0].value.value
@@ -76,16 +76,16 @@ def test_booleans_are_one_and_zero(written: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["'true'", "null", "[1]", "red"])
-def test_other_values_are_refused(written: str) -> None:
+def test_other_values_are_refused(written):
     with pytest.raises(TrainerConfigError, match=r"environment_parameters\.a: found .*expected a number, or"):
         RunOptions.from_text(f"environment_parameters: {{a: {written}}}")
 
 
-def test_no_parameters_tell_nothing() -> None:
+def test_no_parameters_tell_nothing():
     assert Curriculum(RunOptions().environment_parameters).samplers() == {}
 
 
-def test_a_single_value_is_a_lesson_named_like_its_parameter() -> None:
+def test_a_single_value_is_a_lesson_named_like_its_parameter():
     (lesson,) = (
         RunOptions.from_text("environment_parameters: {g: 1e-3}").environment_parameters["g"].curriculum
     )
@@ -108,6 +108,6 @@ def test_a_single_value_is_a_lesson_named_like_its_parameter() -> None:
         ("[1, 2]", r"p: found \[1, 2\], expected a number"),
     ],
 )
-def test_refused(value: str, message: str) -> None:
+def test_refused(value, message):
     with pytest.raises(TrainerConfigError, match=message):
         RunOptions.from_text(f"environment_parameters: {{p: {value}}}")

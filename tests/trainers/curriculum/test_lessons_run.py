@@ -6,7 +6,6 @@ import re
 import pytest
 from console_runs import learn
 from line_game import LineGame
-from line_runs import Runs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 BEHAVIOR = """\
@@ -36,12 +35,12 @@ environment_parameters:
 LINE = r"^\[INFO\] Parameter 'num_tiles' is in lesson '(\w+)' and has value '(.+)'\.$"
 
 
-def sorter(*values: int) -> str:
+def sorter(*values):
     told = {"behavior": "Sorter", "parameter": "num_tiles", "reset": "true"}
     return (BEHAVIOR + LESSONS).format(values=values, **told)
 
 
-def test_a_scene_is_told_its_lessons_over_the_wire(tmp_path) -> None:
+def test_a_scene_is_told_its_lessons_over_the_wire(tmp_path):
     ended = learn(tmp_path, "--env", "scene:sorter?size=small", yaml=sorter(2, 3, 4))
     assert ended.good
     assert re.findall(LINE, ended.out, re.MULTILINE) == [
@@ -57,7 +56,7 @@ def test_a_scene_is_told_its_lessons_over_the_wire(tmp_path) -> None:
     assert json.loads(status.read_text())["num_tiles"] == {"lesson_num": 2}
 
 
-def test_what_the_scene_was_told_is_what_it_plays_by(tmp_path) -> None:
+def test_what_the_scene_was_told_is_what_it_plays_by(tmp_path):
     """It has no room for so many tiles, and says so when the second lesson has begun."""
     ended = learn(tmp_path, "--env", "scene:sorter?size=small", yaml=sorter(2, 99, 4))
     assert "num_tiles is 99" in ended.error
@@ -69,43 +68,39 @@ class Told(LineGame):
 
     log: list
 
-    def set_parameters(self, parameters) -> None:
+    def set_parameters(self, parameters):
         super().set_parameters(parameters)
         self.log.append(parameters["max_len"].value)
 
-    def reset(self) -> None:
+    def reset(self):
         super().reset()
         self.log.append("reset")
 
 
 @pytest.fixture
-def told(monkeypatch, tmp_path):
-    """A run of the line game with these lessons; what its only environment was told."""
-    monkeypatch.chdir(tmp_path)
-    runs = Runs(monkeypatch)
+def told(runs, monkeypatch):
+    """A run of the line game with these lessons; what its only environment was sent."""
     monkeypatch.setattr("line_runs.LineGame", Told)
 
-    def told(
-        *arguments: str, reset: str = "false", behavior: str = "Tiny", more: str = "", values=(5, 6, 7)
-    ) -> list:
+    def told(*arguments, reset="false", behavior="Tiny", more="", values=(5, 6, 7)):
         Told.log = []
         lessons = LESSONS.format(parameter="max_len", behavior=behavior, values=values, reset=reset)
-        (tmp_path / "c.yaml").write_text(BEHAVIOR.format(behavior="Tiny") + more + lessons)
+        runs.configure(BEHAVIOR.format(behavior="Tiny") + more + lessons)
         assert runs("c.yaml", "--run-id", "r", "--seed", "3", *arguments) == 0
         return Told.log
 
     return told
 
 
-def test_a_lesson_begins_with_the_episodes_that_begin_then(told) -> None:
+def test_a_lesson_begins_with_the_episodes_that_begin_then(told):
     assert told() == [5.0, "reset", 6.0, 7.0]
 
 
-def test_a_lesson_resets_the_environments_where_that_is_asked_for(told) -> None:
+def test_a_lesson_resets_the_environments_where_that_is_asked_for(told):
     assert told(reset="true") == [5.0, "reset", 6.0, "reset", 7.0]
 
 
-def test_the_best_are_those_of_the_last_lesson(told, tmp_path) -> None:
+def test_the_best_are_those_of_the_last_lesson(told, tmp_path):
     """Nobody arrives in so few steps, and each costs 0.01: by rewards alone an early one were the best."""
     keep = ["--set", "behaviors.Tiny.keep_best=1", "--set", "behaviors.Tiny.summary_freq=50"]
     told(*keep, values=(1, 1, 2))
@@ -114,20 +109,20 @@ def test_the_best_are_those_of_the_last_lesson(told, tmp_path) -> None:
     assert best["steps"] > 360 and best["reward"] == pytest.approx(-0.02, abs=1e-4)
 
 
-def test_a_resumed_run_begins_in_its_lesson(told, capsys) -> None:
+def test_a_resumed_run_begins_in_its_lesson(told, capsys):
     told("--set", "behaviors.Tiny.max_steps=300")
     capsys.readouterr()
     assert told("--resume")[0] == 7.0
     assert "Parameter 'max_len' is in lesson 'Third'" in capsys.readouterr().out
 
 
-def test_a_lesson_that_waits_for_a_behavior_that_never_comes_is_warned_of(told, capsys) -> None:
+def test_a_lesson_that_waits_for_a_behavior_that_never_comes_is_warned_of(told, capsys):
     told(behavior="Other", more="  Other: {trainer_type: ppo}\n")
     out = capsys.readouterr().out
     assert "stays in lesson 'First' until the behavior Other is trained" in out and "(shown: Tiny)" in out
 
 
-def test_a_damaged_lesson_ends_the_resumed_run_before_the_engine_starts(told, tmp_path, capsys) -> None:
+def test_a_damaged_lesson_ends_the_resumed_run_before_the_engine_starts(told, tmp_path, capsys):
     told()
     file = tmp_path / "results" / "r" / "run_logs" / "training_status.json"
     file.write_text(file.read_text().replace('"lesson_num": 2', '"lesson_num": "two"'))

@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from referencenets import spec_of_shapes
 from scripted_engine import exchange_with, free_port, hello, message, observation
 
 
-def options(**settings) -> RunOptions:
+def options(**settings):
     return RunOptions.from_dict({"env_settings": {"listen": "127.0.0.1:0", **settings}})
 
 
@@ -50,31 +51,28 @@ def test_networks_are_given_one_by_one_on_the_command_line():
     assert parse_command_line(line).env_settings.allow == ["10.0.0.0/8", "fd00::/8"]
 
 
-def test_the_gate_does_what_the_settings_say(tmp_path, caplog):
+def serving(given):
+    """The server of these options, closed after the block."""
+    return closing(make_attach_server(given.env_settings, lambda engine: None))
+
+
+def test_the_server_does_what_the_settings_say(tmp_path, caplog):
     pytest.importorskip("cryptography")
     token = tmp_path / "token"
-    env = options(allow=["10.0.0.0/8"], token_file=str(token)).env_settings
-    with caplog.at_level(logging.INFO):
-        gate = make_attach_server(env, lambda engine: None)
-    try:
-        assert gate._rules.networks.admit("10.1.1.1") and not gate._rules.networks.admit("11.1.1.1")
-        assert isinstance(gate._rules.tls, ssl.SSLContext)
-        secret = token.read_text().strip()
-        assert gate._token == secret
-        assert secret not in caplog.text, "a secret is not logged"
-        told = re.search(r"lanista relay 127\.0\.0\.1:\d+ --token-file \S+ --fingerprint (\S+)", caplog.text)
-        assert told and len(told[1]) == 95
-    finally:
-        gate.close()
+    caplog.set_level(logging.INFO)
+    with serving(options(allow=["10.0.0.0/8"], token_file=str(token))) as server:
+        networks, secret = server._rules.networks, token.read_text().strip()
+        assert networks.admit("10.1.1.1") and not networks.admit("11.1.1.1")
+        assert isinstance(server._rules.tls, ssl.SSLContext) and server._token == secret
+    assert secret not in caplog.text, "a secret is not logged"
+    command = re.search(r"lanista relay 127\.0\.0\.1:\d+ --token-file \S+ --fingerprint (\S+)", caplog.text)
+    assert command and len(command[1]) == 95
 
 
-def test_without_a_token_no_relay_is_let_in(monkeypatch):
+def test_without_a_token_no_relay_is_accepted(monkeypatch):
     monkeypatch.delenv("LANISTA_TOKEN", raising=False)
-    gate = make_attach_server(options().env_settings, lambda engine: None)
-    try:
-        assert gate._rules.tls is None and gate._token is None
-    finally:
-        gate.close()
+    with serving(options()) as server:
+        assert server._rules.tls is None and server._token is None
 
 
 def test_the_token_may_be_in_the_environment(monkeypatch):
@@ -82,11 +80,8 @@ def test_the_token_may_be_in_the_environment(monkeypatch):
     monkeypatch.setenv("LANISTA_TOKEN", "t" * 20)
     given = options()
     check_attaching(given)
-    gate = make_attach_server(given.env_settings, lambda engine: None)
-    try:
-        assert gate._token == "t" * 20 and gate._rules.tls is not None
-    finally:
-        gate.close()
+    with serving(given) as server:
+        assert server._token == "t" * 20 and server._rules.tls is not None
     assert "t" * 20 not in str(given.as_dict())
 
 
@@ -97,16 +92,15 @@ def test_a_certificate_of_ones_own(tmp_path, caplog):
     token.write_text("t" * 20)
     given = options(token_file=str(token), tls_cert=str(pem), tls_key=str(key))
     check_attaching(given)
-    with caplog.at_level(logging.INFO):
-        make_attach_server(given.env_settings, lambda engine: None).close()
-    assert "--fingerprint" in caplog.text
+    with caplog.at_level(logging.INFO), serving(given):
+        assert "--fingerprint" in caplog.text
     other, _ = certificate(tmp_path / "other")
     mixed = options(token_file=str(token), tls_cert=str(other), tls_key=str(key))
     with pytest.raises(TrainerConfigError, match="key values mismatch"):
         check_attaching(mixed)
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
+def certificate(folder):
     folder.mkdir(exist_ok=True)
     pem, key = folder / "cert.pem", folder / "key.pem"
     make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -118,7 +112,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     return pem, key
 
 
-def test_a_check_leaves_nothing(tmp_path):
+def test_a_check_leaves_no_files(tmp_path):
     pytest.importorskip("cryptography")
     port = free_port()
     given = options(listen=f"127.0.0.1:{port}", token_file=str(tmp_path / "token"))
@@ -127,7 +121,7 @@ def test_a_check_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_behavior_that_nobody_trains():
+def test_a_behavior_that_is_not_configured_is_refused():
     spec = spec_of_shapes([[2]], continuous=1)
 
     def refusal(given, name):
@@ -160,7 +154,7 @@ def test_a_behavior_that_nobody_trains():
         ),
     ],
 )
-def test_what_cannot_be_learnt_is_for_its_engine_alone_to_hear_where_others_take_part(settings, spec, reason):
+def test_while_others_train_an_untrainable_behavior_is_reported_only_to_its_engine(settings, spec, reason):
     for key in ("default_settings: {%s}", "behaviors: {Ball: {%s}}"):
         given = RunOptions.from_text(key % settings, "c.yaml")
         listed, new = dict(given.behaviors), NewBehaviors(given)
@@ -191,7 +185,7 @@ def test_each_engine_gets_the_seed_of_its_index():
     assert sorted(seeds) == [100, 101]
 
 
-def _wait_in_the_second_call(channel, exchange) -> None:
+def _wait_in_the_second_call(channel, exchange):
     with channel:
         exchange(message(None))
 
@@ -218,7 +212,7 @@ def test_a_run_takes_engines_as_they_come_and_go(tmp_path, scene):
     run.process.send_signal(signal.SIGINT)
     ended = run.end()
     assert [process.wait(PATIENCE) for process in (second, third, stranger)] == [0, 0, 0], (
-        "all are told to quit"
+        "all receive the command to quit"
     )
     assert weights_are_finite(ended.files("*.pt")) and ended.files("Basic.onnx")
     recorded = (tmp_path / "results" / "r" / "configuration.yaml").read_text()
@@ -235,7 +229,7 @@ def test_ctrl_c_ends_a_run_that_has_lost_all_engines(tmp_path, scene):
     assert run.end().files("Basic.onnx")
 
 
-def test_who_is_no_engine_does_not_end_the_waiting(tmp_path, scene):
+def test_a_client_that_is_no_engine_does_not_end_the_wait(tmp_path, scene):
     run = AttachedRun(tmp_path, free_port(), max_steps=100)
     with socket.create_connection(("127.0.0.1", run.port)) as browser:
         browser.sendall(b"GET / HTTP/1.1\r\nHost: trainer\r\n\r\n")
@@ -245,7 +239,7 @@ def test_who_is_no_engine_does_not_end_the_waiting(tmp_path, scene):
     assert engine.wait(PATIENCE) == 0
 
 
-def test_an_engine_of_another_build_is_turned_away_alone(tmp_path, scene):
+def test_only_the_engine_of_another_build_is_rejected(tmp_path, scene):
     run = AttachedRun(tmp_path, free_port(), max_steps=100000)
     scene(run.port)
     assert run.says("Exported")
@@ -253,8 +247,8 @@ def test_an_engine_of_another_build_is_turned_away_alone(tmp_path, scene):
     with channel:
         exchange(message(hello()))
         exchange(message(None))
-        farewell = exchange(message(observation(1.0, 2.0, name="Basic?team=0")))
-    assert farewell == message(None, 400)
+        last = exchange(message(observation(1.0, 2.0, name="Basic?team=0")))
+    assert last == message(None, 400)
     run.process.send_signal(signal.SIGINT)
     told = r"Turned away environment 1 .*describe the behavior 'Basic\?team=0' differently"
     assert re.search(told, run.end().out)

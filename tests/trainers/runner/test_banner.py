@@ -2,9 +2,7 @@
 
 import shlex
 import subprocess
-from pathlib import Path
 
-import pytest
 from lanista.trainers.runner import banner as farewell
 from lanista.trainers.settings import RunOptions
 
@@ -13,7 +11,7 @@ class OfWindows:
     name = "nt"
 
 
-def last_command(folder: Path) -> tuple[str, list[str]]:
+def last_command(folder):
     """The command of the last line, and the words that it should hold."""
     folder.mkdir()
     brain = folder / "3D Ball.onnx"
@@ -24,12 +22,12 @@ def last_command(folder: Path) -> tuple[str, list[str]]:
     return line.partition("See it act: ")[2], words
 
 
-def test_a_shell_reads_the_command_as_it_is_meant(tmp_path: Path) -> None:
+def test_a_shell_reads_the_command_as_it_is_meant(tmp_path):
     command, words = last_command(tmp_path / "my run")
     assert shlex.split(command) == words
 
 
-def test_windows_reads_the_command_as_it_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_reads_the_command_as_it_is_meant(tmp_path, monkeypatch):
     """Its shell passes single quotes on as letters."""
     monkeypatch.setattr(farewell, "os", OfWindows)
     command, words = last_command(tmp_path / "my run")

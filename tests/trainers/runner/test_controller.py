@@ -1,4 +1,4 @@
-"""The loop of a run: what engines say reaches the agent processors, whoever's turn it is."""
+"""The loop of a run: what engines report reaches the agent processors, whichever behavior acts."""
 
 from types import SimpleNamespace
 
@@ -7,12 +7,13 @@ import pytest
 from console_runs import learn
 from fake_engine import ball_spec, ball_steps
 from lanista.agent_processor.processor import AgentManager
-from lanista.envs.base import Decision
+from lanista.envs.base import Decision, EnvironmentStep, StatsAggregationMethod
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.runner.controller import TrainerController
-from lanista.trainers.stats.display import PlainDisplay
+from lanista.trainers.stats.display import PlainDisplay, SilentDisplay
+from lanista.trainers.stats.reporter import StatsReporter
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityCommunicatorStoppedException
 from scripted_engine import executable
@@ -23,7 +24,7 @@ HORIZON = 5
 
 
 class TurnBased(BaseEnv):
-    """One agent of each behaviour; message n is that of the n-th asker, whose reward is n."""
+    """One agent of each behavior; message n is that of the n-th asker, whose reward is n."""
 
     def __init__(self, askers):
         self._askers = askers
@@ -125,7 +126,7 @@ def steps_collected(learner):
     [[CAT, DOG] * 50, [CAT] * 2 + [CAT, DOG, DOG] * 33, [CAT] * 2 + [DOG] * 48 + [CAT] * 54],
     ids=["in turns", "now and then", "after a long wait"],
 )
-def test_no_step_is_lost_when_behaviors_ask_in_different_messages(askers):
+def test_no_step_is_lost_when_behaviors_request_decisions_in_different_messages(askers):
     learners = play(TurnBased(askers))
     for name, behavior in (("Cat", CAT), ("Dog", DOG)):
         finished = askers.count(behavior) - 1  # the last one asked has not been answered
@@ -139,7 +140,7 @@ class Flawed(TurnBased):
         return float("nan") if message == 4 else 1.0
 
 
-def test_an_agent_whose_episode_is_dropped_loses_what_it_has_earned_so_far():
+def test_an_agent_whose_episode_is_dropped_is_reset():
     learners = play(Flawed([CAT] * 6), non_finite=NonFinitePolicy.DROP)
     assert learners["Cat"].reset == [(0, [0])]
     assert not learners["Dog"].reset
@@ -156,7 +157,7 @@ def test_teams_that_take_turns_are_trained(tmp_path):
 
 
 class Saving(FakeLearner):
-    """Says when it is saved; the cat's save fails in a way that nobody foresaw."""
+    """Records when it is saved; saving the cat fails unexpectedly."""
 
     def __init__(self, name, spec, saved, **settings):
         super().__init__(name, spec)
@@ -170,7 +171,7 @@ class Saving(FakeLearner):
 
 
 def trained(make_learner):
-    """A run of both behaviours, until the game is over."""
+    """A run of both behaviors, until the game is over."""
 
     def make_envs():
         return EnvManager(lambda index: TurnBased([CAT, DOG] * 5), 1, RestartLimits(0))
@@ -178,14 +179,14 @@ def trained(make_learner):
     return TrainerController(make_envs, make_learner, PlainDisplay())
 
 
-def test_whatever_keeps_one_behaviour_from_being_saved_the_others_are():
+def test_if_one_behavior_cannot_be_saved_the_others_are():
     saved = []
     with pytest.raises(RuntimeError, match="illegal memory"):
         trained(lambda name, spec: Saving(name, spec, saved)).run()
     assert saved == ["Cat", "Dog"]
 
 
-def test_an_engine_that_ends_the_run_is_told_in_ml_agents_words(caplog):
+def test_a_run_that_its_engine_ends_logs_ml_agents_line(caplog):
     caplog.set_level("INFO")
     with pytest.raises(RuntimeError):
         trained(lambda name, spec: Saving(name, spec, [])).run()
@@ -210,3 +211,50 @@ def test_a_learner_s_thread_that_failed_at_the_very_end_is_an_error(monkeypatch)
     monkeypatch.setattr(controller, "_train", lambda: controller._threads.append(Failed()))
     with pytest.raises(ValueError, match="in the last update"):
         controller.run()
+
+
+# Statistics of engines: once per behavior, however many teams and engines there are ----------------------
+
+BEHAVIORS = ("Ball?team=0", "Ball?team=1", "Goal?team=0")
+
+
+class Reporting(FakeLearner):
+    """A learner that keeps statistics."""
+
+    def __init__(self, name, spec):
+        super().__init__(name, spec)
+        self.reporter = StatsReporter(name)
+
+    def add_team(self, behavior_id):
+        self.managers[behavior_id] = AgentManager(behavior_id, SPEC, HORIZON, self.reporter)
+
+
+@pytest.mark.parametrize(
+    ("method", "reported", "values"),
+    [
+        ("SUM", [[2.0, 3.0]], [2.0, 3.0]),
+        ("MOST_RECENT", [[1.0], [None, 9.0]], [1.0]),
+        ("AVERAGE", [[0.0, 1.0, 2.0]], [0.0, 1.0, 2.0]),
+    ],
+    ids=["sums count a value once for two teams", "the first environment's is the most recent", "averages"],
+)
+def test_statistics_of_engines_reach_each_behavior_once(method, reported, values):
+    """`reported`: at each tick, by environment."""
+    envs = SimpleNamespace(behavior_specs=dict.fromkeys(BEHAVIORS, SPEC))
+    controller = TrainerController(lambda: envs, Reporting, SilentDisplay())
+    for tick in reported:
+        steps = [
+            EnvironmentStep(
+                env=env,
+                steps={behavior: ball_steps(index, 1.0) for index, behavior in enumerate(BEHAVIORS)},
+                decisions={},
+                statistics={"goals": [(value, StatsAggregationMethod[method])]},
+            )
+            for env, value in enumerate(tick)
+            if value is not None
+        ]
+        controller._add_new_behaviors(steps)
+        controller._collect(steps)
+    assert set(controller.learners) == {"Ball", "Goal"}
+    for learner in controller.learners.values():
+        assert learner.reporter.get_stats_summaries("goals").values.tolist() == values

@@ -18,7 +18,7 @@ pytest.importorskip("mpe2")
 SPREAD = "pettingzoo:mpe2.simple_spread_v3"
 
 
-def options(tmp_path: Path, *arguments: str):
+def options(tmp_path, *arguments):
     config = tmp_path / "config.yaml"
     config.write_text("behaviors: {agent: {trainer_type: ppo}}")
     return parse_command_line([str(config), *arguments])

@@ -3,14 +3,11 @@
 Whole processes, killed at any moment, are the subject of tests/reliability/resume.py.
 """
 
-import json
 from itertools import cycle
 
 import pytest
 from crowd import write_demonstration
 from lanista.trainers.buffers.replay.storage import FILE
-from lanista.trainers.checkpoints.file import load_checkpoint
-from line_runs import Kill, Runs
 from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers
 
@@ -42,16 +39,7 @@ SIGNALS = """\
     behavioral_cloning: {demo_path: expert.demo, steps: 2000, num_epoch: 1, samples_per_update: 32}
 """
 REPLAYS = ("sac", "dqn", "ddpg", "td3")
-RULES = {
-    "poca": {"groups": True},
-    "dqn": {"cont": 0, "disc": (3,)},
-}
-
-
-@pytest.fixture
-def runs(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return Runs(monkeypatch)
+RULES = {"poca": {"groups": True}, "dqn": {"cont": 0, "disc": (3,)}}
 
 
 LSTM = ", memory: {memory_size: 4, sequence_length: 8}"
@@ -95,26 +83,16 @@ def test_no_bit_differs(runs, tmp_path, monkeypatch, capsys, case):
     if "a teacher" in case:
         text = text.replace("    keep_best", f"{SIGNALS}    keep_best")
         write_demonstration(tmp_path / "expert.demo", spec_of_shapes([[2]], continuous=1), [9, 14, 6])
-    (tmp_path / "c.yaml").write_text(text)
+    runs.configure(text)
     runs.rules |= RULES.get(trainer, {})
     if "frame_stack" in hyper:
         runs.rules["frames"] = 3
-    # Every process starts its engines afresh at checkpoints, so that there may be several of them.
-    runs.restarting_at_checkpoints("c.yaml", "--run-id", "unkilled", "--seed", "3")
-    killed = tmp_path / "results" / "killed" / "Tiny"
-    Kill(monkeypatch, killed / "checkpoint.pt", ticks)
-    with pytest.raises(KeyboardInterrupt, match="here"):
-        runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--seed", "3")
-    assert not (killed.parent / "Tiny.onnx").exists(), "a kill saves nothing"
-    runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--resume")
+    runs.killed_and_resumed(monkeypatch, ticks)
     assert "resuming training from step" in capsys.readouterr().out
-    states = [
-        load_checkpoint(tmp_path / "results" / run / "Tiny" / "checkpoint.pt")
-        for run in ("unkilled", "killed")
-    ]
+    states = [runs.state("unkilled"), runs.state("killed")]
     assert states[0]["step"] > 700 and numbers(states[0]) > 200
     if trainer in REPLAYS:
-        assert states[0]["updates"][0] > 60, "much was learnt behind the kill"
+        assert states[0]["updates"][0] > 60, "much was learned after the kill"
     if "save_replay_buffer" in hyper:
         ends = [tmp_path / "results" / run / "Tiny" / FILE for run in ("unkilled", "killed")]
         assert ends[0].read_bytes() == ends[1].read_bytes()
@@ -135,29 +113,14 @@ def lessons(count):
 
 
 def test_no_bit_differs_in_the_middle_of_a_curriculum(runs, tmp_path, monkeypatch, capsys):
-    yaml = YAML.format(trainer="ppo", hyper=ON_POLICY, memory="", keep_best=0) + lessons(30)
-    (tmp_path / "c.yaml").write_text(yaml)
-    runs.restarting_at_checkpoints("c.yaml", "--run-id", "unkilled", "--seed", "3")
-    whole = capsys.readouterr().out
-    killed = tmp_path / "results" / "killed" / "Tiny"
-    Kill(monkeypatch, killed / "checkpoint.pt", 40)
-    with pytest.raises(KeyboardInterrupt, match="here"):
-        runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--seed", "3")
-    capsys.readouterr()
-    status = json.loads((killed.parent / "run_logs" / "training_status.json").read_text())
-    at_the_kill = status["max_len"]["lesson_num"]
-    runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--resume")
-    resumed = capsys.readouterr().out
-    ends = [
-        (
-            load_checkpoint(tmp_path / "results" / run / "Tiny" / "checkpoint.pt"),
-            json.loads((tmp_path / "results" / run / "run_logs" / "training_status.json").read_text())[
-                "max_len"
-            ],
-        )
-        for run in ("unkilled", "killed")
-    ]
+    runs.configure(YAML.format(trainer="ppo", hyper=ON_POLICY, memory="", keep_best=0) + lessons(30))
+    runs.killed_and_resumed(monkeypatch, 40)
+    at_the_kill = runs.at_the_kill[1]["max_len"]["lesson_num"]
+    ends = [(runs.state(run), runs.status(run)["max_len"]) for run in ("unkilled", "killed")]
     assert not differences(*ends)
     assert 2 < at_the_kill < ends[0][1]["lesson_num"] - 2 and ends[0][1]["smoothed_reward"] != 0
-    lines = [line for line in whole.splitlines() if "is in lesson" in line]
-    assert [line for line in resumed.splitlines() if "is in lesson" in line] == lines[at_the_kill:]
+    # The lines of the whole run, of the one up to the kill, and of the one from its checkpoint on.
+    shown = [line for line in capsys.readouterr().out.splitlines() if "is in lesson" in line]
+    last = ends[0][1]["lesson_num"]
+    whole, resumed = shown[: last + 1], shown[-(last + 1 - at_the_kill) :]
+    assert resumed == whole[at_the_kill:]

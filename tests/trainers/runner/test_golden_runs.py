@@ -9,19 +9,12 @@ import yaml
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.options import RunOptions
-from line_runs import Runs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 REPLAY = ("last_replay_buffer.hdf5", "last_replay_buffer.replay")
 """The replay is mapped into memory where there it is read and decompressed; so it has another form."""
 BETTER = {"ModuleNotFoundError"}
 """Errors of the reference that are none here: its exporter needs a package that is missing (pitfall G5)."""
-
-
-@pytest.fixture
-def runs(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return Runs(monkeypatch)
 
 
 OWN_TAGS = {"Policy/Approximate KL", "Policy/Clip Fraction"}

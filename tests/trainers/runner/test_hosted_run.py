@@ -1,7 +1,6 @@
 """Runs whose environments in Python are in processes of their own."""
 
 import re
-from pathlib import Path
 
 import psutil
 import pytest
@@ -30,7 +29,7 @@ behaviors:
 POLE = ("--env", "gymnasium:CartPole-v1")
 
 
-def options(tmp_path: Path, *arguments: str):
+def options(tmp_path, *arguments):
     (tmp_path / "c.yaml").write_text(YAML)
     return parse_command_line([str(tmp_path / "c.yaml"), *arguments])
 

@@ -1,11 +1,9 @@
 """What ends a run, and what it keeps: keep_best, stop_at_reward, --inference-steps, Stop in the Editor."""
 
-import json
 import re
 
 import pytest
 from lanista.trainers.checkpoints.file import load_checkpoint
-from line_runs import Runs
 
 YAML = """\
 behaviors:
@@ -22,27 +20,21 @@ behaviors:
 
 
 @pytest.fixture
-def runs(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "c.yaml").write_text(YAML)
-    return Runs(monkeypatch)
+def runs(runs):
+    runs.configure(YAML)
+    return runs
 
 
-def status_of(tmp_path, run="r"):
-    return json.loads((tmp_path / "results" / run / "run_logs" / "training_status.json").read_text())["Tiny"]
-
-
-def told(out):
-    """The mean rewards that summaries told."""
+def means(out):
+    """The mean rewards of the summaries."""
     return [float(text) for text in re.findall(r"Step: \d+\..*Mean Reward: (-?\d+\.\d+)", out)]
 
 
-def require_the_best(tmp_path, keep):
-    folder, status = tmp_path / "results" / "r" / "Tiny", status_of(tmp_path)
+def require_the_best(runs, tmp_path, keep):
+    folder, status = tmp_path / "results" / "r" / "Tiny", runs.status()["Tiny"]
     best = status["best_checkpoints"]
-    assert len(best) == keep and [e["reward"] for e in best] == sorted(
-        (e["reward"] for e in best), reverse=True
-    )
+    rewards = [entry["reward"] for entry in best]
+    assert len(best) == keep and rewards == sorted(rewards, reverse=True)
     assert len(status["checkpoints"]) == 2
     kept = {entry["steps"] for entry in (*best, *status["checkpoints"])}
     for ending in ("pt", "onnx"):
@@ -53,22 +45,22 @@ def require_the_best(tmp_path, keep):
     return best
 
 
-def test_the_best_are_kept_beside_the_newest_also_when_the_run_goes_on(runs, tmp_path, capsys):
+def test_the_best_are_kept_beside_the_newest_also_after_a_resume(runs, tmp_path, capsys):
     keep = ["--set", "behaviors.Tiny.keep_best=3"]
     assert runs("c.yaml", "--run-id", "r", "--seed", "1", *keep) == 0
-    best = require_the_best(tmp_path, 3)
-    summaries = told(capsys.readouterr().out)
+    best = require_the_best(runs, tmp_path, 3)
+    summaries = means(capsys.readouterr().out)
     assert max(entry["reward"] for entry in best) >= max(summaries) - 5e-4
     assert sum(any(abs(e["reward"] - s) < 1e-3 for s in summaries) for e in best) >= 2
     arguments = [*keep, "--resume", "--set", "behaviors.Tiny.max_steps=6000"]
     assert runs("c.yaml", "--run-id", "r", *arguments) == 0
-    later = require_the_best(tmp_path, 3)
+    later = require_the_best(runs, tmp_path, 3)
     assert later[-1]["reward"] >= best[-1]["reward"] and later[0]["reward"] >= best[0]["reward"]
 
 
-def test_by_default_nothing_is_judged(runs, tmp_path):
+def test_by_default_no_checkpoint_is_the_best(runs, tmp_path):
     assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
-    assert "best_checkpoints" not in status_of(tmp_path)
+    assert "best_checkpoints" not in runs.status()["Tiny"]
     assert not list((tmp_path / "results").rglob("*best*"))
 
 
@@ -81,24 +73,22 @@ def test_a_run_ends_well_where_its_agents_earn_enough(runs, tmp_path, capsys):
     ).groups()
     assert 0.3 <= float(mean) < 0.5 and int(step) < 100_000
     assert (tmp_path / "results" / "r" / "Tiny.onnx").exists()
-    assert status_of(tmp_path)["final_checkpoint"]["steps"] >= int(step)
-    # It is over; but not for who wants more.
+    assert runs.status()["Tiny"]["final_checkpoint"]["steps"] >= int(step)
+    # It is over, unless more is wanted.
     assert runs("c.yaml", "--run-id", "r", "--resume", *goal) == 0
     assert "the mean reward of the last" not in capsys.readouterr().out
-    assert (
-        runs("c.yaml", "--run-id", "r", "--resume", *goal[:2], "--set", "behaviors.Tiny.stop_at_reward=0.5")
-        == 0
-    )
+    higher = [*goal[:2], "--set", "behaviors.Tiny.stop_at_reward=0.5"]
+    assert runs("c.yaml", "--run-id", "r", "--resume", *higher) == 0
     assert "has reached stop_at_reward (0.5)" in capsys.readouterr().out
 
 
-def test_a_team_is_judged_by_what_its_groups_earn(runs, tmp_path, capsys):
-    (tmp_path / "c.yaml").write_text(YAML.replace("ppo", "poca"))
+def test_a_team_is_compared_by_what_its_groups_earn(runs, tmp_path, capsys):
+    runs.configure(YAML.replace("ppo", "poca"))
     runs.rules["groups"] = True  # the last member that ends earns 0.5 for its group, whatever it did
     goal = ["--set", "behaviors.Tiny.stop_at_reward=0.5", "--set", "behaviors.Tiny.keep_best=1"]
     assert runs("c.yaml", "--run-id", "r", "--seed", "1", *goal) == 0
     assert "of the last 100 episodes, 0.500, has reached" in capsys.readouterr().out
-    assert status_of(tmp_path)["best_checkpoints"][0]["reward"] == pytest.approx(0.5)
+    assert runs.status()["Tiny"]["best_checkpoints"][0]["reward"] == pytest.approx(0.5)
 
 
 def files(folder):
@@ -115,8 +105,8 @@ def test_an_inference_ends_after_its_steps_and_changes_no_checkpoint(runs, tmp_p
     out = capsys.readouterr().out
     assert "Exported" not in out and "Copied" not in out
     steps = [int(n) for n in re.findall(r"Step: (\d+)\..*Not Training", out)]
-    assert len(steps) == len(told(out)) >= 6
-    assert 7300 <= steps[-1] < 7500, "what came after the last summary is told too"
+    assert len(steps) == len(means(out)) >= 6
+    assert 7300 <= steps[-1] < 7500, "what came after the last summary is reported too"
     after = files(run)
     changed = {path.name for path in after if before.get(path) != after[path]}
     assert {re.sub(r"tfevents.*", "tfevents", name) for name in changed} == {
@@ -143,4 +133,4 @@ def test_stop_in_the_editor_finishes_and_saves(runs, tmp_path, capsys):
     assert "The Editor has ended the session" in out.out and "Restarting" not in out.out
     assert (tmp_path / "results" / "r" / "Tiny.onnx").exists()
     # Nearly all of what four agents did in 299 steps is counted.
-    assert 1100 < status_of(tmp_path)["final_checkpoint"]["steps"] <= 4 * 299
+    assert 1100 < runs.status()["Tiny"]["final_checkpoint"]["steps"] <= 4 * 299

@@ -232,7 +232,7 @@ def test_a_full_disk_costs_the_new_checkpoints_and_nothing_else(trained):
     folder, arguments = trained
     before = {path: path.read_bytes() for path in (folder / "results" / "r" / "Ball").glob("Ball-*.*")}
 
-    def no_file_larger_than_a_checkpoint() -> None:
+    def no_file_larger_than_a_checkpoint():
         resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
 
     ended = learn(folder, *arguments, yaml=LONGER, preexec_fn=no_file_larger_than_a_checkpoint)

@@ -11,7 +11,7 @@ from lanista.trainers.settings.options import RunOptions
 from scripted_engine import free_port
 
 
-def options(**env) -> RunOptions:
+def options(**env):
     return RunOptions.from_dict({"env_settings": env})
 
 

@@ -26,18 +26,18 @@ ENDLESS = YAML.replace("max_steps: 400", "max_steps: -1").replace(
 class Listener(threading.Thread):
     """Reads what a run says while it goes on."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle):
         super().__init__(daemon=True)
         self.handle = handle
         self.heard = bytearray()
         self.start()
 
-    def run(self) -> None:
+    def run(self):
         with contextlib.suppress(OSError):  # a terminal whose other side is gone
             while part := os.read(self.handle, 65536):
                 self.heard += part
 
-    def hears(self, text: bytes) -> bool:
+    def hears(self, text):
         return until(lambda: text in self.heard)
 
 

@@ -6,14 +6,12 @@ What the trainer answers changes nothing.
 import base64
 import io
 import os
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 import torch
-from console_runs import Ended, learn
+from console_runs import learn
 from lanista.envs.protocol import messages
 from lanista.trainers.checkpoints.file import load_checkpoint
 from PIL import Image
@@ -32,19 +30,19 @@ torch_settings: {{num_threads: 1}}  # other numbers round sums otherwise, and ar
 """
 
 
-def images_of(message: messages.UnityMessageProto) -> list[messages.ObservationProto]:
+def images_of(message):
     """The observations that are images and were sent as floats."""
     agents = [a for listed in message.unity_output.rl_output.agentInfos.values() for a in listed.value]
     seen = [observation for agent in agents for observation in agent.observations]
     return [each for each in seen if len(each.shape) == 3 and each.HasField("float_data")]
 
 
-def with_images(path: Path) -> bool:
+def with_images(path):
     """Whether a recorded session has images as floats."""
     return any(images_of(messages.UnityMessageProto.FromString(data)) for _, data in messages_of(path))
 
 
-def sent(path: Path, as_png: bool) -> list[bytes]:
+def sent(path, as_png):
     """What the player sent, with its images (rounded to 8 bits) as floats or as compressed by its sensor."""
     result = []
     for _, data in messages_of(path):
@@ -62,7 +60,7 @@ def sent(path: Path, as_png: bool) -> list[bytes]:
     return result
 
 
-def png(pixels: np.ndarray) -> bytes:
+def png(pixels):
     """Planes [C, height, width]: one in shades of gray, others as files of three one after another."""
     file = io.BytesIO()
     if len(pixels) == 1:
@@ -74,7 +72,7 @@ def png(pixels: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def trained(folder: Path, sent: list[bytes], yaml: str, transport: str) -> Ended:
+def trained(folder, sent, yaml, transport):
     folder.mkdir()
     (folder / "requests").write_bytes(b"\n".join(map(base64.b64encode, sent)))
     script = f"import base64\nfor line in open({str(folder / 'requests')!r}): ask(base64.b64decode(line))"
@@ -86,7 +84,7 @@ def trained(folder: Path, sent: list[bytes], yaml: str, transport: str) -> Ended
 
 @pytest.mark.skipif(os.name != "posix", reason="the replaying engine is a script with a first line")
 @pytest.mark.parametrize("path", [*filter(with_images, FILES)], ids=lambda path: path.name)
-def test_images_as_floats_and_as_png_teach_the_same_over_either_transport(path: Path, tmp_path: Path) -> None:
+def test_images_as_floats_and_as_png_teach_the_same_over_either_transport(path, tmp_path):
     steps = {name.partition("?")[0]: 0 for name in specs_of(path)}
     steps = {name: decisions_of(path, name) * 3 // 5 for name in steps}
     yaml = YAML.format(behaviors={name: {"max_steps": count} for name, count in steps.items()})
@@ -100,7 +98,7 @@ def test_images_as_floats_and_as_png_teach_the_same_over_either_transport(path: 
         check_interface(runs[1], name, specification)
 
 
-def compare(floats: Ended, compressed: Ended, behavior: str, max_steps: int) -> None:
+def compare(floats, compressed, behavior, max_steps):
     """Both runs' last checkpoints are equal."""
     states = [
         load_checkpoint(*(p for p in run.files("checkpoint.pt") if p.parent.name == behavior))
@@ -112,7 +110,7 @@ def compare(floats: Ended, compressed: Ended, behavior: str, max_steps: int) -> 
         assert torch.equal(value, states[1]["Policy"][key]), key
 
 
-def check_interface(run: Ended, behavior: str, specification: dict[str, Any]) -> None:
+def check_interface(run, behavior, specification):
     """The brain takes what the engine sends."""
     (path,) = (p for p in run.files(f"{behavior}.onnx") if p.parent.name == "r")
     inputs = {each.name: each.shape[1:] for each in onnxruntime.InferenceSession(path).get_inputs()}

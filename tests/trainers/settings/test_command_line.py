@@ -1,7 +1,5 @@
 """Flags, `--set` and the file: who wins, what is refused, what the help says."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 from hypothesis import given
@@ -12,7 +10,7 @@ from lanista.trainers.settings.problems import dotted
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
+def file(tmp_path):
     path = tmp_path / "ball.yaml"
     path.write_text(
         "behaviors: {Ball: {trainer_type: ppo, max_steps: 7}}\nenv_settings: {seed: 3, env_path: a}\n"
@@ -20,7 +18,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_flag_wins_over_the_file_and_the_file_over_the_default(file: str) -> None:
+def test_a_flag_wins_over_the_file_and_the_file_over_the_default(file):
     options = parse_command_line([file, "--num-envs", "2"])
     assert (options.env_settings.seed, options.env_settings.num_envs, options.env_settings.env_path) == (
         3,
@@ -30,7 +28,7 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(file: str) -> N
     assert parse_command_line([file, "--seed", "-1"]).env_settings.seed == -1
 
 
-def test_set_reaches_any_key_and_wins_over_flags(file: str) -> None:
+def test_set_reaches_any_key_and_wins_over_flags(file):
     options = parse_command_line(
         [
             *(file, "--seed", "5", "--set", "env_settings.seed=6"),
@@ -45,7 +43,7 @@ def test_set_reaches_any_key_and_wins_over_flags(file: str) -> None:
     assert options.environment_parameters["mass"].curriculum[0].value.value == 2
 
 
-def test_set_reaches_into_lists_and_quoted_names() -> None:
+def test_set_reaches_into_lists_and_quoted_names():
     lessons = "{curriculum: [{name: a, value: 1, completion_criteria: {behavior: B}}, {name: b, value: 2}]}"
     options = parse_command_line(
         [
@@ -59,7 +57,7 @@ def test_set_reaches_into_lists_and_quoted_names() -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "=3", "a..b=3", ".a=3", "a.=3", 'a."b=3', 'a."b"c=3', "a=[1", "a=: :"])
-def test_a_set_that_is_none_ends_with_2(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_set_that_is_none_ends_with_2(text, capsys):
     with pytest.raises(SystemExit) as stop:
         parse_command_line(["--set", text])
     assert stop.value.code == 2
@@ -78,26 +76,24 @@ def test_a_set_that_is_none_ends_with_2(text: str, capsys: pytest.CaptureFixture
         ),
     ],
 )
-def test_a_wrong_set_names_itself(file: str, text: str, message: str) -> None:
+def test_a_wrong_set_names_itself(file, text, message):
     with pytest.raises(TrainerConfigError, match=message):
         parse_command_line([file, "--set", "env_settings.env_args=[a]", "--set", text])
 
 
-def test_set_that_adds_a_behavior_to_a_file_is_a_warning(file: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_set_that_adds_a_behavior_to_a_file_is_a_warning(file, caplog):
     parse_command_line([file, "--set", "behaviors.Bal.max_steps=3"])
     assert "--set adds the behavior Bal to Ball. Did you mean Ball?" in caplog.text
 
 
-def test_set_does_not_write_through_yaml_aliases(tmp_path: Path) -> None:
+def test_set_does_not_write_through_yaml_aliases(tmp_path):
     path = tmp_path / "ball.yaml"
     path.write_text("behaviors: {A: &a {network_settings: {hidden_units: 3}}, B: *a}")
     options = parse_command_line([str(path), "--set", "behaviors.A.network_settings.hidden_units=4"])
     assert [options.behaviors[name].network_settings.hidden_units for name in "AB"] == [4, 3]
 
 
-def test_a_wrong_flag_ends_with_2_and_a_wrong_combination_names_the_flag(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_wrong_flag_ends_with_2_and_a_wrong_combination_names_the_flag(capsys):
     for argv in (["--num-envs", "x"], ["--nothing"], ["--non-finite", "maybe"]):
         with pytest.raises(SystemExit) as stop:
             parse_command_line(argv)
@@ -118,29 +114,25 @@ def test_a_wrong_flag_ends_with_2_and_a_wrong_combination_names_the_flag(
         (["--inf", "--inference-s", "9"], ("checkpoint_settings", "inference_steps"), 9),
     ],
 )
-def test_flags_that_mlagents_lacks_make_none_of_its_abbreviations_ambiguous(
-    typed: list[str], path: tuple[str, str], value: object, file: str
-) -> None:
+def test_flags_that_mlagents_lacks_make_none_of_its_abbreviations_ambiguous(typed, path, value, file):
     options = parse_command_line([file, *typed])
     assert getattr(getattr(options, path[0]), path[1]) == value
 
 
-def test_an_abbreviation_of_two_of_mlagents_flags_is_refused(
-    file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_abbreviation_of_two_of_mlagents_flags_is_refused(file, capsys):
     with pytest.raises(SystemExit):
         parse_command_line([file, "--num", "2"])
     said = capsys.readouterr().err
     assert "--num-areas" in said and "--num-envs" in said
 
 
-def test_environment_arguments_take_the_rest_of_the_line() -> None:
+def test_environment_arguments_take_the_rest_of_the_line():
     options = parse_command_line(["--env", "scene:ball3d", "--env-args", "--areas", "4", "--seed", "5"])
     assert options.env_settings.env_args == ["--areas", "4", "--seed", "5"]
     assert options.env_settings.seed == -1
 
 
-def test_every_key_of_the_sections_has_a_flag_with_help() -> None:
+def test_every_key_of_the_sections_has_a_flag_with_help():
     text = make_parser().format_help()
     for model, _ in SECTIONS.values():
         for key in set(model.model_fields) - {"load_model", "train_model"}:
@@ -149,7 +141,7 @@ def test_every_key_of_the_sections_has_a_flag_with_help() -> None:
             assert model.model_fields[key].description
 
 
-def test_version_and_help_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_and_help_end_with_0(capsys):
     for flag in ("--version", "--help"):
         with pytest.raises(SystemExit) as stop:
             parse_command_line([flag])
@@ -157,14 +149,14 @@ def test_version_and_help_end_with_0(capsys: pytest.CaptureFixture[str]) -> None
     assert "lanista" in capsys.readouterr().out
 
 
-def test_calls_leave_nothing_behind(file: str) -> None:
+def test_calls_leave_nothing_behind(file):
     parse_command_line([file, "--seed", "9", "--resume"])
     again = parse_command_line([file])
     assert again.env_settings.seed == 3
     assert not again.checkpoint_settings.resume
 
 
-def test_what_is_written_out_is_a_file_that_gives_the_same(file: str, tmp_path: Path) -> None:
+def test_what_is_written_out_is_a_file_that_gives_the_same(file, tmp_path):
     first = parse_command_line(
         [file, "--set", "behaviors.Ball.network_settings.memory={}", "--time-scale", "3"]
     )
@@ -176,11 +168,11 @@ part = st.text(st.characters(exclude_characters='"', exclude_categories=["Cs"]),
 
 
 @given(st.lists(part, min_size=1, max_size=5).map(tuple))
-def test_a_path_that_is_shown_can_be_typed(path: tuple[str, ...]) -> None:
+def test_a_path_that_is_shown_can_be_typed(path):
     assert split_path(dotted(path)) == path
 
 
-def test_json_is_yaml_too(tmp_path: Path) -> None:
+def test_json_is_yaml_too(tmp_path):
     (tmp_path / "ball.json").write_text('{"behaviors": {"B": {"trainer_type": "ppo"}}}')
     assert list(RunOptions.from_file(tmp_path / "ball.json").behaviors) == ["B"]
 
@@ -193,9 +185,7 @@ def test_json_is_yaml_too(tmp_path: Path) -> None:
         (["a.yaml", "--set", "max_steps"], "expected PATH=VALUE"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_one_line_with_a_remedy(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_that_cannot_be_read_is_one_line_with_a_remedy(arguments, told, capsys):
     with pytest.raises(SystemExit) as stop:
         parse_command_line(arguments)
     error = capsys.readouterr().err
@@ -203,7 +193,7 @@ def test_a_line_that_cannot_be_read_is_one_line_with_a_remedy(
     assert error.count("\n") == 1 and told in error and error.endswith("--help lists all flags.\n")
 
 
-def test_resume_and_force_contradict_each_other_on_one_command_line(file: str, tmp_path: Path) -> None:
+def test_resume_and_force_contradict_each_other_on_one_command_line(file, tmp_path):
     with pytest.raises(TrainerConfigError, match="leave one of them out"):
         parse_command_line([file, "--resume", "--force"])
     # A run's own configuration.yaml may hold the flag with which it began.
@@ -214,17 +204,17 @@ def test_resume_and_force_contradict_each_other_on_one_command_line(file: str, t
 
 
 @pytest.mark.parametrize("run_id", ["", " ", "/", "/etc", "a/", "..", "a/../b", "a\nb"])
-def test_a_run_id_stays_within_the_results(run_id: str) -> None:
+def test_a_run_id_stays_within_the_results(run_id):
     with pytest.raises(TrainerConfigError, match="run_id"):
         parse_command_line(["--run-id", run_id])
 
 
-def test_run_ids_that_mlagents_takes_are_taken() -> None:
+def test_run_ids_that_mlagents_takes_are_taken():
     for run_id in ("ball", "a/b", "3DBall v2.0", "Bälle", "..a"):
         assert parse_command_line(["--run-id", run_id]).checkpoint_settings.run_id == run_id
 
 
-def test_a_device_is_a_known_one() -> None:
+def test_a_device_is_a_known_one():
     for device in ("cpu", "cuda", "cuda:1", "mps"):
         assert parse_command_line(["--torch-device", device]).torch_settings.device == device
     with pytest.raises(TrainerConfigError, match="found 'gpu'; expected cpu, cuda, cuda:N"):
@@ -232,19 +222,19 @@ def test_a_device_is_a_known_one() -> None:
 
 
 @pytest.mark.parametrize("typed", [["--resume"], ["--set", "checkpoint_settings.resume=true"]])
-def test_what_set_asks_of_a_run_counts_like_its_flag(typed: list[str], file: str) -> None:
+def test_what_set_asks_of_a_run_counts_like_its_flag(typed, file):
     settings = parse_command_line([file, "--initialize-from", "old", *typed]).checkpoint_settings
     assert (settings.resume, settings.initialize_from) == (True, None)
     with pytest.raises(TrainerConfigError, match="leave one of them out"):
         parse_command_line([file, "--force", *typed])
 
 
-def test_a_flag_that_set_takes_back_contradicts_nothing(file: str) -> None:
+def test_a_flag_that_set_takes_back_contradicts_nothing(file):
     line = [file, "--force", "--resume", "--set", "checkpoint_settings.resume=false"]
     assert parse_command_line(line).checkpoint_settings.force
 
 
-def test_a_value_of_set_is_read_like_a_file(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_of_set_is_read_like_a_file(file, capsys):
     options = parse_command_line([file, "--set", "behaviors={No: {}, 007: {}}"])
     assert list(options.behaviors) == ["No", "007"]
     for value, told in [
@@ -257,9 +247,7 @@ def test_a_value_of_set_is_read_like_a_file(file: str, capsys: pytest.CaptureFix
         assert told in capsys.readouterr().err
 
 
-def test_force_wins_over_the_resume_that_a_run_recorded(
-    file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_force_wins_over_the_resume_that_a_run_recorded(file, tmp_path, caplog):
     recorded = tmp_path / "recorded.yaml"
     recorded.write_text("checkpoint_settings: {resume: true, initialize_from: other}")
     settings = parse_command_line([file, str(recorded), "--force"]).checkpoint_settings

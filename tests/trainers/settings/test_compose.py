@@ -29,14 +29,14 @@ behaviors:
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("base.yaml").write_text(BASE)
     Path("more.yaml").write_text(MORE)
     return ["base.yaml", "more.yaml"]
 
 
-def test_the_later_file_wins_and_mappings_are_merged(files: list[str]) -> None:
+def test_the_later_file_wins_and_mappings_are_merged(files):
     options = parse_command_line(files)
     ball = options.behaviors["Ball"]
     assert (ball.hyperparameters.batch_size, ball.hyperparameters.beta, ball.max_steps) == (64, 0.5, 1000)
@@ -46,13 +46,13 @@ def test_the_later_file_wins_and_mappings_are_merged(files: list[str]) -> None:
     assert again.behaviors["Ball"].hyperparameters.batch_size == 32
 
 
-def test_files_may_stand_behind_flags_and_flags_win_over_all_of_them(files: list[str]) -> None:
+def test_files_may_stand_behind_flags_and_flags_win_over_all_of_them(files):
     options = parse_command_line(["--run-id", "a", files[0], "--seed", "9", files[1], "--debug"])
     assert options.behaviors["Ball"].hyperparameters.batch_size == 64
     assert options.env_settings.seed == 9
 
 
-def test_an_error_names_the_file_that_a_value_came_from(files: list[str]) -> None:
+def test_an_error_names_the_file_that_a_value_came_from(files):
     Path("more.yaml").write_text(
         "behaviors:\n  Ball:\n    max_steps: many\n    hyperparameters:\n      lambd: 2\n"
     )
@@ -70,27 +70,25 @@ def test_an_error_names_the_file_that_a_value_came_from(files: list[str]) -> Non
         parse_command_line(files)
 
 
-def test_a_behavior_that_no_file_lists_is_an_error_that_names_them(files: list[str]) -> None:
+def test_a_behavior_that_no_file_lists_is_an_error_that_names_them(files):
     with pytest.raises(TrainerConfigError, match=r"base\.yaml, more\.yaml \(listed: Ball, Cube\)"):
         parse_command_line(files).behavior("Other")
 
 
-def test_what_a_run_records_is_the_whole_of_its_files(files: list[str], tmp_path: Path) -> None:
+def test_what_a_run_records_is_the_whole_of_its_files(files, tmp_path):
     options = parse_command_line(files)
     write_configuration(tmp_path, options)
     assert RunOptions.from_file(tmp_path / "configuration.yaml").as_dict() == options.as_dict()
 
 
 trees = st.recursive(
-    st.integers(),
-    lambda below: st.dictionaries(st.sampled_from("abc"), below, max_size=3),
-    max_leaves=8,
+    st.integers(), lambda below: st.dictionaries(st.sampled_from("abc"), below, max_size=3), max_leaves=8
 )
 mappings = st.dictionaries(st.sampled_from("abc"), trees, max_size=3)
 
 
 @given(mappings, mappings, mappings)
-def test_composing_is_the_same_in_whatever_portions(a: dict, b: dict, c: dict) -> None:
+def test_composing_is_the_same_in_whatever_portions(a, b, c):
     assert under({}, a) == under(a, {}) == under(a, a) == a
     sources = [read_text(str(data), name) for data, name in ((a, "a"), (b, "b"), (c, "c"))]
     whole = compose(sources)
@@ -99,14 +97,14 @@ def test_composing_is_the_same_in_whatever_portions(a: dict, b: dict, c: dict) -
     assert whole.name == "a, b, c"
 
 
-def test_a_preset_lies_under_files(files: list[str]) -> None:
+def test_a_preset_lies_under_files(files):
     Path("more.yaml").write_text("behaviors: {3DBall: {max_steps: 7}}")
     ball = parse_command_line(["more.yaml", "--preset", "ppo/ball3d"]).behaviors["3DBall"]
     assert (ball.max_steps, ball.hyperparameters.buffer_size, ball.time_horizon) == (7, 12000, 1000)
 
 
 @pytest.mark.parametrize("name", ["ppo/ball3d", "ppo/ball3d.yaml", "ppo\\ball3d"])
-def test_a_preset_is_the_file_of_that_name(name: str) -> None:
+def test_a_preset_is_the_file_of_that_name(name):
     assert list(read_preset(name).data["behaviors"]) == ["3DBall"]
 
 
@@ -120,7 +118,7 @@ def test_a_preset_is_the_file_of_that_name(name: str) -> None:
         ("", "There are: "),
     ],
 )
-def test_an_unknown_preset_leads_to_the_known_ones(name: str, hint: str) -> None:
+def test_an_unknown_preset_leads_to_the_known_ones(name, hint):
     with pytest.raises(TrainerConfigError) as caught:
         read_preset(name)
     assert hint in str(caught.value)

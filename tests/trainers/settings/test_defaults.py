@@ -6,11 +6,11 @@ from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.models.hyperparameters import ScheduleType
 
 
-def read(text: str) -> RunOptions:
+def read(text):
     return RunOptions.from_text(text, "ball.yaml")
 
 
-def test_default_settings_lie_under_each_behavior() -> None:
+def test_default_settings_lie_under_each_behavior():
     options = read("""
 default_settings:
   trainer_type: ppo
@@ -29,7 +29,7 @@ behaviors:
     assert b.network_settings.memory.memory_size == 32
 
 
-def test_another_trainer_takes_only_defaults_that_are_written_and_its_own() -> None:
+def test_another_trainer_takes_only_defaults_that_are_written_and_its_own():
     options = read("""
 default_settings:
   trainer_type: sac
@@ -43,7 +43,7 @@ behaviors: {A: {trainer_type: ppo}, B: {trainer_type: poca, hyperparameters: {be
     assert (b.hyperparameters.batch_size, b.hyperparameters.beta) == (77, 0.5)
 
 
-def test_unlisted_behavior_gets_its_own_copy_of_the_default_settings() -> None:
+def test_unlisted_behavior_gets_its_own_copy_of_the_default_settings():
     options = read("default_settings: {max_steps: 7}\nbehaviors: {A: {}}\n")
     new = options.behavior("New")
     assert new.max_steps == 7
@@ -53,17 +53,17 @@ def test_unlisted_behavior_gets_its_own_copy_of_the_default_settings() -> None:
     assert list(options.as_dict()["behaviors"]) == ["A", "New"]
 
 
-def test_unlisted_behavior_without_default_settings_is_an_error() -> None:
+def test_unlisted_behavior_without_default_settings_is_an_error():
     with pytest.raises(TrainerConfigError, match=r"Other .*ball\.yaml \(listed: A, B\).*default_settings"):
         read("behaviors: {A: {}, B: {}}").behavior("Other")
 
 
-def test_any_behavior_without_a_file(caplog: pytest.LogCaptureFixture) -> None:
+def test_any_behavior_without_a_file(caplog):
     assert RunOptions.from_dict({}).behavior("Any").as_dict() == TrainerSettings().as_dict()
     assert "Any does not match any behaviors" in caplog.text
 
 
-def test_deterministic_reaches_every_behavior() -> None:
+def test_deterministic_reaches_every_behavior():
     options = read("default_settings: {}\nbehaviors: {A: {}}\n")
     options.act_deterministically()
     assert options.repeatable
@@ -73,7 +73,7 @@ def test_deterministic_reaches_every_behavior() -> None:
     assert without_file.behavior("New").network_settings.deterministic
 
 
-def test_seed_is_set_on_a_copy() -> None:
+def test_seed_is_set_on_a_copy():
     options = read("env_settings: {base_port: 6000}")
     seeded = options.with_seed(5)
     assert (options.env_settings.seed, seeded.env_settings.seed) == (-1, 5)
@@ -81,23 +81,23 @@ def test_seed_is_set_on_a_copy() -> None:
     assert "timeout_wait" not in seeded.env_settings.model_fields_set
 
 
-def test_schedules_follow_the_learning_rate() -> None:
+def test_schedules_follow_the_learning_rate():
     hyper = read("behaviors: {B: {trainer_type: ppo, hyperparameters: {learning_rate_schedule: constant}}}")
     hyper = hyper.behaviors["B"].hyperparameters
     assert hyper.beta_schedule is hyper.epsilon_schedule is ScheduleType.CONSTANT
 
 
-def test_checkpoints_spread_evenly() -> None:
+def test_checkpoints_spread_evenly():
     text = "behaviors: {B: {even_checkpoints: true, keep_checkpoints: 3, max_steps: 1000}}"
     assert read(text).behaviors["B"].checkpoint_interval == 333
 
 
-def test_own_keys_are_written_out_only_when_they_say_something() -> None:
+def test_own_keys_are_written_out_only_when_they_say_something():
     assert "non_finite" not in read("env_settings: {non_finite: stop}").as_dict()["env_settings"]
     assert read("env_settings: {non_finite: zero}").as_dict()["env_settings"]["non_finite"] == "zero"
 
 
-def test_order_is_that_of_configuration_yaml() -> None:
+def test_order_is_that_of_configuration_yaml():
     options = read("behaviors: {B: {trainer_type: ppo}}").as_dict()
     assert list(options) == [
         *("default_settings", "behaviors", "env_settings", "engine_settings", "environment_parameters"),
@@ -130,7 +130,7 @@ def test_order_is_that_of_configuration_yaml() -> None:
     ]
 
 
-def test_a_batch_larger_than_the_buffer_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_batch_larger_than_the_buffer_is_a_warning(caplog):
     read("behaviors: {B: {trainer_type: ppo, hyperparameters: {buffer_size: 100}}}")
     assert "batch_size 1024 is larger than buffer_size 100" in caplog.text
 
@@ -138,16 +138,14 @@ def test_a_batch_larger_than_the_buffer_is_a_warning(caplog: pytest.LogCaptureFi
 @pytest.mark.parametrize(
     ("horizon", "trainer", "warned"), [(32, "ppo", True), (64, "ppo", False), (32, "coma", False)]
 )
-def test_a_sequence_longer_than_any_trajectory_is_a_warning(
-    horizon: int, trainer: str, warned: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_sequence_longer_than_any_trajectory_is_a_warning(horizon, trainer, warned, caplog):
     """COMA learns from whole trajectories."""
     memory = "network_settings: {memory: {sequence_length: 64}}"
     read(f"behaviors: {{B: {{trainer_type: {trainer}, time_horizon: {horizon}, {memory}}}}}")
     assert ("sequence_length 64 is longer than time_horizon 32" in caplog.text) == warned
 
 
-def test_folders_of_a_run() -> None:
+def test_folders_of_a_run():
     files = read("checkpoint_settings: {run_id: a, initialize_from: b, results_dir: out}").checkpoint_settings
     assert (files.write_path, files.maybe_init_path, files.run_logs_dir) == (
         "out/a",

@@ -15,17 +15,17 @@ from lanista.trainers.settings.schema import json_schema
 AGAIN = "run `python docs/_ext/configuration_page.py`"
 
 
-def test_page_is_current() -> None:
+def test_page_is_current():
     assert (FOLDER / "configuration.md").read_text(encoding="utf-8") == page(), AGAIN
 
 
-def test_schema_is_current() -> None:
+def test_schema_is_current():
     assert json.loads((FOLDER / "configuration.schema.json").read_text(encoding="utf-8")) == json_schema(), (
         AGAIN
     )
 
 
-def check(value: object, schema: dict, definitions: dict) -> None:
+def check(value, schema, definitions):
     """Enough of JSON schema to find a key that the schema lacks or types wrongly."""
     if "$ref" in schema:
         check(value, definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
@@ -53,7 +53,7 @@ def check(value: object, schema: dict, definitions: dict) -> None:
                 check(value[then], reference, definitions)
 
 
-def fits(value: object, schema: dict, definitions: dict) -> bool:
+def fits(value, schema, definitions):
     try:
         check(value, schema, definitions)
     except AssertionError:
@@ -61,7 +61,7 @@ def fits(value: object, schema: dict, definitions: dict) -> bool:
     return True
 
 
-def test_schema_allows_what_the_models_write() -> None:
+def test_schema_allows_what_the_models_write():
     for trainer in trainer_types:
         text = f"""
 default_settings: {{trainer_type: {trainer}}}
@@ -77,12 +77,12 @@ env_settings: {{env_args: [a], non_finite: drop}}
         check(RunOptions.from_text(text).as_dict(), schema, schema["$defs"])
 
 
-def test_schema_refuses_unknown_keys_everywhere() -> None:
+def test_schema_refuses_unknown_keys_everywhere():
     for definition in json_schema()["$defs"].values():
         assert definition["additionalProperties"] is False
 
 
-def test_schema_knows_the_forms_and_bounds_that_validators_know() -> None:
+def test_schema_knows_the_forms_and_bounds_that_validators_know():
     """An editor neither marks what a run takes nor passes over what it refuses."""
     schema = json_schema()
     definitions = schema["$defs"]
@@ -100,20 +100,20 @@ def test_schema_knows_the_forms_and_bounds_that_validators_know() -> None:
     assert not device.search("gpu") and not device.search("cuda:") and not device.search("my cpu")
 
 
-def test_every_key_says_what_it_means() -> None:
+def test_every_key_says_what_it_means():
     for name, definition in json_schema()["$defs"].items():
         for key, value in definition["properties"].items():
             assert value["description"], f"{name}.{key}"
 
 
-def test_settings_load_without_torch() -> None:
+def test_settings_load_without_torch():
     code = "import sys, lanista.trainers.settings.command_line, lanista.trainers.settings.validation; "
     code += "print(*[m for m in ('torch', 'onnx', 'grpc', 'mlagents_envs') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == ""
 
 
-def test_shipped_configurations_are_those_of_the_scenes() -> None:
+def test_shipped_configurations_are_those_of_the_scenes():
     folder = Path(FOLDER).parent / "config" / "ppo"
     ball = RunOptions.from_file(folder / "ball3d.yaml").behavior("3DBall")
     assert (ball.hyperparameters.batch_size, ball.hyperparameters.buffer_size, ball.time_horizon) == (

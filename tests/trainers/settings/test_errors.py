@@ -7,13 +7,13 @@ from lanista.trainers.settings import PPOSettings, RunOptions, TrainerConfigErro
 from lanista.trainers.settings.registry import trainer_types
 
 
-def error_of(text: str) -> TrainerConfigError:
+def error_of(text):
     with pytest.raises(TrainerConfigError) as caught:
         RunOptions.from_text(text, "ball.yaml")
     return caught.value
 
 
-def test_unknown_key_names_the_place_and_the_nearest_key() -> None:
+def test_unknown_key_names_the_place_and_the_nearest_key():
     error = error_of(
         "behaviors:\n  Ball:\n    trainer_type: ppo\n    hyperparameters:\n      batch_sise: 64\n"
     )
@@ -46,27 +46,27 @@ def test_unknown_key_names_the_place_and_the_nearest_key() -> None:
         ("env_settings: {non_finite: stopp}", "stop"),
     ],
 )
-def test_nearest(text: str, nearest: str) -> None:
+def test_nearest(text, nearest):
     assert f"Did you mean {nearest}?" in str(error_of(text)).replace("`", "")
 
 
 @pytest.mark.parametrize("size", [7, 0, -2])
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize("of", ["memory: {%s}", "critic: {memory: {%s}}"])
-def test_a_memory_that_cannot_be_halved_names_the_next_size_that_can(of: str, kind: str, size: int) -> None:
+def test_a_memory_that_cannot_be_halved_names_the_next_size_that_can(of, kind, size):
     network = of % f"memory_size: {size}, memory_type: {kind}"
     (problem,) = error_of(f"behaviors:\n  B:\n    network_settings: {{{network}}}\n").problems
     assert problem.place == "ball.yaml, line 3" and problem.path.endswith("memory.memory_size")
     assert f"found {size};" in problem.message and f"try {max(2, size + size % 2)}" in problem.message
 
 
-def test_a_key_of_a_section_below_is_sent_there() -> None:
+def test_a_key_of_a_section_below_is_sent_there():
     assert "It belongs under `hyperparameters`" in str(error_of("behaviors: {B: {batch_size: 3}}"))
     assert "It belongs under `network_settings`" in str(error_of("behaviors: {B: {hidden_units: 3}}"))
     assert "It belongs under `env_settings`" in str(error_of("num_envs: 3"))
 
 
-def test_several_problems_are_reported_together() -> None:
+def test_several_problems_are_reported_together():
     error = error_of(
         "behaviors:\n  A: {max_steps: x}\n  B: {time_horizon: 0}\nenv_settings:\n  num_areas: 0\n"
     )
@@ -74,7 +74,7 @@ def test_several_problems_are_reported_together() -> None:
     assert str(error).startswith("3 problems in the configuration:")
 
 
-def test_a_path_with_a_dot_is_shown_as_set_takes_it() -> None:
+def test_a_path_with_a_dot_is_shown_as_set_takes_it():
     (problem,) = error_of("behaviors: {My.Ball: {max_stepss: 3}}").problems
     assert problem.path == 'behaviors."My.Ball".max_stepss'
 
@@ -99,24 +99,24 @@ def test_a_path_with_a_dot_is_shown_as_set_takes_it() -> None:
         ("a: 2024-13-45", "error parsing yaml"),
     ],
 )
-def test_message(text: str, message: str) -> None:
+def test_message(text, message):
     assert message in str(error_of(text))
 
 
-def test_a_key_given_twice_is_refused_with_both_lines() -> None:
+def test_a_key_given_twice_is_refused_with_both_lines():
     error = error_of("behaviors:\n  B:\n    max_steps: 1\n    max_steps: 2\n  B: {}\n")
     first, second = map(str, error.problems)
     assert first.startswith("ball.yaml, line 4: behaviors.B.max_steps: it stands on line 3 already")
     assert second.startswith("ball.yaml, line 5: behaviors.B: it stands on line 2 already")
 
 
-def test_merge_keys_and_aliases_are_read() -> None:
+def test_merge_keys_and_aliases_are_read():
     text = "behaviors:\n  A: &a {max_steps: 10, time_horizon: 7}\n  B: {<<: *a, max_steps: 20}\n"
     options = RunOptions.from_text(text)
     assert (options.behaviors["B"].max_steps, options.behaviors["B"].time_horizon) == (20, 7)
 
 
-def test_files_that_cannot_be_read(tmp_path) -> None:
+def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(TrainerConfigError, match=r"could not be found at .*nowhere\.yaml"):
         RunOptions.from_file(tmp_path / "nowhere.yaml")
     with pytest.raises(TrainerConfigError, match="is a folder"):
@@ -127,7 +127,7 @@ def test_files_that_cannot_be_read(tmp_path) -> None:
 
 
 @given(st.text())
-def test_any_text_is_settings_or_a_config_error(text: str) -> None:
+def test_any_text_is_settings_or_a_config_error(text):
     try:
         RunOptions.from_text(text)
     except TrainerConfigError as error:
@@ -139,7 +139,7 @@ YAML_SIGNS = st.text(st.sampled_from("\t\n :-{}[]*&!|>%@'\"#?1a\0,~<"), max_size
 
 
 @given(st.integers(0, len(CONFIG)), st.integers(0, 3), YAML_SIGNS)
-def test_any_damage_to_a_file_is_settings_or_a_config_error(at: int, removed: int, added: str) -> None:
+def test_any_damage_to_a_file_is_settings_or_a_config_error(at, removed, added):
     try:
         RunOptions.from_text(CONFIG[:at] + added + CONFIG[at + removed :])
     except TrainerConfigError as error:
@@ -147,7 +147,7 @@ def test_any_damage_to_a_file_is_settings_or_a_config_error(at: int, removed: in
 
 
 @given(st.sampled_from(list(PPOSettings.model_fields)), st.data())
-def test_a_mistyped_key_leads_back(key: str, data: st.DataObject) -> None:
+def test_a_mistyped_key_leads_back(key, data):
     at = data.draw(st.integers(0, len(key) - 1))
     typed = key[:at] + key[at + 1 :]
     if typed in PPOSettings.model_fields:
@@ -156,7 +156,7 @@ def test_a_mistyped_key_leads_back(key: str, data: st.DataObject) -> None:
     assert f"Did you mean `{key}`?" in str(error) or "Did you mean" in str(error)
 
 
-def test_a_new_trainer_type_is_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_trainer_type_is_known_at_once(monkeypatch):
     monkeypatch.setitem(trainer_types, "mine", trainer_types["ppo"])
     assert RunOptions.from_text("behaviors: {B: {trainer_type: mine}}").behaviors["B"].trainer_type == "mine"
 
@@ -171,11 +171,11 @@ def test_a_new_trainer_type_is_known_at_once(monkeypatch: pytest.MonkeyPatch) ->
         ("behaviors: {B: {", "a bracket or a quotation mark is still open. Look at this line"),
     ],
 )
-def test_the_usual_slips_of_syntax_are_told_with_their_remedy(text: str, message: str) -> None:
+def test_the_usual_slips_of_syntax_are_told_with_their_remedy(text, message):
     assert message in str(error_of(text))
 
 
-def test_a_missing_file_names_what_is_there(tmp_path) -> None:
+def test_a_missing_file_names_what_is_there(tmp_path):
     (tmp_path / "ball.yaml").touch()
     with pytest.raises(TrainerConfigError, match=r"There is ball\.yaml\."):
         RunOptions.from_file(tmp_path / "bal.yaml")
@@ -184,14 +184,14 @@ def test_a_missing_file_names_what_is_there(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("value", ["    max_steps: x\n    <<: *a\n", "    <<: *a\n    max_steps: x\n"])
-def test_a_value_over_a_merged_one_is_found_where_it_is_written(value: str) -> None:
+def test_a_value_over_a_merged_one_is_found_where_it_is_written(value):
     text = "behaviors:\n  A: &a\n    max_steps: 5\n  B:\n" + value
     (problem,) = error_of(text).problems
     line = next(number for number, one in enumerate(text.splitlines(), 1) if "x" in one.split())
     assert problem.place == f"ball.yaml, line {line}"
 
 
-def test_a_character_that_is_no_text_is_told_with_its_line() -> None:
+def test_a_character_that_is_no_text_is_told_with_its_line():
     (problem,) = error_of("debug: true\nbehaviors:\x00 {}\n").problems
     assert problem.place == "ball.yaml, line 2"
     assert "#x0000" in problem.message and "UTF-8" in problem.message

@@ -2,12 +2,11 @@
 
 import logging
 import re
-from pathlib import Path
 
 import goldendata
 import pytest
 import yaml
-from lanista.trainers.settings import RunOptions, TrainerConfigError, parse_command_line, trainer_types
+from lanista.trainers.settings import TrainerConfigError, parse_command_line, trainer_types
 
 # pitfalls E1: ML-Agents ignores unknown keys below these.
 LENIENT = {
@@ -34,7 +33,7 @@ GISTS = [
 ]
 
 
-def written(case: dict, *path: object) -> object:
+def written(case, *path):
     """What the case's YAML holds at `path`; None if nothing."""
     value = yaml.safe_load(case["inputs"]["yaml"] or "")
     for part in path:
@@ -45,7 +44,7 @@ def written(case: dict, *path: object) -> object:
     return value
 
 
-def leaves(value: object, path: tuple = ()) -> dict[tuple, object]:
+def leaves(value, path=()):
     if isinstance(value, dict) and value:
         return {k: v for key, item in value.items() for k, v in leaves(item, (*path, key)).items()}
     if isinstance(value, list) and value:
@@ -53,7 +52,7 @@ def leaves(value: object, path: tuple = ()) -> dict[tuple, object]:
     return {path: value}
 
 
-def quoted_false(value: object) -> bool:
+def quoted_false(value):
     return isinstance(value, str) and value.lower() in {"false", "no", "off", "0"}
 
 
@@ -61,7 +60,7 @@ DERIVED = {"checkpoint_interval": "even_checkpoints", "initialize_from": "resume
 """Keys that hold what another one, if true, makes of them."""
 
 
-def departs(case: dict, path: tuple, ours: object, theirs: object) -> bool:
+def departs(case, path, ours, theirs):
     """Whether a value may differ from ML-Agents'."""
     argv = case["inputs"]["argv"]
     if quoted_false(written(case, *path)):  # pitfalls E3
@@ -81,7 +80,7 @@ def departs(case: dict, path: tuple, ours: object, theirs: object) -> bool:
     return False
 
 
-def same(case: dict, ours: dict, theirs: dict, *prefix: str) -> None:
+def same(case, ours, theirs, *prefix):
     a, b = leaves(ours), leaves(theirs)
     different = {
         p: (a.get(p), b.get(p)) for p in a.keys() | b.keys() if a.get(p) != b.get(p) or (p in a) != (p in b)
@@ -89,7 +88,7 @@ def same(case: dict, ours: dict, theirs: dict, *prefix: str) -> None:
     assert not {p: v for p, v in different.items() if not departs(case, (*prefix, *p), *v)}
 
 
-def forgiven(case: dict, error: dict) -> bool:
+def forgiven(case, error):
     """Whether ML-Agents fails here and we read what was meant."""
     message = error["error_message"]
     if written(case) is None:
@@ -107,7 +106,7 @@ def forgiven(case: dict, error: dict) -> bool:
     return "default_settings" in (written(case) or {}) and any(o != base for o in others)  # pitfalls E4
 
 
-def refused(case: dict, error: TrainerConfigError) -> bool:
+def refused(case, error):
     """Whether ML-Agents goes on here and we say what is wrong."""
     for problem in error.problems:
         unknown = "unknown key" in problem.message and LENIENT.intersection(problem.path.split("."))  # E1
@@ -120,7 +119,7 @@ def refused(case: dict, error: TrainerConfigError) -> bool:
     return True
 
 
-def check_error(error: TrainerConfigError, expected: dict) -> None:
+def check_error(error, expected):
     for pattern in GISTS:
         match = re.search(pattern, expected["error_message"])
         if match:
@@ -128,11 +127,11 @@ def check_error(error: TrainerConfigError, expected: dict) -> None:
     assert "config.yaml" in str(error)
 
 
-def plain_text(text: str) -> str:
+def plain_text(text):
     return text.removeprefix("TrainerConfigWarning: ").replace(" ", "").lower()
 
 
-def check_warnings(case: dict, texts: list[str]) -> None:
+def check_warnings(case, texts):
     heard = "\n".join(plain_text(text) for text in texts)
     for text in case["expected"]["warnings"]:
         if "encoding_size" in text and "encoding_size" not in case["inputs"]["yaml"]:
@@ -141,7 +140,7 @@ def check_warnings(case: dict, texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("case", goldendata.cases("config"))
-def test_reads_as_ml_agents(case: dict, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_reads_as_ml_agents(case, tmp_path, caplog):
     inputs, expected = case["inputs"], case["expected"]
     file = tmp_path / "config.yaml"
     if inputs["yaml"] not in (None, "<missing>"):
@@ -169,7 +168,7 @@ def test_reads_as_ml_agents(case: dict, tmp_path: Path, caplog: pytest.LogCaptur
     check_warnings(case, [record.getMessage() for record in caplog.records])
 
 
-def check_lookup(case: dict, options: RunOptions, name: str, expected: dict) -> None:
+def check_lookup(case, options, name, expected):
     if "error_class" in expected:
         with pytest.raises(TrainerConfigError, match=name):
             options.behavior(name)

@@ -11,7 +11,7 @@ from lanista.trainers.settings.schema import json_schema
 from lanista.trainers.settings.validation import _later_keys, require_support, unsupported
 
 
-def models(base: type[Settings] = Settings) -> set[type[Settings]]:
+def models(base=Settings):
     """Every model of a part of the configuration; a sweep has a file of its own."""
     below = {model for child in base.__subclasses__() for model in models(child)}
     ours = {model for model in below if model.__module__.startswith("lanista.")}
@@ -19,7 +19,7 @@ def models(base: type[Settings] = Settings) -> set[type[Settings]]:
     return ours | ({base} if base is not Settings else set())
 
 
-def test_trainers_to_come_are_read_checked_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainers_to_come_are_read_checked_and_refused(monkeypatch):
     monkeypatch.setitem(trainer_types, "tomorrow", TrainerType(DQNSettings, available=False))
     options = RunOptions.from_text("behaviors: {B: {trainer_type: tomorrow, hyperparameters: {tau: 0.1}}}")
     with pytest.raises(TrainerConfigError, match=r"behaviors\.B\.trainer_type: found tomorrow; this ver"):
@@ -34,18 +34,18 @@ class Coming(Settings):
     key: Integer = later(3)
 
 
-def test_a_key_to_come_is_refused_unless_it_says_what_happens_anyway() -> None:
+def test_a_key_to_come_is_refused_unless_it_says_what_happens_anyway():
     assert Coming.is_own("key") and not list(_later_keys(Coming(key=3), ("part",)))
     ((path, message),) = _later_keys(Coming(key=4), ("part",))
     assert path == ("part", "key")
     assert message == "found 4; this version knows nothing but 3 here yet: remove this key"
 
 
-def test_defaults_are_no_reason_to_refuse() -> None:
+def test_defaults_are_no_reason_to_refuse():
     assert unsupported(RunOptions.from_text("behaviors: {B: {test_frequency: -1}}\ncallbacks: []")) == []
 
 
-def test_the_place_is_named() -> None:
+def test_the_place_is_named():
     default = "default_settings:\n  trainer_type: td3\n  network_settings: {memory: {}}\n"
     text = f"{default}behaviors:\n  A: {{network_settings: {{memory: null}}}}\n  B: {{}}\n"
     (problem,) = unsupported(RunOptions.from_text(text, "b.yaml"))
@@ -54,7 +54,7 @@ def test_the_place_is_named() -> None:
     assert (problem.path, problem.place) == ("default_settings.network_settings.memory", "b.yaml, line 3")
 
 
-def test_a_critic_that_is_built_otherwise_takes_the_rest_from_the_policy() -> None:
+def test_a_critic_that_is_built_otherwise_takes_the_rest_from_the_policy():
     network = "{normalize: true, hidden_units: 32, memory: {memory_size: 8}, critic: {hidden_units: 64}}"
     options = RunOptions.from_text(f"behaviors: {{B: {{trainer_type: coma, network_settings: {network}}}}}")
     critic = options.behaviors["B"].network_settings.critic
@@ -83,12 +83,12 @@ def test_a_critic_that_is_built_otherwise_takes_the_rest_from_the_policy() -> No
         ("{reward_signals: {extrinsic: {network_settings: {critic: {}}}}}", "a reward signal has no critic"),
     ],
 )
-def test_a_critic_where_there_is_none_to_build_is_refused(behavior: str, message: str) -> None:
+def test_a_critic_where_there_is_none_to_build_is_refused(behavior, message):
     with pytest.raises(TrainerConfigError, match=message):
         require_support(RunOptions.from_text(f"behaviors: {{B: {behavior}}}"))
 
 
-def test_every_number_has_a_unit() -> None:
+def test_every_number_has_a_unit():
     numeric = {
         key
         for model in models()
@@ -98,7 +98,7 @@ def test_every_number_has_a_unit() -> None:
     assert numeric <= UNITS.keys(), "add the new key to docs/_ext/units.py"
 
 
-def test_a_key_is_of_one_kind_with_every_trainer() -> None:
+def test_a_key_is_of_one_kind_with_every_trainer():
     kinds: dict[str, set[str]] = {}
     for trainer in trainer_types.values():
         for key, info in trainer.settings.model_fields.items():
@@ -106,7 +106,7 @@ def test_a_key_is_of_one_kind_with_every_trainer() -> None:
     assert all(len(found) == 1 for found in kinds.values()), kinds
 
 
-def test_the_schema_knows_every_trainer_and_sampler() -> None:
+def test_the_schema_knows_every_trainer_and_sampler():
     definitions = json_schema()["$defs"]
     known = [kind.settings.__name__ for kind in trainer_types.values()]
     assert {*known, *(model.__name__ for model in SAMPLERS.values())} <= definitions.keys()

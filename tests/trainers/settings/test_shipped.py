@@ -1,7 +1,5 @@
 """Every configuration that comes with Lanista says what it means, and can be trained."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 from lanista.trainers.settings import RunOptions
@@ -15,7 +13,7 @@ AHEAD = (".self_play", ".rnd", ".curiosity")
 """Parts that settings of scenes that are there already ask for, while they are not."""
 
 
-def holds(settings: object, written: object, path: str = "") -> None:
+def holds(settings, written, path=""):
     """Everything that was written is what the settings hold."""
     if isinstance(written, dict):
         for key, value in written.items():
@@ -33,7 +31,7 @@ def holds(settings: object, written: object, path: str = "") -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_is_read_as_written_without_a_warning(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_is_read_as_written_without_a_warning(file, caplog):
     options = RunOptions.from_file(file)
     holds(options, yaml.safe_load(file.read_text(encoding="utf-8")))
     # What these need is named, and nothing else is wrong with them.
@@ -43,5 +41,5 @@ def test_is_read_as_written_without_a_warning(file: Path, caplog: pytest.LogCapt
     assert RunOptions.from_dict(options.as_dict()).as_dict() == options.as_dict()
 
 
-def test_each_is_a_preset() -> None:
+def test_each_is_a_preset():
     assert preset_names() == sorted(f"{file.parent.name}/{file.stem}" for file in FILES)

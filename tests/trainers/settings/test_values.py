@@ -11,24 +11,24 @@ from lanista.trainers.settings.models.run import CheckpointSettings, Environment
 
 
 @given(st.integers(1, 10**12))
-def test_whole_numbers_in_every_spelling(value: int) -> None:
+def test_whole_numbers_in_every_spelling(value):
     for spelling in (value, str(value), float(value), f"{value}.0", f" {value} "):
         assert PPOSettings(batch_size=spelling).batch_size == value
 
 
 @pytest.mark.parametrize("text", ["1e4", "1.0e4", "1.0e+4", "10000", "10_000", "'1e4'"])
-def test_whole_numbers_as_yaml_has_them(text: str) -> None:
+def test_whole_numbers_as_yaml_has_them(text):
     options = RunOptions.from_text(f"behaviors: {{B: {{max_steps: {text}, time_horizon: {text}}}}}")
     assert options.behaviors["B"].max_steps == options.behaviors["B"].time_horizon == 10000
 
 
-def test_fraction_is_cut_off_but_not_silently(caplog: pytest.LogCaptureFixture) -> None:
+def test_fraction_is_cut_off_but_not_silently(caplog):
     assert RunOptions.from_text("behaviors: {B: {time_horizon: 12.7}}").behaviors["B"].time_horizon == 12
     assert "time_horizon: 12.7 is not a whole number; 12 is used" in caplog.text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=0, max_value=1e300))
-def test_numbers_survive_yaml(value: float) -> None:
+def test_numbers_survive_yaml(value):
     text = yaml.safe_dump(
         {"behaviors": {"B": {"trainer_type": "ppo", "hyperparameters": {"learning_rate": value}}}}
     )
@@ -39,7 +39,7 @@ def test_numbers_survive_yaml(value: float) -> None:
 @pytest.mark.parametrize(
     "text", [".nan", ".inf", "-.inf", "nan", "'1e999'", "1" + "0" * 400, "[1]", "yes", "x", ""]
 )
-def test_what_is_no_finite_number_is_refused(text: str) -> None:
+def test_what_is_no_finite_number_is_refused(text):
     with pytest.raises(TrainerConfigError, match=r"engine_settings\.time_scale: found .*number"):
         RunOptions.from_text(f"engine_settings: {{time_scale: {text}}}")
     with pytest.raises(TrainerConfigError, match=r"env_settings\.seed: found "):
@@ -47,22 +47,22 @@ def test_what_is_no_finite_number_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["true", "yes", "on", "True", "'true'", "'yes'", "1", "'on'"])
-def test_true(text: str) -> None:
+def test_true(text):
     assert RunOptions.from_text(f"debug: {text}").debug is True
 
 
 @pytest.mark.parametrize("text", ["false", "no", "off", "False", "'false'", "'no'", "0", "'Off'"])
-def test_false_even_in_quotes(text: str) -> None:
+def test_false_even_in_quotes(text):
     assert RunOptions.from_text(f"debug: {text}").debug is False
 
 
 @pytest.mark.parametrize("text", ["2", "'maybe'", "", "[]", "0.0", "'1e0'"])
-def test_neither_true_nor_false(text: str) -> None:
+def test_neither_true_nor_false(text):
     with pytest.raises(TrainerConfigError, match=r"debug: found .*, expected true or false"):
         RunOptions.from_text(f"debug: {text}")
 
 
-def test_text_that_yaml_took_for_something_else() -> None:
+def test_text_that_yaml_took_for_something_else():
     assert CheckpointSettings(run_id=7).run_id == "7"
     assert (
         RunOptions.from_text("checkpoint_settings: {run_id: 2024-01-31}").checkpoint_settings.run_id
@@ -72,13 +72,13 @@ def test_text_that_yaml_took_for_something_else() -> None:
         RunOptions.from_text("checkpoint_settings: {run_id: no}")
 
 
-def test_behavior_names_are_what_was_written() -> None:
+def test_behavior_names_are_what_was_written():
     text = "behaviors: {7: {}, 007: {}, No: {}, 1e3: {}, 2024-01-31: {}}"
     assert list(RunOptions.from_text(text).behaviors) == ["7", "007", "No", "1e3", "2024-01-31"]
     assert list(RunOptions.from_dict({"behaviors": {7: {}}}).behaviors) == ["7"]
 
 
-def test_environment_arguments_as_list_or_as_a_shell_has_them() -> None:
+def test_environment_arguments_as_list_or_as_a_shell_has_them():
     assert EnvironmentSettings(env_args=["--areas", 4]).env_args == ["--areas", "4"]
     assert EnvironmentSettings(env_args="--areas 4 --name 'a b'").env_args == [
         "--areas",
@@ -92,7 +92,7 @@ scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.tex
 
 
 @given(st.recursive(scalars, lambda x: st.lists(x) | st.dictionaries(scalars, x), max_leaves=5))
-def test_nothing_but_a_config_error_whatever_stands_there(value: object) -> None:
+def test_nothing_but_a_config_error_whatever_stands_there(value):
     for data in (
         {"behaviors": {"B": value}},
         {"behaviors": {"B": {"trainer_type": "ppo", "hyperparameters": value}}},
@@ -130,7 +130,7 @@ def test_nothing_but_a_config_error_whatever_stands_there(value: object) -> None
     st.integers(1, 10**9),
     st.booleans(),
 )
-def test_what_is_written_out_is_read_back_the_same(hyper: dict, steps: int, memory: bool) -> None:
+def test_what_is_written_out_is_read_back_the_same(hyper, steps, memory):
     settings = {
         "trainer_type": "ppo",
         "hyperparameters": hyper,
@@ -145,7 +145,7 @@ def test_what_is_written_out_is_read_back_the_same(hyper: dict, steps: int, memo
     assert math.isclose(again.behaviors["B"].hyperparameters.learning_rate, hyper["learning_rate"])
 
 
-def test_nan_is_refused_from_python_too() -> None:
+def test_nan_is_refused_from_python_too():
     with pytest.raises(ValueError, match="finite"):
         PPOSettings(learning_rate=math.nan)
     with pytest.raises(ValueError, match="greater"):
@@ -159,7 +159,7 @@ ENGINES = {
 
 
 @pytest.mark.parametrize(("section", "key"), [(s, key) for s, keys in ENGINES.items() for key in keys])
-def test_whole_numbers_that_no_message_to_an_engine_holds_are_refused(section: str, key: str) -> None:
+def test_whole_numbers_that_no_message_to_an_engine_holds_are_refused(section, key):
     assert RunOptions.from_text(f"{section}: {{{key}: {2**31 - 1}}}")
     with pytest.raises(TrainerConfigError, match=rf"{section}\.{key}: found 2147483648, expected at most"):
         RunOptions.from_text(f"{section}: {{{key}: {2**31}}}")
@@ -185,14 +185,14 @@ def test_whole_numbers_that_no_message_to_an_engine_holds_are_refused(section: s
         ),
     ],
 )
-def test_numbers_that_no_message_to_an_engine_holds_are_refused(yaml: str, path: str) -> None:
+def test_numbers_that_no_message_to_an_engine_holds_are_refused(yaml, path):
     with pytest.raises(TrainerConfigError) as caught:
         RunOptions.from_text(yaml)
     (problem,) = caught.value.problems
     assert (problem.path, "expected at " in problem.message) == (path, True)
 
 
-def test_a_reward_signal_has_no_memory(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reward_signal_has_no_memory(caplog):
     text = "behaviors: {B: {reward_signals: {rnd: {network_settings: {memory: {memory_size: 16}}}}}}"
     settings = RunOptions.from_text(text).behavior("B")
     assert settings.reward_signals["rnd"].network_settings.memory is None

@@ -15,14 +15,7 @@ from lanista.trainers.trainer.schedules import StepSchedule
 
 ELSEWHERE = {"bc_update"}
 """tests/trainers/algorithms/imitation/test_behavioral_cloning.py."""
-HERE = {
-    "aggregate",
-    "console_line",
-    "hyperparameter_text",
-    "gauge_name",
-    "step_events",
-    "checkpoints",
-}
+HERE = {"aggregate", "console_line", "hyperparameter_text", "gauge_name", "step_events", "checkpoints"}
 
 
 class Recorder(StatsWriter):

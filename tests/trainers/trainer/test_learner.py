@@ -1,4 +1,4 @@
-"""One behaviour of a run: when its trainer is called, what reaches its actor, what it leaves."""
+"""One behavior of a run: when its trainer is called, what its actor receives, what it writes."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from lanista.trainers.trainer.learner import Learner
 from lanista.trainers.utils.errors import TrainerError
 from mlagents_envs.base_env import DecisionSteps
 from referencenets import vector_spec
-from rollouts import make_rollout
+from stub_rollouts import BUILD_ROLLOUT, StubTrajectory, rollout_of
 
 SPEC = vector_spec([4], continuous=2)
 BUFFER = 640
@@ -41,85 +41,68 @@ def learner(tmp_path):
     return make(tmp_path)
 
 
-def waiting(agents: int) -> DecisionSteps:
+def waiting(agents):
     zeros, ids = np.zeros(agents, np.float32), np.arange(agents, dtype=np.int32)
     return DecisionSteps([torch.zeros(agents, 4).numpy()], zeros, ids, None, ids, zeros)
 
 
-def test_a_trainer_is_called_when_a_portion_of_its_buffer_may_wait(learner):
+@pytest.mark.parametrize(
+    ("agents", "ticks_per_call"),
+    [((3,), 4), ((100, 28), 1)],
+    ids=["10 steps, a 64th of the buffer, are there at every fourth tick", "many agents"],
+)
+def test_a_trainer_is_called_when_a_64th_of_its_buffer_is_queued(learner, agents, ticks_per_call):
     calls = []
     learner.trainer.advance = lambda: calls.append(1)
-    for tick in range(30):
-        learner.act([waiting(3)], [(0, "Ball?team=0")])
+    batches = [waiting(number) for number in agents]
+    for tick in range(12):
+        learner.act(batches, [(env, "Ball?team=0") for env in range(len(batches))])
         learner.advance()
-        assert len(calls) == (tick + 1) // 4, "10 steps, a 64th of the buffer, are there at every fourth tick"
-
-
-def test_many_agents_fill_a_portion_at_every_tick(learner):
-    calls = []
-    learner.trainer.advance = lambda: calls.append(1)
-    for _ in range(5):
-        learner.act([waiting(100), waiting(28)], [(0, "Ball?team=0"), (1, "Ball?team=0")])
-        learner.advance()
-    assert len(calls) == 5
-
-
-def rollout_of(observations):
-    """One trajectory of these observations [steps, 4]."""
-    steps = len(observations)
-    return make_rollout([steps], [observations], continuous=np.zeros((steps, 2), np.float32))
-
-
-class FakeTrajectory:
-    def __init__(self, steps):
-        self.steps = steps
-
-    def __len__(self):
-        return self.steps
+        assert len(calls) == (tick + 1) // ticks_per_call
 
 
 @pytest.fixture
-def gathers(monkeypatch):
+def gathered(monkeypatch):
     """Trajectories of so many steps, whose observations are random numbers around 3."""
 
     def gather(trajectories, with_mates=True):
-        (trajectory,) = trajectories
-        random = np.random.default_rng(len(trajectory))
-        return rollout_of(random.normal(3.0, 2.0, (len(trajectory), 4)).astype(np.float32))
+        (steps,) = map(len, trajectories)
+        observations = np.random.default_rng(steps).normal(3.0, 2.0, (steps, 4)).astype(np.float32)
+        return rollout_of([steps], obs=[observations], continuous=2)
 
-    monkeypatch.setattr("lanista.trainers.trainer.trainer.build_rollout", gather)
+    monkeypatch.setattr(BUILD_ROLLOUT, gather)
 
 
 def same(a, b):
     return all(torch.equal(a.state_dict()[name], b.state_dict()[name]) for name in a.state_dict())
 
 
-def test_who_acts_apart_gets_what_the_normaliser_sees_and_every_update(tmp_path, gathers):
+def test_an_acting_copy_gets_the_normalizer_s_statistics_and_every_update(tmp_path, gathered):
     learner = make(tmp_path, threaded=True, network_settings={"normalize": True})
     learner.add_team("Ball?team=0")
     acting, learning = learner.inference.network, learner.algorithm.network
     assert acting is not learning and same(acting, learning)
     for steps, parameters_change in ((20, False), (30, False), (BUFFER, True)):
         before = {name: p.detach().clone() for name, p in acting.named_parameters()}
-        learner.collected.put(FakeTrajectory(steps))
+        learner.collected.put(StubTrajectory(steps))
         learner.trainer.advance()
-        assert not same(acting, learning), "it has its own numbers until it acts"
+        assert not same(acting, learning), "it has its own values until it acts"
         learner.act([waiting(3)], [(0, "Ball?team=0")])
         assert same(acting, learning)
         changed = [not torch.equal(p, before[name]) for name, p in acting.named_parameters()]
         assert any(changed) == parameters_change
 
 
-def test_what_waits_at_the_end_is_counted_and_saved(tmp_path, gathers):
+def test_what_is_queued_at_the_end_is_counted_and_saved(tmp_path, gathered):
     learner = make(tmp_path)
     learner.add_team("Ball?team=0")
-    learner.collected.put(FakeTrajectory(7))
+    learner.collected.put(StubTrajectory(7))
     learner.finish()
     assert load_checkpoint(tmp_path / "Ball" / "checkpoint.pt")["step"] == 7
 
 
 @pytest.mark.parametrize("kind", [FloatingPointError, RuntimeError])
-def test_a_last_trajectory_with_a_flaw_keeps_nothing_from_being_saved(tmp_path, monkeypatch, kind):
+def test_a_flawed_last_trajectory_does_not_prevent_the_last_save(tmp_path, monkeypatch, kind):
     learner = make(tmp_path)
 
     def flawed():
@@ -131,7 +114,7 @@ def test_a_last_trajectory_with_a_flaw_keeps_nothing_from_being_saved(tmp_path, 
     assert (tmp_path / "Ball.onnx").exists()
 
 
-def test_a_last_brain_that_is_wrong_is_an_error_and_no_older_one_is_listed(tmp_path, monkeypatch):
+def test_a_last_brain_that_fails_verification_is_an_error_and_no_older_one_is_listed(tmp_path, monkeypatch):
     learner = make(tmp_path)
 
     def export(*arguments, **keywords):
@@ -153,7 +136,7 @@ class Summaries(StatsWriter):
         self.values[step] = values
 
 
-def test_every_summary_tells_the_lessons(tmp_path):
+def test_every_summary_holds_the_lessons(tmp_path):
     summaries = Summaries()
     heights = (
         "{curriculum: [{name: a, value: 1, completion_criteria: {behavior: Ball}}, {name: b, value: 2}]}"
@@ -170,13 +153,13 @@ def test_every_summary_tells_the_lessons(tmp_path):
             assert told.aggregation_method is StatsAggregationMethod.MOST_RECENT
 
 
-def test_a_name_that_would_leave_the_run_s_folder_is_refused_before_anything_is_written(tmp_path):
+def test_a_name_outside_the_run_s_folder_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(TrainerError, match=r"\.\./Ball"):
         make(tmp_path / "run", name="../Ball")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_new_run_begins_with_what_fits(tmp_path, caplog):
+def test_a_new_run_starts_with_the_weights_that_fit(tmp_path, caplog):
     older = make(tmp_path / "older", network_settings={"hidden_units": 16, "normalize": True})
     older.finish()
     path = str(tmp_path / "older" / "Ball")
@@ -185,13 +168,11 @@ def test_a_new_run_begins_with_what_fits(tmp_path, caplog):
     for name, weights in newer.algorithm.network.state_dict().items():
         assert torch.equal(weights, older.algorithm.network.state_dict()[name])
     assert "Policy.encoder.normalizers.0 (this network has no such part)" in caplog.text
-    with pytest.raises(
-        CheckpointError, match=r"Ball: could not initialize from .*nothing of its policy fits"
-    ):
+    with pytest.raises(CheckpointError, match=r"Ball: could not initialize from .*nothing of its policy"):
         make(tmp_path / "third", init_path=path, network_settings={"hidden_units": 17})
 
 
-def test_a_run_that_is_resumed_at_its_end_says_why_nothing_happens(tmp_path, caplog):
+def test_a_run_resumed_at_its_end_says_why_nothing_happens(tmp_path, caplog):
     run = make(tmp_path, max_steps=100)
     run.trainer.schedule.step = 101
     run.finish()
@@ -202,7 +183,7 @@ def test_a_run_that_is_resumed_at_its_end_says_why_nothing_happens(tmp_path, cap
     assert "--set behaviors.Ball.max_steps=" in caplog.text
 
 
-def test_a_resumed_run_goes_on_with_its_own_weights_and_is_strict(tmp_path):
+def test_a_resumed_run_loads_its_own_weights_strictly(tmp_path):
     older = make(tmp_path / "older", run={})
     older.finish()
     path = str(tmp_path / "older" / "Ball")

@@ -32,7 +32,7 @@ def test_other_intervals_than_the_saved_ones_count_anew():
 
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(0, 59))
 def test_a_resumed_run_has_the_same_dues_as_one_that_goes_on(lengths, cut):
-    def play(clock: StepSchedule, part: list[int]) -> list[object]:
+    def play(clock, part):
         events: list[object] = []
         for length in part:
             if (summary := clock.summary_due(length)) is not None:

@@ -21,10 +21,7 @@ CASES = {
     "PPOTrainer with a memory": ({"cont": 1, "disc": (3,)}, {**ON_POLICY, "network_settings": MEMORY}),
     "POCATrainer": ({"disc": (3,), "groups": True}, ON_POLICY),
     "COMATrainer": ({"disc": (3,), "groups": True}, ON_POLICY),
-    "COMATrainer with a memory": (
-        {"disc": (3,), "groups": True},
-        {**ON_POLICY, "network_settings": MEMORY},
-    ),
+    "COMATrainer with a memory": ({"disc": (3,), "groups": True}, {**ON_POLICY, "network_settings": MEMORY}),
     "SACTrainer": ({"cont": 1}, OFF_POLICY),
     "SACTrainer with a memory": ({"disc": (3,)}, {**OFF_POLICY, "network_settings": MEMORY}),
     "DQNTrainer": ({"disc": (3,)}, OFF_POLICY),

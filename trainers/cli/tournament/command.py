@@ -117,33 +117,13 @@ def _named_environment(arguments: argparse.Namespace) -> tuple[str, Sequence[str
 
 
 def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str]) -> BaseEnv:
-    from ....envs.python.sources import in_process, make_source
-
     if path.strip().startswith("scene:"):
         from ....envs.scenes.in_process import make_in_process
 
         return make_in_process(path, arguments.seed, ["--areas", str(arguments.num_areas), *given])
-    if in_process(path):
-        # The state and the seat are the last observations: a brain that does not read them ignores them.
-        areas = arguments.num_areas
-        return make_source(path, arguments.seed, given, areas, with_state=True, self_play=None)
-    from ....envs.registry.registry import resolve_registered
-    from ....envs.side_channels import EngineConfigurationChannel, StatsSideChannel
-    from ....envs.unity.environment import UnityEnvironment
+    from ..player import open_environment
 
-    engine = EngineConfigurationChannel()
-    engine.set_configuration_parameters(time_scale=arguments.time_scale)
-    file_name, args = resolve_registered(path, given)
-    return UnityEnvironment(
-        file_name,
-        base_port=arguments.base_port,
-        seed=arguments.seed,
-        no_graphics=arguments.no_graphics,
-        timeout_wait=arguments.timeout_wait,
-        additional_args=args,
-        side_channels=[engine, StatsSideChannel()],
-        num_areas=arguments.num_areas,
-    )
+    return open_environment(arguments, path, given)
 
 
 def _print_match(first: Any, second: Any, result: Any) -> None:

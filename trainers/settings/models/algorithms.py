@@ -17,7 +17,7 @@ def _as_learning_rate(data: dict[str, Any]) -> ScheduleType:
 
 
 class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
-    """What trainers with PPO's clipped objective have."""
+    """Hyperparameters of trainers with PPO's clipped objective."""
 
     yaml_order: ClassVar[tuple[str, ...]] = (
         *("batch_size", "buffer_size", "learning_rate", "beta", "epsilon", "lambd", "num_epoch"),
@@ -69,30 +69,31 @@ class COMASettings(ClippedObjectiveSettings):
     lambd: Number = Field(default=0.95, ge=0, le=1)
     """Lambda of the critic's TD(lambda) targets: low trusts the target critic, high the rewards seen."""
     max_num_agents: Integer = Field(default=8, ge=1)
-    """Places in a group's roster: the most members that a group has in one episode, the dead counted."""
+    """Slots of a group: the most members that a group has in one episode, including those that have died."""
     reward: TeamRewardKind = TeamRewardKind.MEAN
-    """What the team earns in a step: the group's reward and the mean, or the sum, of the members' own."""
+    """The team's reward for a step: the group reward plus the mean, or the sum, of the members' own."""
     state_observation: Text | None = None
-    """The sensor that holds the state of the world. The critic alone reads it. null: the global state of a
+    """The sensor that holds the global state, which only the critic reads. null: the global state of a
     PettingZoo environment that has one, else all observations."""
     clip: Flag = True
     """Several epochs with PPO's clipped objective. false: one policy gradient step, as first published."""
     target_update_interval: Integer = Field(default=1, ge=1)
     """Updates after which the target critic becomes a copy of the critic."""
     tau: Number | None = Field(default=None, gt=0, le=1)
-    """Share of the critic that the target critic takes over at every update, in place of copies."""
+    """Soft updates instead of copies: the share of the critic that moves into the target critic per
+    update."""
     normalize_values: Flag = False
     """Learn values scaled by the running mean and variance of their targets."""
     epsilon_start: Number = Field(default=0.1, ge=0, le=1)
-    """Share of chance in the policy at the start: of exploration, beside `epsilon`, which clips."""
+    """Probability of a random action at the start (exploration; `epsilon` is the clip range)."""
     epsilon_end: Number = Field(default=0.01, ge=0, le=1)
     """The same from epsilon_decay_steps on."""
     epsilon_decay_steps: Integer = Field(default=100000, ge=0)
-    """Trainer steps in which the share of chance goes, on a straight line, from start to end."""
+    """Trainer steps over which that probability changes linearly from start to end."""
     share_parameters: Flag = True
-    """One actor and one critic for all places, or, with false, one of each for every place."""
+    """One actor and one critic for all slots; false: one of each per slot."""
     index_on_actor: Flag = False
-    """Tell the shared actor its place too, not the critic alone."""
+    """Give the slot's index to the shared actor too, not only to the critic."""
 
 
 def reads_offered_state(hyperparameters: HyperparamSettings) -> bool:
@@ -117,52 +118,54 @@ class SACSettings(ReplaySettings):
     )
 
     tau: Number = Field(default=0.005, ge=0, le=1)
-    """Share of the value network that the target network takes over at every gradient step."""
+    """Share of the value network that moves into the target network at every gradient step."""
     init_entcoef: Number = Field(default=1.0, gt=0)
-    """Entropy coefficient to begin with: higher explores more at first."""
+    """Initial entropy coefficient: a higher one explores more at first."""
     burn_in_ratio: Number = own(0.0, ge=0, lt=1)
-    """Share of each sequence, from its begin, that only brings the memory up to date, without a loss."""
+    """Share of each sequence, from its start, that only warms up the memory, without a loss."""
 
 
 class DQNSettings(ReplaySettings):
     """Deep Q-learning. For discrete actions."""
 
     double: Flag = True
-    """Choose the next action by the network and value it by the target network, which overestimates less."""
+    """Choose the next action with the network and value it with the target network: overestimates less."""
     dueling: Flag = False
     """A head for the value of the state beside one for the advantages of the actions."""
     target_update_interval: Integer = Field(default=1000, ge=1)
     """Updates (gradient steps) after which the target network becomes a copy of the network."""
     tau: Number | None = Field(default=None, gt=0, le=1)
-    """Share of the network that the target network takes over at every gradient step, in place of copies."""
+    """Soft updates instead of copies: the share of the network that moves into the target network per
+    step."""
     epsilon_start: Number = Field(default=1.0, ge=0, le=1)
-    """Share of actions by chance at the start; every agent tosses its own coin."""
+    """Probability of a random action at the start; each agent decides independently."""
     epsilon_end: Number = Field(default=0.05, ge=0, le=1)
     """The same from epsilon_decay_steps on."""
     epsilon_decay_steps: Integer = Field(default=50000, ge=0)
-    """Trainer steps in which the share of chance goes, on a straight line, from start to end."""
+    """Trainer steps over which that probability changes linearly from start to end."""
 
 
 class NoiseType(str, Enum):
-    """How the noise of one step depends on that of the step before."""
+    """How the noise of one step depends on that of the previous step."""
 
     GAUSSIAN = "gaussian"
     ORNSTEIN_UHLENBECK = "ornstein_uhlenbeck"
 
 
 class DeterministicPolicySettings(ReplaySettings):
-    """What trainers of deterministic policies have."""
+    """Hyperparameters of trainers of deterministic policies."""
 
     tau: Number = Field(default=0.005, gt=0, le=1)
-    """Share of the networks that their target networks take over at every gradient step."""
+    """Share of the networks that moves into their target networks at every gradient step."""
     noise_type: NoiseType = NoiseType.GAUSSIAN
-    """gaussian: new at every step; ornstein_uhlenbeck: it drifts, and pushes one way for a while."""
+    """gaussian: independent at every step; ornstein_uhlenbeck: correlated over time, so it drifts."""
     noise_start: Number = Field(default=0.2, ge=0)
-    """Deviation of the noise on actions at the start; actions reach from -1 to 1 and are clipped there."""
+    """Standard deviation of the action noise at the start; actions range from -1 to 1 and are clipped
+    there."""
     noise_end: Number = Field(default=0.05, ge=0)
     """The same from noise_decay_steps on."""
     noise_decay_steps: Integer = Field(default=100000, ge=0)
-    """Trainer steps in which the deviation goes, on a straight line, from start to end."""
+    """Trainer steps over which the deviation changes linearly from start to end."""
 
 
 class DDPGSettings(DeterministicPolicySettings):
@@ -173,8 +176,8 @@ class TD3Settings(DeterministicPolicySettings):
     """Twin delayed deterministic policy gradients. For continuous actions."""
 
     policy_delay: Integer = Field(default=2, ge=1)
-    """Gradient steps of the critics for each of the policy."""
+    """Gradient steps of the critics per gradient step of the policy."""
     target_noise: Number = Field(default=0.2, ge=0)
-    """Deviation of the noise on the actions that the targets value, which smooths them."""
+    """Standard deviation of the noise on the target actions, which smooths the targets."""
     target_noise_clip: Number = Field(default=0.5, ge=0)
     """Bound of that noise."""

@@ -60,7 +60,7 @@ def _five_snapshots(data: dict[str, Any]) -> int:
 
 
 class SelfPlaySettings(Settings):
-    """A behavior's two teams learn in turn, the other one acting by a snapshot."""
+    """The two teams of a behavior learn in turn, while the other one acts with a snapshot."""
 
     save_steps: Integer = Field(default=20000, ge=1)
     """Trainer steps between snapshots."""
@@ -69,11 +69,11 @@ class SelfPlaySettings(Settings):
     swap_steps: Integer = Field(default=2000, ge=1)
     """Steps of the acting team until it gets another snapshot."""
     window: Integer = Field(default=10, ge=1)
-    """Number of snapshots to choose opponents from: more of them, steadier learning."""
+    """Number of snapshots to choose opponents from: the more, the more stable is learning."""
     play_against_latest_model_ratio: Number = 0.5
     """Probability that the opponent is the newest policy instead of a snapshot."""
     initial_elo: Number = 1200.0
-    """The rating to begin with."""
+    """The initial rating."""
 
     @field_validator("play_against_latest_model_ratio")
     @classmethod
@@ -100,48 +100,48 @@ class TrainerSettings(Settings):
     ] = Field(default_factory=lambda: {"extrinsic": RewardSignalSettings()})
     """What the agents are rewarded for. Giving this map replaces the default; name `extrinsic` to keep it."""
     init_path: Text | None = None
-    """A checkpoint (.pt) to begin from, in place of random weights, or a folder with a checkpoint.pt. With
-    initialize_from a bare file name is one of that run's checkpoints. Weights that do not fit begin anew,
-    with a warning. A resumed run goes on with its own."""
+    """A checkpoint (.pt) to start from instead of random weights, or a folder with a checkpoint.pt. With
+    initialize_from, a bare file name is one of that run's checkpoints. Weights that do not fit are
+    initialized randomly, with a warning. A resumed run continues with its own."""
     keep_checkpoints: Integer = 5
     """Number of checkpoints to keep; the oldest are deleted. 0: all."""
     even_checkpoints: Flag = False
     """Spread keep_checkpoints evenly over max_steps (replaces checkpoint_interval)."""
     keep_best: Integer = own(0, ge=0)
-    """Number of the best checkpoints to keep beside the newest. At every summary the policy is judged by the
-    mean reward of the episodes since the last one (at least 10, else at the next), a team's by that of its
-    groups, in self-play by the rating; if it is one of the best so far, it is saved at once. The best of all
-    is also <behavior>-best.pt and <behavior>-best.onnx. 0: none."""
+    """Number of the best checkpoints to keep in addition to the newest. At every summary the policy is
+    compared by the mean reward of the episodes since the last comparison (at least 10), a team's by that of
+    its groups, in self-play by the rating; if it is one of the best so far, it is saved at once. The best of
+    all is also <behavior>-best.pt and <behavior>-best.onnx. 0: none."""
     max_steps: Integer = Field(default=500000, ge=ENDLESS)
-    """Trainer steps (agents' decisions) after which training ends. -1: it goes on until it is stopped;
+    """Trainer steps (agents' decisions) after which training ends. -1: it continues until it is stopped;
     linear schedules and even_checkpoints, which need an end, are then refused."""
     stop_at_reward: Number | None = own(None)
     """Training of the behavior ends, as at max_steps, once the mean reward of its last 100 finished episodes
-    reaches this; of a team that earns group rewards, the mean of these. Not given: at max_steps alone."""
+    reaches this value; for a team that earns group rewards, their mean. Not given: only at max_steps."""
     time_horizon: Integer = Field(default=64, ge=1)
     """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
     summary_freq: Integer = Field(default=50000, ge=1)
     """Trainer steps between summaries on the console and in TensorBoard."""
     worker_statistics: Flag = own(False)
-    """Report the rewards and lengths of episodes of each environment by itself too, as
-    `Environment/Worker <k>/Cumulative Reward` and `.../Episode Length`: k from 0 to num_envs - 1."""
+    """Also report the rewards and lengths of each environment's episodes separately, as `Environment/Worker
+    <k>/Cumulative Reward` and `.../Episode Length`: k from 0 to num_envs - 1."""
     threaded: Flag = False
-    """Learn in a thread of its own while the environments go on stepping. Faster; not repeatable."""
+    """Learn in a separate thread while the environments keep stepping. Faster; not repeatable."""
     self_play: SelfPlaySettings | None = None
-    """Lets two teams train against older selves. {} for defaults."""
+    """Let two teams train against older versions of themselves. {} for defaults."""
     behavioral_cloning: BehavioralCloningSettings | None = None
-    """Imitates demonstrations in addition."""
+    """Imitate demonstrations in addition."""
     test_frequency: Integer = own(NEVER, ge=NEVER)
-    """Trainer steps between tests in an environment of their own, in which agents do what they take for best
-    and nothing is learned (docs/evaluation.md). keep_best then goes by the tests. -1: never."""
+    """Trainer steps between evaluations in a separate environment, in which agents take their best actions
+    and nothing is learned (docs/evaluation.md). keep_best then uses their results. -1: never."""
     test_episodes: Integer = own(10, ge=1)
-    """Episodes of a test; of a team whose members are in groups, episodes of groups."""
+    """Episodes of an evaluation; for teams whose members are in groups, episodes of groups."""
     test_max_decisions: Integer = own(5000, ge=1)
-    """Decisions after which an episode of a test that does not end is counted as it stands: an agent that
-    always does what it takes for best may run against a wall for ever."""
+    """Decisions after which an evaluation's episode that does not end is cut and counted: an agent that
+    always takes its best action may push against a wall forever."""
     test_video: Flag = own(False)
-    """Write a video of the best episode of every test, where the environment draws itself: scenes, and the
-    environments of Gymnasium and PettingZoo that have pictures."""
+    """Write a video of the best episode of every evaluation, if the environment renders itself: scenes, and
+    Gymnasium and PettingZoo environments that render images."""
     framework: Any = Field(default=None, exclude=True)
     """Deprecated, ignored."""
 

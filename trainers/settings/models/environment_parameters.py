@@ -48,19 +48,19 @@ Value = Annotated[StrictFloat, BeforeValidator(_value), Field(ge=-LARGEST_FLOAT3
 
 
 class SamplerSettings(Settings):
-    """What every sampler has."""
+    """Settings of every sampler."""
 
     sampler_type: ClassVar[str]
 
     seed: WireInteger = -1
-    """Seed of this sampler. -1: made from the run's."""
+    """Seed of this sampler. -1: derived from the run's."""
 
     def as_sampler(self) -> dict[str, Any]:
         """This sampler as the YAML writes it."""
         return {"sampler_type": self.sampler_type, "sampler_parameters": self.as_dict()}
 
     def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
-        """Tell an environment to draw the parameter `key` like this. A sampler needs a seed before."""
+        """Make an environment sample the parameter `key` like this. A sampler needs a seed before."""
         raise NotImplementedError
 
     def description(self) -> str:
@@ -77,7 +77,7 @@ class ConstantSettings(SamplerSettings):
     """The value."""
 
     def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
-        """Tell an environment the value of `key`."""
+        """Send an environment the value of `key`."""
         env_channel.set_float_parameter(key, self.value)
 
     def description(self) -> str:
@@ -106,7 +106,7 @@ class UniformSettings(SamplerSettings):
         return self
 
     def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
-        """Tell an environment to draw `key` from the interval."""
+        """Make an environment sample `key` from the interval."""
         env_channel.set_uniform_sampler_parameters(key, self.min_value, self.max_value, self.seed)
 
     def description(self) -> str:
@@ -125,7 +125,7 @@ class GaussianSettings(SamplerSettings):
     """Its standard deviation."""
 
     def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
-        """Tell an environment to draw `key` from the distribution."""
+        """Make an environment sample `key` from the distribution."""
         env_channel.set_gaussian_sampler_parameters(key, self.mean, self.st_dev, self.seed)
 
     def description(self) -> str:
@@ -134,7 +134,7 @@ class GaussianSettings(SamplerSettings):
 
 
 class MultiRangeUniformSettings(SamplerSettings):
-    """Any value of several intervals; a wide interval is as likely as it is wide."""
+    """Any value of several intervals, which are as likely as they are wide."""
 
     sampler_type = "multirangeuniform"
 
@@ -162,7 +162,7 @@ class MultiRangeUniformSettings(SamplerSettings):
         return value
 
     def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
-        """Tell an environment to draw `key` from the intervals."""
+        """Make an environment sample `key` from the intervals."""
         env_channel.set_multirangeuniform_sampler_parameters(key, self.intervals, self.seed)
 
     def description(self) -> str:
@@ -220,7 +220,7 @@ Sampler = Annotated[SerializeAsAny[SamplerSettings], BeforeValidator(read_sample
 
 
 class MeasureType(str, Enum):
-    """What tells that a lesson is learned."""
+    """The measure of a lesson's completion."""
 
     REWARD = "reward"
     PROGRESS = "progress"
@@ -234,12 +234,12 @@ class CompletionCriteriaSettings(Settings):
     behavior: Text
     """The behavior whose training is measured."""
     measure: MeasureType = MeasureType.REWARD
-    """reward: the mean return of its last episodes; progress: the part of max_steps that is done; Elo: the
-    rating that it has reached by self_play."""
+    """reward: the mean return of its last episodes; progress: the part of max_steps that is done; Elo: its
+    rating from self_play."""
     min_lesson_length: Integer = Field(default=0, ge=0)
     """Episodes that must have ended in this lesson before anything is measured; the reward is their mean."""
     signal_smoothing: Flag = True
-    """Mix a quarter of the previous measure of the reward into the new one, at every look."""
+    """Smooth the reward: each time it is measured, a quarter of the previous value is mixed in."""
     threshold: Number = 0.0
     """The lesson is over when the measure is above this."""
     require_reset: Flag = False
@@ -255,14 +255,14 @@ class CompletionCriteriaSettings(Settings):
 
 
 class Lesson(Settings):
-    """A value of an environment parameter, and when to go on to the next."""
+    """A value of an environment parameter, and when the next lesson starts."""
 
     value: Sampler
     """A number (true is 1, false is 0) or a sampler."""
     name: Text
-    """What the lesson is called in messages."""
+    """The lesson's name in messages."""
     completion_criteria: CompletionCriteriaSettings | None = None
-    """When the next lesson begins. All lessons but the last need them."""
+    """When the next lesson starts. Required for all lessons but the last."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, the sampler as the YAML writes it."""

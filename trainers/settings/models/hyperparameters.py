@@ -1,4 +1,4 @@
-"""What hyperparameters of trainers have in common."""
+"""What the hyperparameters of all trainers have in common."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ScheduleType(str, Enum):
 
 
 class HyperparamSettings(Settings):
-    """What every trainer has."""
+    """Hyperparameters of every trainer."""
 
     batch_size: Integer = Field(default=1024, ge=1)
-    """Number of steps in one gradient step. Continuous actions want more, up to 5000; discrete 32 up."""
+    """Number of steps in one gradient step: for continuous actions up to 5000, for discrete ones from 32."""
     buffer_size: Integer = Field(default=10240, ge=1)
     """Steps to collect before an update: many times batch_size."""
     learning_rate: Number = Field(default=3e-4, ge=0)
@@ -34,7 +34,7 @@ class HyperparamSettings(Settings):
 
 
 class OnPolicyHyperparamSettings(HyperparamSettings):
-    """What trainers that learn from fresh experience have."""
+    """Hyperparameters of on-policy trainers, which learn from fresh experience."""
 
     num_epoch: Integer = Field(default=3, ge=1)
     """Passes over the buffer in each update. Fewer are more stable and slower."""
@@ -51,7 +51,7 @@ class OnPolicyHyperparamSettings(HyperparamSettings):
 
 
 class OffPolicyHyperparamSettings(HyperparamSettings):
-    """What trainers that learn from a replay have."""
+    """Hyperparameters of off-policy trainers, which learn from a replay buffer."""
 
     batch_size: Integer = Field(default=128, ge=1)
     """Number of steps in one gradient step."""
@@ -89,25 +89,25 @@ def _as_policy(data: dict[str, Any]) -> float:
 
 
 class ReplaySettings(OffPolicyHyperparamSettings):
-    """What all of Lanista's trainers that learn from a replay have."""
+    """Hyperparameters of all of Lanista's off-policy trainers."""
 
     reward_signal_steps_per_update: Number = Field(default_factory=_as_policy, gt=0)
     """The same as steps_per_update, for the networks of reward signals. Not given: as steps_per_update."""
     gradient_steps: Integer = own(1, ge=1)
-    """Gradient steps that are made one after another, each on a batch of its own, when an update is due."""
+    """Consecutive gradient steps, each on a batch of its own, when an update is due."""
     n_step: Integer = own(1, ge=1)
     """Steps whose rewards are summed before a value estimate stands for the rest."""
     prioritized_replay: Flag = own(False)
-    """Draw steps by how wrong their values were, in place of all alike."""
+    """Sample steps by their TD errors instead of uniformly."""
     prioritized_alpha: Number = own(0.6, ge=0, le=1)
-    """How much prioritized_replay heeds the error. 0: not at all."""
+    """How strongly prioritized_replay depends on the error. 0: not at all."""
     prioritized_beta: Number = own(0.4, ge=0, le=1)
     """How much the bias of prioritized_replay is corrected at the start; in full at max_steps."""
     normalize_rewards: Flag = own(False)
-    """Divide rewards by the running deviation of the discounted return."""
+    """Divide rewards by the running standard deviation of the discounted return."""
     interrupted_value: InterruptedValue = own(InterruptedValue.LAST_OBSERVATION)
     """Whose value stands for the rewards after an interrupted episode: last_observation is the last one that
     the engine sent; own_observation is the one before it, as in ML-Agents."""
     frame_stack: Integer = own(1, ge=1)
-    """Frames that a picture is a stack of, along its first axis and the newest last, where the sensor's name
-    (StackingSensor_size4_...) does not tell. The replay then keeps each frame once."""
+    """Number of frames stacked in an image, along its first axis and the newest last, if the sensor's name
+    (StackingSensor_size4_...) does not show it. The replay then keeps each frame once."""

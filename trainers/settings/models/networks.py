@@ -14,7 +14,7 @@ _REFERENCE = re.compile(r"[\w.-]+(:[\w.]+)?")
 
 
 class EncoderType(str, Enum):
-    """How an image becomes features."""
+    """The encoder of images."""
 
     FULLY_CONNECTED = "fully_connected"
     MATCH3 = "match3"
@@ -24,21 +24,21 @@ class EncoderType(str, Enum):
 
 
 class ConditioningType(str, Enum):
-    """What a goal signal does to the network."""
+    """How a goal signal conditions the network."""
 
     HYPER = "hyper"
     NONE = "none"
 
 
 class MemoryType(str, Enum):
-    """What remembers."""
+    """The kind of recurrent layer."""
 
     LSTM = "lstm"
     GRU = "gru"
 
 
 class Activation(str, Enum):
-    """What follows each hidden layer."""
+    """The activation after each hidden layer."""
 
     SWISH = "swish"
     RELU = "relu"
@@ -49,7 +49,7 @@ class Activation(str, Enum):
 
 
 class Initialization(str, Enum):
-    """How the weights of hidden layers begin."""
+    """How the weights of hidden layers are initialized."""
 
     KAIMING_NORMAL = "kaiming_normal"
     XAVIER_UNIFORM = "xavier_uniform"
@@ -62,7 +62,7 @@ class MemorySettings(Settings):
     sequence_length: Integer = Field(default=64, ge=1)
     """Steps through which gradients flow back. At most batch_size."""
     memory_size: Integer = 128
-    """Size of the recurrent state that an agent carries; half of an LSTM's is its cell's. Even."""
+    """Size of an agent's recurrent state; half of an LSTM's is its cell state. Must be even."""
     memory_type: MemoryType = own(MemoryType.LSTM)
     """lstm, or gru, whose whole state is its output: twice the width for the same memory_size."""
 
@@ -93,19 +93,20 @@ class NetworkSettings(Settings):
     goal_conditioning_type: ConditioningType = ConditioningType.HYPER
     """hyper: goal signals generate weights of the policy; none: they are ordinary observations."""
     deterministic: Flag = False
-    """Act by the most likely action instead of drawing one."""
+    """Take the most likely action instead of sampling one."""
     activation: Activation = own(Activation.SWISH)
-    """What follows each hidden layer."""
+    """The activation after each hidden layer."""
     initialization: Initialization = own(Initialization.KAIMING_NORMAL)
-    """How the weights of hidden layers begin."""
+    """How the weights of hidden layers are initialized."""
     layer_norm: Flag = own(False)
-    """Shift and scale each hidden layer's sums to mean 0 and deviation 1, before the activation."""
+    """Layer normalization: scale each hidden layer's output to mean 0 and variance 1, before the
+    activation."""
     encoders: dict[str, str] = own({})
-    """Encoders of your own: a sensor's name, and the class (package.module:Class) that reads it."""
+    """Encoders of your own: a sensor's name, and the class (package.module:Class) that encodes it."""
     body: str | None = own(None)
-    """A network of your own (package.module:Class) in the place of encoders and hidden layers."""
+    """A network of your own (package.module:Class) instead of encoders and hidden layers."""
     critic: NetworkSettings | None = own(None)
-    """Keys in which the critic's network differs; what is not given here is as above. null: in none."""
+    """Keys in which the critic's network differs; those not given here are as above. null: in none."""
 
     @field_validator("body")
     @classmethod

@@ -22,7 +22,7 @@ class RewardSignalType(str, Enum):
 
 
 class RewardSignalSettings(Settings):
-    """What every reward signal has; the rewards of the environment (extrinsic) have nothing else."""
+    """Settings of every reward signal; the environment's rewards (extrinsic) have no others."""
 
     gamma: Number = Field(default=0.99, ge=0, le=1)
     """Discount of future rewards: how far ahead the agent looks, about 1 / (1 - gamma) decisions."""
@@ -40,7 +40,7 @@ class RewardSignalSettings(Settings):
 
 
 class LearnedRewardSettings(RewardSignalSettings):
-    """What signals with a network of their own have."""
+    """Settings of signals with a network of their own."""
 
     learning_rate: Number = Field(default=3e-4, ge=0)
     """Size of this signal's gradient steps."""
@@ -66,27 +66,28 @@ class LearnedRewardSettings(RewardSignalSettings):
 
 
 class CuriositySettings(LearnedRewardSettings):
-    """Reward for what a forward model fails to predict."""
+    """A reward for what a forward model fails to predict."""
 
 
 class RNDSettings(LearnedRewardSettings):
-    """Reward for observations that are new, by random network distillation."""
+    """A reward for novel observations, by random network distillation."""
 
     learning_rate: Number = Field(default=1e-4, ge=0)
     """Size of this signal's gradient steps."""
 
 
 class GAILSettings(LearnedRewardSettings):
-    """Reward for behaving like a demonstration."""
+    """A reward for acting like a demonstration."""
 
     demo_path: Text
     """A .demo file, or a folder of them."""
     use_actions: Flag = False
-    """Compare actions too, not observations alone."""
+    """Compare actions too, not only observations."""
     use_vail: Flag = False
     """A variational bottleneck in the discriminator: steadier, slower."""
     engine_actions: Flag = own(False)
-    """With use_actions: compare continuous actions as the engine gets them, not as the policy draws them."""
+    """With use_actions: compare continuous actions as the engine receives them, not as the policy samples
+    them."""
 
 
 REWARD_SIGNALS: dict[str, type[RewardSignalSettings]] = {
@@ -104,7 +105,7 @@ class BehavioralCloningSettings(Settings):
     demo_path: Text
     """A .demo file, or a folder of them."""
     steps: Integer = Field(default=0, ge=0)
-    """Trainer steps over which the imitation fades out. 0: it stays."""
+    """Trainer steps over which imitation fades out. 0: it does not fade."""
     strength: Number = 1.0
     """Learning rate of imitation, as a factor of the policy's."""
     samples_per_update: Integer = Field(default=0, ge=0)
@@ -114,5 +115,6 @@ class BehavioralCloningSettings(Settings):
     batch_size: Integer | None = Field(default=None, ge=1)
     """Demonstrated steps in one gradient step. Not given: hyperparameters.batch_size."""
     engine_actions: Flag = own(False)
-    """Compare continuous actions as the engine gets them, the policy's by its mean. false: what the policy
-    draws, before it is clamped and scaled, so that what is learned comes out about three times too small."""
+    """Compare continuous actions as the engine receives them, taking the policy's mean. false: compare what
+    the policy samples, before it is clamped and scaled, so that learned actions come out about three times
+    too small."""

@@ -35,21 +35,21 @@ DEVICE = r"(cpu|cuda|mps|xpu)(:[0-9]+)?"
 
 
 class EnvironmentSettings(Settings):
-    """Where steps come from."""
+    """The environments, where steps come from."""
 
     env_path: Text | None = None
     """A Unity executable, scene:NAME for an embedded scene, registry:NAME for one that is downloaded,
     gymnasium:ID or pettingzoo:MODULE for an environment of Gymnasium or PettingZoo, python:MODULE:FUNCTION
-    for what a function of one's own makes. Not given: wait for the Unity Editor."""
+    for what a function of your own makes. Not given: wait for the Unity Editor."""
     env_args: Arguments | None = None
     """Arguments for the environment itself. As a flag it must be the last: it takes the rest of the line."""
     base_port: Integer = Field(default=5005, ge=1, le=65535)
     """The port of the first environment; the others get the ports after it. The Editor always uses 5004."""
     num_envs: Integer = Field(default=1, ge=1)
-    """Number of environments that run side by side."""
+    """Number of environments that run in parallel."""
     env_workers: Integer = own(0, ge=0)
-    """Number of processes that host the environment, one each, for those in Python (gymnasium:, pettingzoo:,
-    python:). 0: it is stepped within the run's own process, as often as num_envs says."""
+    """Number of processes that each host one environment, for those in Python (gymnasium:, pettingzoo:,
+    python:). 0: num_envs of them are stepped within the run's own process."""
     num_areas: WireInteger = 1
     """Number of training areas that each environment is asked to make."""
     timeout_wait: Integer = Field(default=60, ge=1)
@@ -57,43 +57,43 @@ class EnvironmentSettings(Settings):
     seed: Integer = Field(default=-1, ge=-1, le=2**31 - 1)
     """Seed of the run; environment k gets seed + k. -1: a random one."""
     max_lifetime_restarts: Integer = Field(default=10, ge=-1)
-    """How often each environment may be started again after a failure, in all. -1: no limit."""
+    """How often each environment may be restarted after a failure, in total. -1: no limit."""
     restarts_rate_limit_n: Integer = Field(default=1, ge=-1)
-    """The same within one period of restarts_rate_limit_period_s. -1: no limit."""
+    """The same limit within one period of restarts_rate_limit_period_s. -1: no limit."""
     restarts_rate_limit_period_s: Integer = Field(default=60, ge=1)
     """Length of that period in seconds."""
     non_finite: Literal["stop", "drop", "zero"] = own("stop")
-    """For NaN or infinite observations and rewards. stop: end the run, naming sensor and agent;
-    drop: forget the agent's unfinished trajectory; zero: put zero in their place."""
+    """For NaN or infinite observations and rewards. stop: end the run, naming sensor and agent; drop: discard
+    the agent's unfinished trajectory; zero: replace them by zero."""
     listen: Text = own("localhost")
-    """An address at which environments reach the trainer, besides localhost, where those on this machine
-    call. localhost: this machine only. As ADDRESS:PORT (IPv6 in brackets), without --env: train on engines
-    that run already and connect there by themselves, any number, which may come and go; the run begins when
-    num_envs have come."""
+    """An address at which environments reach the trainer, in addition to localhost, which those on this
+    machine use. localhost: this machine only. As ADDRESS:PORT (IPv6 in brackets), without --env: train on
+    engines that already run and connect there by themselves; any number may come and go, and the run starts
+    when num_envs have connected."""
     transport: Literal["lean", "grpcio"] = own("lean")
-    """The gRPC server that environments call. lean: Lanista's own, the faster one; grpcio: for a proxy or an
-    engine that needs a full gRPC server."""
+    """The gRPC server that environments connect to. lean: Lanista's own, which is faster; grpcio: for a proxy
+    or an engine that needs a full gRPC server."""
     allow: Arguments | None = own(None)
-    """Networks (CIDR) from which engines may connect in plain text to `listen` with a port, besides this
-    machine. As a flag it takes one, and may be given several times."""
+    """Networks (CIDR) from which engines may connect in plain text to `listen` with a port, in addition to
+    this machine. The flag takes one network and may be repeated."""
     token_file: Text | None = own(None)
-    """The file with the token that `lanista relay` shows for engines on other machines; it is made if it is
-    not there. In its place the variable LANISTA_TOKEN may hold the token. Without either no relay is let
-    in."""
+    """The file with the token that `lanista relay` presents for engines on other machines; it is created if
+    it does not exist. The variable LANISTA_TOKEN may hold the token instead. Without either, no relay is
+    accepted."""
     tls_cert: Text | None = own(None)
-    """The trainer's certificate for relays (PEM). Not given: one is made for the run."""
+    """The trainer's certificate for relays (PEM). Not given: one is generated for the run."""
     tls_key: Text | None = own(None)
-    """The private key of tls_cert (PEM), where that file does not hold it."""
+    """The private key of tls_cert (PEM), if that file does not contain it."""
     ray: Text | None = own(None, min_length=1)
     """Run the environments on the nodes of a Ray cluster: auto for the one that this machine belongs to,
-    HOST:PORT of its head, or local to try it out on this machine."""
+    HOST:PORT of its head, or local to try it on this machine."""
     ray_cpus: Number = own(1.0, gt=0)
-    """Processors that Ray reserves for each environment."""
+    """CPUs that Ray reserves for each environment."""
     ray_listen: Text | None = own(None, min_length=1)
     """ADDRESS or ADDRESS:PORT of this machine at which the nodes reach the trainer. Not given: its address
     in the cluster, and any free port."""
     ray_wait: Integer = own(0, ge=0)
-    """For a cluster that grows by itself: seconds until it has room for all environments."""
+    """For a cluster that scales automatically: seconds to wait until it has room for all environments."""
 
     @field_validator("num_areas")
     @classmethod
@@ -151,9 +151,10 @@ class EngineSettings(Settings):
     time_scale: WireNumber = 20.0
     """How much faster than real time the engine may run."""
     target_frame_rate: WireInteger = -1
-    """Frames per second to aim at. -1: as many as possible."""
+    """Target frame rate in frames per second. -1: as many as possible."""
     capture_frame_rate: WireInteger = 60
-    """Frames per second of game time: with 60 a frame lasts 1/60 s of it. 0: as long as it really took."""
+    """Frames per second of game time: with 60, a frame lasts 1/60 s of game time. 0: as long as it really
+    took."""
     no_graphics: Flag = False
     """Run without graphics. Camera observations are not available then."""
     no_graphics_monitor: Flag = False
@@ -161,27 +162,27 @@ class EngineSettings(Settings):
 
 
 class CheckpointSettings(Settings):
-    """What a run is called, what it begins from and what it leaves."""
+    """The name of a run, what it starts from and where its files go."""
 
     run_id: Text = Field(default="ppo", min_length=1)
-    """Name of the run; its results go into the folder of this name."""
+    """Name of the run; its results are written to a folder of this name."""
     initialize_from: Text | None = None
-    """Begin with the weights of another run: its run_id, its folder, or one checkpoint (.pt)."""
+    """Start with the weights of another run: its run_id, its folder, or one checkpoint (.pt)."""
     load_model: Flag = False
     """Deprecated: use resume."""
     resume: Flag = False
-    """Go on with the run of this name."""
+    """Resume the run of this name."""
     force: Flag = False
-    """Begin anew although a run of this name exists."""
+    """Start over although a run of this name exists; the old one is set aside."""
     train_model: Flag = False
     """Deprecated, without effect: training is the default."""
     inference: Flag = False
     """Act without learning."""
     inference_steps: Integer | None = own(None, ge=1)
-    """Agents' decisions after which --inference ends by itself, of each behavior. Not given: it goes on
+    """Agents' decisions of each behavior after which --inference ends by itself. Not given: it continues
     until it is stopped."""
     results_dir: Text = "results"
-    """Folder in which the runs' folders are."""
+    """Folder that contains the runs' folders."""
 
     @field_validator("run_id")
     @classmethod
@@ -233,15 +234,14 @@ class TorchSettings(Settings):
     device: Text | None = None
     """cpu, cuda, cuda:1, mps. Not given: cuda if there is one, else cpu."""
     num_threads: Integer | None = own(None, ge=1, le=1024)
-    """Processor threads of a policy update. Not given: 1 where minibatches are small and networks are dense,
-    else as many as there are processors, at most 4; 1 with --deterministic or threaded: true. Acting takes
-    one."""
+    """CPU threads of a policy update. Not given: 1 if minibatches are small and networks are dense, else as
+    many as there are processors, at most 4; 1 with --deterministic or threaded: true. Acting uses one."""
     learners: Integer = own(1, ge=1, le=64)
     """Processes that train together: the environments are divided among them, and gradients are averaged in
     every optimizer step. With cuda each uses a GPU of its own. See docs/learners.md."""
     precision: Literal["float32", "bf16"] = own("float32")
-    """What numbers the products of a policy update are computed with. bf16 is faster for wide networks where
-    the device has it, and less exact; acting and brains stay in float32."""
+    """The number format of a policy update's matrix products. bf16 is faster for wide networks if the device
+    supports it, and less exact; acting and brains stay in float32."""
 
     @field_validator("device")
     @classmethod
@@ -252,67 +252,59 @@ class TorchSettings(Settings):
 
 
 FOR_RELAYS = ("token_file", "tls_cert", "tls_key")
+OF_THE_CLUSTER = ("ray_cpus", "ray_listen", "ray_wait")
+
+
+def _refusal(env: EnvironmentSettings, key: str, why: str) -> Refusal:
+    """That the value of `key` was found; `why` is the rest of the sentence."""
+    value = getattr(env, key)
+    shown = ", ".join(value) if isinstance(value, list) else value
+    return (key,), value, f"found {shown}{why}"
 
 
 def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
     """What is wrong with the settings about engines that connect by themselves."""
     host, port = split_address(env.listen)
     if port is None:
+        why = (
+            ", and no port in `listen`: this is about engines that run already and connect by themselves. "
+            f"Give --listen ADDRESS:PORT too, such as {host}:5004"
+        )
         for key in ("allow", *FOR_RELAYS):
-            value = getattr(env, key)
-            if value is not None:
-                message = (
-                    f"found {_shown(value)}, and no port in `listen`: this is about engines that run already "
-                    f"and connect by themselves. Give --listen ADDRESS:PORT too, such as {host}:5004"
-                )
-                yield (key,), value, message
+            if getattr(env, key) is not None:
+                yield _refusal(env, key, why)
     elif env.env_path is not None:
-        message = (
-            f"found {env.listen}; an address with a port is where engines connect that run already, and with "
-            f"env_path (--env) the trainer starts them itself. Leave one of them out, or give "
-            f"--listen {host} and --base-port"
+        why = (
+            "; an address with a port is where engines connect that run already, and with env_path (--env) "
+            f"the trainer starts them itself. Leave one of them out, or give --listen {host} and --base-port"
         )
-        yield ("listen",), env.listen, message
+        yield _refusal(env, "listen", why)
     if env.tls_key is not None and env.tls_cert is None:
-        message = f"found {env.tls_key}, and no tls_cert (--tls-cert), the certificate that it belongs to"
-        yield ("tls_key",), env.tls_key, message
+        why = ", and no tls_cert (--tls-cert), the certificate that it belongs to"
+        yield _refusal(env, "tls_key", why)
     if env.num_envs > 1 and env.env_path is None and port is None:
-        message = (
-            f"found {env.num_envs}; num_envs must be 1 if env_path is not set: there is one Editor. "
-            "Name an executable or a scene with --env, or give --listen ADDRESS:PORT for engines that run "
-            "already."
+        why = (
+            "; num_envs must be 1 if env_path is not set: there is one Editor. Name an executable or a scene "
+            "with --env, or give --listen ADDRESS:PORT for engines that run already."
         )
-        yield ("num_envs",), env.num_envs, message
-
-
-def _shown(value: object) -> str:
-    return ", ".join(value) if isinstance(value, list) else str(value)
-
-
-OF_THE_CLUSTER = ("ray_cpus", "ray_listen", "ray_wait")
+        yield _refusal(env, "num_envs", why)
 
 
 def cluster_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
     """What is wrong with the settings about a cluster."""
     if env.ray is None:
         for key in OF_THE_CLUSTER:
-            value = getattr(env, key)
-            if value != type(env).model_fields[key].default:
-                message = f"found {value}, and no `ray` (--ray), the cluster that it is about"
-                yield (key,), value, message
-        return
-    if env.env_path is None:
-        message = (
-            f"found {env.ray}; the nodes of a cluster start environments, and no env_path (--env) says "
-            "which: name an executable or a scene"
-        )
-        yield ("ray",), env.ray, message
+            if getattr(env, key) != type(env).model_fields[key].default:
+                yield _refusal(env, key, ", and no `ray` (--ray), the cluster that it is about")
+    elif env.env_path is None:
+        why = "; the nodes of a cluster start environments, and no env_path (--env) says which: name an "
+        yield _refusal(env, "ray", f"{why}executable or a scene")
     elif env.listen != "localhost" and not env.attaches:  # with a port it does not go with env_path anyway
-        message = (
-            f"found {env.listen}; the nodes of a cluster reach the trainer at the address that ray_listen "
-            "(--ray-listen) names: leave this one out"
+        why = (
+            "; the nodes of a cluster reach the trainer at the address that ray_listen (--ray-listen) names: "
+            "leave this one out"
         )
-        yield ("listen",), env.listen, message
+        yield _refusal(env, "listen", why)
 
 
 def transport_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
@@ -320,19 +312,15 @@ def transport_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
     if env.transport == "lean":
         return
     if env.attaches or env.ray is not None:
-        message = (
-            f"found {env.transport}, and {'listen has a port' if env.attaches else 'ray is given'}: "
-            "connections of engines on other machines are checked before a gRPC server gets them, which only "
-            "the lean one allows. Leave this key out"
+        why = (
+            f", and {'listen has a port' if env.attaches else 'ray is given'}: connections of engines on "
+            "other machines are checked before a gRPC server gets them, which only the lean one allows. "
+            "Leave this key out"
         )
+        yield _refusal(env, "transport", why)
     elif in_process(env.env_path) and not env.env_workers:
-        message = (
-            f"found {env.transport}; {env.env_path} is stepped in this process, without gRPC. Leave this key "
-            "out, or give env_workers"
-        )
-    else:
-        return
-    yield ("transport",), env.transport, message
+        why = f"; {env.env_path} is stepped in this process, without gRPC. Leave this key out, or give "
+        yield _refusal(env, "transport", f"{why}env_workers")
 
 
 def hosting_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
@@ -340,21 +328,14 @@ def hosting_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
     if not env.env_workers:
         return
     if not in_process(env.env_path):
-        message = (
-            f"found {env.env_workers}, and {_unhosted(env)}. Hosted are gymnasium:ID, pettingzoo:MODULE and "
-            "python:MODULE:FUNCTION"
-        )
-        yield ("env_workers",), env.env_workers, message
+        several = f"num_envs: {env.env_workers} (--num-envs) starts so many"
+        unhosted = f"{env.env_path}, which is a process of its own anyway; {several}"
+        why = "no env_path (--env)" if env.env_path is None else unhosted
+        hosted = "gymnasium:ID, pettingzoo:MODULE and python:MODULE:FUNCTION"
+        yield _refusal(env, "env_workers", f", and {why}. Hosted are {hosted}")
     elif env.num_envs > 1:
-        message = (
-            f"found {env.env_workers}, and num_envs {env.num_envs}: give env_workers for environments in "
-            "processes of their own, or num_envs for environments within the run's process, not both"
+        why = (
+            f", and num_envs {env.num_envs}: give env_workers for environments in processes of their own, or "
+            "num_envs for environments within the run's process, not both"
         )
-        yield ("env_workers",), env.env_workers, message
-
-
-def _unhosted(env: EnvironmentSettings) -> str:
-    if env.env_path is None:
-        return "no env_path (--env)"
-    several = f"num_envs: {env.env_workers} (--num-envs) starts so many"
-    return f"{env.env_path}, which is a process of its own anyway; {several}"
+        yield _refusal(env, "env_workers", why)

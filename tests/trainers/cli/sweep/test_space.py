@@ -50,10 +50,7 @@ def test_every_listed_value_comes_back_as_it_was_listed(values):
 
 
 def test_a_grid_is_every_combination():
-    space = [
-        Dimension("a", Parameter(values=[1, 2]), True),
-        Dimension("b", Parameter(min=0, max=2), True),
-    ]
+    space = [Dimension("a", Parameter(values=[1, 2]), True), Dimension("b", Parameter(min=0, max=2), True)]
     points = grid(space)
     assert len(points) == 6 and {"a": 2, "b": 1} in points
 

@@ -4,8 +4,6 @@ import json
 import re
 
 import pytest
-from lanista.trainers.checkpoints.file import load_checkpoint
-from line_runs import Runs
 from reliability.resume import differences, numbers
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -25,10 +23,9 @@ START = ["c.yaml", "--env", "scene:basic", "--seed", "3"]
 
 
 @pytest.fixture
-def runs(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "c.yaml").write_text(YAML.format(trainer="ppo", memory=""))
-    return Runs(monkeypatch)
+def runs(runs):
+    runs.configure(YAML.format(trainer="ppo", memory=""))
+    return runs
 
 
 ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
@@ -41,10 +38,6 @@ def told(out, behavior="Tiny"):
         rf"{behavior}\. Test at Step: (\d+)\. Mean [\w ]+: (\S+)\. Std of [\w ]+: (\S+)\. E", out
     )
     return [(int(step), float(mean), float(std)) for step, mean, std in found]
-
-
-def saved(folder, run, behavior="Tiny"):
-    return load_checkpoint(folder / "results" / run / behavior / "checkpoint.pt")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +59,7 @@ def test_no_bit_of_what_is_learnt_differs(runs, tmp_path, capsys, trainer, memor
     assert runs(*START, "--run-id", "tested", *TESTS) == 0
     tests = told(capsys.readouterr().out)
     assert [step // 150 for step, _, _ in tests] == [1, 2, 3]
-    plain, tested = saved(tmp_path, "plain"), saved(tmp_path, "tested")
+    plain, tested = runs.state("plain"), runs.state("tested")
     assert tested.pop("test_due") == 600
     assert plain["step"] > 460 and numbers(plain) > 100
     assert not [text for text in differences(plain, tested) if text.partition(":")[0] not in ROWS]
@@ -142,10 +135,8 @@ def test_behaviours_are_tested_together_and_those_without_tests_act_too(runs, tm
     out = capsys.readouterr().out
     assert [step for step, *_ in told(out, "B")] and not told(out, "C")
     assert len(re.findall(r"A\. Test at", out)) == len(re.findall(r"B\. Test at", out))
-    assert (
-        saved(tmp_path, "r", "A")["test_due"] % 150 == 0 and saved(tmp_path, "r", "B")["test_due"] % 200 == 0
-    )
-    assert "test_due" not in saved(tmp_path, "r", "C")
+    assert runs.state("r", "A")["test_due"] % 150 == 0 and runs.state("r", "B")["test_due"] % 200 == 0
+    assert "test_due" not in runs.state("r", "C")
 
 
 def test_a_test_that_fails_is_said_and_left_out(runs, tmp_path, capsys):
@@ -154,7 +145,7 @@ def test_a_test_that_fails_is_said_and_left_out(runs, tmp_path, capsys):
     out = capsys.readouterr().out
     assert len(re.findall(r"Tiny: the test at step \d+ failed, and is left out; training goes on", out)) == 3
     assert "RestartLimitError" in out or "EngineStopped" in out
-    assert not told(out) and saved(tmp_path, "r")["step"] > 460
+    assert not told(out) and runs.state("r")["step"] > 460
 
 
 def test_learning_in_a_thread_rests_while_it_is_tested(runs, tmp_path, capsys):

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from lanista.trainers.checkpoints.file import load_checkpoint
-from line_runs import Kill, Runs
 from reliability.resume import differences, numbers
 
 YAML = """\
@@ -24,11 +23,9 @@ TEAMS = ["Tiny?team=0", "Tiny?team=1"]
 
 
 @pytest.fixture
-def runs(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    made = Runs(monkeypatch)
-    made.rules["behaviors"] = TEAMS
-    return made
+def runs(runs):
+    runs.rules["behaviors"] = TEAMS
+    return runs
 
 
 def configure(tmp_path, trainer="ppo", hyper="", normalize="true", memory="", names=("Tiny",)):
@@ -38,10 +35,6 @@ def configure(tmp_path, trainer="ppo", hyper="", normalize="true", memory="", na
     ]
     text = parts[0] + "".join(part.partition("\n")[2] for part in parts[1:])
     (tmp_path / "c.yaml").write_text(text)
-
-
-def state_of(tmp_path, run, behavior="Tiny"):
-    return load_checkpoint(tmp_path / "results" / run / behavior / "checkpoint.pt")
 
 
 @pytest.mark.parametrize(
@@ -55,25 +48,17 @@ def test_a_killed_run_goes_on_against_the_same_opponents_bit_for_bit(
     configure(tmp_path, trainer, ", num_epoch: 1", memory=memory)
     runs.rules["behaviors"] = [f"Tiny?team={k}" for k in range(teams)]
     runs.rules |= {"groups": trainer == "poca", "cont": 0, "disc": [3]}  # by which more games are decided
-    runs.restarting_at_checkpoints("c.yaml", "--run-id", "unkilled", "--seed", "3")
-    checkpoint = tmp_path / "results" / "killed" / "Tiny" / "checkpoint.pt"
-    Kill(monkeypatch, checkpoint, 1 if trainer == "poca" else 30)
-    with pytest.raises(KeyboardInterrupt, match="here"):
-        runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--seed", "3")
-    saved = load_checkpoint(checkpoint)["self_play"]
+    runs.killed_and_resumed(monkeypatch, 1 if trainer == "poca" else 30)
+    saved = runs.at_the_kill[0]["self_play"]
     assert len(saved["slots"]) == 3 and saved["rotation"]["changes"] >= 1
-    runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--resume")
-    unkilled, killed = state_of(tmp_path, "unkilled"), state_of(tmp_path, "killed")
+    unkilled, killed = runs.state("unkilled"), runs.state("killed")
     assert unkilled["step"] > 700 and numbers(unkilled["self_play"]["weights"]) > 100
     assert unkilled["self_play"]["rotation"]["changes"] > saved["rotation"]["changes"]
     assert not differences(unkilled["self_play"], killed["self_play"])
     found = {text.partition(":")[0]: text for text in differences(unkilled, killed)}
     rows = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
     assert found.keys() <= (rows if trainer == "poca" else set()), found
-    elo = [
-        json.loads((tmp_path / "results" / run / "run_logs" / "training_status.json").read_text())["Tiny"]
-        for run in ("unkilled", "killed")
-    ]
+    elo = [runs.status(run)["Tiny"] for run in ("unkilled", "killed")]
     assert elo[0]["elo"] == elo[1]["elo"] == unkilled["self_play"]["ratings"][-1]
     assert trainer == "poca" or elo[0]["elo"] != 1200.0  # there all games are broken off
 
@@ -97,10 +82,10 @@ def test_every_trainer_plays_against_itself(runs, tmp_path, capsys, trainer):
     assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
     out = capsys.readouterr().out
     assert "Training. ELO: " in out or trainer in ("poca", "coma"), out
-    state = state_of(tmp_path, "r")["self_play"]
+    state = runs.state()["self_play"]
     assert state["rotation"]["changes"] >= 3 and len(state["slots"]) == 3
     # As many steps of the opponents as of the learner, which alone count.
-    assert state["steps"][0] == pytest.approx(state_of(tmp_path, "r")["step"], rel=0.2)
+    assert state["steps"][0] == pytest.approx(runs.state()["step"], rel=0.2)
 
 
 @pytest.mark.parametrize("threaded", ["false", "true"])
@@ -111,7 +96,7 @@ def test_behaviors_against_each_other_learn_in_turn(runs, tmp_path, threaded):
         text for name in ("Goalie", "Striker") for text in ("--set", f"behaviors.{name}.threaded={threaded}")
     ]
     assert runs("c.yaml", "--run-id", "r", "--seed", "1", *arguments) == 0
-    goalie, striker = (state_of(tmp_path, "r", name) for name in ("Goalie", "Striker"))
+    goalie, striker = (runs.state("r", name) for name in ("Goalie", "Striker"))
     assert goalie["step"] > 700 and striker["step"] > 700
     assert goalie["self_play"]["teams"] == [0] and striker["self_play"]["teams"] == [1]
     assert min(part["self_play"]["rotation"]["changes"] for part in (goalie, striker)) >= 6
@@ -125,8 +110,7 @@ def test_the_best_are_those_of_the_highest_rating(runs, tmp_path, tested):
     tests = ["--env", "scene:basic", "--set", "behaviors.Tiny.test_frequency=150"]
     assert runs("c.yaml", "--run-id", "r", "--seed", "1", *best, *(tests if tested else [])) == 0
     folder = tmp_path / "results" / "r"
-    status = json.loads((folder / "run_logs" / "training_status.json").read_text())["Tiny"]
-    entries = status["best_checkpoints"]
+    entries = runs.status()["Tiny"]["best_checkpoints"]
     assert len(entries) == 2 and entries[0]["reward"] >= entries[1]["reward"]
     for entry in entries:
         state = load_checkpoint(folder / "Tiny" / f"Tiny-{entry['steps']}.pt")
@@ -157,7 +141,7 @@ def test_a_rating_alone_is_taken_over(runs, tmp_path, capsys):
     tree["Tiny"]["elo"] = 1333.0
     status.write_text(json.dumps(tree))
     assert runs("c.yaml", "--run-id", "r", "--resume", "--set", "behaviors.Tiny.max_steps=900") == 0
-    assert state_of(tmp_path, "r")["self_play"]["ratings"][-1] == pytest.approx(1333.0, abs=30)
+    assert runs.state()["self_play"]["ratings"][-1] == pytest.approx(1333.0, abs=30)
 
 
 def test_without_self_play_teams_learn_together_and_that_is_said(runs, tmp_path, capsys):

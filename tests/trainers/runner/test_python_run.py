@@ -10,7 +10,7 @@ from console_runs import learn
 
 pytest.importorskip("gymnasium")
 
-PAGE = Path(__file__).parents[2] / "docs" / "python-environments.md"
+PAGE = Path(__file__).parents[3] / "docs" / "python-environments.md"
 PLAY = "import sys; from lanista.trainers.cli.main import main; main()"
 SHORT = (
     "--set", "behaviors.Catch.max_steps=600", "--set", "behaviors.Catch.hyperparameters.buffer_size=256",

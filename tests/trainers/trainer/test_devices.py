@@ -4,7 +4,6 @@ import pytest
 import torch
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
-from line_runs import Runs
 
 YAML = """\
 behaviors:
@@ -20,12 +19,8 @@ LSTM = ", memory: {memory_size: 4, sequence_length: 8}"
 
 
 @pytest.mark.parametrize("trainer, memory", [("ppo", ""), ("ppo", LSTM), ("poca", LSTM), ("coma", "")])
-def test_learning_makes_no_tensor_on_a_device_that_nobody_named(
-    monkeypatch, tmp_path, capsys, trainer, memory
-):
+def test_learning_makes_no_tensor_without_naming_its_device(runs, monkeypatch, capsys, trainer, memory):
     """Tensors without a device go where their numbers are lost: on machines with two GPUs, to a wrong one."""
-    monkeypatch.chdir(tmp_path)
-    runs = Runs(monkeypatch)
     runs.rules |= {"groups": trainer != "ppo", "cont": 0, "disc": [3]}
 
     def elsewhere(real):
@@ -37,7 +32,7 @@ def test_learning_makes_no_tensor_on_a_device_that_nobody_named(
 
     for name in ("process", "_update"):
         monkeypatch.setattr(OnPolicyTrainer, name, elsewhere(getattr(OnPolicyTrainer, name)))
-    (tmp_path / "c.yaml").write_text(YAML.format(trainer=trainer, memory=memory))
+    runs.configure(YAML.format(trainer=trainer, memory=memory))
     assert runs("c.yaml", "--run-id", "r", "--torch-device", "cpu") == 0, capsys.readouterr().err
 
 

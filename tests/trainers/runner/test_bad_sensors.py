@@ -1,8 +1,6 @@
 """An engine whose sensors go wrong ends a run with one message, and what was learnt until then is kept."""
 
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +25,7 @@ behaviors:
 WHERE = r"environment 0.*'Ball\?team=0'.*"
 
 
-def camera(channels: int = 3, cut: int | None = None) -> Any:
+def camera(channels=3, cut=None):
     """As many PNG files as it takes; `cut` leaves so many bytes of them."""
     pixels = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
     seen = compressed((channels, *SIZE), [pixels] * -(-channels // 3), properties=(1, 2, 2))
@@ -35,7 +33,7 @@ def camera(channels: int = 3, cut: int | None = None) -> Any:
     return seen
 
 
-def tiles(number: float = 0.5) -> Any:
+def tiles(number=0.5):
     """Three entities of two numbers."""
     data = [1.0, 0.2, 1.0, number, 0.0, 0.0]
     floats = messages.ObservationProto.FloatData(data=data)
@@ -44,13 +42,13 @@ def tiles(number: float = 0.5) -> Any:
     )
 
 
-def told(*observations: Any, first: bool = False) -> bytes:
+def told(*observations, first=False):
     """What the engine's one agent sees."""
     brains = (brain(NAME, continuous=2, branches=(3,)),) if first else ()
     return message(agent(*observations, id=1, reward=0.1), name=NAME, brains=brains)
 
 
-def run(folder: Path, *wrong: Any, encoder: str = "simple") -> Any:
+def run(folder, *wrong, encoder="simple"):
     """A run in which an agent sees what is right for a while, and then something else."""
     first, then, last = told(camera(), tiles(), first=True), told(camera(), tiles()), told(*wrong)
     script = (
