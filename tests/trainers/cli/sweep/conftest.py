@@ -1,10 +1,10 @@
-"""A folder in which sweeps of pretended runs take place."""
+"""A folder for sweeps of simulated runs (`tests/fake_learn.py`)."""
 
 import io
 import json
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ RATE = "behaviors.Basic.hyperparameters.learning_rate"
 
 
 class Place:
-    """A folder with a sweep's file, what the pretended runs are to do, and what they did."""
+    """A folder with a sweep's file, what the simulated runs should do, and what they did."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -37,19 +37,26 @@ class Place:
     def fake(self, **how):
         (self.folder / "fake.json").write_text(json.dumps(how))
 
+    @contextmanager
     def start(self, *arguments):
-        """The sweep as a process of its own, to be killed or interrupted."""
-        return subprocess.Popen(
+        """The sweep as a process of its own, to be killed or interrupted; if a check fails, it is killed."""
+        with subprocess.Popen(
             [sys.executable, str(DRIVER), "mine.yaml", *arguments],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-        )
+        ) as process:
+            try:
+                yield process
+            except BaseException:
+                process.kill()  # it and its runs might wait for what never comes
+                (self.folder / "go").touch()
+                raise
 
     def run(self, *arguments):
-        """The sweep from its start to its end, in this process: exit status and output."""
+        """The whole sweep, in this process: exit status and output."""
         said = io.StringIO()
         with redirect_stdout(said), redirect_stderr(said):
             status = run(["sweep", "mine.yaml", *arguments])

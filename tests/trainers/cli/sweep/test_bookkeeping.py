@@ -1,4 +1,4 @@
-"""What a sweep begins, repeats, ends and tells; its runs are pretended (`tests/fake_learn.py`)."""
+"""Which runs a sweep starts, repeats and stops, and what it reports; the runs are simulated."""
 
 import csv
 import os
@@ -21,12 +21,14 @@ def rows(place):
 
 
 def wait_for(condition, process):
+    deadline = time.monotonic() + 300
     while not condition():
         assert process.poll() is None, process.stdout.read()
+        assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_every_trial_is_run_once_and_told(place):
+def test_every_trial_is_run_and_reported_once(place):
     place.fake(worth={"trial-002": 7.0})
     status, said = place.run()
     assert status == 0, said
@@ -46,14 +48,14 @@ def test_every_trial_is_run_once_and_told(place):
         assert picture.width > 300
 
 
-def test_less_is_better_where_the_file_says_so(place):
+def test_minimize_prefers_lower_values(place):
     place.write(direction="minimize")
     place.fake(worth={"trial-001": -3.0})
     said = place.run()[1]
     assert "the best so far is trial 1 with -3" in said
 
 
-def test_a_finished_sweep_begins_nothing_and_more_trials_go_on(place):
+def test_a_finished_sweep_starts_nothing_and_more_trials_continue_it(place):
     place.run()
     assert place.run()[0] == 0 and len(place.lines("starts")) == 4
     drawn = {row[RATE] for row in rows(place).values()}
@@ -64,7 +66,7 @@ def test_a_finished_sweep_begins_nothing_and_more_trials_go_on(place):
 
 
 @posix
-def test_after_a_kill_only_what_was_unfinished_is_run_again(place):
+def test_after_a_kill_only_unfinished_trials_are_run_again(place):
     place.write(parallel=2)
     place.fake(block=["trial-001", "trial-002"])
     with place.start() as process:
@@ -85,7 +87,7 @@ def test_after_a_kill_only_what_was_unfinished_is_run_again(place):
 
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_all_runs_in_good_order_and_they_go_on_later(place, number):
+def test_a_signal_shuts_all_runs_down_cleanly_and_they_can_be_resumed(place, number):
     place.write(parallel=2)
     place.fake(block=["trial-000", "trial-001"])
     with place.start() as process:
@@ -101,7 +103,7 @@ def test_a_signal_ends_all_runs_in_good_order_and_they_go_on_later(place, number
     assert [row["outcome"] for row in rows(place).values()] == ["done"] * 4
 
 
-def test_a_trial_that_is_worse_than_others_is_ended(place):
+def test_a_trial_that_is_worse_than_others_is_pruned(place):
     place.write(pruner={"type": "median", "startup_trials": 1, "warmup_steps": 0})
     place.fake(block=["trial-002"], worth={"trial-002": -5.0})
     status, said = place.run()
@@ -111,7 +113,7 @@ def test_a_trial_that_is_worse_than_others_is_ended(place):
     assert rows(place)[2]["outcome"] == "pruned" and float(rows(place)[2]["value"]) == -5.0
 
 
-def test_none_is_ended_while_it_warms_up_nor_when_it_is_done_anyway(place):
+def test_no_trial_is_pruned_during_warm_up_or_after_its_end(place):
     place.write(pruner={"type": "median", "startup_trials": 1, "warmup_steps": 600})
     place.fake(block=["trial-002"], worth={"trial-002": -5.0})
     with place.start() as process:
@@ -121,7 +123,7 @@ def test_none_is_ended_while_it_warms_up_nor_when_it_is_done_anyway(place):
     assert rows(place)[2]["outcome"] == "done" and not place.lines("ends")
 
 
-def test_a_failure_is_told_with_its_error_and_tried_again_at_the_next_start(place):
+def test_a_failure_is_reported_with_its_error_and_retried_at_the_next_start(place):
     place.fake(fail=["trial-001"])
     status, said = place.run()
     assert status == 0
@@ -137,7 +139,7 @@ def test_a_failure_is_told_with_its_error_and_tried_again_at_the_next_start(plac
     assert place.run()[0] == 0 and len(place.lines("starts")) == 5
 
 
-def test_if_all_fail_the_sweep_ends(place):
+def test_a_sweep_ends_if_all_trials_fail(place):
     place.write(trials=20)
     place.fake(fail=[f"trial-{number:03}" for number in range(20)])
     status, said = place.run()
@@ -156,7 +158,7 @@ def test_every_seed_of_a_trial_counts(place):
 
 
 @posix
-def test_seeds_that_were_done_are_not_run_again_after_a_kill(place):
+def test_finished_seeds_are_not_run_again_after_a_kill(place):
     place.write(trials=1, seeds=2)
     place.fake(block=["trial-000/seed-1"], worth={"trial-000/seed-0": 3.0})
     with place.start() as process:
@@ -168,7 +170,7 @@ def test_seeds_that_were_done_are_not_run_again_after_a_kill(place):
     assert float(rows(place)[0]["value"]) == 2.0
 
 
-def test_a_grid_is_tried_as_a_whole(place):
+def test_a_grid_is_tried_completely(place):
     place.write(
         sampler="grid",
         trials=None,
@@ -180,7 +182,7 @@ def test_a_grid_is_tried_as_a_whole(place):
     assert place.run()[0] == 0 and len(place.lines("starts")) == 4
 
 
-def test_of_a_grid_no_more_is_tried_than_wanted_and_the_rest_later(place):
+def test_a_grid_is_tried_up_to_the_limit_and_the_rest_later(place):
     place.write(
         sampler="grid", trials=3, parameters={RATE: {"values": [0.001, 0.002]}, "debug": {"values": [0, 1]}}
     )
@@ -189,7 +191,7 @@ def test_of_a_grid_no_more_is_tried_than_wanted_and_the_rest_later(place):
     assert len({(row[RATE], row["debug"]) for row in rows(place).values()}) == 4
 
 
-def test_another_sweep_of_the_same_name_is_refused_and_force_sets_the_old_one_aside(place):
+def test_a_different_sweep_of_the_same_name_is_refused_unless_forced(place):
     place.run()
     place.write(last=1, set={"behaviors.Basic.time_horizon": 32})
     status, said = place.run()
@@ -201,39 +203,39 @@ def test_another_sweep_of_the_same_name_is_refused_and_force_sets_the_old_one_as
     assert len(place.lines("starts")) == 8 and len(list((place.folder / "results").glob("mine.*"))) == 1
 
 
-def test_a_folder_of_something_else_is_left_alone(place):
+def test_a_folder_without_a_sweep_is_left_alone(place):
     (place.sweep / "run_logs").mkdir(parents=True)
     status, said = place.run()
     assert status == 1 and "holds no sweep" in said
     assert [path.name for path in place.sweep.iterdir()] == ["run_logs"]
 
 
-def test_a_damaged_study_is_told(place):
+def test_a_damaged_study_is_reported(place):
     place.sweep.mkdir(parents=True)
     (place.sweep / "study.db").write_text("no database")
     status, said = place.run()
     assert status == 1 and "study.db cannot be used" in said and "Traceback" not in said
 
 
-def test_an_unknown_metric_is_told_with_the_nearest(place):
+def test_an_unknown_metric_is_reported_with_the_nearest(place):
     place.write(metric="Environment/Cumulative Rewart")
     status, said = place.run()
     assert status == 1 and "Did you mean Environment/Cumulative Reward?" in said
 
 
 @posix
-def test_two_processes_do_not_carry_on_one_sweep(place):
+def test_two_processes_cannot_run_one_sweep(place):
     place.fake(block=["trial-000"])
     with place.start() as process:
         wait_for(lambda: place.lines("starts"), process)
         status, said = place.run()
-        assert status == 1 and "is running" in said
         process.terminate()
         process.communicate(timeout=300)
+    assert status == 1 and "is running" in said
 
 
-def test_values_that_do_not_go_together_are_a_failure_of_their_trial_alone(place):
-    """Each of them goes with the first of the other, which is what is checked before."""
+def test_incompatible_values_fail_only_their_own_trial(place):
+    """Each is compatible with the first value of the other, which is all that is checked before."""
     both = {
         "behaviors.Basic.test_video": {"values": [False, True]},
         "behaviors.Basic.test_frequency": {"values": [100, -1, 200]},
@@ -246,7 +248,7 @@ def test_values_that_do_not_go_together_are_a_failure_of_their_trial_alone(place
     assert len(place.lines("starts")) == 5
 
 
-def test_hyperband_takes_trials_to_their_ends(place):
+def test_hyperband_finishes_or_prunes_every_trial(place):
     place.write(pruner="hyperband", trials=5)
     place.fake(worth={f"trial-{number:03}": float(-number) for number in range(5)})
     status, said = place.run()
@@ -255,7 +257,7 @@ def test_hyperband_takes_trials_to_their_ends(place):
 
 
 @posix
-def test_tables_that_cannot_be_written_do_not_end_the_search(place):
+def test_a_sweep_continues_if_its_tables_cannot_be_written(place):
     place.fake(block=["trial-001"])
     with place.start() as process:
         wait_for(lambda: len(place.lines("starts")) == 2, process)
@@ -267,7 +269,7 @@ def test_tables_that_cannot_be_written_do_not_end_the_search(place):
 
 
 @posix
-def test_a_study_that_is_damaged_in_mid_sweep_ends_it_and_the_runs_in_good_order(place):
+def test_a_study_damaged_during_the_sweep_shuts_its_runs_down_cleanly(place):
     place.write(parallel=2)
     place.fake(block=["trial-001"])
     with place.start() as process:
@@ -280,7 +282,7 @@ def test_a_study_that_is_damaged_in_mid_sweep_ends_it_and_the_runs_in_good_order
 
 
 @posix
-def test_a_folder_that_takes_no_logs_any_more_ends_it_and_the_runs_in_good_order(place):
+def test_a_sweep_that_cannot_write_logs_shuts_its_runs_down_cleanly(place):
     place.write(parallel=2, trials=1000)
     place.fake(block=["trial-000"])
     with place.start() as process:
