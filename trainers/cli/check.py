@@ -1,4 +1,4 @@
-"""`lanista check`: what is wrong with configuration files, without an engine and without torch."""
+"""`lanista check`: validates configuration files, without an engine and without torch."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ WRONG = 1
 """The exit status when something is wrong with a file."""
 
 NOT_YET = 3
-"""The exit status when all files are right, but one asks for what this version cannot train."""
+"""The exit status when all files are valid, but one uses what this version cannot train."""
 
 
 @dataclass
 class Finding:
-    """What was found in one configuration."""
+    """The result for one configuration."""
 
     name: str
     options: RunOptions | None = None
-    """What it says; None when something is wrong with it."""
+    """The settings; None if something is wrong."""
     wrong: list[Problem] = field(default_factory=list)
     not_yet: list[Problem] = field(default_factory=list)
-    """What is right, and asks for more than this version does."""
+    """What is valid, but not supported by this version."""
     warnings: list[str] = field(default_factory=list)
     differences: list[Problem] = field(default_factory=list)
-    """Where ML-Agents differs, if that was asked for."""
+    """Where ML-Agents differs, if requested."""
 
     @property
     def status(self) -> int:
@@ -43,7 +43,7 @@ class Finding:
         return WRONG if self.wrong else NOT_YET if self.not_yet else 0
 
     def lines(self) -> Iterator[str]:
-        """The verdict, and below it everything that was found."""
+        """The verdict, followed by everything that was found."""
         yield f"{self.name}: {self._verdict()}"
         for problem in (*self.wrong, *self.not_yet):
             yield from (f"  {line}" for line in str(problem).splitlines())
@@ -67,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = (
-        "Ends with 0 when everything can be trained, 1 when something is wrong, 2 for a wrong command line,\n"
-        "3 when all is right but this version cannot train something of it yet."
+        "Exits with 0 if everything can be trained, 1 if something is wrong, 2 for a wrong command line,\n"
+        "3 if everything is valid but something cannot be trained by this version yet."
     )
     parser.add_argument("config", nargs="*", metavar="CONFIG.yaml", help="checked one by one")
     parser.add_argument(
@@ -76,14 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a configuration that comes with Lanista, such as ppo/ball3d: lies under each file, as in "
-        "lanista-learn; checked itself where no file is given",
+        help="a configuration that comes with Lanista, such as ppo/ball3d: each file overrides it, as in "
+        "lanista-learn; checked by itself if no file is given",
     )
     parser.add_argument(
         *("--together",),
         action="store_true",
-        help="check the files as the one configuration that lanista-learn would make of them, each over "
-        "those before it",
+        help="check the files as one configuration, as lanista-learn reads them: each overrides those "
+        "before it",
     )
     parser.add_argument(
         "--schema",
@@ -93,8 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         *("--explain",),
         action="store_true",
-        help="also say where ML-Agents 1.1.0 does something else with such a file, and which of its quirks "
-        "it meets",
+        help="also say where ML-Agents 1.1.0 treats such a file differently, and which of its quirks "
+        "affect it",
     )
     parser.set_defaults(usage_error=parser.error)
 
@@ -122,13 +122,13 @@ def _groups(files: Sequence[str], *, together: bool) -> list[list[str]]:
 
 
 def check(files: Sequence[str], presets: Sequence[str] = (), *, explained: bool = False) -> Finding:
-    """What is wrong with the configuration that these presets and files make, each over those before it.
+    """Check the configuration of these presets and files, of which each overrides those before it.
 
     `explained`: also what differs from ML-Agents.
     """
     finding = Finding(" + ".join([*(f"preset {name}" for name in presets), *files]))
     source: Source | None = None
-    with _heard(finding.warnings):
+    with _collected_warnings(finding.warnings):
         try:
             sources: list[Source] = [*map(read_preset, presets), *map(read_file, files)]
             source = compose(sources)
@@ -142,8 +142,8 @@ def check(files: Sequence[str], presets: Sequence[str] = (), *, explained: bool 
 
 
 @contextmanager
-def _heard(warnings: list[str]) -> Iterator[None]:
-    """Take what reading a configuration warns of into `warnings`, in place of logging it."""
+def _collected_warnings(warnings: list[str]) -> Iterator[None]:
+    """Collect the warnings about a configuration in `warnings` instead of logging them."""
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

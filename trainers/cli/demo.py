@@ -1,4 +1,4 @@
-"""`lanista demo show`: what a demonstration holds."""
+"""`lanista demo show`: the contents of demonstrations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read the files, and say what is in them."""
+    """Read the files and print what they contain."""
     from ...envs.demonstrations.demonstration import demonstration_files, read_demonstration
     from ...envs.errors import DemonstrationError
 
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def describe(demo: Demonstration) -> dict[str, Any]:
-    """Plain values: what the metadata tell, and what is really there."""
+    """Plain values: what the metadata state, and what the file really contains."""
     actions = demo.spec.action_spec
     returns = demo.returns
     announced = demo.metadata
@@ -76,7 +76,7 @@ def describe(demo: Demonstration) -> dict[str, Any]:
 
 
 def text(facts: dict[str, Any]) -> str:
-    """The same for people."""
+    """The same as text for people."""
     announced, actions = facts["announced"], facts["actions"]
     open_ended = facts["episodes"] - facts["finished_episodes"]
     episodes = f"{facts['episodes']}" + (f" ({open_ended} unfinished)" if open_ended else "")

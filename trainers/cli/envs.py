@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|fetch|remove")
-    listed = actions.add_parser("list", help="the environments, and which of them are here")
+    listed = actions.add_parser("list", help="the environments, and which of them are downloaded")
     fetch = actions.add_parser("fetch", help="download an environment")
-    fetch.add_argument("id", metavar="NAME", help="of the list")
+    fetch.add_argument("id", metavar="NAME", help="one of the list")
     remove = actions.add_parser("remove", help="remove a downloaded environment")
-    remove.add_argument("id", metavar="NAME", help="of the list")
+    remove.add_argument("id", metavar="NAME", help="one of the list")
     remove.add_argument(
         "--forget",
         action="store_true",
-        help="also forget its checksum, with which the next download is compared",
+        help="also remove its recorded checksum, which the next download is compared with",
     )
     for action in (listed, fetch, remove):
         action.add_argument(
             "--manifest",
             metavar="PATH_OR_URL",
-            help="the registry's file (Unity's, or what the variable LANISTA_REGISTRY names)",
+            help="the registry's file (Unity's, or the one that the variable LANISTA_REGISTRY names)",
         )
 
 
@@ -60,7 +60,7 @@ def _remote(registry: UnityEnvRegistry, identifier: str) -> RemoteRegistryEntry:
     from ...envs.registry import RemoteRegistryEntry
 
     entry = registry[identifier]
-    assert isinstance(entry, RemoteRegistryEntry)  # manifests tell of no others
+    assert isinstance(entry, RemoteRegistryEntry)  # manifests list no others
     return entry
 
 

@@ -1,4 +1,4 @@
-"""`lanista experiment`: several runs one after the other, each told by a file of its own."""
+"""`lanista experiment`: several runs one after the other, each configured by its own file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POSIX = os.name == "posix"
 
 @dataclass
 class Experiment:
-    """One file, and what became of its run."""
+    """One file, and the outcome of its run."""
 
     file: str
     folder: Path
@@ -41,18 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "config",
         nargs="+",
         metavar="CONFIG",
-        help="YAML or JSON with all that a run is told, its checkpoint_settings.run_id and "
-        "env_settings.env_path among them: the configuration.yaml of an earlier run is one",
+        help="YAML or JSON with the whole configuration of a run, including checkpoint_settings.run_id and "
+        "env_settings.env_path, such as the configuration.yaml of an earlier run",
     )
     parser.epilog = (
-        "All files are checked before the first run begins. A run that fails does not keep the others from "
-        "running. Ctrl-C ends the run that is under way in good order, and begins no other. Ends with 0 when "
-        "every run ended well."
+        "All files are checked before the first run starts. If a run fails, the others still run. Ctrl-C "
+        "ends the current run gracefully and starts no other. Exits with 0 if all runs succeeded."
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check all files, run them, and say what became of each."""
+    """Check all files, run them, and print the outcome of each."""
     experiments = [_checked(file) for file in arguments.config]
     _require_folders_of_their_own(experiments)
     with _Stopping() as stopping:
@@ -70,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _checked(file: str) -> Experiment:
-    """The experiment that a file tells of, or CommandError."""
+    """The experiment that a file describes, or CommandError."""
     try:
         options = RunOptions.from_file(file)
         problems = unsupported(options) or contradictions(options)
@@ -96,7 +95,7 @@ def _require_folders_of_their_own(experiments: Sequence[Experiment]) -> None:
 
 
 class _Stopping:
-    """While open, remembers that the user wants an end, and passes it on to the run that is under way."""
+    """While open, records that the user wants to stop, and passes the signal on to the current run."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -115,13 +114,13 @@ class _Stopping:
 
     def _signal(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
-        # Windows' console has told the run of a Ctrl-C itself.
+        # Windows' console sends the run a Ctrl-C itself.
         if self.process is not None and (POSIX or number == signal.SIGTERM):
             self.process.terminate()
 
 
 def _train(experiment: Experiment, stopping: _Stopping) -> None:
-    """One run, in a process of its own: what one leaves in memory or breaks is not the next one's."""
+    """One run, in its own process: what it leaves in memory or breaks does not affect the next one."""
     began = time.monotonic()
     command = [sys.executable, "-m", "lanista.trainers.cli.main", "learn", experiment.file]
     with subprocess.Popen(command, preexec_fn=_ignore_ctrl_c if POSIX else None) as process:
@@ -138,7 +137,7 @@ def _train(experiment: Experiment, stopping: _Stopping) -> None:
 
 
 def _ignore_ctrl_c() -> None:
-    """Whether a SIGINT is the terminal's, which tells both, or for this process alone: the run hears once."""
+    """Let the run get a SIGINT once, whether the terminal sends it to both or only this process gets it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -1,4 +1,4 @@
-"""`lanista export`: the brain of a checkpoint."""
+"""`lanista export`: writes the brain of a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "checkpoint", metavar="CHECKPOINT", type=Path, help="a .pt file of a run, such as checkpoint.pt"
     )
     parser.add_argument(
-        "out", metavar="OUT.onnx", type=Path, nargs="?", help="the file to write (beside the checkpoint)"
+        "out",
+        metavar="OUT.onnx",
+        type=Path,
+        nargs="?",
+        help="the file to write (default: next to the checkpoint)",
     )
 
 

@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     push.add_argument(
         "--local-dir", type=Path, default=Path("./"), help="the run's folder, such as results/first (./)"
     )
-    push.add_argument("--repo-id", required=True, type=_repository, help="USER/NAME; made if it is not there")
+    push.add_argument(
+        "--repo-id", required=True, type=_repository, help="USER/NAME; created if it does not exist"
+    )
     push.add_argument("--commit-message", default="Push to Hub", help="(Push to Hub)")
     push.add_argument(
         "--configfile-name", default="configuration.yaml", help="the run's settings (configuration.yaml)"
@@ -35,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     load = ways.add_parser("load", help="download a run's folder", description="Download a run's folder.")
     load.add_argument("--repo-id", required=True, type=_repository, help="USER/NAME")
     load.add_argument(
-        "--local-dir", type=Path, default=Path("./"), help="a folder NAME is made in this folder (./)"
+        "--local-dir", type=Path, default=Path("./"), help="the folder in which a folder NAME is created (./)"
     )
-    load.add_argument("--force", action="store_true", help="write over the files of a folder that is there")
+    load.add_argument("--force", action="store_true", help="overwrite the files of an existing folder")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -116,7 +118,7 @@ The run `{run_id}`, trained by Lanista, a drop-in for the trainer of
     lanista hub load --repo-id {repository}
 
 The `.onnx` files are brains for Unity: set one as the Model of the agents' Behavior Parameters. In Python,
-`lanista.load("{name}").act(obs)` acts by one.
+`lanista.load("{name}").act(obs)` acts with one.
 
 ## Train on
 

@@ -1,4 +1,4 @@
-"""`lanista COMMAND ...`: the subcommands, each in a module that is loaded when it is called."""
+"""`lanista COMMAND ...`: the subcommands, each in a module that is loaded only when it is used."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Command:
 
 
 COMMANDS = {
-    "check": Command(".check", "say what is wrong with configuration files, without an engine"),
+    "check": Command(".check", "validate configuration files, without an engine"),
     "scenes": Command(".scenes", "list the scenes that come with Lanista, or write one as an executable"),
     "play": Command(".play", "let a brain (an ONNX file) act in an environment and report its rewards"),
-    "tournament": Command(".tournament.command", "let brains play against each other, and rate them"),
-    "demo": Command(".demo", "say what demonstrations (.demo files) hold"),
+    "tournament": Command(".tournament.command", "let brains play against each other and rate them"),
+    "demo": Command(".demo", "show the contents of demonstrations (.demo files)"),
     "envs": Command(".envs", "list, download or remove the environments of a registry"),
     "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),
     "experiment": Command(".experiment", "train several configurations, one run after the other"),
-    "sweep": Command(".sweep.command", "search for good settings by many runs that differ in them"),
-    "relay": Command(".relay", "carry the engines of this machine to a trainer on another one"),
-    "upgrade": Command(".migrate.command", "make today's configuration of one for ML-Agents 0.18 or before"),
+    "sweep": Command(".sweep.command", "search for good settings with many runs"),
+    "relay": Command(".relay", "connect the engines of this machine to a trainer on another one"),
+    "upgrade": Command(".migrate.command", "convert a configuration for ML-Agents 0.18 or earlier"),
     "hub": Command(".hub", "push a run to the Hugging Face Hub, or load one from there"),
 }
 LEARN = "learn"
@@ -86,7 +86,7 @@ def _guarded(name: str, command: Callable[[argparse.Namespace], int], arguments:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
+    except BrokenPipeError:  # the reader of our output has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
 

@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("brain", metavar="BRAIN.onnx", help="Lanista's, ML-Agents' or Unity's own brain")
     parser.add_argument(
         "--env",
-        help="an executable, a scene such as scene:ball3d, gymnasium:ID or pettingzoo:MODULE; without it the "
-        "Unity Editor's Play button",
+        help="an executable, a scene such as scene:ball3d, gymnasium:ID or pettingzoo:MODULE; without it, "
+        "press Play in the Unity Editor",
     )
     parser.add_argument("--episodes", type=_positive, default=100, help="episodes to count (100)")
     parser.add_argument(
@@ -38,15 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_positive,
         default=5000,
-        help="decisions after which an episode that does not end is counted as it stands (5000)",
+        help="decisions after which an episode that does not end is cut and counted (5000)",
     )
     style = parser.add_mutually_exclusive_group()
     style.add_argument(
         "--deterministic",
         action="store_true",
-        help="the likeliest actions (default where the brain has them)",
+        help="the most likely actions (default if the brain has them)",
     )
-    style.add_argument("--sampled", action="store_true", help="actions drawn as in training")
+    style.add_argument("--sampled", action="store_true", help="actions sampled as in training")
     parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
     parser.add_argument("--render", metavar="FILE.gif", type=Path, help="film a scene or gymnasium:ID")
@@ -57,19 +57,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--record-demos",
         metavar="FOLDER",
         type=Path,
-        help="write the episodes that are counted as demonstrations, a .demo file for each behavior",
+        help="write the counted episodes as demonstrations, a .demo file per behavior",
     )
-    parser.add_argument("--base-port", type=int, help="port of the executable; a free one is searched for")
+    parser.add_argument("--base-port", type=int, help="port of the executable (default: a free one)")
     parser.add_argument(
-        "--timeout-wait", type=float, default=60, help="seconds the engine has to answer (60)"
+        "--timeout-wait", type=float, default=60, help="seconds within which the engine has to answer (60)"
     )
     parser.add_argument("--time-scale", type=float, default=20, help="speed of the engine's clock (20)")
     parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
     parser.add_argument(
-        "--num-areas", type=_positive, default=1, help="training areas, if the engine can (1)"
+        "--num-areas", type=_positive, default=1, help="training areas, if the engine supports them (1)"
     )
     parser.add_argument(
-        "--env-args", nargs=argparse.REMAINDER, default=[], help="all that follows goes to the executable"
+        "--env-args",
+        nargs=argparse.REMAINDER,
+        default=[],
+        help="everything after this flag is passed to the executable",
     )
 
 
@@ -208,11 +211,11 @@ def _print_table(report: Mapping[str, Any]) -> None:
 FRAME_MS = 60
 
 Draw = Callable[[], NDArray[np.uint8]]
-"""A picture of now, [height, width, 3]."""
+"""An image of the current state, [height, width, 3]."""
 
 
 class Film:
-    """Takes one picture per step, up to `frames`, and writes them as an animation that loops."""
+    """Records one image per step, up to `frames`, and writes them as a looping animation."""
 
     def __init__(self, draw: Draw, frames: int) -> None:
         self.draw = draw
@@ -220,7 +223,7 @@ class Film:
         self._recorded: list[Frame] = []
 
     def take(self) -> None:
-        """Take a picture of now. Raises NotImplementedError where a scene's world does not draw itself."""
+        """Record the current state. Raises NotImplementedError if a scene's world cannot render itself."""
         if len(self._recorded) < self.frames:
             self._recorded.append(Frame(self.draw()))
 

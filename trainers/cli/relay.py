@@ -1,4 +1,4 @@
-"""`lanista relay`: carries the engines of this machine to a trainer on another one."""
+"""`lanista relay`: connects the engines of this machine to a trainer on another one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ..utils.logging import configure_logging
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.description = (
-        "Stands beside engines on a machine that the trainer is not on. They call it as they would call the "
-        f"trainer, and it carries each of them over TLS to a trainer that was started with --listen and "
+        "Runs next to engines on another machine than the trainer. They connect to it as they would to the "
+        f"trainer, and it forwards each of them over TLS to a trainer that was started with --listen and "
         f"--token-file. The token may also be in the variable {VARIABLE}."
     )
     parser.add_argument("trainer", metavar="HOST:PORT", help="where the trainer listens; IPv6 in brackets")
@@ -31,21 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     trust.add_argument(
         "--fingerprint", metavar="SHA256", help="of the trainer's certificate, as the trainer prints it"
     )
-    trust.add_argument(
-        "--ca", metavar="FILE", help="the certificates to trust (PEM), in place of the system's"
-    )
+    trust.add_argument("--ca", metavar="FILE", help="the certificates to trust (PEM) instead of the system's")
     parser.add_argument(
         "--port",
         type=int,
         default=EDITOR_PORT,
         metavar="N",
-        help="where engines of this machine call (default: %(default)s, where the Unity Editor does)",
+        help="the port for engines of this machine (default: %(default)s, as for the Unity Editor)",
     )
-    parser.add_argument("--once", action="store_true", help="end with the first engine")
+    parser.add_argument("--once", action="store_true", help="exit when the first engine has ended")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry engines until Ctrl-C, or as the arguments say."""
+    """Forward engines until Ctrl-C, or as the arguments say."""
     logger = configure_logging()
     trainer = _trainer(arguments)
     if not 0 <= arguments.port <= LAST_PORT:
@@ -72,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _trainer(arguments: argparse.Namespace) -> RemoteTrainer:
-    """Whom the arguments name.
+    """The trainer that the arguments name.
 
     Raises:
         CommandError: Something about it cannot be read.

@@ -1,4 +1,4 @@
-"""`lanista scenes`: what comes with Lanista, and any of it as an executable."""
+"""`lanista scenes`: lists the embedded scenes, or writes one as an executable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..utils.errors import CommandError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    actions.add_parser("list", help="the scenes and what they are (also without an ACTION)")
+    actions.add_parser("list", help="the scenes and their descriptions (also without an ACTION)")
     export = actions.add_parser(
         "export", help="write a scene as an executable that any ML-Agents tool can start"
     )

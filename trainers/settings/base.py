@@ -1,10 +1,10 @@
 """The base class of all settings, and the types of single values.
 
-Settings know their keys, explain wrong ones, turn back into plain values, and tell the command line, the
-documentation and the schema what kind of value each key holds.
+Settings know their keys, explain wrong ones, convert back to plain values, and provide the type of each key's
+value for the command line, the documentation and the schema.
 
-YAML 1.1 reads `1e4` as text and `no` as false, and the command line knows only text; these types accept
-whatever has one meaning, and refuse the rest with a sentence.
+YAML 1.1 reads `1e4` as text and `no` as false, and the command line knows only text; these types accept every
+unambiguous value, and refuse the rest with an explanation.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OWN = "lanista"
 
 
 LATER = "later"
-"""Marks a key whose name and meaning are settled, and which this version does nothing with yet."""
+"""Marks a key whose name and meaning are settled, but which this version does not use yet."""
 
 
 def own(default: Any, **constraints: Any) -> Any:
@@ -56,7 +56,7 @@ def own(default: Any, **constraints: Any) -> Any:
 
 
 def later(default: Any, **constraints: Any) -> Any:
-    """A key of Lanista's own that a later version will heed: any other value is refused before a run."""
+    """A key of Lanista's own for a later version: any other value is refused before a run."""
     return Field(default=default, json_schema_extra={OWN: True, LATER: True}, **constraints)
 
 
@@ -88,7 +88,7 @@ class Settings(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _explain_keys(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Refuse unknown keys, together with whatever else is wrong."""
+        """Refuse unknown keys, together with everything else that is wrong."""
         if isinstance(data, cls):
             return handler(data)
         if not isinstance(data, dict):
@@ -145,7 +145,7 @@ class Settings(BaseModel):
 
     @classmethod
     def is_later(cls, key: str) -> bool:
-        """Whether this version does nothing with `key` yet."""
+        """Whether this version does not use `key` yet."""
         return cls._marked(key, LATER)
 
     @classmethod
@@ -235,14 +235,14 @@ LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
 def wrong(message: str, kind: str = "wrong_value") -> PydanticCustomError:
-    """A validator's refusal, worded by us."""
+    """A validator's refusal with a message of ours."""
     make: Any = PydanticCustomError  # pydantic's stubs ask for literal text, which some checkers insist on
     refusal: PydanticCustomError = make(kind, "{message}", {"message": message})
     return refusal
 
 
 def found(value: Any) -> str:
-    """How a message shows what was found: short, on one line."""
+    """A value as messages show it: short, on one line."""
     if value is None:
         return "nothing"
     text = repr(value)
@@ -291,7 +291,7 @@ def _integer(value: Any, info: ValidationInfo | None) -> int:
 
 
 def flag(value: Any) -> bool:
-    """True or false, also as the text that YAML or a command line makes of it."""
+    """True or false, also as text from YAML or a command line."""
     if isinstance(value, bool):
         return value
     text = str(value).strip().lower() if isinstance(value, (str, int)) else ""
@@ -332,7 +332,7 @@ def _integer_of_a_key(value: Any, info: ValidationInfo) -> int:
 Integer = Annotated[StrictInt, BeforeValidator(_integer_of_a_key)]
 Number = Annotated[StrictFloat, BeforeValidator(number)]
 WireInteger = Annotated[Integer, Field(ge=-(2**31), le=2**31 - 1)]
-"""A whole number that an engine is told: it has 32 bits there."""
+"""A whole number that is sent to an engine, as 32 bits."""
 WireNumber = Annotated[Number, Field(ge=-LARGEST_FLOAT32, le=LARGEST_FLOAT32)]
 """The same for any number."""
 Flag = Annotated[StrictBool, BeforeValidator(flag)]

@@ -1,4 +1,4 @@
-"""The command line of `lanista-learn`: configuration files, flags over them, and `--set` over those."""
+"""The command line of `lanista-learn`: configuration files, flags that override them, and `--set`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECTIONS: dict[str, tuple[type[Settings], str]] = {
 
 RENAMED = {"env_path": "--env", "device": "--torch-device", "load_model": "--load", "train_model": "--train"}
 REPEATED = {"allow"}
-"""Lists of which each flag gives one value; another list takes the rest of the line."""
+"""Lists of which each flag gives one value; any other list takes the rest of the line."""
 HIDDEN = {"load_model", "train_model"}
 REMOVED = ("--torch", "--tensorflow")
 
@@ -42,27 +42,27 @@ EPILOG = """examples:
   lanista-learn base.yaml laptop.yaml --run-id ball
   lanista-learn --preset ppo/ball3d --env scene:ball3d --run-id first
 
-A flag that is given wins over the files, a file over those before it, files over a preset, and all of them
-over the defaults. --set wins over everything."""
+A flag overrides the files, a file those before it, the files a preset, and all of them the defaults. --set
+overrides everything."""
 
 
 @dataclass
 class CommandLine:
-    """What was typed, before it is laid over a configuration file."""
+    """What was typed, before it is merged with the configuration files."""
 
     presets: list[str] = field(default_factory=list)
-    """Configurations that come with Lanista, which lie under all files."""
+    """Configurations that come with Lanista; all files override them."""
     files: list[str] = field(default_factory=list)
-    """The configuration files, each over those before it."""
+    """The configuration files; each overrides those before it."""
     given: dict[Path, Any] = field(default_factory=dict)
     """The values of the flags that were given, by their paths in the configuration."""
     flags: dict[Path, str] = field(default_factory=dict)
-    """What those flags are called."""
+    """The names of those flags."""
     assignments: list[tuple[str, Path, Any]] = field(default_factory=list)
-    """Each `--set`, as typed and as path and value."""
+    """Each `--set`, as typed, and as path and value."""
     deterministic: bool = False
     removed: list[str] = field(default_factory=list)
-    """Flags that do nothing any more."""
+    """Flags that no longer have any effect."""
 
 
 def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
@@ -97,7 +97,7 @@ def settle_start(settings: CheckpointSettings, given: set[Path]) -> None:
         given: The paths of values that were given beside the configuration files: they win.
 
     Raises:
-        TrainerConfigError: Two of those contradict each other.
+        TrainerConfigError: Two of them contradict each other.
     """
     _settle_force(settings, given)
     _settle_beginning(settings, given)
@@ -129,7 +129,7 @@ def _warn_if_unlisted(source: Source, path: Path) -> None:
 
 
 def _settle_beginning(settings: CheckpointSettings, given: set[Path]) -> None:
-    """Decide between what old flags, resume and initialize_from ask for."""
+    """Decide between old flags, resume and initialize_from."""
     if settings.load_model:
         logger.warning("The --load option has been deprecated. Please use the --resume option instead.")
         settings.resume = True
@@ -174,7 +174,7 @@ def _read(argv: Sequence[str] | None) -> CommandLine:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line; arguments that are not given leave no trace in its result."""
+    """The parser of the command line; arguments that are not given do not appear in its result."""
     return _parser()[0]
 
 
@@ -192,14 +192,14 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
         nargs="*",
         default=[],
         metavar="CONFIG.yaml",
-        help="how each behavior is trained (all keys: docs/configuration.md); of several files, each lies "
-        "over those before it",
+        help="how each behavior is trained (all keys: docs/configuration.md); of several files, each "
+        "overrides those before it",
     )
     parser.add_argument(
         "--preset",
         action="append",
         metavar="NAME",
-        help="a configuration that comes with Lanista, such as ppo/ball3d; files lie over it",
+        help="a configuration that comes with Lanista, such as ppo/ball3d; files override it",
     )
     parser.add_argument("--version", action="version", version=f"lanista {__version__}")
     flags: dict[Path, str] = {("debug",): "--debug"}
@@ -209,7 +209,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
             flags[section, key] = RENAMED.get(key, "--" + key.replace("_", "-"))
             _add_flag(group, flags[section, key], f"{section}.{key}", model, key)
     _add_others(parser.add_argument_group("other"))
-    # Scripts may hold abbreviations that mlagents-learn, whose parser is argparse's too, understands.
+    # Scripts may use abbreviations that mlagents-learn, which uses argparse too, understands.
     for section, (model, _) in SECTIONS.items():
         parser.give_way |= {flags[section, key] for key in model.written() if model.is_own(key)}
     parser.give_way |= {"--preset", "--version", "--set"}
@@ -241,8 +241,8 @@ def _add_others(group: Any) -> None:
     group.add_argument(
         "--deterministic",
         action="store_true",
-        help="every behavior acts by its most likely action, and environments are answered in their order, "
-        "so that a run with --seed can be repeated exactly",
+        help="every behavior takes its most likely action, and environments are answered in order, so that "
+        "a run with --seed can be repeated exactly",
     )
     group.add_argument(
         "--set",
@@ -279,7 +279,7 @@ _PART = re.compile(r'"(?P<quoted>[^"]*)"|(?P<plain>[^."]+)')
 
 
 def split_path(text: str) -> Path:
-    """`behaviors.Ball.max_steps` as its parts; a part that holds a dot stands in double quotes.
+    """`behaviors.Ball.max_steps` as its parts; a part that contains a dot is in double quotes.
 
     Raises:
         ValueError: it is no such path.
@@ -322,7 +322,7 @@ def assign(source: Source, path: Path, value: Any, place: str) -> None:
     """Set the value at `path`, making the mappings that lead to it; `place` says where that was written.
 
     Raises:
-        TrainerConfigError: on the way is something else than a mapping or a list that long.
+        TrainerConfigError: the path leads through something other than a mapping or a long enough list.
     """
     parent: Any = source.data
     for depth, part in enumerate(path[:-1]):

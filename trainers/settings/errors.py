@@ -13,7 +13,7 @@ class Problem:
     path: str
     """Where in the tree, such as `behaviors.Ball.hyperparameters.batch_size`; empty for the whole."""
     message: str
-    """What was found, what is allowed, what to do."""
+    """What was found, what is allowed, and what to do."""
     place: str = ""
     """Where it was written: `ball.yaml, line 12`, or the flag of the command line."""
 
@@ -22,7 +22,7 @@ class Problem:
 
 
 class TrainerConfigError(Exception):
-    """The configuration cannot be used; says everything that is wrong with it, one problem a line."""
+    """The configuration cannot be used; lists everything that is wrong with it, one problem per line."""
 
     def __init__(self, problems: str | Sequence[Problem]) -> None:
         self.problems = [Problem("", problems)] if isinstance(problems, str) else list(problems)
@@ -42,11 +42,11 @@ class Notes:
         self.texts: dict[str, None] = {}
 
     def add(self, text: str) -> None:
-        """Keep `text` unless it is known."""
+        """Keep `text`, once."""
         self.texts[text] = None
 
     def report(self) -> None:
-        """Log everything as warnings, and forget it."""
+        """Log all texts as warnings, and clear them."""
         for text in self.texts:
             logger.warning("%s", text)
         self.texts.clear()

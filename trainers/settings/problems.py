@@ -1,4 +1,4 @@
-"""Validation errors as sentences that name the place, what was found and what is allowed."""
+"""Validation errors as messages that name the place, what was found and what is allowed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import Problem, TrainerConfigError
 from .registry import trainer_types
 from .yaml_source import Source
 
-# An error that only follows from another one.
+# Errors that only follow from another one.
 CONSEQUENCES = frozenset({"default_factory_not_called"})
 
 
@@ -33,7 +33,7 @@ def config_error(error: ValidationError, source: Source) -> TrainerConfigError:
 
 
 def _owners(path: tuple[str | int, ...], details: ErrorDetails) -> str:
-    """Which trainers know an unknown hyperparameter."""
+    """Which trainers have an unknown hyperparameter."""
     if details["type"] != "unknown_key" or path[-2:-1] != ("hyperparameters",):
         return ""
     owners = [name for name, trainer in trainer_types.items() if path[-1] in trainer.settings.model_fields]

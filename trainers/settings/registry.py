@@ -1,4 +1,4 @@
-"""Which trainers there are, by the names that `trainer_type` takes."""
+"""The available trainers, by the names that `trainer_type` takes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class TrainerType:
     """Whether it trains policies with a memory."""
     algorithm: str = ""
     """`package.module:name` of what makes the algorithm of a behavior, imported when a run needs it: reading
-    settings must not load torch. Empty for the trainers that come along."""
+    settings must not load torch. Empty for the built-in trainers."""
     own_critic: bool = False
-    """Whether its critic may have a network that is built otherwise than the policy's."""
+    """Whether its critic may have a network that differs from the policy's."""
     critic_prepares: bool = False
     """Whether such a critic normalizes observations, and cuts sequences, for itself."""
     learners: bool = False
@@ -57,11 +57,11 @@ trainer_types: dict[str, TrainerType] = {
     "ddpg": TrainerType(DDPGSettings, learners=True),
     "td3": TrainerType(TD3Settings, learners=True),
 }
-"""The trainers that come along. A new entry makes its name known as a `trainer_type`; so does a plug-in."""
+"""The built-in trainers. A new entry makes its name a `trainer_type`; so does a plug-in."""
 
 
 def find_trainer(name: Any) -> TrainerType | None:
-    """The trainer of this name, one of a plug-in too; None where there is none.
+    """The trainer of this name, possibly a plug-in's; None if there is none.
 
     Raises:
         PluginError: It is a plug-in's, and cannot be used.

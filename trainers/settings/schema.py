@@ -1,4 +1,4 @@
-"""The configuration as a JSON schema, with units, by which editors complete and check a YAML file."""
+"""The configuration as a JSON schema, with which editors complete and check a YAML file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SAMPLER: Schema = {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/SamplerForm"
 
 
 def _or_of_plugins(names: Iterable[str]) -> Schema:
-    """These names, which editors then offer, or one of a plug-in."""
+    """These names, which editors suggest, or one of a plug-in."""
     return {"anyOf": [{"enum": list(names)}, {"type": "string"}]}
 
 
@@ -78,7 +78,7 @@ _SPECIAL: dict[tuple[type[Settings], str], Schema] = {
     },
 }
 
-# What validators demand of single keys beyond their types and bounds.
+# What validators require of single keys beyond their types and bounds.
 _NARROWER: dict[tuple[type[Settings], str], Schema] = {
     (EnvironmentSettings, "num_areas"): {"minimum": 1},
     (EnvironmentSettings, "env_args"): {"type": ["array", "string", "null"]},

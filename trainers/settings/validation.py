@@ -24,13 +24,13 @@ UNREWARDED = (
 )
 
 Lack = tuple[Path, str]
-"""Where something is asked for that this version lacks, and a sentence about it."""
+"""The path of something that this version lacks, and a message about it."""
 
 
 def unsupported(options: RunOptions) -> list[Problem]:
-    """Everything that the configuration asks for and this version would leave undone.
+    """Everything in the configuration that this version does not support.
 
-    Behaviors that the configuration does not list are for `require_trainable`, when they appear; where it
+    Behaviors that the configuration does not list are checked by `require_trainable` when they appear; if it
     lists none, they will all get the default settings.
     """
     listed, learners = listed_behaviors(options), options.torch_settings.learners
@@ -65,12 +65,12 @@ def trains_nothing(options: RunOptions) -> list[Problem]:
 
 
 def contradictions(options: RunOptions) -> list[Problem]:
-    """What is right key by key and yet cannot work: nothing to train, or lessons that would never end."""
+    """What is valid key by key but cannot work: nothing to train, or lessons that would never end."""
     return [*trains_nothing(options), *endless_lessons(options)]
 
 
 def require_support(options: RunOptions) -> None:
-    """Refuse a run that would leave something undone that its configuration asks for, or that cannot work.
+    """Refuse a run whose configuration is not supported, or cannot work.
 
     Raises:
         TrainerConfigError: naming each such key.
@@ -81,7 +81,7 @@ def require_support(options: RunOptions) -> None:
 
 
 def require_trainable(name: str, settings: TrainerSettings, learners: int = 1) -> None:
-    """Refuse a behavior whose settings ask for what this version lacks.
+    """Refuse a behavior with settings that this version does not support.
 
     Raises:
         TrainerConfigError: naming each such key.
@@ -96,7 +96,7 @@ def require_trainable(name: str, settings: TrainerSettings, learners: int = 1) -
 
 
 def _lacks(settings: TrainerSettings, name: str | None) -> list[Lack]:
-    """What the behavior of this name, or the default settings, ask for and this version lacks."""
+    """The unsupported settings of the behavior of this name; `name` None: of the default settings."""
     return [((*section_of(name), *path), message) for path, message in _lacks_of(settings)]
 
 
@@ -125,7 +125,7 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
 
 
 def _n_steps_lack(settings: TrainerSettings) -> Iterator[Lack]:
-    """Signals that learn are asked anew about each step that is drawn, not about those that follow it."""
+    """Learned signals are evaluated for each sampled step, not for the steps that follow it."""
     n_step = getattr(settings.hyperparameters, "n_step", 1)
     learned = [
         name for name, one in settings.reward_signals.items() if isinstance(one, LearnedRewardSettings)
@@ -136,7 +136,7 @@ def _n_steps_lack(settings: TrainerSettings) -> Iterator[Lack]:
 
 
 def _critics_lacks(settings: TrainerSettings) -> Iterator[Lack]:
-    """What a critic must have as the policy has, since both read the same prepared sequences."""
+    """Settings that a critic must share with the policy, since both read the same prepared sequences."""
     policy, critic = settings.network_settings, settings.network_settings.critic
     if critic is None:
         return
@@ -153,7 +153,7 @@ def _critics_lacks(settings: TrainerSettings) -> Iterator[Lack]:
 
 
 def _later_keys(settings: Settings, path: Path) -> Iterator[Lack]:
-    """The keys of later versions that are not at their defaults; behaviors are looked at one by one."""
+    """The keys of later versions that are not at their defaults; behaviors are checked one by one."""
     for key, info in type(settings).model_fields.items():
         value: Any = getattr(settings, key)
         if key in ("behaviors", "default_settings"):
@@ -169,7 +169,7 @@ def _later_keys(settings: Settings, path: Path) -> Iterator[Lack]:
 
 PLACE: Path = ("torch_settings", "learners")
 TOGETHER = ("cpu", "cuda")
-"""Devices that several learners may have, each one of its own."""
+"""Devices that several learners may use, each its own."""
 
 
 def _run_refusals(options: RunOptions) -> Iterator[str]:
@@ -273,7 +273,7 @@ def _faults(options: RunOptions, criteria: CompletionCriteriaSettings) -> Iterat
 
 
 def _unknown_behavior(options: RunOptions, name: str) -> str | None:
-    """What is wrong with the name of a behavior; None where it is listed, or may yet appear."""
+    """What is wrong with the name of a behavior; None if it is listed, or may still appear."""
     if name in options.behaviors:
         return None
     plain = name.partition("?")[0]

@@ -1,4 +1,4 @@
-"""YAML text as plain data with the line of every value, layered configurations, and presets."""
+"""YAML text as plain data with the line of every value, merged configurations, and presets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 
 @dataclass
 class Source:
-    """Where a configuration comes from, and what it says."""
+    """A configuration, and where it comes from."""
 
     data: dict[str, Any] = field(default_factory=dict)
     """What was written, as plain values."""
@@ -40,7 +40,7 @@ def read_file(path: str | os.PathLike[str]) -> Source:
     """Read a YAML file.
 
     Raises:
-        TrainerConfigError: it does not exist, is no UTF-8 text or no YAML.
+        TrainerConfigError: it does not exist, or is not UTF-8 text or not YAML.
     """
     file = pathlib.Path(path)
     try:
@@ -69,7 +69,7 @@ def read_file(path: str | os.PathLike[str]) -> Source:
 
 
 def _there(file: pathlib.Path) -> str:
-    """The YAML files of the folder in which `file` was looked for."""
+    """The YAML files in the folder of `file`."""
     folder = file.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."
@@ -82,7 +82,7 @@ def read_text(text: str, name: str) -> Source:
     """Read YAML text; `name` stands for it in messages.
 
     Raises:
-        TrainerConfigError: it is no YAML mapping, or a key stands twice in one mapping.
+        TrainerConfigError: it is not a YAML mapping, or a mapping has a key twice.
     """
     source = Source(name=name)
     repeated: list[Problem] = []
@@ -118,7 +118,7 @@ def read_value(text: str) -> Any:
     """The value that YAML text holds; its mappings are read like those of a file.
 
     Raises:
-        ValueError: it is no YAML, or a key stands twice in one mapping.
+        ValueError: it is not YAML, or a mapping has a key twice.
     """
     repeated: list[Problem] = []
     try:
@@ -133,7 +133,7 @@ def read_value(text: str) -> Any:
 
 
 def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
-    """Where the text is no YAML, and what to do."""
+    """Where the text is not YAML, and what to do."""
     mark = getattr(error, "problem_mark", None)
     if isinstance(error, yaml.reader.ReaderError):
         place = f"{name}, line {text.count(chr(10), 0, error.position) + 1}"
@@ -169,7 +169,7 @@ def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
 
 
 class _Walk:
-    """Notes the line of every value of a YAML tree and what stands twice, and makes every key a text."""
+    """Records the line of every value of a YAML tree and duplicate keys, and makes every key text."""
 
     def __init__(self, source: Source, repeated: list[Problem]) -> None:
         self.source = source
@@ -213,7 +213,7 @@ def _merges(key: yaml.Node) -> bool:
 
 
 def under(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """`own` laid over `defaults`: mappings are merged, everything else is replaced. Neither is changed."""
+    """`defaults` overridden by `own`: mappings are merged, the rest is replaced. Neither is changed."""
     merged = copy.deepcopy(defaults)
     for key, value in own.items():
         below = merged.get(key)
@@ -222,7 +222,7 @@ def under(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def compose(sources: Iterable[Source]) -> Source:
-    """One source of all, the later over the earlier, in which every value has its place."""
+    """All sources as one, in which later ones override earlier ones and every value has its place."""
     composed = Source()
     for source in sources:
         composed = _over(composed, source)

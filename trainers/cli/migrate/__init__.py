@@ -1,1 +1,1 @@
-"""For those who come from ML-Agents: what differs for their files, and their weights in our networks."""
+"""Migration from ML-Agents: what differs for its configurations, and old configurations converted."""

@@ -1,4 +1,4 @@
-"""`lanista upgrade`: an old configuration of ML-Agents as one of today."""
+"""`lanista upgrade`: converts an old configuration of ML-Agents to the current form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .upgrade import UpgradeError, is_present, upgrade
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes out what several behaviors took from `default`: who edits one does not mean the others."""
+    """Repeats what several behaviors share from `default`, so that editing one does not change the others."""
 
     def ignore_aliases(self, data: object) -> bool:
         """No anchors."""
@@ -27,11 +27,11 @@ class _Plain(yaml.SafeDumper):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("old", metavar="OLD", help="a trainer configuration of ML-Agents 0.18 or before")
+    parser.add_argument("old", metavar="OLD", help="a trainer configuration of ML-Agents 0.18 or earlier")
     parser.add_argument("new", metavar="NEW.yaml", type=Path, help="the file to write")
-    parser.add_argument("--curriculum", metavar="FILE", help="curriculum of ML-Agents 0.16 or before")
-    parser.add_argument("--sampler", metavar="FILE", help="samplers of ML-Agents 0.16 or before")
-    parser.add_argument("--force", action="store_true", help="write over NEW.yaml")
+    parser.add_argument("--curriculum", metavar="FILE", help="curriculum of ML-Agents 0.16 or earlier")
+    parser.add_argument("--sampler", metavar="FILE", help="samplers of ML-Agents 0.16 or earlier")
+    parser.add_argument("--force", action="store_true", help="overwrite NEW.yaml")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""What ML-Agents makes of a configuration's text: values and keys that it reads otherwise."""
+"""How ML-Agents reads a configuration's text: values and keys that it treats differently."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _plain(annotation: Any) -> type | None:
 
 
 def unknown_keys(source: Source) -> Iterator[Remark]:
-    """E1: keys that ML-Agents passes over in silence, and we refuse."""
+    """E1: keys that ML-Agents ignores silently, and we refuse."""
     for path, model, data in mappings(source):
         for key in data if issubclass(model, PASSED_OVER) else ():
             if key not in model.model_fields:
@@ -116,7 +116,7 @@ def unknown_keys(source: Source) -> Iterator[Remark]:
 
 
 def own_keys(source: Source) -> Iterator[Remark]:
-    """Keys with which ML-Agents would not read the file any more."""
+    """Keys with which ML-Agents could no longer read the file."""
     for path, model, data in mappings(source):
         for key in data:
             if key in model.model_fields and model.is_own(key):
@@ -151,7 +151,7 @@ def quoted_flags(source: Source) -> Iterator[Remark]:
 
 
 def odd_flags(source: Source) -> Iterator[Remark]:
-    """Numbers and texts that are no switches: ML-Agents takes what is not empty or 0 for true."""
+    """Numbers and texts that are no booleans: ML-Agents reads everything but empty and 0 as true."""
     for path, value in _values(source, bool):
         if value not in (None, "") and not _is_flag(value):
             yield path, f"ML-Agents takes {found(value)} for true; here it is refused"

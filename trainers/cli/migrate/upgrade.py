@@ -1,4 +1,4 @@
-"""Configurations of ML-Agents before 1.0 (Python packages up to 0.18) as those of today.
+"""Converts configurations of ML-Agents before 1.0 (Python packages up to 0.18) to the current form.
 
 Up to 0.16 a file has a flat mapping per behavior, and `default` below all of them; curricula and samplers
 are files of their own. 0.17 and 0.18 have `behaviors`, `curriculum` and `parameter_randomization` in one.
@@ -24,7 +24,7 @@ SECTIONS: dict[str, type[Settings]] = {
 }
 RENAMED = {"play_against_current_self_ratio": "play_against_latest_model_ratio"}
 SAMPLER_NAMES = {"multirange_uniform": "multirangeuniform"}
-"""Samplers that were called otherwise."""
+"""Samplers that had other names."""
 
 
 class UpgradeError(Exception):
@@ -33,7 +33,7 @@ class UpgradeError(Exception):
 
 @dataclass
 class Upgraded:
-    """A configuration of today."""
+    """A configuration in the current form."""
 
     data: dict[str, Any]
     notes: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Upgraded:
 
 
 def is_present(data: Mapping[str, Any]) -> bool:
-    """Whether a configuration already has today's form."""
+    """Whether a configuration already has the current form."""
     return "behaviors" in data and not {"curriculum", "parameter_randomization"} & data.keys()
 
 
@@ -58,7 +58,7 @@ def upgrade(
         samplers: parameter -> sampler; up to 0.16 a file of its own.
 
     Raises:
-        UpgradeError: something is not as those versions wrote it.
+        UpgradeError: something does not have the form that those versions used.
     """
     result = Upgraded({})
     if "behaviors" in data:
@@ -107,7 +107,7 @@ def _behaviors(data: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 def _behavior(
     name: str, default: Mapping[str, Any], own: Mapping[str, Any], notes: list[str]
 ) -> dict[str, Any]:
-    """One behavior's flat mapping over the default's, every key where it belongs today."""
+    """One behavior's flat mapping over the default's, every key where it belongs now."""
     flat = {**default, **own}
     trainer = flat.pop("trainer", None)
     if trainer is None:
@@ -142,7 +142,7 @@ def _of_some_trainer(key: str) -> bool:
 
 
 def _section(where: str, old: Mapping[str, Any], model: type[Settings], notes: list[str]) -> dict[str, Any]:
-    """A section with the keys that it has today; ML-Agents passes over the others in silence."""
+    """A section with its current keys; ML-Agents ignores the others silently."""
     renamed = {RENAMED.get(key, key): value for key, value in old.items()}
     notes += [
         f"{where}.{key} means nothing today and is left out."
@@ -153,7 +153,7 @@ def _section(where: str, old: Mapping[str, Any], model: type[Settings], notes: l
 
 
 def _memory(flat: dict[str, Any]) -> dict[str, Any] | None:
-    """The section of the recurrent memory; its keys are taken out of `flat`."""
+    """The section of the recurrent memory; removes its keys from `flat`."""
     found = {key: flat.pop(key) for key in MEMORY_KEYS if key in flat}
     if not found.pop("use_recurrent", False):
         return None

@@ -27,7 +27,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _known(names: list[str]) -> list[str]:
-    """Refuse names that nobody has, and `none` beside others."""
+    """Refuse unknown names, and `none` together with others."""
     others: list[str] = []
     if not set(names) <= set(BUILT_IN):
         others = [*plugins(STATS_WRITERS), *plugins(MLAGENTS_STATS_WRITERS)]
@@ -57,7 +57,7 @@ READY = {
     "wandb": "lanista.trainers.callbacks.wandb:WeightsAndBiases",
     "mlflow": "lanista.trainers.callbacks.mlflow:MLflow",
 }
-"""Those that come along, by name, with the place of each."""
+"""The built-in callbacks by name, with the module and class of each."""
 
 _FORM = "expected a name, or a name with its arguments such as {stop_at_reward: {reward: 15}}"
 
@@ -71,7 +71,7 @@ def choice(entry: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _choices(value: Any) -> Any:
-    """A single one as a list of one; each is a name, or a mapping from a name to arguments."""
+    """A single entry as a list; each entry is a name, or a mapping from a name to arguments."""
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list):
