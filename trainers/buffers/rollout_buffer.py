@@ -24,10 +24,12 @@ class OnPolicySteps(BufferColumns):
     """What an update of the policy learns from."""
 
     __slots__ = ()
-    advantages: NDArray[np.float32]
-    """[N]."""
     returns: NDArray[np.float32]
     """[N, S]."""
+
+    def is_finite(self) -> bool:
+        """Whether everything that a gradient is computed from is finite."""
+        return bool(np.isfinite(self.returns).all())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,6 +52,10 @@ class PolicySteps(OnPolicySteps):
 
     def __len__(self) -> int:
         return len(self.advantages)
+
+    def is_finite(self) -> bool:
+        """See `OnPolicySteps.is_finite`."""
+        return bool(np.isfinite(self.returns).all() and np.isfinite(self.advantages).all())
 
 
 @dataclass(slots=True, kw_only=True)

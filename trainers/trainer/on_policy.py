@@ -91,7 +91,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self._report_estimates(kept, evaluation.estimates)
         if not self.should_still_train:
             return
-        if np.isfinite(evaluation.steps.advantages).all() and np.isfinite(evaluation.steps.returns).all():
+        if evaluation.steps.is_finite():
             self.buffer.append(evaluation.steps)
             if self.signal_trainer is not None:
                 self.signal_trainer.append(kept)

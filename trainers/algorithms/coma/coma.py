@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,9 +34,9 @@ from ...utils.errors import nearest
 from ..base import OnPolicyAlgorithm, Traits, require_actions
 from ..common.optim import CheckedAdam, ClippedSchedules, FlatParameters
 from ..common.returns import lambda_returns
-from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, ratio_statistics
-from .critic import CentralCritic, COMANetworks
-from .evaluation import CounterfactualEvaluator, of_actions
+from ..ppo.losses import clipped_surrogate, ratio_statistics
+from .critic import CentralCritic, COMANetworks, flat
+from .evaluation import CounterfactualEvaluator, action_values, of_actions
 from .minibatches import RosterMinibatch, RosterMinibatches
 from .steps import RosterSteps, roster_steps
 
@@ -69,9 +70,10 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         actors = self.networks.actors
         self.network = actors if actors.differ else actors.member(0)
         self.target_weights = FlatParameters(self.networks.target.parameters())
-        rate = hyper.learning_rate
+        rate, critic_rate = hyper.learning_rate, hyper.critic_learning_rate
+        critic_rate = rate if critic_rate is None else critic_rate
         self.actor_optimizer = CheckedAdam(actors.parameters(), rate, self.non_finite)
-        self.critic_optimizer = CheckedAdam(self.networks.critic.parameters(), rate, self.non_finite)
+        self.critic_optimizer = CheckedAdam(self.networks.critic.parameters(), critic_rate, self.non_finite)
         self.target_statistics = Normalizer(len(self.signals)).to(self.device)
         self.shared_statistics = SharedMoments([self.target_statistics])
         self.shuffler = torch.Generator().manual_seed(seed + 1)
@@ -79,6 +81,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         self.evaluator = CounterfactualEvaluator(self.networks, self.sampler)
         self.critic_states = [self.evaluator.memories, self.evaluator.target_memories]
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
+        self.critic_schedule = replace(self.schedules.learning_rate, initial=critic_rate)
         self.exploring = ExplorationSchedule(
             hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps
         )
@@ -110,7 +113,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
     def evaluate(
         self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], ignores_done: Mapping[str, bool]
     ) -> RolloutEvaluation[RosterSteps]:
-        """The target critic's TD(lambda) targets, and the critic's counterfactual advantages.
+        """The target critic's TD(lambda) targets; advantages come with the update.
 
         Where no member goes on the bootstrap value is zero, whatever the signal; otherwise it is the target
         critic's expectation of the next state under pi'.
@@ -126,72 +129,84 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
                 self.hyper.lambd,
                 rollout.lengths,
             )
-        steps = roster_steps(rollout, targets, estimates.advantages, estimates.critic_states)
+        steps = roster_steps(rollout, targets, estimates.critic_states)
         return RolloutEvaluation(steps, {"Value Estimate": estimates.expected})
 
     # Update ---------------------------------------------------------------------------------------------
 
     def update(self, steps: RosterSteps, policy_step: int) -> dict[str, float]:
-        """Learn from all steps: mean losses and statistics, and the values of the schedules."""
+        """Learn from all steps: the critic first, then the actors by that critic's advantages.
+
+        Returns:
+            Mean losses and statistics, and the values of the schedules.
+        """
         if self.hyper.normalize_values:
             self._rescale(self.networks.tensor(steps.returns))
-        source = RosterMinibatches(self.networks, steps, normalize_advantages=self.hyper.clip)
+        source = RosterMinibatches(self.networks, steps)
+        metrics = self._update_critic(source, policy_step)
+        source.set_advantages(self._advantages(source), normalize=self.hyper.clip)
         if self.hyper.clip:
-            metrics = self._clipped_update(source, policy_step)
+            metrics |= self._clipped_update(source, policy_step)
         else:
-            metrics = self._published_update(source, policy_step)
-        self._update_target()
+            metrics |= self._published_update(source, policy_step)
         self.exploration = self.exploring(policy_step)
         metrics |= self.schedules.metrics(policy_step)
         return metrics | {"Policy/Exploration Epsilon": self.exploration}
 
-    def _clipped_update(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
-        """PPO's objective with an advantage of each branch's own; actor and critic together."""
-        learning_rate, epsilon, beta = self.schedules.at(policy_step)
+    def _update_critic(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
+        """`critic_epochs` epochs of (y - Q(s, u))^2; the target critic follows."""
+        learning_rate = self.critic_schedule(policy_step)
         losses: list[Tensor] = []
+        for _ in range(self.hyper.critic_epochs):
+            for batch in distributed.in_step(source.shuffled(self.hyper.batch_size, self.shuffler)):
+                errors = batch.targets.unsqueeze(2) - self._values_of_actions(batch)
+                loss = ((errors / self.networks.critic.scale[:, None]) ** 2).mean()
+                self.critic_optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                self.critic_optimizer.step(learning_rate, policy_step)
+                self._update_target()
+                losses.append(loss.detach())
+        return {"Losses/Value Loss": torch.stack(losses).mean().item()} if losses else {}
+
+    @torch.no_grad()
+    def _advantages(self, source: RosterMinibatches) -> Tensor:
+        """[N, branches] Q(u) - sum over u' of pi'(u') Q(u'), by the critic that has seen these steps."""
+        advantages = []
+        for batch in source.in_order(self.hyper.batch_size):
+            with self.precision.passes(self.device):
+                values = self.networks.critic(batch.table, batch.steps, batch.critic_sequences)
+            actions, branches = batch.actions.discrete, self.networks.branches
+            of_steps = action_values(widened(values), flat(self._policy(batch)), actions, branches)
+            advantages.append(of_steps.advantages.mean(1))
+        return torch.cat(advantages)
+
+    def _clipped_update(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
+        """PPO's clipped objective, with an advantage of each branch's own."""
+        learning_rate, epsilon, beta = self.schedules.at(policy_step)
         statistics: list[Tensor] = []
         for _ in range(self.hyper.num_epoch):
             for batch in distributed.in_step(source.shuffled(self.hyper.batch_size, self.shuffler)):
-                policy, values = self._policy(batch), self._values_of_actions(batch)
+                policy = self._policy(batch)
                 log_ratio = policy.log_probs(batch.actions) - batch.old_log_probs
                 ratio = torch.exp(log_ratio)
                 policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon)
-                units = self.networks.critic.scale[:, None]
-                value_loss = ((batch.targets.unsqueeze(2) / units - values / units) ** 2).mean()
-                loss = policy_loss + VALUE_WEIGHT * value_loss - beta * policy.entropy().mean()
+                loss = policy_loss - beta * policy.entropy().mean()
                 self.actor_optimizer.zero_grad()
-                self.critic_optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 self.actor_optimizer.step(learning_rate, policy_step)
-                self.critic_optimizer.step(learning_rate, policy_step)
-                losses.append(torch.stack((policy_loss, value_loss)).detach())
-                statistics.append(ratio_statistics(log_ratio, ratio, epsilon))
-        if not losses:
+                kl_and_clipped = ratio_statistics(log_ratio, ratio, epsilon)
+                statistics.append(torch.cat((policy_loss.detach().abs()[None], kl_and_clipped)))
+        if not statistics:
             return {}
-        mean_policy_loss, mean_value_loss = torch.stack(losses).abs().mean(0).tolist()
-        approx_kl, clip_fraction = torch.stack(statistics).mean(0).tolist()
-        return {
-            "Losses/Policy Loss": mean_policy_loss,
-            "Losses/Value Loss": mean_value_loss,
-            "Policy/Approximate KL": approx_kl,
-            "Policy/Clip Fraction": clip_fraction,
-        }
+        tags = ("Losses/Policy Loss", "Policy/Approximate KL", "Policy/Clip Fraction")
+        return dict(zip(tags, torch.stack(statistics).mean(0).tolist(), strict=True))
 
     def _published_update(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
-        """The critic by minibatches, then one step of the actor along the policy gradient of all steps.
+        """One step of the actors along the policy gradient of all steps.
 
         g = sum over branches of grad ln pi'(u) A, mean over the steps (Foerster et al. 2018, equation 5).
         """
         learning_rate, _, beta = self.schedules.at(policy_step)
-        value_losses: list[Tensor] = []
-        for _ in range(self.hyper.num_epoch):
-            for batch in distributed.in_step(source.shuffled(self.hyper.batch_size, self.shuffler)):
-                errors = self._values_of_actions(batch) - batch.targets.unsqueeze(2)
-                value_loss = ((errors / self.networks.critic.scale[:, None]) ** 2).mean()
-                self.critic_optimizer.zero_grad()
-                value_loss.backward()  # type: ignore[no-untyped-call]
-                self.critic_optimizer.step(learning_rate, policy_step)
-                value_losses.append(value_loss.detach())
         self.actor_optimizer.zero_grad()
         total = torch.zeros((), device=self.device)
         for batch in source.in_order(self.hyper.batch_size):
@@ -202,10 +217,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
             (loss * share).backward()  # type: ignore[no-untyped-call]
             total += objective.detach() * share
         self.actor_optimizer.step(learning_rate, policy_step)
-        metrics = {"Losses/Policy Loss": abs(total.item())}
-        if value_losses:
-            metrics["Losses/Value Loss"] = torch.stack(value_losses).mean().item()
-        return metrics
+        return {"Losses/Policy Loss": abs(total.item())}
 
     def _policy(self, batch: RosterMinibatch) -> ExploringDistribution:
         """The exploring policy pi' at a minibatch's steps."""

@@ -1,4 +1,4 @@
-"""Evaluation of trajectories by the critics, with their recurrent states of living agents.
+"""Evaluation of trajectories by the critics, with their recurrent states of living agents, and advantages.
 
 Counterfactual advantages (Foerster et al. 2018, equation 4):
 
@@ -128,8 +128,6 @@ class CounterfactualEstimates:
     """[steps, S] the target critic's values of the actions taken."""
     expected: Floats
     """[steps, S] the critic's values of the average action."""
-    advantages: Floats
-    """[steps, branches], mean over the signals."""
     following: Floats
     """[J, S] the target critic's expectation after each trajectory; 0 where no member goes on."""
     critic_states: Floats | None
@@ -167,7 +165,7 @@ class CounterfactualEvaluator:
         earlier = following.read(self.target_memories) if nets.target.memories else None
         starts = first_steps(lengths)
         taken = torch.empty(rollout.steps, len(nets.critic.signals), device=nets.device)
-        expected, advantages = torch.empty_like(taken), taken.new_empty(rollout.steps, len(nets.branches))
+        expected = torch.empty_like(taken)
         at_once = min(AT_ONCE, chunk_size(inputs) or AT_ONCE)
         for some in self._chunks(rollout, at_once):
             which = nets.tensor(runs(starts[some], lengths[some]))
@@ -177,16 +175,14 @@ class CounterfactualEvaluator:
             policy = nets.policy(inputs, part, here, explored[part.own], self._actor_sequences(rollout, some))
             values, critic_states = nets.critic.forward_with_states(table, part, sequences[0])
             of_target, target_states = nets.target.forward_with_states(target_table, part, sequences[1])
-            values_of = action_values(values, flat(policy), actions[part.own], nets.branches)
             taken[which] = of_actions(of_target, actions[part.own], nets.branches).mean(2)
-            expected[which], advantages[which] = values_of.expected.mean(2), values_of.advantages.mean(1)
+            expected[which] = on_average(values, flat(policy), nets.branches).mean(2)
             if critic_states is not None and target_states is not None:
                 final.keep(some, critic_states, target_states)
                 self._store(rollout, some, final)
         return CounterfactualEstimates(
             taken.cpu().numpy(),
             expected.cpu().numpy(),
-            advantages.cpu().numpy(),
             self._following(following, exploration, earlier, final.target.cpu().numpy()),
             before.critic.cpu().numpy() if nets.critic.memories else None,
         )

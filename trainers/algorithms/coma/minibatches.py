@@ -31,7 +31,7 @@ class RosterMinibatch(NamedTuple):
     targets: Tensor
     """[B, signals]."""
     advantages: Tensor
-    """[B, branches]."""
+    """[B, branches]; zeros until `set_advantages`."""
     actor_sequences: PackedSequences | None
     critic_sequences: PackedSequences | None
 
@@ -39,7 +39,7 @@ class RosterMinibatch(NamedTuple):
 class RosterMinibatches:
     """The steps of one update, which do not change during it."""
 
-    def __init__(self, networks: COMANetworks, steps: RosterSteps, *, normalize_advantages: bool) -> None:
+    def __init__(self, networks: COMANetworks, steps: RosterSteps) -> None:
         """Move the columns to the learner's device."""
         nets = self.networks = networks
         self._own, self._roster = steps.linked()
@@ -52,8 +52,7 @@ class RosterMinibatches:
         self._mask = nets.mask(steps.action_mask)
         self._log_probs, self._exploration = nets.tensor(steps.log_probs), nets.tensor(steps.exploration)
         self._targets = nets.tensor(steps.returns)
-        advantages = normalized(steps.advantages) if normalize_advantages else steps.advantages
-        self._advantages = nets.tensor(advantages.astype(np.float32))
+        self._advantages = self._targets.new_zeros(len(self._own), len(nets.branches))
         self._actor_states, self._critic_states = steps.actor_states, steps.critic_states
         self._is_recurrent = steps.actor_states is not None or steps.critic_states is not None
         self._lengths = steps.lengths
@@ -62,6 +61,12 @@ class RosterMinibatches:
 
     def __len__(self) -> int:
         return len(self._own)
+
+    def set_advantages(self, advantages: Tensor, *, normalize: bool) -> None:
+        """What the actors learn from: [N, branches], in the order of `in_order`."""
+        if normalize:
+            advantages = self.networks.tensor(normalized(advantages.cpu().numpy()))
+        self._advantages = advantages
 
     def shuffled(self, size: int, generator: torch.Generator) -> Iterator[RosterMinibatch]:
         """One epoch in random order; what does not fill a minibatch sits it out."""

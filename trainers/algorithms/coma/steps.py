@@ -37,8 +37,6 @@ class RosterSteps(OnPolicySteps):
     """[N]."""
     returns: Floats
     """[N, signals], the critic's targets for the actions taken."""
-    advantages: Floats
-    """[N, branches], mean over the signals, not normalized."""
     lengths: Ints
     """[J] of the trajectories; their sum is N."""
     actor_states: Floats | None
@@ -60,10 +58,8 @@ class RosterSteps(OnPolicySteps):
         return own, np.where(self.roster >= 0, self.roster + first_rows[:, None], -1)
 
 
-def roster_steps(
-    rollout: Rollout, targets: Floats, advantages: Floats, critic_states: Floats | None = None
-) -> RosterSteps:
-    """A rollout as a part, with the critic's evaluation of its own steps.
+def roster_steps(rollout: Rollout, targets: Floats, critic_states: Floats | None = None) -> RosterSteps:
+    """A rollout as a part, with the critic's targets of its own steps.
 
     Rows of no own step's roster are left out.
     """
@@ -79,7 +75,6 @@ def roster_steps(
         roster=np.where(roster >= 0, index[roster], -1),
         **rollout.own("action_mask", "log_probs", "exploration"),
         returns=targets,
-        advantages=advantages,
         lengths=rollout.lengths,
         actor_states=None if rollout.memory is None else rollout.memory[first_steps(rollout.lengths)],
         critic_states=critic_states,

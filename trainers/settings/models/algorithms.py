@@ -77,11 +77,15 @@ class COMASettings(ClippedObjectiveSettings):
     PettingZoo environment that has one, else all observations."""
     clip: Flag = True
     """Several epochs with PPO's clipped objective. false: one policy gradient step, as first published."""
-    target_update_interval: Integer = Field(default=1, ge=1)
-    """Updates after which the target critic becomes a copy of the critic."""
+    critic_epochs: Integer = Field(default=10, ge=1)
+    """Passes of the critic over the buffer in each update, before the actors learn from its advantages."""
+    critic_learning_rate: Number | None = Field(default=None, ge=0)
+    """The same as learning_rate, for the critic. null: learning_rate."""
+    target_update_interval: Integer = Field(default=100, ge=1)
+    """Gradient steps of the critic after which the target critic becomes a copy of it."""
     tau: Number | None = Field(default=None, gt=0, le=1)
-    """Soft updates instead of copies: the share of the critic that moves into the target critic per
-    update."""
+    """Soft updates instead of copies: the share of the critic that moves into the target critic per gradient
+    step."""
     normalize_values: Flag = False
     """Learn values scaled by the running mean and variance of their targets."""
     epsilon_start: Number = Field(default=0.1, ge=0, le=1)
