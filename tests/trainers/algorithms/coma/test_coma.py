@@ -61,6 +61,11 @@ def evaluated(algorithm, rows, reward=None):
     return algorithm.evaluate(rows, {"extrinsic": reward.evaluate(rows)}, {"extrinsic": False})
 
 
+def advantages_of(algorithm, steps):
+    """[N, branches], by the critic as it is now."""
+    return algorithm._advantages(RosterMinibatches(algorithm.networks, steps)).numpy()
+
+
 def prepared(keys, **arguments):
     """A play that has ended, and the steps that COMA makes of it."""
     play = Play(SPEC, keys, **arguments)
@@ -101,7 +106,7 @@ def test_advantages_and_targets_follow_their_definitions():
             target = reward[t] + 0.9 * (0.3 * value + 0.7 * target)
             assert steps.returns[t, 0] == pytest.approx(target, rel=1e-4, abs=1e-5)
         start += length
-    nets = play.algorithm.networks
+    nets, advantages = play.algorithm.networks, advantages_of(play.algorithm, steps)
     with torch.no_grad():
         for i in range(rows.steps):
             (place,) = np.flatnonzero(rows.roster[i] == i)
@@ -116,7 +121,7 @@ def test_advantages_and_targets_follow_their_definitions():
             for k, branch in enumerate((q[:3], q[3:])):
                 chosen = rows.discrete[i, k]
                 expected = branch[chosen] - (p[k, : len(branch)] * branch).sum()
-                assert steps.advantages[i, k] == pytest.approx(float(expected), rel=1e-4, abs=1e-5)
+                assert advantages[i, k] == pytest.approx(float(expected), rel=1e-4, abs=1e-5)
             logged = p[torch.arange(2), torch.from_numpy(rows.discrete[i]).long()].log()
             np.testing.assert_allclose(rows.log_probs[i], logged, rtol=1e-4, atol=1e-5)
 
@@ -250,12 +255,13 @@ def test_parts_of_a_buffer_are_linked_within_themselves(variant):
     there = roster >= 0
     np.testing.assert_array_equal(apart.obs[0][roster[there]], whole.obs[0][at_once[there]])
     np.testing.assert_array_equal(apart.discrete[roster[there]], whole.discrete[at_once[there]])
-    np.testing.assert_allclose(apart.advantages, whole.advantages, rtol=1e-4, atol=1e-4)
+    of_parts, of_whole = advantages_of(play.algorithm, apart), advantages_of(play.algorithm, whole)
+    np.testing.assert_allclose(of_parts, of_whole, rtol=1e-4, atol=1e-4)
 
 
 def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant):
     play, steps = prepared(variant)
-    learning = RosterMinibatches(play.algorithm.networks, steps, normalize_advantages=False)
+    learning = RosterMinibatches(play.algorithm.networks, steps)
     for batch in learning.in_order(5):
         now = play.algorithm._policy(batch).log_probs(batch.actions)
         np.testing.assert_allclose(now.detach(), batch.old_log_probs, rtol=1e-4, atol=1e-5)
@@ -263,7 +269,7 @@ def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant
 
 def test_every_step_is_in_one_minibatch_of_an_epoch_but_for_the_rest(variant):
     play, steps = prepared(variant)
-    learning = RosterMinibatches(play.algorithm.networks, steps, normalize_advantages=False)
+    learning = RosterMinibatches(play.algorithm.networks, steps)
     sizes = [len(b.targets) for b in learning.shuffled(8, torch.Generator().manual_seed(0))]
     assert sum(sizes) <= len(steps)
     if learning._is_recurrent:
@@ -274,7 +280,7 @@ def test_every_step_is_in_one_minibatch_of_an_epoch_but_for_the_rest(variant):
 
 
 def _total(coma, batch, epsilon=0.2):
-    """The objective of `COMA._clipped_update`, with policies that have moved a little."""
+    """The objectives of the critic and of the actors together, with policies that have moved a little."""
     policy = coma._policy(batch)
     ratio = (policy.log_probs(batch.actions) - (batch.old_log_probs - 0.05)).exp()
     scale = coma.networks.critic.scale[:, None]
@@ -289,12 +295,13 @@ def test_gradients_are_those_of_finite_differences(kind):
     nets = play.algorithm.networks
     for network in (nets.actors, nets.critic, nets.target):
         network.double()
-    for field in ("log_probs", "exploration", "returns", "advantages", "actor_states", "critic_states"):
+    for field in ("log_probs", "exploration", "returns", "actor_states", "critic_states"):
         column = getattr(steps, field)
         setattr(steps, field, None if column is None else column.astype(np.float64))
     steps.obs = [o.astype(np.float64) for o in steps.obs]
-    learning = RosterMinibatches(nets, steps, normalize_advantages=False)
-    learning._advantages = learning._advantages.double()
+    learning = RosterMinibatches(nets, steps)
+    advantages = 0.1 * np.random.default_rng(1).normal(size=(len(steps), 2))
+    learning.set_advantages(torch.from_numpy(advantages), normalize=False)
     (batch,) = learning.in_order(1000)
     _total(play.algorithm, batch).backward()
     random = np.random.default_rng(0)
@@ -331,9 +338,10 @@ def test_a_resumed_algorithm_learns_bit_for_bit_the_same(variant):
     assert first.algorithm.exploration == second.exploration
 
 
-def test_the_target_follows_by_copies_or_by_interpolation():
+def test_the_target_follows_gradient_steps_by_copies_or_by_interpolation():
     def distances(**keys):
-        play, steps = prepared(config(**keys))
+        play, steps = prepared(config(batch_size=16, critic_epochs=1, **keys))
+        assert len(steps) // 16 == 1, "one gradient step per update"
         nets, found = play.algorithm.networks, []
         for _ in range(4):
             play.algorithm.update(steps, 0)
@@ -341,9 +349,41 @@ def test_the_target_follows_by_copies_or_by_interpolation():
             found.append(max(float((a - b).detach().abs().max()) for a, b in pairs))
         return found
 
-    assert distances() == [0.0] * 4
+    assert distances(target_update_interval=1) == [0.0] * 4
     assert [d == 0.0 for d in distances(target_update_interval=2)] == [False, True, False, True]
     assert all(d > 0.0 for d in distances(tau=0.5))
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_actors_learn_by_the_critic_that_has_seen_the_steps(clip, monkeypatch):
+    play, steps = prepared(config(clip=clip, critic_epochs=2, critic_learning_rate=0.1))
+    algorithm = play.algorithm
+    before, used = advantages_of(algorithm, steps), []
+    set_advantages = RosterMinibatches.set_advantages
+
+    def spy(source, advantages, normalize):
+        used.append((advantages.numpy(), normalize))
+        set_advantages(source, advantages, normalize=normalize)
+
+    monkeypatch.setattr(RosterMinibatches, "set_advantages", spy)
+    algorithm.update(steps, 0)
+    ((advantages, normalize),) = used
+    assert normalize is clip
+    assert np.abs(advantages - before).max() > 0.01
+    if not clip:  # one step of the actors: with the policy of before, the critic gives the same again
+        monkeypatch.undo()
+        policy_before = make(SPEC, config(clip=clip)).networks.actors
+        algorithm.networks.actors.load_state_dict(policy_before.state_dict())
+        np.testing.assert_allclose(advantages_of(algorithm, steps), advantages, rtol=1e-4, atol=1e-5)
+
+
+def test_the_critic_has_a_learning_rate_of_its_own_on_the_same_schedule():
+    keys = {"learning_rate": 1e-3, "learning_rate_schedule": "linear"}
+    algorithm = Play(SPEC, config(critic_learning_rate=4e-3, **keys)).algorithm
+    half = algorithm.schedules.learning_rate.max_step // 2
+    assert algorithm.critic_schedule(0) == 4e-3
+    assert algorithm.critic_schedule(half) == pytest.approx(2e-3, rel=0.01)
+    assert Play(SPEC, config(**keys)).algorithm.critic_schedule(0) == 1e-3
 
 
 def test_exploration_is_frozen_until_an_update_and_stored_in_rollouts():

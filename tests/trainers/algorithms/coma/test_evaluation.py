@@ -87,7 +87,7 @@ def test_a_survivor_is_valued_with_its_recurrent_state_and_an_unknown_agent_with
     states = np.stack([known, np.zeros_like(known)])[None]
     found = play.algorithm.evaluator(rows, 1.0).following[:, 0]
     np.testing.assert_allclose(found, expected_behind(play, rows, states), rtol=1e-4, atol=1e-5)
-    play.algorithm.evaluator.reset_agents(0, np.array([1]))
+    play.algorithm.reset_agents(0, np.array([1]))
     found = play.algorithm.evaluator(rows, 1.0).following[:, 0]
     np.testing.assert_allclose(found, expected_behind(play, rows, 0 * states), rtol=1e-4, atol=1e-5)
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 from coma_plays import Batch, Play, settings, vector_spec
 from lanista.agent_processor.rollout import build_rollout
+from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches
 from lanista.trainers.networks.multi_actor import exported_networks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -61,7 +62,10 @@ def test_the_critic_learns_the_payoffs_and_the_advantages_follow_from_them():
     for _ in range(30):
         play.tell(Batch([0, 1], seen), Batch([0, 1], seen))
     rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
-    advantages = play.algorithm.evaluator(rows, 1.0).advantages[:, 0]
+    algorithm = play.algorithm
+    rewards = {"extrinsic": np.zeros(rows.steps, np.float32)}
+    steps = algorithm.evaluate(rows, rewards, {"extrinsic": False}).steps
+    advantages = algorithm._advantages(RosterMinibatches(algorithm.networks, steps))[:, 0]
     for i in range(rows.steps):
         first, second = rows.discrete[rows.roster[i], 0]
         own = payoff[:, second] if rows.roster[i, 0] == i else payoff[first]
