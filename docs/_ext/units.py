@@ -26,6 +26,7 @@ _KEYS = {
     "agents": "max_num_agents",
     "the parameter's": "max_value mean min_value st_dev value",
     "numbers": "memory_size",
+    "norm": "max_grad_norm",
     "episodes": "min_lesson_length test_episodes",
     "half the action's range": "noise_end noise_start target_noise target_noise_clip",
     "areas": "num_areas",

@@ -118,6 +118,8 @@ class Algorithm(ABC):
         self._targets: dict[str, nn.Module] = {}
         self._generators: dict[str, torch.Generator] = {}
         self.build(settings, seed)
+        for optimizer in self.optimizers().values():
+            optimizer.max_norm = self.hyper.max_grad_norm
 
     @abstractmethod
     def build(self, settings: TrainerSettings, seed: int) -> None:
@@ -166,6 +168,11 @@ class Algorithm(ABC):
     def policy_optimizer(self) -> CheckedAdam:
         """The optimizer of the policy's parameters."""
         return next(iter(self.optimizers().values()))
+
+    def pop_gradient_norm(self) -> dict[str, float]:
+        """The mean norm of the policy's gradients since the last call, by the statistic's name."""
+        norms, *_ = [optimizer.pop_norms() for optimizer in self.optimizers().values()]
+        return {"Policy/Gradient Norm": sum(norms) / len(norms)} if norms else {}
 
     def products(self, batch_size: int) -> int | None:
         """Products of a minibatch's pass through the largest network; None unless it reads vectors alone."""

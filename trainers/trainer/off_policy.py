@@ -207,6 +207,7 @@ class OffPolicyTrainer(Trainer):
         """The policy's own gradient step, and those on demonstrations."""
         with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
             metrics, td_errors = self.algorithm.update(batch, self.step)
+            metrics |= self.algorithm.pop_gradient_norm()
         if self.cloning is not None:
             metrics = metrics | self.cloning.update(self.step)
         return UpdateResult(metrics, td_errors)

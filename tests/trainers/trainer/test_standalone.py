@@ -71,6 +71,23 @@ def test_a_script_trains_and_exports(case, tmp_path):
     assert len(action.continuous) == 3
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_every_trainer_clips_its_gradients(case):
+    """With gradients of almost no length, Adam's moments are as small."""
+    rules, settings = CASES[case]
+    game = LineGame(1, ["Tiny?team=0"], agents=4, max_len=10, **rules)
+    game.reset()
+    settings = COMMON | settings
+    settings["hyperparameters"] = settings["hyperparameters"] | {"max_grad_norm": 1e-6}
+    make = getattr(trainers, case.split()[0])
+    summaries = Summaries()
+    trainer = make("Tiny?team=0", game.behavior_specs["Tiny?team=0"], settings, writers=[summaries])
+    advance_to_the_end(trainer, game)
+    assert summaries.values["Policy/Gradient Norm"].mean > 1e-6, "before clipping"
+    for optimizer in trainer.algorithm.optimizers().values():
+        assert optimizer.adam.steps and optimizer.adam.mean.norm() <= 1e-6
+
+
 def test_the_events_of_a_script_are_called():
     class Events(trainers.trainer.standalone.SummaryEvents):
         updates = 0

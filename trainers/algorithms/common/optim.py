@@ -122,6 +122,9 @@ class CheckedAdam:
         self.flat = parameters if isinstance(parameters, FlatParameters) else FlatParameters(parameters)
         self.adam = FlatAdam(self.flat, learning_rate)
         self.non_finite = non_finite
+        self.max_norm: float | None = None
+        """A gradient with a greater Euclidean norm is scaled down to this one."""
+        self._norms: list[float] = []
         self._warned: set[str] = set()
 
     def zero_grad(self) -> None:
@@ -142,7 +145,12 @@ class CheckedAdam:
         """
         self.adam.learning_rate = learning_rate
         distributed.average(self.flat.gradient)
-        if math.isfinite(self.flat.gradient.dot(self.flat.gradient).item()):
+        square = self.flat.gradient.dot(self.flat.gradient).item()
+        if math.isfinite(square):
+            norm = math.sqrt(square)
+            self._norms.append(norm)
+            if self.max_norm is not None and norm > self.max_norm:
+                self.flat.gradient.mul_(self.max_norm / norm)
             self.adam.step()
             return
         if self.non_finite is NonFinitePolicy.STOP:
@@ -154,6 +162,11 @@ class CheckedAdam:
             )
         found = f"at step {policy_step} its gradient, of {self.of}, is no finite number"
         self.warn_once("Minibatch left out", found)
+
+    def pop_norms(self) -> list[float]:
+        """The norms of the gradients since the last call, before they were clipped."""
+        norms, self._norms = self._norms, []
+        return norms
 
     def report_overflow(self, spec: BehaviorSpec, obs: Sequence[ObsArray]) -> None:
         """Report observations that would overflow their running statistics, which have not changed.

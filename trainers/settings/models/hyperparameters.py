@@ -29,6 +29,9 @@ class HyperparamSettings(Settings):
     """Size of a gradient step at the start. Lower it if training is unstable."""
     learning_rate_schedule: ScheduleType = ScheduleType.CONSTANT
     """linear: falls to 0 at max_steps; constant: stays."""
+    max_grad_norm: Number | None = own(None, gt=0)
+    """A gradient with a greater Euclidean norm is scaled down to this one, so that one bad minibatch cannot
+    ruin the policy; 0.5 is common. null: never."""
     learns_sequences: ClassVar[bool] = True
     """A memory is learned from sequences of sequence_length steps."""
 

@@ -1,7 +1,9 @@
 """Parameters in one vector behave as parameters do, and Adam on it is torch's Adam."""
 
+import pytest
 import torch
-from lanista.trainers.algorithms.common.optim import FlatAdam, FlatParameters
+from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.common.optim import CheckedAdam, FlatAdam, FlatParameters
 from torch import nn
 
 
@@ -53,3 +55,25 @@ def test_loading_weights_into_the_module_reaches_the_vector():
     flat = FlatParameters(net.parameters())
     net.load_state_dict(other.state_dict())
     assert torch.equal(flat.vector, torch.cat([p.reshape(-1) for p in other.parameters()]))
+
+
+@pytest.mark.parametrize(("max_norm", "kept"), [(None, 1.0), (20.0, 1.0), (5.0, 0.5)])
+def test_a_gradient_beyond_the_greatest_norm_is_scaled_down_to_it(max_norm, kept):
+    optimizer = CheckedAdam(network(1).parameters(), 0.01, NonFinitePolicy.STOP)
+    optimizer.max_norm = max_norm
+    gradient = torch.zeros_like(optimizer.flat.gradient)
+    gradient[:2] = torch.tensor([6.0, 8.0])
+    optimizer.flat.gradient.copy_(gradient)
+    optimizer.step(0.01, 0)
+    torch.testing.assert_close(optimizer.flat.gradient, kept * gradient)
+    assert optimizer.pop_norms() == [10.0]
+    assert optimizer.pop_norms() == []
+
+
+def test_a_gradient_that_is_not_finite_is_dropped_before_it_is_clipped():
+    optimizer = CheckedAdam(network(1).parameters(), 0.01, NonFinitePolicy.DROP)
+    optimizer.max_norm = 1.0
+    before = optimizer.flat.vector.detach().clone()
+    optimizer.flat.gradient[0] = float("inf")
+    optimizer.step(0.01, 0)
+    assert torch.equal(optimizer.flat.vector, before) and optimizer.pop_norms() == []
