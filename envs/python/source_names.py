@@ -61,7 +61,10 @@ def parse_arguments(path: str, arguments: Sequence[str]) -> Arguments:
 def _not_an_option(path: str, text: str) -> Exception:
     from mlagents_envs.exception import UnityEnvironmentException  # settings are read without it
 
-    return UnityEnvironmentException(f"{path}: found the argument {text!r}; expected --key value.")
+    error: Exception = UnityEnvironmentException(
+        f"{path}: found the argument {text!r}; expected --key value."
+    )
+    return error
 
 
 def format_arguments(arguments: Arguments) -> str:
