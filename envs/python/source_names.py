@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
+from mlagents_envs.exception import UnityEnvironmentException
+
 GYMNASIUM = "gymnasium:"
 PETTINGZOO = "pettingzoo:"
 PYTHON = "python:"
@@ -47,24 +49,15 @@ def parse_arguments(path: str, arguments: Sequence[str]) -> Arguments:
         if text.startswith("--"):
             name, found, value = text[2:].partition("=")
             if not name:
-                raise _not_an_option(path, text)
+                raise UnityEnvironmentException(f"{path}: found the argument {text!r}; expected --key value.")
             key = name.replace("-", "_")
             options[key] = parse_value(value) if found else True
             key = None if found else key
         elif key is None:
-            raise _not_an_option(path, text)
+            raise UnityEnvironmentException(f"{path}: found the argument {text!r}; expected --key value.")
         else:
             options[key], key = parse_value(text), None
     return options
-
-
-def _not_an_option(path: str, text: str) -> Exception:
-    from mlagents_envs.exception import UnityEnvironmentException  # settings are read without it
-
-    error: Exception = UnityEnvironmentException(
-        f"{path}: found the argument {text!r}; expected --key value."
-    )
-    return error
 
 
 def format_arguments(arguments: Arguments) -> str:

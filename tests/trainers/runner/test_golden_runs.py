@@ -17,12 +17,6 @@ BETTER = {"ModuleNotFoundError"}
 """Errors of the reference that are none here: its exporter needs a package that is missing (pitfall G5)."""
 
 
-@pytest.fixture
-def runs(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return Runs(monkeypatch)
-
-
 OWN_TAGS = {"Policy/Approximate KL", "Policy/Clip Fraction", "Policy/Gradient Norm"}
 """Statistics that ML-Agents does not report."""
 
