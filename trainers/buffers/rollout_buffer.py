@@ -31,6 +31,10 @@ class OnPolicySteps(BufferColumns):
         """Whether everything that a gradient is computed from is finite."""
         return bool(np.isfinite(self.returns).all())
 
+    def explained_variances(self) -> dict[str, float]:
+        """How well the critic's estimates predicted the returns, by the statistics' names."""
+        return {}
+
 
 @dataclass(slots=True, kw_only=True)
 class PolicySteps(OnPolicySteps):
@@ -66,6 +70,10 @@ class EvaluatedSteps(PolicySteps):
     """[N, S], of the critic when the steps came in."""
     critic_memory: Floats | None = None
     """[sequences, memory_size], the critic's states before each sequence."""
+
+    def explained_variances(self) -> dict[str, float]:
+        """See `OnPolicySteps.explained_variances`."""
+        return explained_variance("Losses/Value Explained Variance", self.values, self.returns, self.real)
 
 
 class RolloutBatch(NamedTuple):
@@ -152,6 +160,26 @@ def normalized(advantages: Floats) -> Floats:
         deviation = np.float32(np.sqrt(distributed.sums(squares)[0] / count))
     result: Floats = ((advantages - mean) / (deviation + 1e-10)).astype(np.float32)
     return result
+
+
+def explained_variance(
+    name: str, estimates: Floats, returns: Floats, real: NDArray[np.bool_] | None
+) -> dict[str, float]:
+    """1 - Var(G - V) / Var(G), mean over the signals; {} where the returns do not vary.
+
+    1 where the estimates are the returns, 0 where they are no better than a constant, negative where worse.
+
+    Args:
+        name: of the statistic.
+        estimates: [N, S], of when the steps came in.
+        returns: [N, S].
+        real: [N], False for padding; None: there is none.
+    """
+    rows = slice(None) if real is None else real
+    variance = returns[rows].var(axis=0, dtype=np.float64)
+    left = (returns[rows] - estimates[rows]).var(axis=0, dtype=np.float64)
+    varies = variance > 0.0
+    return {name: float((1.0 - left[varies] / variance[varies]).mean())} if varies.any() else {}
 
 
 def shuffled_units(counts: Ints, size: int, generator: torch.Generator) -> Iterator[Ints]:

@@ -107,7 +107,9 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self, step: int) -> dict[str, float]:
         """Learn from the buffer and empty it; metrics by statistics' names."""
-        metrics = self.algorithm.update(self.buffer.columns(), step) | self.algorithm.pop_gradient_norm()
+        steps = self.buffer.columns()
+        metrics = self.algorithm.update(steps, step)
+        metrics |= steps.explained_variances() | self.algorithm.pop_gradient_norm()
         if self.signal_trainer is not None:
             metrics |= self.signal_trainer.learn(step)
         if self.cloning is not None:

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBuffer
+from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBuffer, explained_variance
 from rollouts import reloaded
 
 
@@ -131,3 +131,16 @@ def test_parts_stay_where_there_is_no_memory_to_join_them(monkeypatch):
     with no_memory(monkeypatch):
         buffer.columns()
     assert len(buffer) == len(buffer.columns()) == 6
+
+
+def test_the_explained_variance_is_that_of_the_returns_by_the_estimates():
+    returns = np.float32([[1, 10], [2, 20], [3, 30], [6, 0]])
+    real = np.array([True, True, True, False])
+    perfect, constant = returns + 5, np.full_like(returns, 7)
+    assert explained_variance("EV", perfect, returns, real) == {"EV": 1.0}
+    assert explained_variance("EV", constant, returns, real) == {"EV": 0.0}
+    assert explained_variance("EV", -returns, returns, real) == {"EV": -3.0}
+    half = np.stack([returns[:, 0], constant[:, 1]], axis=1)
+    assert explained_variance("EV", half, returns, real) == {"EV": 0.5}
+    assert explained_variance("EV", half, returns, None)["EV"] == pytest.approx(0.5)
+    assert explained_variance("EV", returns, np.zeros_like(returns), real) == {}

@@ -17,7 +17,10 @@ BETTER = {"ModuleNotFoundError"}
 """Errors of the reference that are none here: its exporter needs a package that is missing (pitfall G5)."""
 
 
-OWN_TAGS = {"Policy/Approximate KL", "Policy/Clip Fraction", "Policy/Gradient Norm"}
+OWN_TAGS = {
+    *("Policy/Approximate KL", "Policy/Clip Fraction", "Policy/Gradient Norm"),
+    *("Losses/Value Explained Variance", "Losses/Baseline Explained Variance"),
+}
 """Statistics that ML-Agents does not report."""
 
 

@@ -34,7 +34,8 @@ SUMMARY = re.compile(
 
 TAGS = [
     *("Environment/Cumulative Reward", "Environment/Episode Length", "Environment/Lesson Number/mass"),
-    *("Losses/Policy Loss", "Losses/Value Loss", "Policy/Approximate KL", "Policy/Beta"),
+    *("Losses/Policy Loss", "Losses/Value Explained Variance", "Losses/Value Loss"),
+    *("Policy/Approximate KL", "Policy/Beta"),
     *("Policy/Clip Fraction", "Policy/Entropy", "Policy/Epsilon", "Policy/Extrinsic Reward"),
     *("Policy/Extrinsic Value Estimate", "Policy/Gradient Norm", "Policy/Learning Rate"),
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ....agent_processor.rows import RESTORED_STORE, STORE_BITS
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
-from ...buffers.rollout_buffer import PolicySteps
+from ...buffers.rollout_buffer import PolicySteps, explained_variance
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -38,6 +38,11 @@ class TeamSteps(PolicySteps):
     value_memory: Floats | None = None
     baseline_memory: Floats | None = None
     """[sequences, memory_size], the critic's two states before each sequence."""
+
+    def explained_variances(self) -> dict[str, float]:
+        """See `OnPolicySteps.explained_variances`."""
+        name = "Losses/Baseline Explained Variance"
+        return explained_variance(name, self.baselines, self.returns, self.real)
 
     def restored(self) -> TeamSteps:
         """With numbers that no row of this process gets, since the process that saved them counted alike."""
