@@ -102,14 +102,14 @@ def test_steps_that_were_saved_and_new_ones_of_the_same_numbers_are_kept_apart()
     for _ in range(2):  # a run may be resumed again before its next update
         buffer.load_state_dict(buffer.state_dict())
     buffer.append(steps_numbered(2, first))
-    joined = buffer.columns()
-    found = Rows.of(joined)
+    held = buffer.columns()
+    found = Rows.of(held)
     expected = Rows.of(joined([steps_numbered(1, first), steps_numbered(2, first + 1000)]))
     assert len(found.obs[0]) == 24
     np.testing.assert_array_equal(found.obs[0], expected.obs[0])
     np.testing.assert_array_equal(found.own, expected.own)
     np.testing.assert_array_equal(found.teammates, expected.teammates)
-    assert (joined.mates[:, 1] == -1).all(), "nobody stays nobody"
+    assert (held.mates[:, 1] == -1).all(), "an absent teammate stays absent"
 
 
 def test_no_store_numbers_its_rows_as_a_checkpoint_s_are_numbered(monkeypatch):
