@@ -9,6 +9,7 @@ from lanista.agent_processor.rows import RESTORED_STORE, STORE_BITS, RowStore
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows, TeamSteps
+from lanista.trainers.buffers.columns import joined
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.policies.policy import Policy
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
