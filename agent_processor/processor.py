@@ -193,6 +193,7 @@ class AgentProcessor:
             interrupted = np.asarray(terminals.interrupted)[acted]
             ending = slots[acted]
             rows = agents.row[ending]
+            self._groups.forget_newcomers(slots[first])
             place, lengths, _ = self._finish(env, ending, rows, terminals, acted, next_rows, interrupted)
             self._emit(ending, lengths, next_rows, place, interrupted)
             totals = agents.earlier[ending] + lengths - 1
@@ -233,6 +234,12 @@ class AgentProcessor:
             if lost is not None or longest >= self._horizon:
                 self._cut(going, lengths, next_rows, place, lost)
         agents.begin(env, slots, begun)
+        if len(going) < len(slots):
+            new = np.flatnonzero(~acted)
+            group_ids = np.asarray(decisions.group_id)[new]
+            if self._groups.any or group_ids.any():
+                rows = np.arange(begun.start, begun.stop)[new]
+                self._groups.await_first_steps(env, slots[new], group_ids, rows)
         if self._rosters is not None:
             seated = self._rosters.seat(env, slots, np.asarray(decisions.group_id), begun)
             self._rows.seat(begun, seated)
@@ -307,6 +314,11 @@ class AgentProcessor:
             counts = (others >= 0).sum(axis=1).tolist()
             next_mates = [mates[:count] for mates, count in zip(others, counts)]
             all_over = self._groups.all_over(*place).tolist()
+            if interrupted is not None:  # newcomers go on without the agent, too
+                for i, newcomers in enumerate(self._groups.newcomers(place[0]) or ()):
+                    if newcomers and all_over[i]:
+                        next_mates[i] = np.append(next_mates[i], newcomers)
+                        all_over[i] = False
         ended = interrupted is not None
         was_interrupted = interrupted.tolist() if interrupted is not None else [False] * n
         lives = lost.tolist() if lost is not None else [False] * n

@@ -1,8 +1,9 @@
 """Scripted episodes: what trajectories and statistics must hold, as ML-Agents 1.1.0 has it.
 
-Two departures are meant. A forced reset clears everything that is unfinished (pitfalls B2), and the previous
-action of an agent is its own (pitfalls C12). A plain model of the reference is checked against the reference
-data with both quirks; without them it tells what must come out of scripts that hold such a thing.
+Three departures are meant. A forced reset clears everything that is unfinished (pitfalls B2), the previous
+action of an agent is its own (pitfalls C12), and members of a group count from their first decision, not from
+their first finished step. A plain model of the reference is checked against the reference data with these
+quirks; without them it shows what must come out of scripts that hold such a thing.
 """
 
 from typing import Any
@@ -30,7 +31,7 @@ def play_plainly(model: PlainProcessor, event: dict[str, Any]) -> dict[str, Any]
 
 @pytest.mark.parametrize("case", cases("agent_processor"))
 def test_the_plain_model_with_the_references_quirks_is_the_reference(case: dict[str, Any]) -> None:
-    model = model_of(case["inputs"], ReferenceQuirks(True, True))
+    model = model_of(case["inputs"], ReferenceQuirks(True, True, True))
     for i, event in enumerate(case["inputs"]["events"]):
         found = play_plainly(model, event)
         if event["op"] == "step":
@@ -46,6 +47,7 @@ def test_trajectories_and_statistics(case: dict[str, Any]) -> None:
     forced_reset = False  # pitfalls B2, from the first one on
     discrete = bool(inputs["spec"]["action_spec"]["discrete_branches"])  # pitfalls C12
     model = model_of(inputs, ReferenceQuirks())
+    as_reference = model_of(inputs, ReferenceQuirks(mates_from_first_finish=True))
     for i, event in enumerate(inputs["events"]):
         player.sink.stats.clear()
         forced_reset = forced_reset or event["op"] == "end_episode"
@@ -53,13 +55,18 @@ def test_trajectories_and_statistics(case: dict[str, Any]) -> None:
         expected = case["expected"]["per_event"][i]
         if event["op"] != "env_stats":
             plain = play_plainly(model, event)
-            if forced_reset or discrete:
+            newcomer_left_behind = _ends(plain) != _ends(play_plainly(as_reference, event))
+            if forced_reset or discrete or newcomer_left_behind:
                 expected = plain
         same(found["stats"], expected["stats"], f"event {i} stats")
         same(found["trajectories"], _without(expected["trajectories"], "behavior_id"), f"event {i}")
-        if not forced_reset:
+        if not (forced_reset or newcomer_left_behind):
             theirs = case["expected"]["per_event"][i]["trajectories"]
             same(found["trajectories"], _without(theirs, "behavior_id", "prev_action"), f"event {i}")
+
+
+def _ends(played: dict[str, Any]) -> list[bool]:
+    return [trajectory["all_group_dones_reached"] for trajectory in played["trajectories"]]
 
 
 def _without(value: Any, *keys: str) -> Any:

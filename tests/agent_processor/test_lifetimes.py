@@ -103,3 +103,22 @@ def test_a_store_refuses_blocks_of_odd_sizes() -> None:
         RowStore(vector_spec((3,)), block_rows=3)
     assert RowStore(vector_spec((3, 84, 84))).block_rows == 64
     assert RowStore(vector_spec((1,))).block_rows == 8192
+
+
+def test_teammates_count_from_their_first_decision_when_an_agent_dies_at_once() -> None:
+    engine = small(horizon=100)
+    engine.step([1, 2], group=3)
+    (died,) = engine.step([2], end=[1], group=3)
+    assert died.done_reached and not died.all_group_dones_reached
+    assert [obs[0, 0] for obs in build_rollout([died]).next_mates_obs[0]] == [2]
+
+
+def test_a_teammate_that_ends_too_or_has_left_the_group_does_not_count() -> None:
+    engine = small(horizon=100)
+    engine.step([1, 2], group=3)
+    both = engine.step([], end=[1, 2], group=3)
+    assert [t.all_group_dones_reached for t in both] == [True, True]
+    engine.step([1, 2], group=3)
+    engine.step([1, 2], group={1: 3, 2: 4})
+    (died,) = engine.step([2], end=[1], group={1: 3, 2: 4})
+    assert died.all_group_dones_reached
