@@ -1,4 +1,4 @@
-"""One slot per living agent: what it was last told, and the trajectory that it has begun."""
+"""One slot per living agent: its last decision, and its open trajectory."""
 
 from __future__ import annotations
 

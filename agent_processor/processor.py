@@ -314,7 +314,7 @@ class AgentProcessor:
             counts = (others >= 0).sum(axis=1).tolist()
             next_mates = [mates[:count] for mates, count in zip(others, counts)]
             all_over = self._groups.all_over(*place).tolist()
-            if interrupted is not None:  # newcomers go on without the agent, too
+            if interrupted is not None:  # newcomers continue without the agent, too
                 for i, newcomers in enumerate(self._groups.newcomers(place[0]) or ()):
                     if newcomers and all_over[i]:
                         next_mates[i] = np.append(next_mates[i], newcomers)

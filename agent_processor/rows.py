@@ -58,7 +58,7 @@ class RowStore:
         self.block_rows = self._given_block_rows or layout.block_rows()
         self.shift = self.block_rows.bit_length() - 1
         self.blocks = Blocks(layout, {}, self.shift)
-        """The blocks kept now. Never changed, only replaced: whoever holds it keeps its blocks alive."""
+        """The blocks kept now. Never changed, only replaced: a reference to it keeps its blocks alive."""
 
     def begin(
         self,

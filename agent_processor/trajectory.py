@@ -82,7 +82,7 @@ class Trajectory:
 class EpisodesForgotten:
     """Among trajectories on their way to a trainer: episodes that it knows the beginnings of will never end.
 
-    It takes its turn in the queue, so that no trajectory of these episodes is counted behind it.
+    It takes its turn in the queue, so that no trajectory of these episodes is counted after it.
     """
 
     env: int | None = None
@@ -122,7 +122,7 @@ class Rollout(RowColumns):
     their places, the step's own among them; -1 for none. None without rosters."""
     next_roster: NDArray[np.int64] | None = None
     """[J, places] the same after each trajectory's last step; these rows have observations, masks and memory
-    alone. Nobody goes on where all is -1."""
+    alone. No member continues where all are -1."""
     next_place: NDArray[np.int64] | None = None
     """[J] where in `next_roster` the trajectory's own agent goes on; -1 where it does not."""
     next_agents: NDArray[np.int64] | None = None

@@ -182,7 +182,7 @@ def with_action(
     Args:
         given: [n, continuous] and [n, branches]; None for zeros.
         spec: The behavior's.
-        decisions: Who waits for a decision, n agents.
+        decisions: Of the n agents that wait for a decision.
         agent_id: One of them.
         action: [1, continuous] and [1, branches], already checked.
         behavior: Its name, for the message.

@@ -70,9 +70,9 @@ class EngineEndpoint:
     def _open(self, timeout: float | None) -> socket.socket:
         opened = socket.create_connection((self._host, self.port), timeout)
         if opened.getsockname() == opened.getpeername():
-            # Nobody listens, and the system took the port itself as ours: we would answer ourselves.
+            # There is no listener, and the system chose that very port as ours: we would answer ourselves.
             opened.close()
-            raise ConnectionRefusedError("nobody listens")
+            raise ConnectionRefusedError("there is no listener")
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         opened.settimeout(None)
         self._socket, self._client = opened, UnaryClient(self._authority)

@@ -170,5 +170,5 @@ class GrpcioSession:
         self._wake()
 
     def _wake(self) -> None:
-        with suppress(OSError):  # full: the reader is woken anyway; closed: nobody waits
+        with suppress(OSError):  # full: the reader is woken anyway; closed: there is no reader
             self._wakeup_writer.send(b"!")

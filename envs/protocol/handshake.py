@@ -45,7 +45,7 @@ API_VERSION = "1.5.0"
 """The communication API that this side speaks."""
 
 PACKAGE_VERSION = "1.1.0"
-"""What is told to the engine as the trainer's version.
+"""The trainer's version, as reported to the engine.
 
 It is ML-Agents' release that this trainer stands in for, and three plain numbers: the C# packages 1.x
 look it up in the range of releases that they know, and warn when it is no version that they can read.

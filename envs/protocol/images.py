@@ -195,7 +195,7 @@ class ImageDecodeJob:
         return not self.apart or self._finished.is_set()
 
     def result(self) -> None:
-        """Decode what nobody has begun with, and wait for the rest.
+        """Decode the images that no thread has begun with, and wait for the rest.
 
         Raises:
             ObservationError: A picture cannot be decoded; the first one of those.
@@ -213,7 +213,7 @@ class ImageDecodeJob:
                 return
             try:
                 picture.decode(self._cache)
-            except Exception as error:  # it is for whoever waits, not for a thread of the pool
+            except Exception as error:  # for the thread that waits, not for one of the pool
                 self._errors[number] = error
             with self._lock:
                 self._left -= 1

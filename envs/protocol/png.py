@@ -36,7 +36,7 @@ def count_channels(data: bytes) -> int:
 
 
 def split_pngs(data: bytes) -> Iterator[bytes]:
-    """The PNG files that lie back to back in `data`; what is between and behind them is passed over."""
+    """The PNG files that `data` contains one after another; bytes between and after them are skipped."""
     start = data.find(SIGNATURE)
     while start >= 0:
         stop = _end_of_png(data, start)

@@ -165,7 +165,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         return self._specs  # type: ignore[no-any-return]
 
     def reset(self) -> None:
-        """Start every episode anew and wait for the first observations.
+        """Start new episodes and wait for the first observations.
 
         Raises:
             UnityTimeOutException: The engine did not answer in time.

@@ -15,7 +15,7 @@ FIRST_PORT = 5005
 LAST_PORT = 65535
 
 _PROBE_SECONDS = 0.1
-"""Somebody on this machine answers within microseconds; where a firewall drops what is sent, nobody does."""
+"""A listener on this machine answers within microseconds; a firewall that drops packets never does."""
 
 T = TypeVar("T")
 
@@ -96,6 +96,6 @@ def _somebody_answers(port: int) -> bool:
                 probe.settimeout(_PROBE_SECONDS)
                 if probe.connect_ex((address, port)) == 0:
                     return True
-        except OSError:  # this machine lacks IPv4 or IPv6: nobody answers there
+        except OSError:  # this machine lacks IPv4 or IPv6: there is no listener
             continue
     return False

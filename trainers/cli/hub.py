@@ -97,7 +97,7 @@ def _refused(repository: str, error: Exception) -> CommandError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     cause = lines[0] if lines else "without a reason"
     return CommandError(
-        f"{repository}: {type(error).__name__}: {cause} Who may write is told by `hf auth login` (a token)."
+        f"{repository}: {type(error).__name__}: {cause} `hf auth login` stores a token that may write."
     )
 
 

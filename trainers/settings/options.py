@@ -199,7 +199,7 @@ def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
     """A behavior's mapping of the YAML, laid over the default settings.
 
     A behavior with another trainer than the defaults' gets only those hyperparameters that the defaults name
-    and its own trainer has: a default that nobody wrote would be the wrong algorithm's.
+    and its own trainer has: a default that was not written would be the wrong algorithm's.
     """
     if not isinstance(own, dict):
         return own

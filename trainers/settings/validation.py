@@ -131,7 +131,7 @@ def _n_steps_lack(settings: TrainerSettings) -> Iterator[Lack]:
         name for name, one in settings.reward_signals.items() if isinstance(one, LearnedRewardSettings)
     ]
     if n_step > 1 and learned:
-        message = f"{', '.join(learned)} says anew what each step that is drawn is worth, step by step: set 1"
+        message = f"{', '.join(learned)} evaluates each sampled step again, by itself: set 1"
         yield ("hyperparameters", "n_step"), f"found {n_step}; {message}"
 
 
@@ -268,7 +268,7 @@ def _faults(options: RunOptions, criteria: CompletionCriteriaSettings) -> Iterat
         yield (
             ("threshold",),
             f"found {criteria.threshold}; the measure, the part of max_steps that is done, must be above it, "
-            "which is when the training is over: the lessons behind it would never begin. Give less than 1",
+            "which is when the training is over: the lessons after it would never begin. Give less than 1",
         )
 
 

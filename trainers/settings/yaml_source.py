@@ -230,7 +230,7 @@ def compose(sources: Iterable[Source]) -> Source:
 
 
 def _over(base: Source, over: Source) -> Source:
-    # A place below something that `over` replaces is not in the result any more, so nobody asks for it;
+    # A place below something that `over` replaces is not in the result any more, so it is never asked for;
     # only what `over` repeats has to be its own.
     return Source(
         under(base.data, over.data),

@@ -107,7 +107,7 @@ class OffPolicyTrainer(Trainer):
         frames = self.own.frame_stack
         if frames > 1 and max(layout.stacks, default=1) == 1:
             logger.warning(
-                "%s: frame_stack is %d, and no observation is a picture of so many frames one behind another "
+                "%s: frame_stack is %d, and no observation is an image of so many stacked frames "
                 "(%s): the replay keeps each observation whole.",
                 *(self.name, frames, ", ".join(map(str, layout.shapes))),
             )

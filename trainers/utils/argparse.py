@@ -13,7 +13,7 @@ from .errors import nearest
 class OneLineParser(argparse.ArgumentParser):
     """`argparse.ArgumentParser` with short errors, which name the nearest known flag.
 
-    `more_of` names a positional argument of any number whose values may also stand behind flags, where
+    `more_of` names a positional argument of any number whose values may also follow flags, where
     argparse itself has no place for them any more. Flags in `give_way` do not make an abbreviation of another
     flag ambiguous.
     """

@@ -40,7 +40,7 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
     """Replace `path` by what `write` puts into the binary file that it is given.
 
     The bytes go to a temporary file in the same folder, which is flushed to the disk and then renamed:
-    whoever looks at `path`, also after a power cut, finds the old file or the new one, never a part.
+    a reader of `path`, also after a power cut, finds the old file or the new one, never a part.
 
     Raises whatever `write` or the file system raises; the old file is then as it was and the temporary
     one is gone.
@@ -90,7 +90,7 @@ def _replace(partial: Path, target: Path) -> None:
 
 
 def _partial(target: Path) -> Path:
-    """A temporary name beside `target` that nobody has."""
+    """An unused temporary name beside `target`."""
     return target.with_name(f".{target.name}.{_session.mark}-{next(_numbers)}.partial")
 
 

@@ -53,7 +53,7 @@ class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the base class's name)
-        """Say nothing where nobody listens any more; else what the base class says."""
+        """Stay silent once the stream is closed by its reader; else do as the base class."""
         if not isinstance(sys.exc_info()[1], BrokenPipeError):
             super().handleError(record)
 

@@ -47,7 +47,7 @@ def draw_ball3d(size: tuple[int, int], world: Ball3D) -> NDArray[np.uint8]:
 
 
 def draw_basic(size: tuple[int, int], world: Basic) -> NDArray[np.uint8]:
-    """The corridors one behind another, with agents and goals, [height, width, 3]; `size` as above."""
+    """The corridors one after another, with agents and goals, [height, width, 3]; `size` as above."""
     ends = np.array([[-0.5, 0, -0.5], [LENGTH - 0.5, 0, -0.5], [-0.5, 2.2, 0.5], [LENGTH - 0.5, 2.2, 0.5]])
     lanes = [np.array([0, 0, 2.6 * k]) for k in range(world.areas)]
     canvas = Canvas(size, np.concatenate([ends + lane for lane in lanes]), yaw=12, pitch=26)

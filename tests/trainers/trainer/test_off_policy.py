@@ -331,7 +331,7 @@ def test_a_replay_that_does_not_fit_is_refused_before_anything_is_collected(monk
 def test_a_frame_stack_that_fits_no_image_is_warned_of(caplog, frames, said):
     """Otherwise every observation is kept whole, and nothing explains the memory that it takes."""
     trainer_of(hyper={"frame_stack": frames})
-    assert ("B: frame_stack is 4, and no observation is a picture" in caplog.text) == said
+    assert ("B: frame_stack is 4, and no observation is an image" in caplog.text) == said
 
 
 @pytest.mark.parametrize(("left", "fits"), [(100_000, True), (60_000, False)])

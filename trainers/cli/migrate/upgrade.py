@@ -166,9 +166,7 @@ def _memory(flat: dict[str, Any]) -> dict[str, Any] | None:
 def _samplers(samplers: Mapping[str, Any], notes: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, settings in samplers.items():
         if name == "resampling-interval":
-            notes.append(
-                "resampling-interval means nothing today: a parameter is drawn anew with each episode."
-            )
+            notes.append("resampling-interval means nothing today: a parameter is sampled in each episode.")
             continue
         flat = dict(_mapping(settings, str(name)))
         kind = flat.pop("sampler-type", flat.pop("sampler_type", None))

@@ -26,7 +26,7 @@ _MAX_ROWS = 40
 
 
 class SweepReport:
-    """The files that tell of a sweep, written anew after every trial."""
+    """The reports of a sweep, rewritten after every trial."""
 
     def __init__(self, study: SweepStudy, plan: TrialPlan, space: list[Dimension], name: str) -> None:
         self.space = space

@@ -1,4 +1,4 @@
-"""A policy that now and then acts by chance alone."""
+"""A policy that sometimes acts uniformly at random."""
 
 from __future__ import annotations
 

@@ -99,5 +99,5 @@ def rating_change(own: float, other: float, result: float) -> float:
 
 
 def result_of(reward: float) -> float:
-    """The result that a game's last reward, the agent's and its group's together, tells of."""
+    """The result of a game by its last reward, the agent's and its group's together."""
     return WIN if reward > 0 else LOSS if reward < 0 else DRAW
