@@ -57,7 +57,7 @@ def test_lines_and_curves_are_those_of_ml_agents(peer, port, lanista_learn, tmp_
     ours = lanista_learn(config, "--env", str(executable), "--seed", "1")
     assert shapes(capfd.readouterr().out) == shapes(theirs)
     scalars, *others = curves(ours / "Basic")
-    assert scalars.keys() >= set(NEW_TAGS)
+    assert scalars.keys() >= set(NEW_TAGS) - {"Losses/Baseline Explained Variance"}, "all but POCA's own"
     shared = {tag: steps for tag, steps in scalars.items() if tag not in NEW_TAGS}
     histograms, texts = others
     assert (shared, histograms, [tag for tag in texts if not tag.startswith("_hparams_")]) == curves(
