@@ -65,16 +65,16 @@ def circle(graph):
     return ""
 
 
-def test_no_file_imports_itself_by_way_of_others():
+def test_no_circular_imports_between_files():
     assert circle({module(path): {module(t) for t in targets} for path, targets in IMPORTS.items()}) == ""
 
 
 @pytest.mark.parametrize("floor", FLOORS)
-def test_the_rooms_of_a_floor_import_in_one_direction(floor):
+def test_no_circular_imports_between_the_folders_of_a_layer(floor):
     assert circle(rooms(floor)) == ""
 
 
-def test_no_floor_imports_from_above():
+def test_no_layer_imports_from_above():
     rank = {floor: k for k, floor in enumerate(FLOORS)}
     upward = [
         f"{module(path)} -> {module(target)}"
@@ -100,7 +100,7 @@ def test_inside_the_package_imports_are_relative():
     assert absolute == []
 
 
-def test_a_public_class_name_stands_for_one_class():
+def test_public_class_names_are_unique():
     classes = Counter(
         node.name
         for tree in TREES.values()

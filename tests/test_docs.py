@@ -61,7 +61,7 @@ def test_every_page_is_in_the_index():
 
 
 @pytest.mark.parametrize("purpose", ["train", "test"])
-def test_the_readme_has_each_command_as_one_line_for_programs_to_find(purpose):
+def test_the_readme_has_each_command_on_one_line(purpose):
     found = re.findall(
         rf"^<!-- command: {purpose} -->\n```sh\n(.+)\n```$", text(ROOT / "README.md"), flags=re.MULTILINE
     )
@@ -152,7 +152,7 @@ def test_the_example_game_is_an_environment_as_it_is_saved(tmp_path):
     env.close()
 
 
-def test_the_image_of_the_container_holds_all_that_an_installation_needs(monkeypatch):
+def test_the_container_image_has_all_files_of_an_installation(monkeypatch):
     """`docker build` itself needs a daemon; this compares its recipe with what setup.py takes."""
     recipe = next(code for language, code in FENCE.findall(text(ROOT / "docs/headless.md")) if "FROM" in code)
     copied = set(chain.from_iterable(line.split()[1:-1] for line in re.findall(r"^COPY.+$", recipe, re.M)))
@@ -185,7 +185,7 @@ def test_the_example_channel_talks_to_the_example_game(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_shipped_configurations_name_the_scenes_behaviours():
+def test_the_shipped_configurations_name_the_scenes_behaviors():
     for scene, behavior in {"ball3d": "3DBall", "basic": "Basic"}.items():
         path = ROOT / "config" / "ppo" / f"{scene}.yaml"
         assert list(yaml.safe_load(text(path))["behaviors"]) == [behavior]

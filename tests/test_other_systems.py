@@ -49,7 +49,7 @@ def refusing(times: int, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return calls
 
 
-def test_a_file_that_somebody_reads_for_a_moment_is_replaced_after_it(tmp_path, monkeypatch):
+def test_a_file_that_is_briefly_open_is_replaced_afterwards(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic, "_PATIENCE", 60.0)
     calls = refusing(3, monkeypatch)
     atomic.atomic_write_text(tmp_path / "configuration.yaml", "new")
@@ -57,7 +57,7 @@ def test_a_file_that_somebody_reads_for_a_moment_is_replaced_after_it(tmp_path, 
     assert os.listdir(tmp_path) == ["configuration.yaml"]
 
 
-def test_a_file_that_stays_open_keeps_its_content_and_the_error_is_told(tmp_path, monkeypatch):
+def test_a_file_that_stays_open_keeps_its_content_and_the_error_is_raised(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic, "_PATIENCE", 0.05)
     (tmp_path / "status").write_text("old")
     calls = refusing(10**6, monkeypatch)
@@ -67,7 +67,7 @@ def test_a_file_that_stays_open_keeps_its_content_and_the_error_is_told(tmp_path
     assert os.listdir(tmp_path) == ["status"]
 
 
-def test_where_folders_cannot_be_opened_files_are_written_all_the_same(tmp_path, monkeypatch):
+def test_files_are_written_even_if_folders_cannot_be_opened(tmp_path, monkeypatch):
     real = os.open
 
     def no_folders(path: str, *arguments: int, **options: int) -> int:
@@ -99,7 +99,7 @@ def test_a_system_without_hangups_and_with_ctrl_break(monkeypatch):
     assert signal.getsignal(other) == before
 
 
-def test_a_wait_that_signals_do_not_end_is_cut_short(monkeypatch):
+def test_a_wait_that_signals_do_not_interrupt_is_limited(monkeypatch):
     monkeypatch.setattr(selector, "_MAX_WAIT", 0.01)
     waiting: selector.EventSelector[int, str] = selector.EventSelector()
     done = threading.Event()
@@ -116,14 +116,14 @@ def test_a_wait_that_signals_do_not_end_is_cut_short(monkeypatch):
 # Processes --------------------------------------------------------------------------------------------
 
 
-def test_without_a_shell_there_is_no_guard_and_nothing_else_changes(monkeypatch):
+def test_without_a_shell_there_is_no_reaper_and_nothing_else_changes(monkeypatch):
     monkeypatch.setattr(guard.os, "name", "nt")
     monkeypatch.setattr(guard, "_start_guard", lambda: pytest.fail("there is no /bin/sh"))
     guard.REAPER.add(1)
     guard.REAPER.remove(1)
 
 
-def test_where_there_are_no_process_groups_the_children_are_ended_one_by_one(tmp_path, monkeypatch):
+def test_without_process_groups_the_children_are_killed_one_by_one(tmp_path, monkeypatch):
     script = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -150,7 +150,7 @@ def test_exit_codes_of_windows_are_explained(code, told):
     assert process._signal_name(code) == told
 
 
-def test_a_program_in_a_folder_with_spaces_and_foreign_letters_is_started(tmp_path):
+def test_a_program_in_a_folder_with_spaces_and_non_ascii_letters_is_started(tmp_path):
     folder = tmp_path / STRANGE
     folder.mkdir()
     game = folder / "mein spiel.py"
@@ -177,7 +177,7 @@ def test_executables_of_every_system_in_such_a_folder(tmp_path, platform, name, 
     assert find_executable(f"{tmp_path / STRANGE}/{name}", platform) == str(program)
 
 
-def test_an_app_without_a_program_says_what_is_there(tmp_path):
+def test_an_app_without_a_program_lists_its_files(tmp_path):
     (tmp_path / "Game.app" / "Contents").mkdir(parents=True)
     with pytest.raises(UnityEnvironmentException, match=r"Couldn't launch the Game environment"):
         find_executable(str(tmp_path / "Game.app"), "darwin")
@@ -191,7 +191,7 @@ def test_on_windows_any_file_may_be_executed(tmp_path, monkeypatch):
     check_executable(str(game), "win32")
 
 
-def test_where_connections_are_hidden_a_taken_port_is_still_explained(monkeypatch):
+def test_a_taken_port_is_explained_even_if_connections_are_hidden(monkeypatch):
     """macOS shows nobody's connections but to root."""
 
     def hidden(kind: str) -> None:
@@ -226,7 +226,7 @@ def test_a_path_in_double_quotes_is_explained():
 
 
 @pytest.mark.parametrize("run_id", ["..\\other", "C:run", "a\\", "why?"])
-def test_a_run_id_that_only_windows_cannot_have_is_refused_there(run_id, monkeypatch):
+def test_a_run_id_that_is_invalid_on_windows_is_refused_there(run_id, monkeypatch):
     assert RunOptions.from_dict({"checkpoint_settings": {"run_id": run_id}})
     monkeypatch.setattr("lanista.trainers.settings.models.run.WINDOWS", True)
     with pytest.raises(Exception, match="run_id"):
@@ -252,7 +252,7 @@ def console(monkeypatch):
     logger.handlers[:], logger.level, logger.propagate = before
 
 
-def test_lines_with_letters_that_the_console_lacks_appear_with_their_codes(console):
+def test_letters_that_the_console_lacks_are_escaped(console):
     out, errors = console()
     show_any_letter()
     configure_logging()
@@ -264,13 +264,13 @@ def test_lines_with_letters_that_the_console_lacks_appear_with_their_codes(conso
     assert errors.getvalue() == b""
 
 
-def test_errors_with_such_letters_are_told(console, tmp_path):
+def test_errors_with_such_letters_are_printed(console, tmp_path):
     _, errors = console()
     assert run([str(tmp_path / "球.yaml")]) == 1
     assert "\\u7403.yaml" in errors.getvalue().decode("cp1252")
 
 
-def test_no_picture_is_drawn_where_its_letters_are_missing(console):
+def test_there_is_no_live_display_if_its_letters_are_missing(console):
     console()
     assert isinstance(make_display("run"), PlainDisplay)
 

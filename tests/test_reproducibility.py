@@ -12,6 +12,6 @@ KEPT = kept()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_run_gives_the_same_weights_models_and_curves(name):
+def test_two_runs_have_equal_weights_models_and_curves(name):
     expected = KEPT[name] if KEPT else hashes(name, learn_command())
     assert hashes(name, learn_command()) == expected

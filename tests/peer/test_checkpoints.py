@@ -13,7 +13,7 @@ ANEW = ["ball3d", "ball3d-memory", "basic-shared", "coop-push", "hybrid-team-mem
 
 
 @pytest.mark.parametrize("name", ANEW)
-def test_networks_judge_as_mlagents_own(peer, name, tmp_path):
+def test_new_checkpoints_of_ml_agents_act_and_value_alike(peer, name, tmp_path):
     make(peer.python, name, tmp_path)
     case = case_of(name)
     algorithm = algorithm_of(case)

@@ -15,7 +15,7 @@ def seen(output: str) -> dict:
     return json.loads(line.removeprefix("SEEN "))
 
 
-def test_it_meets_the_behaviour_and_sees_episodes_end(peer, scene, port):
+def test_ml_agents_sees_the_behavior_and_episodes_end(peer, scene, port):
     name, executable = scene
     found = seen(peer.run("step_scene.py", executable, port, 200))
     behavior, _, actions, agents, least = EXPECTED[name]
@@ -25,7 +25,7 @@ def test_it_meets_the_behaviour_and_sees_episodes_end(peer, scene, port):
     assert found["finite"]
 
 
-def test_the_executables_own_options_reach_it(peer, port, tmp_path):
+def test_arguments_of_the_executable_reach_it(peer, port, tmp_path):
     from lanista.envs.scenes.registry import export
 
     executable = export("ball3d", tmp_path / "ball3d")

@@ -55,5 +55,5 @@ def found(peer):
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{text} {what}" for text, what, _ in CASES])
-def test_mlagents_reads_it_so(found, number):
+def test_ml_agents_reads_configurations_as_explained(found, number):
     assert found[number] == CASES[number][2]

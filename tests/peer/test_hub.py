@@ -13,5 +13,5 @@ print("FITS")
 """
 
 
-def test_our_calls_fit(peer):
+def test_our_calls_fit_the_hub_s_functions(peer):
     assert "FITS" in peer.run("-c", SIGNATURES)

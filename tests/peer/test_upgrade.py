@@ -44,7 +44,7 @@ def theirs(peer, folder, old, curriculum=None, samplers=None):
 @pytest.mark.parametrize(
     "files", [(FLAT,), (FLAT, CURRICULUM, SAMPLERS), (PARTED,)], ids=["flat", "three files", "0.17"]
 )
-def test_both_upgrades_mean_the_same(peer, tmp_path, files):
+def test_both_upgrades_give_equal_settings(peer, tmp_path, files):
     expected = theirs(peer, tmp_path, *files)
     found = RunOptions.from_dict(upgrade(*map(yaml.safe_load, files)).data)
     assert found.as_dict()["behaviors"] == expected.as_dict()["behaviors"]

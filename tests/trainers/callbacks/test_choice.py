@@ -40,7 +40,7 @@ def made(text):
     return make_callbacks(RunOptions.from_text(text, "c.yaml"))
 
 
-def test_names_stand_alone_or_with_arguments(here):
+def test_callbacks_are_named_with_or_without_arguments(here):
     found = made(
         """\
 callbacks:
@@ -56,7 +56,7 @@ callbacks:
     assert isinstance(stop, StopAtReward) and (stop.reward, stop.behavior) == (15.0, "Ball")
 
 
-def test_what_is_chosen_is_recorded_as_it_was_written(here):
+def test_the_choice_is_recorded_as_written(here):
     options = RunOptions.from_text("callbacks: [sheepdog:Watch, {stop_at_reward: {reward: 3}}]")
     again = RunOptions.from_dict(options.as_dict())
     assert again.callbacks == options.callbacks == ["sheepdog:Watch", {"stop_at_reward": {"reward": 3}}]
@@ -74,7 +74,7 @@ def test_what_is_chosen_is_recorded_as_it_was_written(here):
         ("'sheepdog:'", "named as package.module:Class"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line(entry, message):
+def test_an_invalid_entry_is_reported_with_its_line(entry, message):
     with pytest.raises(TrainerConfigError, match=message) as raised:
         RunOptions.from_text(f"behaviors: {{B: {{}}}}\ncallbacks:\n  - {entry}\n", "c.yaml")
     assert str(raised.value).startswith("c.yaml, line ")
@@ -93,13 +93,13 @@ def test_what_cannot_be_read_is_named_with_its_line(entry, message):
         ("{stop_at_reward: {reward: 1, episodes: 0}}", "found episodes 0, expected at least 1"),
     ],
 )
-def test_what_cannot_be_made_is_named_with_its_line(here, entry, message):
+def test_a_callback_that_cannot_be_made_is_reported_with_its_line(here, entry, message):
     with pytest.raises(TrainerConfigError, match=message) as raised:
         made(f"callbacks:\n  - keep_best\n  - {entry}\n")
     assert str(raised.value).startswith("c.yaml, line 3: callbacks.1: ")
 
 
-def test_packages_bring_callbacks(here, monkeypatch):
+def test_plug_ins_provide_callbacks(here, monkeypatch):
     monkeypatch.syspath_prepend(install(here / "site", {"lanista.callbacks": {"collie": "sheepdog:Watch"}}))
     found = made("callbacks: [{collie: {every: 2}}]")
     assert found["collie"].every == 2
@@ -107,14 +107,14 @@ def test_packages_bring_callbacks(here, monkeypatch):
         made("callbacks: [poodle]")
 
 
-def test_a_script_brings_objects(here):
+def test_scripts_pass_callback_objects(here):
     mine = Callback()
     assert list(make_callbacks(RunOptions(), [mine]).items()) == [("Callback", mine)]
     with pytest.raises(TrainerError, match=r"found <class .*>? among the callbacks; expected an object"):
         make_callbacks(RunOptions(), [Callback])
 
 
-def test_a_film_is_a_callback_of_the_behaviours_that_want_one():
+def test_test_video_adds_a_video_callback_per_behavior():
     tested = "test_frequency: 100, test_video: true"
     found = made(f"default_settings: {{{tested}}}\nbehaviors: {{A: {{}}, B: {{test_video: false}}}}")
     films = list(found.values())

@@ -46,7 +46,7 @@ for _hook in HOOKS:
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_all_is_told_and_no_bit_of_what_is_learnt_differs(runs, trainer):
+def test_callbacks_receive_all_events_and_change_no_bit(runs, trainer):
     hyperparameters, rules = TRAINERS[trainer]
     runs.rules.update(rules)
     runs.configure(YAML.format(trainer=trainer, hyperparameters=hyperparameters))

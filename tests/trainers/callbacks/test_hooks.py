@@ -57,7 +57,7 @@ for _hook in HOOKS:
     setattr(Everything, _hook, _record(_hook))
 
 
-def test_every_hook_is_told_what_happens(runs, tmp_path):
+def test_every_hook_is_called_with_its_event(runs, tmp_path):
     heard = Everything()
     train(runs, heard)
     folder = tmp_path / "results" / "r"
@@ -103,7 +103,7 @@ def test_episodes_and_summaries_are_those_of_the_curves(runs, tmp_path):
     assert [s.step for s in tests] == [t.step for t in heard.of("on_evaluation_end")]
 
 
-def test_a_callback_that_has_no_hook_costs_nothing(runs):
+def test_only_defined_hooks_are_called(runs):
     hub = CallbackDispatcher({"idle": Callback()})
     assert not any(hub.has_hook(kind) for kind in Event.__subclasses__())
     seen = []
@@ -130,7 +130,7 @@ def test_a_reason_ends_the_run_as_max_steps_would(runs, tmp_path, capsys, hook):
     assert runs.state()["step"] == end.steps["Tiny"] and end.brains["Tiny"].exists()
 
 
-def test_a_reason_given_in_a_test_breaks_it_off(runs, tmp_path, capsys):
+def test_a_reason_given_during_an_evaluation_aborts_it(runs, tmp_path, capsys):
     heard = Everything(on_evaluation_step="seen enough")
     train(runs, heard)
     assert len(heard.of("on_evaluation_step")) == 1 and not heard.of("on_evaluation_end")
@@ -171,7 +171,7 @@ def test_a_failure_names_callback_and_hook_and_nothing_is_lost(runs, tmp_path, h
         assert (folder / "Tiny.onnx").exists()
 
 
-def test_what_is_no_reason_is_a_failure(runs):
+def test_an_invalid_reason_is_a_failure(runs):
     with pytest.raises(CallbackError, match="it returned True; expected None, or a text"):
         train(runs, Everything(on_episode_end=True))
 
@@ -218,7 +218,7 @@ class Counting(Callback):
         self.episodes = state["episodes"]
 
 
-def test_a_resumed_run_goes_on_with_the_states(runs, tmp_path, capsys):
+def test_a_resumed_run_restores_the_states(runs, tmp_path, capsys):
     first, again = Counting(), Counting()
     train(runs, first)
     train(runs, again, more=["--resume", "--set", "default_settings.max_steps=600"])
@@ -236,7 +236,7 @@ def test_a_resumed_run_goes_on_with_the_states(runs, tmp_path, capsys):
     ("text", "message"),
     [("[1]", "found list, expected an object"), ('{"Counting": {}}', "does not accept its state")],
 )
-def test_states_that_cannot_be_used_are_no_secret(runs, tmp_path, text, message):
+def test_states_that_cannot_be_restored_are_reported(runs, tmp_path, text, message):
     train(runs, Counting())
     states = tmp_path / "results" / "r" / "run_logs" / "callbacks.json"
     states.write_text(text)
@@ -245,5 +245,5 @@ def test_states_that_cannot_be_used_are_no_secret(runs, tmp_path, text, message)
     assert states.read_text() == text
 
 
-def test_callbacks_of_one_name_are_told_apart():
+def test_callbacks_of_equal_names_are_numbered():
     assert list(named([("a", Callback()), ("a", Callback()), ("b", Callback())])) == ["a", "a#2", "b"]

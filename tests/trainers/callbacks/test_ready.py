@@ -50,7 +50,7 @@ def judged(score, behavior="A", step=10, folder=None, save=lambda: None, shown=N
     )
 
 
-def test_enough_is_the_mean_of_the_last_episodes_of_one_behaviour():
+def test_stop_at_reward_compares_the_mean_of_a_behavior_s_last_episodes():
     stop = StopAtReward(2.0, behavior="A", episodes=3)
     rewards = [9.0, 0.0, 1.0, 2.0, 3.0]
     assert [stop.on_episode_end(episode(reward)) is not None for reward in rewards] == [
@@ -63,13 +63,13 @@ def test_enough_is_the_mean_of_the_last_episodes_of_one_behaviour():
     assert "3 episodes of A is 2.000, at least 2" in again.on_episode_end(episode(1.0))
 
 
-def test_enough_may_be_the_score_of_a_test():
+def test_stop_at_reward_may_compare_the_score_of_an_evaluation():
     stop = StopAtReward(2.0, evaluation=True)
     assert stop.on_episode_end(episode(9.0)) is None and stop.on_evaluation_end(judged(1.9)) is None
     assert "of A in a test is 2.500" in stop.on_evaluation_end(judged(2.5))
 
 
-def test_a_run_that_is_good_enough_ends(runs, tmp_path, capsys):
+def test_stop_at_reward_ends_a_run(runs, tmp_path, capsys):
     write(runs, "[{stop_at_reward: {reward: -0.5, evaluation: true}}]")
     assert runs(*START) == 0
     out = capsys.readouterr().out
@@ -77,7 +77,7 @@ def test_a_run_that_is_good_enough_ends(runs, tmp_path, capsys):
     assert out.count("Test at Step") == 1 and (tmp_path / "results" / "r" / "Tiny.onnx").exists()
 
 
-def test_an_inference_is_not_ended_by_what_ends_a_training(runs, tmp_path, capsys):
+def test_stop_at_reward_does_not_end_an_inference(runs, tmp_path, capsys):
     write(runs, "[{stop_at_reward: {reward: -50, episodes: 2}}]")
     assert runs(*START) == 0
     assert "ends the training" in capsys.readouterr().out
@@ -88,7 +88,7 @@ def test_an_inference_is_not_ended_by_what_ends_a_training(runs, tmp_path, capsy
     assert steps[-1] - steps[0] >= 200
 
 
-def test_the_best_by_tests_is_there_with_its_brain(runs, tmp_path, capsys):
+def test_keep_best_keeps_the_best_evaluated_checkpoint_with_its_brain(runs, tmp_path, capsys):
     write(runs, "keep_best")
     assert runs(*START) == 0
     folder = tmp_path / "results" / "r"
@@ -116,7 +116,7 @@ def checkpoint(folder, step, reward):
     return CheckpointSaved("A", step, weights, (), reward, True)
 
 
-def test_without_tests_the_best_is_by_what_was_earned(tmp_path):
+def test_without_evaluations_keep_best_compares_training_rewards(tmp_path):
     keep = kept(tmp_path)
     for step, reward in (1, None), (2, 1.0), (3, 0.5), (4, 2.0):
         keep.on_checkpoint(checkpoint(tmp_path, step, reward))
@@ -128,7 +128,7 @@ def test_without_tests_the_best_is_by_what_was_earned(tmp_path):
     assert (tmp_path / "best" / "A.pt").read_text() == "4", "a resumed run goes on comparing"
 
 
-def test_a_first_test_counts_more_than_what_was_earned(tmp_path):
+def test_a_first_evaluation_supersedes_training_rewards(tmp_path):
     keep = kept(tmp_path)
     keep.on_checkpoint(checkpoint(tmp_path, 1, 99.0))
     keep.on_evaluation_end(judged(2.0, save=lambda: checkpoint(tmp_path, 2, None).weights))
@@ -137,7 +137,7 @@ def test_a_first_test_counts_more_than_what_was_earned(tmp_path):
     assert (tmp_path / "best" / "A.pt").read_text() == "2"
 
 
-def test_brains_of_other_steps_are_not_taken_for_the_best_ones(tmp_path):
+def test_keep_best_copies_no_brains_of_other_steps(tmp_path):
     """A run that went back to an older checkpoint has files of later steps, whose names begin alike."""
     keep = kept(tmp_path)
     for name in ("A-10.onnx", "A-100.onnx", "A-10-place0.onnx", "A-100-place0.onnx"):
@@ -147,7 +147,7 @@ def test_brains_of_other_steps_are_not_taken_for_the_best_ones(tmp_path):
     assert found == {"A.pt": "10", "A.onnx": "A-10.onnx", "A-place0.onnx": "A-10-place0.onnx"}
 
 
-def test_a_behaviour_s_name_is_no_pattern(tmp_path):
+def test_a_behavior_s_name_is_not_used_as_a_pattern(tmp_path):
     keep = kept(tmp_path)
     for ending in ("pt", "onnx"):
         (tmp_path / f"A[1]-10.{ending}").write_text(ending)
@@ -155,7 +155,7 @@ def test_a_behaviour_s_name_is_no_pattern(tmp_path):
     assert (tmp_path / "best" / "A[1].onnx").read_text() == "onnx"
 
 
-def test_the_best_that_could_not_be_saved_does_not_count(tmp_path):
+def test_a_best_policy_that_could_not_be_saved_does_not_count(tmp_path):
     keep = kept(tmp_path)
     keep.on_evaluation_end(judged(5.0, save=lambda: None))
     keep.on_evaluation_end(judged(4.0, save=lambda: checkpoint(tmp_path, 2, None).weights))
@@ -167,7 +167,7 @@ def step(number, ended=(), oldest=0, newest=0, render=None):
     return EvaluationStep(number, None, {"A": 10}, ended, oldest, newest, drawn)
 
 
-def test_the_film_is_the_best_episode_from_its_beginning(tmp_path, monkeypatch):
+def test_the_video_is_the_best_episode_from_its_start(tmp_path, monkeypatch):
     films = []
     monkeypatch.setattr(write_video, "has_mp4_encoder", lambda: False)
     monkeypatch.setattr(
@@ -187,7 +187,7 @@ def test_the_film_is_the_best_episode_from_its_beginning(tmp_path, monkeypatch):
     assert shown == [("Evaluation/Best Episode", b"film", (8, 8))]
 
 
-def test_what_does_not_draw_itself_is_said_once(caplog, tmp_path):
+def test_an_environment_that_does_not_render_is_reported_once(caplog, tmp_path):
     film = WriteVideo()
     for _ in range(2):
         film.on_evaluation_step(step(0, render=lambda: None))
@@ -197,7 +197,7 @@ def test_what_does_not_draw_itself_is_said_once(caplog, tmp_path):
 
 
 @pytest.mark.parametrize("fails", ["mp4", "disk"])
-def test_a_film_that_cannot_be_written_is_warned_of(tmp_path, monkeypatch, caplog, fails):
+def test_a_video_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch, caplog, fails):
     def mp4(frames, ms):
         raise RuntimeError("no codec")
 
@@ -229,7 +229,7 @@ class Drawn(LineGame):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_run_with_test_video_films_its_tests(runs, tmp_path, capsys, monkeypatch, fails):
+def test_a_run_with_test_video_records_its_evaluations(runs, tmp_path, capsys, monkeypatch, fails):
     kind = type("Drawn", (Drawn,), {"fails": fails})
     monkeypatch.setattr("line_runs.LineGame", kind)
     write(runs, "[]", "  test_video: true\n")

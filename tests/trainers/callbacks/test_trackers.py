@@ -47,7 +47,7 @@ def test_mlflow(runs, tracked):
     assert [file.path for file in client.list_artifacts(run.info.run_id, "brains")] == ["brains/Tiny.onnx"]
 
 
-def test_an_mlflow_that_was_away_gets_all_later(runs, tracked, monkeypatch, capsys):
+def test_metrics_that_mlflow_missed_are_sent_later(runs, tracked, monkeypatch, capsys):
     (uri, client), MlflowClient = tracked, type(tracked[1])
     send, calls = MlflowClient.log_batch, []
 
@@ -92,7 +92,7 @@ def test_weights_and_biases(runs, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "package"), [("wandb", "wandb"), ("mlflow", "mlflow")])
-def test_a_tracker_that_is_missing_is_named_with_its_remedy(monkeypatch, name, package):
+def test_a_missing_tracker_package_is_named_with_the_remedy(monkeypatch, name, package):
     for module in [module for module in sys.modules if module.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(sys, "meta_path", [_Missing(package), *sys.meta_path])

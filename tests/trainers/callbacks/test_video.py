@@ -28,7 +28,7 @@ def shown(film):
     return found
 
 
-def test_a_gif_shows_every_picture_in_its_colours():
+def test_a_gif_shows_every_frame_in_its_colors():
     drawn = pictures()
     found = shown(gif([Frame(picture) for picture in drawn], 40))
     assert [duration for duration, _ in found] == [40] * 5
@@ -38,13 +38,13 @@ def test_a_gif_shows_every_picture_in_its_colours():
     assert len(corners) == 1, "what stands still does not flicker"
 
 
-def test_a_frame_gives_back_what_it_was_given():
+def test_a_frame_restores_its_pixels():
     picture = pictures(1)[0][:, ::-1]
     assert (Frame(picture).pixels() == picture).all() and Frame(picture).size == (96, 64)
 
 
 @pytest.mark.skipif(not has_mp4_encoder(), reason="imageio and imageio-ffmpeg are not installed")
-def test_an_mp4_shows_every_picture_without_an_odd_row():
+def test_an_mp4_shows_every_frame_cropped_to_even_sizes():
     import imageio.v2 as imageio
 
     film = mp4([Frame(picture[:63, :95]) for picture in pictures()], 40)

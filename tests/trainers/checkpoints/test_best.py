@@ -48,7 +48,7 @@ def test_the_best_stay_whatever_their_age_and_the_others_go(make, tmp_path):
     assert (tmp_path / "Ball" / "Ball-best.onnx").read_bytes() == b"model 10"
 
 
-def test_one_that_is_saved_for_being_good_does_not_count_among_the_newest(make, tmp_path):
+def test_a_checkpoint_saved_as_best_does_not_count_among_the_newest(make, tmp_path):
     manager = make(keep=2)
     for step, due in [(10, True), (20, True), (25, False), (26, False), (27, False)]:
         save(manager, step, float(step) if not due else None, due)
@@ -82,7 +82,7 @@ def test_a_lesson_that_starts_just_before_a_run_ends_is_known_after_a_resume(mak
     assert [(entry.steps, entry.reward) for entry in resumed.best.entries] == [(10, None)]
 
 
-def test_of_equals_the_older_stays(make):
+def test_of_equal_checkpoints_the_older_is_kept(make):
     manager = make(keep_best=1)
     save(manager, 10, 1.0)
     assert not manager.best.admits(1.0) and manager.best.admits(1.01)
@@ -100,7 +100,7 @@ def test_a_resumed_run_continues_comparing(make, tmp_path):
     assert load_checkpoint(tmp_path / "Ball" / "Ball-best.pt")["step"] == 10
 
 
-def test_one_that_a_kill_kept_from_the_list_is_taken_over(make, tmp_path):
+def test_a_best_checkpoint_missing_from_the_list_after_a_kill_is_added(make, tmp_path):
     manager = make(keep_best=1)
     save(manager, 10, 5.0)
     before = manager.status.path.read_bytes()

@@ -52,7 +52,7 @@ def test_a_new_run_has_its_folder_and_removes_its_lock(settings, results):
     assert os.listdir(results) == ["r"]
 
 
-def test_an_older_run_is_not_written_over_unasked(settings, older):
+def test_an_older_run_is_not_overwritten_without_force(settings, older):
     with (
         pytest.raises(TrainerError, match=r"Previous data.*--run-id.*--resume.*--force"),
         claimed_run_folder(settings()),

@@ -81,7 +81,7 @@ def test_another_torch_is_a_warning(path, caplog):
     assert "torch_version 1.0" in caplog.text
 
 
-def test_a_behavior_and_an_environment_parameter_of_one_name_do_not_disturb_each_other(path):
+def test_a_behavior_and_an_environment_parameter_may_have_one_name(path):
     status = TrainingStatus(path)
     for step in (5, 6):
         status.set("Ball", "checkpoints", [{"steps": step}])

@@ -43,14 +43,14 @@ def test_names_that_a_folder_can_have(name):
     ],
 )
 @pytest.mark.parametrize("windows", [False, True])
-def test_names_that_no_folder_can_have(name, says, windows):
+def test_names_that_are_invalid_for_folders(name, says, windows):
     with pytest.raises(TrainerError, match=says) as error:
         require_folder_name(name, windows)
     assert repr(name) in str(error.value) and "Behavior Parameters" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["Game: Ball", "what?", "a\\b", "con", "COM1.x", "Ball.", "Ball "])
-def test_names_that_windows_cannot_have(name):
+def test_names_that_are_invalid_on_windows(name):
     with pytest.raises(TrainerError):
         require_folder_name(name, windows=True)
 
@@ -81,7 +81,7 @@ def older(tmp_path, monkeypatch):
         ("results/older/Ball", True, "Ball/checkpoint.pt"),
     ],
 )
-def test_where_the_weights_are(older, init_path, from_run, expected):
+def test_initial_weights_are_found(older, init_path, from_run, expected):
     wanted = init_path and init_path.format(run=older)
     got = initial_checkpoint("Ball", wanted, older if from_run else None)
     assert (got and got.resolve()) == (expected and older / expected)

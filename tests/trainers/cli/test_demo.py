@@ -14,7 +14,7 @@ def show(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def test_everything_is_told(capsys):
+def test_json_has_all_facts_of_a_demonstration(capsys):
     (facts,) = show(capsys, REAL / "demos" / "Realhybrid.demo")
     assert (facts["name"], facts["behavior"], facts["steps"]) == ("Realhybrid", "Hybrid?team=0", 200)
     assert (facts["episodes"], facts["finished_episodes"], facts["note"]) == (12, 11, None)
@@ -25,7 +25,7 @@ def test_everything_is_told(capsys):
     assert [each["type"] for each in facts["observations"]].count("GOAL_SIGNAL") == 1
 
 
-def test_people_get_lines(capsys):
+def test_the_default_output_is_lines_of_text(capsys):
     assert run(["demo", "show", str(REAL / "demos" / "ExpertPyramid.demo")]) == 0
     out = capsys.readouterr().out
     for part in ("Pyramids?team=0", "1751", "10 (1 unfinished)", "(56,)", "of 5 actions"):
@@ -37,7 +37,7 @@ def test_a_folder_is_shown_file_by_file_in_order(capsys):
     assert names == sorted(path.name for path in (REAL / "demos").glob("*.demo"))
 
 
-def test_what_is_no_demonstration_is_one_line_with_its_byte(tmp_path, capsys):
+def test_an_invalid_demonstration_is_one_line_with_the_byte(tmp_path, capsys):
     file = tmp_path / "a.demo"
     file.write_bytes((REAL / "onnx" / "Basic.onnx").read_bytes())
     assert run(["demo", "show", str(file)]) == 1
@@ -67,7 +67,7 @@ def test_an_expert_s_episodes_are_recorded(tmp_path, capsys):
     assert facts["mean_reward"] == pytest.approx(report["mean_reward"], rel=1e-5)
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path, capsys):
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     arguments = ["--env", "scene:ball3d", "--episodes", "1", "--max-decisions", "3"]
     command = [

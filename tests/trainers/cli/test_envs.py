@@ -41,7 +41,7 @@ def manifest(tmp_path, monkeypatch):
     http.server_close()
 
 
-def test_a_run_trains_in_it(manifest, tmp_path, capfd):
+def test_a_run_trains_in_a_registered_environment(manifest, tmp_path, capfd):
     from lanista.trainers.learn import run as learn
 
     config = tmp_path / "config.yaml"
@@ -54,7 +54,7 @@ def test_a_run_trains_in_it(manifest, tmp_path, capfd):
     assert (tmp_path / "results" / "walk" / "Basic.onnx").is_file()
 
 
-def test_a_name_that_is_not_there_is_told_before_anything_is_written(manifest, tmp_path, capfd):
+def test_an_unknown_name_is_reported_before_anything_is_written(manifest, tmp_path, capfd):
     from lanista.trainers.learn import run as learn
 
     config = tmp_path / "config.yaml"
@@ -79,7 +79,7 @@ def test_list_fetch_and_remove(manifest, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name, says", [("Walc", "Did you mean Walk?"), ("Swim", "(there is win_url)")])
-def test_what_cannot_be_fetched_is_told_in_a_line(manifest, capsys, name, says):
+def test_a_failed_download_is_reported_in_one_line(manifest, capsys, name, says):
     assert run(["envs", "fetch", name, "--manifest", manifest]) == 1
     said = capsys.readouterr().err
     assert says in said and "lanista envs: error: " in said and "Traceback" not in said

@@ -32,7 +32,7 @@ def write(path, told):
     return str(path)
 
 
-def test_runs_go_on_after_one_that_fails(tmp_path, capfd):
+def test_runs_continue_after_one_that_fails(tmp_path, capfd):
     broken = options(tmp_path, "broken")
     broken["env_settings"]["env_path"] = str(tmp_path / "no engine")
     files = [
@@ -60,7 +60,7 @@ def processes(monkeypatch):
     return ran
 
 
-def test_all_done_is_status_0(tmp_path, processes):
+def test_the_status_is_0_if_all_runs_succeed(tmp_path, processes):
     files = [write(tmp_path / f"{name}.yaml", options(tmp_path, name)) for name in "ab"]
     assert run(["experiment", *files]) == 0
     assert processes == files
@@ -73,7 +73,7 @@ def test_all_done_is_status_0(tmp_path, processes):
         ({"trainer_type": "td3", "network_settings": {"memory": {}}}, "network_settings.memory"),
     ],
 )
-def test_a_file_that_is_wrong_lets_no_run_begin(tmp_path, processes, change, says, capsys):
+def test_an_invalid_file_lets_no_run_start(tmp_path, processes, change, says, capsys):
     good, bad = options(tmp_path, "good"), options(tmp_path, "bad", **change)
     files = [write(tmp_path / "good.yaml", good), write(tmp_path / "bad.yaml", bad)]
     assert run(["experiment", *files]) == 1
@@ -82,7 +82,7 @@ def test_a_file_that_is_wrong_lets_no_run_begin(tmp_path, processes, change, say
     assert not processes
 
 
-def test_a_run_that_would_be_written_over_is_found_before_the_first_begins(tmp_path, processes, capsys):
+def test_a_run_that_would_be_overwritten_is_found_before_the_first_starts(tmp_path, processes, capsys):
     (tmp_path / "results" / "old" / "Basic").mkdir(parents=True)
     files = [write(tmp_path / f"{name}.yaml", options(tmp_path, name)) for name in ("new", "old")]
     assert run(["experiment", *files]) == 1
@@ -99,7 +99,7 @@ def test_two_runs_of_one_folder_are_refused(tmp_path, processes, capsys):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("told", ["alone by SIGTERM", "alone by SIGINT", "with its run by Ctrl-C"])
-def test_a_signal_ends_the_run_in_good_order_and_begins_no_other(tmp_path, told):
+def test_a_signal_ends_the_run_gracefully_and_starts_no_other(tmp_path, told):
     files = [
         write(tmp_path / f"{name}.yaml", options(tmp_path, name, max_steps=10_000_000, summary_freq=500))
         for name in ("first", "second")

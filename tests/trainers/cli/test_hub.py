@@ -87,7 +87,7 @@ def test_other_names_and_messages(hub, folder):
     assert hub.uploaded.files["README.md"] == b"my own card"
 
 
-def test_what_is_no_runs_folder_is_told(hub, folder, capsys):
+def test_a_folder_without_a_run_is_reported(hub, folder, capsys):
     (folder / "configuration.yaml").unlink()
     assert push(folder) == 1
     assert "--local-dir is the folder of a run" in capsys.readouterr().err and hub.uploaded is None
@@ -101,7 +101,7 @@ def test_a_folder_of_the_repositorys_name_is_loaded(hub, tmp_path):
     assert (tmp_path / "goals" / "Ball.onnx").read_text() == "you/goals"
 
 
-def test_nothing_is_loaded_over_a_folder_unasked(hub, tmp_path, capsys):
+def test_a_folder_is_overwritten_only_with_force(hub, tmp_path, capsys):
     (tmp_path / "goals").mkdir()
     (tmp_path / "goals" / "Ball.onnx").write_text("mine")
     arguments = ["hub", "load", "--repo-id", "you/goals", "--local-dir", str(tmp_path)]
@@ -119,7 +119,7 @@ def test_a_repository_has_a_user_and_a_name(hub, name, capsys):
     assert end.value.code == 2 and "expected USER/NAME" in capsys.readouterr().err
 
 
-def test_what_the_hub_refuses_is_one_sentence(hub, folder, capsys):
+def test_a_refusal_by_the_hub_is_one_sentence(hub, folder, capsys):
     hub.error = ConnectionError("401 Client Error\nmore")
     assert push(folder) == 1
     said = capsys.readouterr().err
@@ -127,7 +127,7 @@ def test_what_the_hub_refuses_is_one_sentence(hub, folder, capsys):
     assert run(["hub", "load", "--repo-id", "you/goals", "--local-dir", str(folder)]) == 1
 
 
-def test_without_the_package_it_is_named(monkeypatch, folder, capsys):
+def test_a_missing_huggingface_package_is_named(monkeypatch, folder, capsys):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     assert push(folder) == 1
     assert "pip install 'lanista[hub]'" in capsys.readouterr().err

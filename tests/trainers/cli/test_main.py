@@ -26,13 +26,13 @@ def test_without_a_command_the_help_is_shown(capsys):
 
 
 @pytest.mark.parametrize("argv", [["--help"], *[[name, "--help"] for name in COMMANDS], ["--version"]])
-def test_help_and_version_end_well(argv, capsys):
+def test_help_and_version_exit_with_0(argv, capsys):
     assert status_of(argv) == 0
     assert "lanista" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("argv", [["paint"], ["play"], ["export"], ["play", "a.onnx", "--episodes", "0"]])
-def test_wrong_usage_ends_with_status_2(argv):
+def test_wrong_usage_exits_with_2(argv):
     assert status_of(argv) == 2
 
 
@@ -44,7 +44,7 @@ def test_wrong_usage_ends_with_status_2(argv):
         (["scenes", "export", "bal3d", "x"], "Did you mean 'ball3d'?"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_status_1(argv, cause, capsys):
+def test_a_failing_command_prints_one_sentence_and_exits_with_1(argv, cause, capsys):
     assert run(argv) == 1
     said = capsys.readouterr().err
     assert cause in said and said.startswith(f"lanista {argv[0]}: error: ")

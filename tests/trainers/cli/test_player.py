@@ -95,27 +95,27 @@ class FakeBrain:
         self.forgotten += list(agents)
 
 
-def test_an_episode_s_reward_is_all_that_its_agent_got():
+def test_the_reward_of_an_episode_is_the_sum_of_its_rewards():
     results = Player(Scripted([4, 4]), FakeBrain(), 2, True).play()
     # The reward that comes with the first observation belongs to no decision.
     assert results["Ball?team=0"].rewards == [4.0, 4.0]
     assert results["Ball?team=0"].lengths == [4, 4]
 
 
-def test_the_episodes_that_began_first_count_and_not_those_that_end_first():
+def test_the_episodes_that_start_first_count_not_those_that_end_first():
     results = Player(Scripted([2, 10]), FakeBrain(), 2, True).play()
     assert sorted(results["Ball?team=0"].lengths) == [2, 10]
     results = Player(Scripted([2, 10]), FakeBrain(), 4, True).play()
     assert sorted(results["Ball?team=0"].lengths) == [2, 2, 2, 10]
 
 
-def test_memories_of_ended_episodes_are_dropped():
+def test_recurrent_states_of_ended_episodes_are_dropped():
     brain = FakeBrain()
     Player(Scripted([3]), brain, 2, True).play()
     assert brain.forgotten == [0, 100]
 
 
-def test_behaviors_that_the_brain_does_not_fit_stand_still(caplog):
+def test_behaviors_that_the_brain_does_not_fit_do_nothing(caplog):
     env = Scripted([3], others=["Goalie?team=1"])
     with caplog.at_level(logging.WARNING):
         results = Player(env, FakeBrain(), 1, True).play()
@@ -138,13 +138,13 @@ def test_a_brain_that_fits_none_of_several_behaviors_is_an_error():
         Player(env, FakeBrain(), 1, True).play()
 
 
-def test_agents_that_never_ask_are_not_waited_for_for_ever(monkeypatch):
+def test_agents_that_never_request_decisions_are_an_error(monkeypatch):
     monkeypatch.setattr(playing, "PATIENCE", 20)
     with pytest.raises(NothingToDecideError, match="Decision Requester"):
         Player(Scripted([3], asking=False), FakeBrain(), 1, True).play()
 
 
-def test_the_figures_of_a_report():
+def test_the_statistics_of_a_report():
     results = Player(Scripted([2, 4]), FakeBrain(), 2, True).play()
     figures = results["Ball?team=0"].as_dict()
     assert figures["episodes"] == 2
@@ -153,7 +153,7 @@ def test_the_figures_of_a_report():
     assert "mean_group_reward" not in figures
 
 
-def test_an_episode_that_never_ends_is_counted_as_it_stands(caplog):
+def test_an_episode_that_never_ends_is_cut_and_counted(caplog):
     player = Player(Scripted([10**9]), FakeBrain(), 2, True, max_decisions=7)
     with caplog.at_level(logging.WARNING):
         results = player.play()

@@ -68,7 +68,7 @@ def test_a_wrong_token_ends_the_relay_with_status_1(token, monkeypatch, capsys):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_a_run_with_an_engine_behind_a_relay(tmp_path):
+def test_a_run_with_an_engine_on_a_relay(tmp_path):
     token, here = tmp_path / "token", free_port()
     run = AttachedRun(tmp_path, free_port(), "--token-file", str(token), max_steps=200)
     command = re.search(r"lanista (relay .*)", run.said)[1].split()

@@ -24,13 +24,13 @@ def earned(*returns, elo=None):
     return lambda behavior: TrainingProgress(10, 100, returns, elo)
 
 
-def test_a_behavior_that_nobody_has_seen_ends_no_lesson():
+def test_an_unseen_behavior_ends_no_lesson():
     curriculum = make()
     assert curriculum.advance(lambda behavior: None) is None
     assert curriculum.numbers == {"gravity": 0, "wall": 0}
 
 
-def test_the_line_is_ml_agents():
+def test_the_console_line_is_that_of_ml_agents():
     curriculum = make()
     assert curriculum.line("wall") == "Parameter 'wall' is in lesson 'low' and has value 'Float: value=1.0'."
     curriculum.advance(earned(4.0))
@@ -39,14 +39,14 @@ def test_the_line_is_ml_agents():
     )
 
 
-def test_numbers_that_are_not_finite_end_no_lesson_and_are_not_remembered():
+def test_non_finite_returns_end_no_lesson_and_are_not_smoothed():
     curriculum = make()
     for value in (float("nan"), float("inf")):
         assert curriculum.advance(earned(value)) is None
     assert curriculum.smoothed["wall"] == 0.0
 
 
-def test_a_rating_ends_a_lesson_once_there_is_one():
+def test_a_rating_ends_a_lesson():
     curriculum = make(LESSONS.replace("threshold: 1}", "threshold: 1250, measure: Elo}"))
     assert curriculum.advance(earned(9.0)) is None
     assert curriculum.advance(earned(9.0, elo=1250.0)) is None
@@ -54,7 +54,7 @@ def test_a_rating_ends_a_lesson_once_there_is_one():
     assert advance is not None and advance.parameters == ("wall",)
 
 
-def test_the_last_lesson_waits_for_nothing():
+def test_the_last_lesson_has_no_pending_criteria():
     curriculum = make()
     for _ in range(2):
         curriculum.advance(earned(100.0))
@@ -68,7 +68,7 @@ def saved(tmp_path, **of_wall):
     return status
 
 
-def test_a_resumed_curriculum_goes_on_as_the_other_would(tmp_path):
+def test_a_resumed_curriculum_continues_as_an_uninterrupted_one(tmp_path):
     first = make()
     status = saved(tmp_path)
     assert first.keep_in(status) == []
@@ -85,7 +85,7 @@ def test_a_resumed_curriculum_goes_on_as_the_other_would(tmp_path):
     assert second.smoothed == first.smoothed
 
 
-def test_a_new_run_begins_with_the_first_lesson_and_says_so_in_its_status(tmp_path):
+def test_a_new_run_starts_with_the_first_lesson_and_records_it(tmp_path):
     status = saved(tmp_path)
     make().keep_in(status)
     assert (status.get("wall", LESSON), status.get("gravity", LESSON)) == (0, 0)
@@ -97,7 +97,7 @@ def test_ml_agents_status_has_lessons_and_no_smoothed_reward(tmp_path):
     assert curriculum.lesson("wall").name == "middle" and curriculum.smoothed["wall"] == 0.0
 
 
-def test_lessons_that_were_taken_out_leave_the_last_one(tmp_path):
+def test_removed_lessons_leave_the_last_one(tmp_path):
     curriculum = make()
     (complaint,) = curriculum.keep_in(saved(tmp_path, lesson_num=8), resumed=True)
     assert "was in lesson 9" in complaint and "'high'" in complaint
@@ -105,6 +105,6 @@ def test_lessons_that_were_taken_out_leave_the_last_one(tmp_path):
 
 
 @pytest.mark.parametrize("key, value", [(LESSON, "two"), (LESSON, -1), (LESSON, True), (SMOOTHED, None)])
-def test_a_damaged_status_is_told(tmp_path, key, value):
+def test_a_damaged_status_is_reported(tmp_path, key, value):
     with pytest.raises(TrainingStatusError, match=rf"training_status\.json: wall\.{key} is "):
         make().keep_in(saved(tmp_path, **{key: value}), resumed=True)

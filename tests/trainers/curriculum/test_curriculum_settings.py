@@ -35,13 +35,13 @@ def test_samplers_without_a_seed_get_one_each_in_file_order():
     assert parameters["gravity"].curriculum[0].value.seed == -1  # the given ones are as they were
 
 
-def test_seeds_behind_the_greatest_begin_anew():
+def test_seeds_wrap_around_after_31_bits():
     """A seed beyond 31 bits could not be told to an engine."""
     seeded = with_seeds(RunOptions.from_text(TEXT).environment_parameters, 2**31 - 1)
     assert [x.value.seed for p in seeded.values() for x in p.curriculum] == [2**31 - 1, 0, 4, 1, 2]
 
 
-def test_environments_are_told_the_first_lesson_of_each():
+def test_environments_receive_the_first_lesson_of_each_parameter():
     channel = Channel()
     curriculum = Curriculum(RunOptions.from_text(TEXT).environment_parameters, 100)
     for name, sampler in curriculum.samplers().items():
@@ -81,7 +81,7 @@ def test_other_values_are_refused(written):
         RunOptions.from_text(f"environment_parameters: {{a: {written}}}")
 
 
-def test_no_parameters_tell_nothing():
+def test_without_parameters_there_are_no_samplers():
     assert Curriculum(RunOptions().environment_parameters).samplers() == {}
 
 

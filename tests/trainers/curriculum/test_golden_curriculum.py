@@ -32,14 +32,14 @@ def test_seeds_and_texts(case):
 
 
 @pytest.mark.parametrize("case", goldendata.cases("curriculum", "min_buffer"))
-def test_as_many_returns_are_kept_as_the_longest_lesson_wants(case):
+def test_as_many_returns_are_kept_as_the_longest_lesson_needs(case):
     curriculum = Curriculum(parameters_of(case))
     for behavior, capacity in case["expected"]["capacity"].items():
         assert curriculum.returns_kept(behavior) == capacity
 
 
 @pytest.mark.parametrize("case", goldendata.cases("curriculum", "lessons"))
-def test_lessons_end_when_they_end_there(case):
+def test_lessons_end_when_they_end_in_ml_agents(case):
     inputs = case["inputs"]
     curriculum = Curriculum(parameters_of(case), inputs["run_seed"])
     assert inputs["updates"]

@@ -40,7 +40,7 @@ def sorter(*values):
     return (BEHAVIOR + LESSONS).format(values=values, **told)
 
 
-def test_a_scene_is_told_its_lessons_over_the_wire(tmp_path):
+def test_a_scene_receives_its_lessons_over_the_wire(tmp_path):
     ended = learn(tmp_path, "--env", "scene:sorter?size=small", yaml=sorter(2, 3, 4))
     assert ended.good
     assert re.findall(LINE, ended.out, re.MULTILINE) == [
@@ -56,7 +56,7 @@ def test_a_scene_is_told_its_lessons_over_the_wire(tmp_path):
     assert json.loads(status.read_text())["num_tiles"] == {"lesson_num": 2}
 
 
-def test_what_the_scene_was_told_is_what_it_plays_by(tmp_path):
+def test_the_scene_applies_the_lessons_that_it_receives(tmp_path):
     """It has no room for so many tiles, and says so when the second lesson has begun."""
     ended = learn(tmp_path, "--env", "scene:sorter?size=small", yaml=sorter(2, 99, 4))
     assert "num_tiles is 99" in ended.error
@@ -92,15 +92,15 @@ def told(runs, monkeypatch):
     return told
 
 
-def test_a_lesson_begins_with_the_episodes_that_begin_then(told):
+def test_a_lesson_applies_to_the_episodes_that_start_after_it(told):
     assert told() == [5.0, "reset", 6.0, 7.0]
 
 
-def test_a_lesson_resets_the_environments_where_that_is_asked_for(told):
+def test_require_reset_resets_the_environments(told):
     assert told(reset="true") == [5.0, "reset", 6.0, "reset", 7.0]
 
 
-def test_the_best_are_those_of_the_last_lesson(told, tmp_path):
+def test_the_best_checkpoints_are_those_of_the_last_lesson(told, tmp_path):
     """Nobody arrives in so few steps, and each costs 0.01: by rewards alone an early one were the best."""
     keep = ["--set", "behaviors.Tiny.keep_best=1", "--set", "behaviors.Tiny.summary_freq=50"]
     told(*keep, values=(1, 1, 2))
@@ -109,14 +109,14 @@ def test_the_best_are_those_of_the_last_lesson(told, tmp_path):
     assert best["steps"] > 360 and best["reward"] == pytest.approx(-0.02, abs=1e-4)
 
 
-def test_a_resumed_run_begins_in_its_lesson(told, capsys):
+def test_a_resumed_run_continues_in_its_lesson(told, capsys):
     told("--set", "behaviors.Tiny.max_steps=300")
     capsys.readouterr()
     assert told("--resume")[0] == 7.0
     assert "Parameter 'max_len' is in lesson 'Third'" in capsys.readouterr().out
 
 
-def test_a_lesson_that_waits_for_a_behavior_that_never_comes_is_warned_of(told, capsys):
+def test_a_lesson_that_depends_on_an_absent_behavior_is_a_warning(told, capsys):
     told(behavior="Other", more="  Other: {trainer_type: ppo}\n")
     out = capsys.readouterr().out
     assert "stays in lesson 'First' until the behavior Other is trained" in out and "(shown: Tiny)" in out

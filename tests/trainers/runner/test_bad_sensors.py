@@ -66,7 +66,7 @@ def run(folder, *wrong, encoder="simple"):
     ],
     ids=["a corrupt PNG", "another number of channels", "NaN in one entity"],
 )
-def test_a_sensor_that_goes_wrong_is_named_and_the_weights_are_saved(tmp_path, wrong, says):
+def test_a_faulty_sensor_is_named_and_the_weights_are_saved(tmp_path, wrong, says):
     ended = run(tmp_path, *wrong)
     assert re.search(WHERE + says, ended.error)
     files = ended.files("*.pt")
@@ -74,7 +74,7 @@ def test_a_sensor_that_goes_wrong_is_named_and_the_weights_are_saved(tmp_path, w
     assert max(load_checkpoint(path)["step"] for path in files) >= STEPS - 16
 
 
-def test_a_picture_below_the_least_side_is_refused_before_anything_is_learnt(tmp_path):
+def test_an_image_below_the_minimum_size_is_refused_before_training(tmp_path):
     ended = run(tmp_path, encoder="nature_cnn")
     assert re.search(
         r"behavior Ball: .*'camera' is an image of 20x20.*nature_cnn.*36x36.*simple", ended.error

@@ -22,12 +22,12 @@ def last_command(folder):
     return line.partition("See it act: ")[2], words
 
 
-def test_a_shell_reads_the_command_as_it_is_meant(tmp_path):
+def test_a_posix_shell_parses_the_printed_command(tmp_path):
     command, words = last_command(tmp_path / "my run")
     assert shlex.split(command) == words
 
 
-def test_windows_reads_the_command_as_it_is_meant(tmp_path, monkeypatch):
+def test_windows_parses_the_printed_command(tmp_path, monkeypatch):
     """Its shell passes single quotes on as letters."""
     monkeypatch.setattr(farewell, "os", OfWindows)
     command, words = last_command(tmp_path / "my run")

@@ -193,7 +193,7 @@ def test_a_run_that_its_engine_ends_logs_ml_agents_line(caplog):
     assert "Learning was interrupted. Please wait while the graph is generated." in caplog.messages
 
 
-def test_a_learner_s_thread_that_failed_at_the_very_end_is_an_error(monkeypatch):
+def test_a_failure_in_a_learner_s_last_update_is_raised(monkeypatch):
     class Failed:
         error = ValueError("in the last update")
 

@@ -50,7 +50,7 @@ def engine_configuration(side_channel):
     return told
 
 
-def test_an_engine_is_told_every_setting(tmp_path):
+def test_an_engine_receives_every_setting(tmp_path):
     game = executable(tmp_path, RECORDER.format(hello=hello()))
     window = ["--width", "101", "--height", "57", "--quality-level", "3"]
     time = ["--time-scale", "7.5", "--target-frame-rate", "33", "--capture-frame-rate", "44"]
@@ -130,7 +130,7 @@ def made(monkeypatch):
     return made
 
 
-def test_every_setting_has_its_place(made):
+def test_every_setting_reaches_the_manager_or_the_environment(made):
     known = ENVIRONMENT.keys() | ATTACHING | CLUSTER | HOSTING | {"transport"}
     assert known == EnvironmentSettings.model_fields.keys(), "a new key is to be looked for here"
     assert ENGINE.keys() == EngineSettings.model_fields.keys()
@@ -145,7 +145,7 @@ def test_every_setting_has_its_place(made):
     assert env["no_graphics"] and env["no_graphics_monitor"]
 
 
-def test_without_an_environment_the_editor_is_waited_for_at_its_own_port(made):
+def test_without_env_path_the_run_waits_for_the_editor_at_its_port(made):
     options = RunOptions.from_dict({"env_settings": {"base_port": 6000}})
     make_env_manager(options, 5, Path("logs"))
     assert made["manager"]["editor"] and made["environment"]["path"] is None

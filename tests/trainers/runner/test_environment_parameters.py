@@ -31,14 +31,14 @@ def contents(pictures):
     return np.stack([each.sum((1, 2)) for each in shown], axis=1)
 
 
-def test_a_grid_is_as_the_configuration_sets_it(tmp_path):
+def test_environment_parameters_set_the_grid(tmp_path):
     set_so = "{gridSize: 8, numPlusGoals: 3, numExGoals: 2}"
     manager, decisions = begun(tmp_path, "grid", "GridWorld", set_so)
     with manager:
         np.testing.assert_array_equal(contents(decisions.obs[0]), np.tile([3, 2, 1], (9, 1)))
 
 
-def test_each_grid_draws_for_itself_where_the_configuration_has_a_distribution(tmp_path):
+def test_each_grid_samples_its_own_parameters(tmp_path):
     drawn = "{sampler_type: uniform, sampler_parameters: {min_value: 1, max_value: 6}}"
     manager, decisions = begun(tmp_path, "grid", "GridWorld", f"{{gridSize: 8, numPlusGoals: {drawn}}}")
     with manager:
@@ -49,7 +49,7 @@ def test_each_grid_draws_for_itself_where_the_configuration_has_a_distribution(t
 
 
 @pytest.mark.parametrize("parameters, moves", [("{}", True), ("{gravity: 1000.0}", False)])
-def test_gravity_holds_the_agents_of_the_hallway_where_they_are(tmp_path, parameters, moves):
+def test_gravity_keeps_the_hallway_agents_in_place(tmp_path, parameters, moves):
     manager, before = begun(tmp_path, "hallway", "Hallway", parameters)
     with manager:
         count = len(before)

@@ -43,7 +43,7 @@ def test_a_pettingzoo_environment_is_made_with_its_arguments_seeds_and_areas(tmp
     np.testing.assert_array_equal(second[:4], first_observations(run, 8)[0][:4])
 
 
-def test_environment_parameters_that_nobody_takes_are_refused_early(tmp_path):
+def test_environment_parameters_that_the_environment_ignores_are_refused_early(tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text("behaviors: {agent: {trainer_type: ppo}}\nenvironment_parameters: {mass: 3.0}")
     with pytest.raises(
@@ -52,17 +52,17 @@ def test_environment_parameters_that_nobody_takes_are_refused_early(tmp_path):
         check_environment(parse_command_line([str(config), "--env", SPREAD]))
 
 
-def test_a_module_that_is_not_there_is_refused_early(tmp_path):
+def test_a_missing_module_is_refused_early(tmp_path):
     with pytest.raises(UnityEnvironmentException, match="no module 'simple_spreads_v3'"):
         check_environment(options(tmp_path, "--env", "pettingzoo:mpe2.simple_spreads_v3"))
 
 
-def test_a_game_that_breaks_the_rules_is_explained_and_not_restarted():
+def test_an_environment_that_violates_its_interface_is_explained_and_not_restarted():
     assert issubclass(EnvContractError, EXPECTED)
     assert not issubclass(EnvContractError, RESTARTABLE)
 
 
-def test_a_recorded_configuration_runs_while_another_run_has_its_ports(tmp_path):
+def test_a_recorded_configuration_runs_while_its_ports_are_taken(tmp_path):
     """`configuration.yaml` always names base_port, 5005 where nobody chose one."""
     config = tmp_path / "configuration.yaml"
     config.write_text("behaviors: {Basic: {trainer_type: ppo}}\nenv_settings: {base_port: 5005}")
@@ -82,7 +82,7 @@ def test_a_recorded_configuration_runs_while_another_run_has_its_ports(tmp_path)
         ("{agent: {trainer_type: coma, hyperparameters: {state_observation: observation}}}", 1),
     ],
 )
-def test_the_global_state_is_there_where_only_critics_read_it(tmp_path, behaviors, observed):
+def test_the_global_state_is_offered_only_if_just_critics_read_it(tmp_path, behaviors, observed):
     config = tmp_path / "config.yaml"
     config.write_text(f"behaviors: {behaviors}")
     run = parse_command_line([str(config), "--env", SPREAD])
@@ -105,6 +105,6 @@ def test_a_scene_without_its_prefix_is_recognized(tmp_path):
         ({"env_path": "gymnasium:CartPole-v1"}, "stepped in this process"),
     ],
 )
-def test_grpcio_is_refused_where_it_cannot_serve(env, reason):
+def test_grpcio_is_refused_if_it_cannot_serve(env, reason):
     with pytest.raises(TrainerConfigError, match=rf"env_settings\.transport: found grpcio.*{reason}"):
         RunOptions.from_dict({"env_settings": {**env, "transport": "grpcio"}})

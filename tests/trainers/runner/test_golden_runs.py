@@ -41,7 +41,7 @@ def run_id(inputs):
 
 
 @pytest.mark.parametrize("case", goldendata.cases("training_status"))
-def test_a_run_leaves_what_the_reference_leaves(case, runs, tmp_path, capsys):
+def test_a_run_writes_what_the_reference_writes(case, runs, tmp_path, capsys):
     inputs, expected = case["inputs"], case["expected"]
     names = inputs["previous_runs_in_same_results_directory"]
     previous = [goldendata.case_named("training_status", name)["inputs"] for name in names]

@@ -28,7 +28,7 @@ PLAY = "import sys; from lanista.trainers.cli.main import main; main()"
 @pytest.mark.parametrize(
     ("name", "limit", "rewards"), [("CartPole-v1", 20, (8, 20)), ("Pendulum-v1", 10, (-170, 0))]
 )
-def test_a_run_learns_and_leaves_a_brain_that_plays(tmp_path, name, limit, rewards):
+def test_a_run_learns_and_exports_a_brain_that_plays(tmp_path, name, limit, rewards):
     env = f"gymnasium:{name}?max_episode_steps={limit}"
     flags = ("--num-envs", "2", "--num-areas", "2", "--set", "stats_writers=[csv]")
     ended = learn(tmp_path, "--env", env, *flags, yaml=YAML.format(name=name))
@@ -48,7 +48,7 @@ def test_a_run_learns_and_leaves_a_brain_that_plays(tmp_path, name, limit, rewar
     assert np.isfinite(json.loads(played.stdout)["behaviors"][f"{name}?team=0"]["mean_reward"])
 
 
-def test_an_environment_that_is_not_there_ends_the_run_before_it_begins(tmp_path):
+def test_a_missing_environment_ends_the_run_before_it_starts(tmp_path):
     ended = learn(tmp_path, "--env", "gymnasium:CartPol-v1", yaml=YAML.format(name="CartPole"))
     assert "Did you mean: `CartPole`" in ended.error
     assert not (ended.folder / "results" / "r").exists()

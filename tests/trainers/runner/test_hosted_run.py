@@ -40,14 +40,14 @@ def first_observations(run, folder):
         return [step.steps["CartPole-v1?team=0"][0].obs[0].tolist() for step in manager.reset()]
 
 
-def test_workers_have_the_seeds_and_copies_that_environments_in_place_have(tmp_path):
+def test_workers_have_the_seeds_and_copies_of_in_process_environments(tmp_path):
     arguments = (*POLE, "--num-areas", "3")
     hosted = first_observations(options(tmp_path, *arguments, "--env-workers", "2"), tmp_path)
     assert hosted == first_observations(options(tmp_path, *arguments, "--num-envs", "2"), tmp_path)
     assert len(hosted[0]) == 3
 
 
-def test_a_run_is_trained_and_tested_in_processes_of_their_own(tmp_path):
+def test_a_run_trains_and_evaluates_in_hosted_environments(tmp_path):
     tests = ("--set", "behaviors.CartPole-v1.test_frequency=200", "--set", "stats_writers=[csv, console]")
     ended = learn(tmp_path, *POLE, "--env-workers", "2", *tests, yaml=YAML)
     assert ended.good
@@ -58,7 +58,7 @@ def test_a_run_is_trained_and_tested_in_processes_of_their_own(tmp_path):
     assert ended.files("CartPole-v1.onnx")
 
 
-def test_a_run_that_can_be_repeated_learns_the_same_to_the_last_bit(tmp_path):
+def test_a_deterministic_run_is_equal_bit_for_bit(tmp_path):
     brains = []
     for way in ("--env-workers", "--num-envs"):
         folder = tmp_path / way
@@ -70,7 +70,7 @@ def test_a_run_that_can_be_repeated_learns_the_same_to_the_last_bit(tmp_path):
     assert brains[0] == brains[1]
 
 
-def test_one_that_dies_is_started_again_alone(tmp_path):
+def test_only_the_worker_that_died_is_restarted(tmp_path):
     long = ("--set", "behaviors.CartPole-v1.max_steps=3000")
     process = start(tmp_path, *POLE, "--env-workers", "2", *long, yaml=YAML)
     assert until(lambda: (tmp_path / "results/r/CartPole-v1").is_dir())
@@ -93,17 +93,17 @@ def test_one_that_dies_is_started_again_alone(tmp_path):
         ((*POLE, "--num-envs", "3"), r"--env-workers: .*found 2, and num_envs 3: .*not both"),
     ],
 )
-def test_workers_are_for_environments_in_python(tmp_path, arguments, message):
+def test_workers_need_an_environment_in_python(tmp_path, arguments, message):
     with pytest.raises(TrainerConfigError, match=message):
         options(tmp_path, *arguments, "--env-workers", "2")
 
 
-def test_what_cannot_be_made_is_told_before_the_run(tmp_path):
+def test_an_environment_that_cannot_be_made_is_reported_before_the_run(tmp_path):
     with pytest.raises(UnityEnvironmentException, match=r"Did you mean: `CartPole`"):
         check_environment(options(tmp_path, "--env", "gymnasium:CartPol-v1", "--env-workers", "2"))
 
 
-def test_a_node_of_a_cluster_is_told_to_host_it(tmp_path):
+def test_a_cluster_node_hosts_the_environment(tmp_path):
     class Cluster:
         def connect(self, order, name, on_exit):
             return order

@@ -64,7 +64,7 @@ def test_by_default_no_checkpoint_is_the_best(runs, tmp_path):
     assert not list((tmp_path / "results").rglob("*best*"))
 
 
-def test_a_run_ends_well_where_its_agents_earn_enough(runs, tmp_path, capsys):
+def test_a_run_ends_once_its_agents_reach_stop_at_reward(runs, tmp_path, capsys):
     goal = ["--set", "behaviors.Tiny.max_steps=1e6", "--set", "behaviors.Tiny.stop_at_reward=0.3"]
     assert runs("c.yaml", "--run-id", "r", "--seed", "1", *goal) == 0
     out = capsys.readouterr().out
@@ -121,7 +121,7 @@ def test_an_inference_without_weights_is_warned_of(runs, capsys):
     assert "no weights to load" in capsys.readouterr().out
 
 
-def test_an_inference_s_length_without_an_inference_is_refused(runs, tmp_path, capsys):
+def test_inference_steps_without_inference_are_refused(runs, tmp_path, capsys):
     assert runs("c.yaml", "--run-id", "r", "--inference-steps", "100") == 1
     assert "--inference" in capsys.readouterr().err and not (tmp_path / "results").exists()
 

@@ -26,18 +26,18 @@ SOON = [
 
 
 @pytest.mark.parametrize("arguments, says", [c[1:] for c in SOON], ids=[c[0] for c in SOON])
-def test_refused_before_anything_is_loaded_or_written(tmp_path, arguments, says):
+def test_mistakes_are_refused_before_anything_is_loaded_or_written(tmp_path, arguments, says):
     ended = learn(tmp_path, *arguments)
     assert re.search(says, ended.error)
     assert not (tmp_path / "results").exists()
 
 
-def test_a_key_that_no_yaml_has(tmp_path):
+def test_an_unknown_key_in_the_file(tmp_path):
     ended = learn(tmp_path, yaml=YAML.replace("batch_size", "batchsize"))
     assert re.search(r"c\.yaml.*batchsize.*batch_size", ended.error, re.DOTALL)
 
 
-def test_yaml_that_is_none(tmp_path):
+def test_invalid_yaml(tmp_path):
     assert "c.yaml" in learn(tmp_path, yaml="behaviors: [").error
 
 
@@ -50,14 +50,14 @@ def test_an_older_run_is_neither_lost_nor_mixed_with_a_new_one(tmp_path):
 # Engines that do not come up --------------------------------------------------------------------------
 
 
-def test_crash_at_once_shows_the_end_of_the_log_and_can_be_tried_again(tmp_path):
+def test_an_early_crash_shows_the_end_of_the_log_and_can_be_retried(tmp_path):
     game = executable(tmp_path, "print('no display', file=log); sys.exit(7)")
     for _ in range(2):  # what a run leaves that never began is in nobody's way
         error = learn(tmp_path, "--env", game).error
         assert re.search(r"environment 0: .*return code 7\.[\s\S]*Player-0\.log:\n    no display", error)
 
 
-def test_an_engine_that_never_calls(tmp_path):
+def test_an_engine_that_never_connects(tmp_path):
     error = learn(tmp_path, "--env", executable(tmp_path, "time.sleep(600)"), *HURRY).error
     assert re.search(r"environment 0 did not answer within 3 s.*not called.*is alive", error)
 
@@ -68,7 +68,7 @@ def test_an_engine_of_another_version(tmp_path):
 
 
 @pytest.mark.parametrize("silence", ["time.sleep(600)", f"[ask(message({NOBODY!r})) for _ in iter(int, 1)]"])
-def test_agents_that_never_ask_for_a_decision(tmp_path, silence):
+def test_agents_that_never_request_decisions(tmp_path, silence):
     """Neither an engine that waits for ever nor one that goes on without them."""
     game = executable(tmp_path, f"greet(); {silence}")
     # No restart either: what has never worked will not work the next time.
@@ -76,7 +76,7 @@ def test_agents_that_never_ask_for_a_decision(tmp_path, silence):
     assert re.search(r"[Nn]o agent has asked for a decision[\s\S]*Decision Requester", error)
 
 
-def test_the_port_that_was_asked_for_is_taken(tmp_path):
+def test_the_given_port_is_taken(tmp_path):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -85,7 +85,7 @@ def test_the_port_that_was_asked_for_is_taken(tmp_path):
     assert re.search(rf"Port {port} is held by .*--base-port", error)
 
 
-def test_a_behavior_that_the_settings_do_not_know(tmp_path):
+def test_a_behavior_that_is_not_configured(tmp_path):
     game = executable(tmp_path, "greet(); ask(message(observation(1, 2, name='Walker?team=0')))")
     error = learn(tmp_path, "--env", game).error
     assert re.search(r"Walker.*c\.yaml.*Ball.*default_settings", error)
@@ -104,12 +104,12 @@ def failing(folder, fault, *arguments):
     return ended
 
 
-def test_crash_in_the_middle_of_the_run(tmp_path):
+def test_a_crash_in_the_middle_of_a_run(tmp_path):
     error = failing(tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)").error
     assert re.search(r"environment 0 failed.*max_lifetime_restarts.*SIGSEGV", error)
 
 
-def test_crash_beyond_the_limits_tells_every_failure(tmp_path):
+def test_a_crash_beyond_the_restart_limits_reports_every_failure(tmp_path):
     game = executable(tmp_path, "greet(); steps(100); print('it burst', file=log); sys.exit(3)")
     ended = learn(tmp_path, "--env", game, "--max-lifetime-restarts", "1")
     assert len(re.findall(r"s after the start: .*return code 3", ended.error)) == 2
@@ -133,7 +133,7 @@ def test_malformed_bytes(tmp_path, data, says):
     assert re.search(says, failing(tmp_path, f"ask({data!r}); steps(10**6)").error)
 
 
-def test_an_engine_that_quits_ends_the_run_well(tmp_path):
+def test_an_engine_that_quits_ends_the_run_successfully(tmp_path):
     ended = failing(tmp_path, "ask(message(None, 400))")
     assert ended.good and "ended the session" in ended.out
 
@@ -148,12 +148,12 @@ NAMES = {
 }
 
 
-def test_a_number_that_is_not_finite_ends_the_run(tmp_path):
+def test_a_non_finite_number_ends_the_run(tmp_path):
     assert re.search(NAMES[NAN], failing(tmp_path, f"ask(message({NAN})); steps(10**6)").error)
 
 
 @pytest.mark.parametrize("number, policy", [(INFINITE_REWARD, "drop"), (NAN, "zero")], ids=["drop", "zero"])
-def test_a_number_that_is_not_finite_is_passed_over(tmp_path, number, policy):
+def test_a_non_finite_number_is_dropped_or_zeroed(tmp_path, number, policy):
     game = executable(tmp_path, f"greet(); steps(200); ask(message({number})); steps(10**6)")
     ended = learn(tmp_path, "--env", game, "--set", f"env_settings.non_finite={policy}")
     assert ended.good and len(re.findall(NAMES[number], ended.out)) == 1
@@ -169,7 +169,7 @@ def test_a_number_that_is_not_finite_is_passed_over(tmp_path, number, policy):
     ],
     ids=["observation", "reward"],
 )
-def test_a_number_too_large_to_learn_from_reaches_no_weight(tmp_path, number, says):
+def test_a_number_too_large_to_learn_from_changes_no_weight(tmp_path, number, says):
     game = executable(tmp_path, f"greet(); steps(200); ask(message({number})); steps(10**6)")
     ended = learn(tmp_path, "--env", game)
     assert re.search(says, ended.error)
@@ -209,7 +209,7 @@ def test_a_truncated_checkpoint_is_replaced_by_the_one_before_it(trained):
     assert re.search(r"checkpoint\.pt \(\d+ bytes\) cannot be used.*Resuming from .*Ball-\d+\.pt", ended.out)
 
 
-def test_without_any_intact_checkpoint_nothing_is_trained_over_the_old_run(trained):
+def test_without_an_intact_checkpoint_the_old_run_is_not_overwritten(trained):
     folder, arguments = trained
     files = sorted((folder / "results" / "r" / "Ball").glob("*.pt"))
     for path in files:
@@ -227,7 +227,7 @@ def test_a_checkpoint_of_another_network(trained):
     assert "hidden_units: 16" in (folder / "results" / "r" / "configuration.yaml").read_text()
 
 
-def test_a_full_disk_costs_the_new_checkpoints_and_nothing_else(trained):
+def test_a_full_disk_costs_only_the_new_checkpoints(trained):
     resource = pytest.importorskip("resource", reason="needs a POSIX system")
     folder, arguments = trained
     before = {path: path.read_bytes() for path in (folder / "results" / "r" / "Ball").glob("Ball-*.*")}

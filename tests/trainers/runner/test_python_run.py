@@ -29,7 +29,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_page_s_game_is_trained_tested_and_played(folder):
+def test_the_game_of_the_docs_is_trained_evaluated_and_played(folder):
     tests = ("--set", "behaviors.Catch.test_frequency=300", "--set", "behaviors.Catch.test_episodes=2")
     ended = learn(
         folder, "--env", "python:mygame:make", "--num-areas", "4", *SHORT, *tests, yaml=code("yaml")
@@ -55,7 +55,7 @@ def test_the_page_s_game_is_trained_tested_and_played(folder):
     assert (folder / "demos" / "Catch.demo").is_file()
 
 
-def test_a_game_that_breaks_its_word_in_mid_run_ends_it_with_all_that_was_learnt(folder):
+def test_an_environment_that_violates_its_interface_ends_the_run_and_the_weights_are_saved(folder):
     game = folder / "mygame.py"
     game.write_text(
         game.read_text("utf-8")
@@ -78,7 +78,7 @@ class Late(Catch):
     assert list((folder / "results" / "r" / "Late").glob("*.pt"))
 
 
-def test_a_mistake_is_told_before_anything_is_written(folder):
+def test_a_mistyped_function_is_reported_before_anything_is_written(folder):
     ended = learn(folder, "--env", "python:mygame:mak", yaml=code("yaml"))
     assert "the module mygame has no function 'mak'. Did you mean make" in ended.error
     assert not (folder / "results").exists()

@@ -134,7 +134,7 @@ def trainings(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_all_ranks_come_to_the_same_weights(trainings, case):
+def test_all_ranks_have_the_same_weights(trainings, case):
     trainings.configure(*CASES[case])
     first, second = trainings("--run-id", "r")
     generators = {"shuffler", "sampler", "noise", "smoother"}
@@ -154,7 +154,7 @@ def test_all_ranks_come_to_the_same_weights(trainings, case):
 
 
 @pytest.mark.parametrize("case", ["ppo with a memory, signals and cloning", "td3"])
-def test_a_killed_run_is_resumed_to_the_bit_by_every_rank(trainings, case):
+def test_every_rank_resumes_a_killed_run_bit_for_bit(trainings, case):
     trainings.configure(*CASES[case])
     whole = trainings("--run-id", "whole")
     trainings("--run-id", "killed", stop_at=800)
@@ -225,7 +225,7 @@ def test_torchrun_starts_the_ranks(tmp_path):
 
 
 @posix
-def test_a_rank_that_is_killed_ends_the_run_in_one_line_with_its_state_saved(tmp_path):
+def test_a_killed_rank_ends_the_run_with_one_line_and_its_state_saved(tmp_path):
     process = begun(tmp_path, *TWO)
     victim = further_rank(process.pid)
     victim.kill()
@@ -240,7 +240,7 @@ def test_a_rank_that_is_killed_ends_the_run_in_one_line_with_its_state_saved(tmp
 
 
 @posix
-def test_ctrl_c_saves_and_ends_all(tmp_path):
+def test_ctrl_c_saves_and_ends_all_ranks(tmp_path):
     process = begun(tmp_path, *TWO)
     process.send_signal(signal.SIGINT)
     ended = end(process, tmp_path)
@@ -248,14 +248,14 @@ def test_ctrl_c_saves_and_ends_all(tmp_path):
 
 
 @posix
-def test_engines_that_leave_end_the_run_for_all(tmp_path):
+def test_engines_that_quit_end_the_run_for_all_ranks(tmp_path):
     engine = executable(tmp_path, "greet(); steps(200)")
     ended = learn(tmp_path, "--env", engine, *TWO, yaml=ENDLESS)
     assert ended.files("Ball.onnx")
 
 
 @posix
-def test_nothing_outlives_a_trainer_that_is_killed(tmp_path):
+def test_no_process_outlives_a_killed_trainer(tmp_path):
     process = begun(tmp_path, *TWO)
     os.kill(
         further_rank(process.pid).pid, signal.SIGSTOP
@@ -292,7 +292,7 @@ def test_inference_starts_no_ranks(tmp_path):
         assert not list(tmp_path.iterdir())
 
 
-def test_torchruns_number_counts(monkeypatch):
+def test_the_number_of_torchrun_processes_is_the_number_of_learners(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.setenv(name, "3")
     assert with_launched_ranks(options(1)).torch_settings.learners == 3

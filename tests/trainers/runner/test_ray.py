@@ -30,13 +30,13 @@ def options(**env):
         ({"ray": "auto", "env_path": "Game", "ray_cpus": 0}, "env_settings.ray_cpus", "above 0"),
     ],
 )
-def test_what_does_not_go_together(env, place, reason):
+def test_settings_that_exclude_each_other_are_refused(env, place, reason):
     with pytest.raises(TrainerConfigError) as caught:
         options(**env)
     assert place in str(caught.value) and reason in str(caught.value)
 
 
-def test_what_is_stepped_in_this_process_runs_on_no_node():
+def test_an_in_process_environment_runs_on_no_node():
     with pytest.raises(TrainerConfigError, match="is stepped in the trainer's own process"):
         check_environment(options(ray="auto", env_path="gymnasium:CartPole-v1"))
 
@@ -45,7 +45,7 @@ def test_an_executable_need_not_be_on_this_machine():
     check_environment(options(ray="auto", env_path="/builds/Game.x86_64"))
 
 
-def test_tests_have_an_environment_of_their_own():
+def test_evaluations_have_an_environment_of_their_own():
     assert number_of_environments(options(env_path="Game", num_envs=3)) == 3
     tested = {"test_frequency": 1000}
     made = RunOptions.from_dict(
@@ -54,7 +54,7 @@ def test_tests_have_an_environment_of_their_own():
     assert number_of_environments(made) == 4
 
 
-def test_what_a_node_is_told(monkeypatch):
+def test_a_node_receives_the_launch_arguments(monkeypatch):
     heard = {}
 
     class Cluster:
@@ -85,7 +85,7 @@ def test_what_a_node_is_told(monkeypatch):
     assert order.additional_args == ("--level", "2")
 
 
-def test_a_head_that_is_gone_is_told_before_anything_is_written(tmp_path):
+def test_an_unreachable_head_is_reported_before_anything_is_written(tmp_path):
     pytest.importorskip("ray")
     address = f"127.0.0.1:{free_port()}"
     error = learn(tmp_path, "--env", "scene:basic", "--ray", address).error

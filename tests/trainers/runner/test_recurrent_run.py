@@ -34,7 +34,7 @@ behaviors:
 
 
 @pytest.mark.parametrize("kind, threaded", [("lstm", "false"), ("gru", "true")])
-def test_it_is_trained_resumed_and_played(tmp_path, capsys, kind, threaded):
+def test_a_recurrent_policy_is_trained_resumed_and_played(tmp_path, capsys, kind, threaded):
     yaml = YAML % (kind, threaded)
     assert learn(tmp_path, "--env", "scene:basic", yaml=yaml).good
     ended = learn(tmp_path, "--env", "scene:basic", "--resume", yaml=yaml.replace("200", "2000"))
@@ -69,7 +69,7 @@ def plays_as(brain, network):
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_an_actor_alone_leaves_with_its_memory(kind):
+def test_an_actor_is_exported_with_its_memory(kind):
     """The network of the trainers whose critic is of another make."""
     actor = Actor(vector_spec([3], 2, (3,)), NetworkSettings(memory={"memory_type": kind, "memory_size": 6}))
     verify(build_brain(actor, behavior="Team"), actor)

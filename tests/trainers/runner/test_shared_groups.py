@@ -43,7 +43,7 @@ def step(env=0, **groups):
         ({"A": [1, 2]}, False),
     ],
 )
-def test_a_shared_group_is_named_once(caplog, groups, shared):
+def test_a_shared_group_is_reported_once(caplog, groups, shared):
     look = SharedGroups()
     with caplog.at_level(logging.WARNING):
         for _ in range(9):
@@ -53,7 +53,7 @@ def test_a_shared_group_is_named_once(caplog, groups, shared):
         assert "Environment 0: the group 2 has agents of A and of B." in caplog.text
 
 
-def test_a_group_that_is_shared_later_is_noticed(caplog):
+def test_a_group_that_becomes_shared_later_is_reported(caplog):
     look = SharedGroups()
     with caplog.at_level(logging.WARNING):
         for _ in range(5):

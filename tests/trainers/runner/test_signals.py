@@ -57,7 +57,7 @@ THREADED = ENDLESS + "    threaded: true\n"
     [(signal.SIGINT, ENDLESS), (signal.SIGTERM, ENDLESS), (signal.SIGINT, THREADED)],
     ids=["Ctrl-C", "SIGTERM", "Ctrl-C, threaded"],
 )
-def test_once_saves_and_exports(tmp_path, sign, yaml):
+def test_one_signal_saves_and_exports(tmp_path, sign, yaml):
     process, listener = begin(tmp_path, "greet(); steps(10**9)", yaml)
     assert listener.hears(b"Exported")
     process.send_signal(sign)
@@ -68,7 +68,7 @@ def test_once_saves_and_exports(tmp_path, sign, yaml):
 
 
 @pytest.mark.parametrize("yaml", [ENDLESS, THREADED], ids=["", "threaded"])
-def test_twice_ends_at_once_with_whole_files(tmp_path, yaml):
+def test_two_signals_end_at_once_with_intact_files(tmp_path, yaml):
     # The engine hangs, so that the run is sure to wait for it when the second signal comes.
     process, listener = begin(tmp_path, "greet(); steps(200); os.kill(os.getpid(), signal.SIGSTOP)", yaml)
     assert listener.hears(b"Exported")
@@ -81,7 +81,7 @@ def test_twice_ends_at_once_with_whole_files(tmp_path, yaml):
     assert not ended.files("*.partial")
 
 
-def test_before_the_engine_has_called_there_is_nothing_to_wait_for(tmp_path):
+def test_a_signal_before_the_engine_connects_ends_at_once(tmp_path):
     process, _ = begin(tmp_path, "open('began', 'w'); time.sleep(600)")
     assert until((tmp_path / "began").exists)
     process.send_signal(signal.SIGINT)
@@ -108,7 +108,7 @@ def on_a_terminal(folder):
     return ours, theirs, process, Listener(ours)
 
 
-def test_a_live_display_leaves_the_terminal_as_it_was(tmp_path):
+def test_a_live_display_restores_the_terminal(tmp_path):
     ours, theirs, process, listener = on_a_terminal(tmp_path)
     before = termios.tcgetattr(theirs)
     assert listener.hears(b"Exported") and HIDE in listener.heard
@@ -121,7 +121,7 @@ def test_a_live_display_leaves_the_terminal_as_it_was(tmp_path):
     os.close(ours)
 
 
-def test_a_terminal_that_is_closed_ends_the_run_in_good_order(tmp_path):
+def test_closing_the_terminal_saves_and_ends_the_run(tmp_path):
     ours, theirs, process, listener = on_a_terminal(tmp_path)
     os.close(theirs)
     assert listener.hears(b"Exported")

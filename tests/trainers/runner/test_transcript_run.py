@@ -84,7 +84,7 @@ def trained(folder, sent, yaml, transport):
 
 @pytest.mark.skipif(os.name != "posix", reason="the replaying engine is a script with a first line")
 @pytest.mark.parametrize("path", [*filter(with_images, FILES)], ids=lambda path: path.name)
-def test_images_as_floats_and_as_png_teach_the_same_over_either_transport(path, tmp_path):
+def test_images_as_floats_and_as_png_give_equal_weights_over_either_transport(path, tmp_path):
     steps = {name.partition("?")[0]: 0 for name in specs_of(path)}
     steps = {name: decisions_of(path, name) * 3 // 5 for name in steps}
     yaml = YAML.format(behaviors={name: {"max_steps": count} for name, count in steps.items()})

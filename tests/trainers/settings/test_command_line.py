@@ -57,7 +57,7 @@ def test_set_reaches_into_lists_and_quoted_names():
 
 
 @pytest.mark.parametrize("text", ["x", "=3", "a..b=3", ".a=3", "a.=3", 'a."b=3', 'a."b"c=3', "a=[1", "a=: :"])
-def test_a_set_that_is_none_ends_with_2(text, capsys):
+def test_an_unparsable_set_exits_with_2(text, capsys):
     with pytest.raises(SystemExit) as stop:
         parse_command_line(["--set", text])
     assert stop.value.code == 2
@@ -93,7 +93,7 @@ def test_set_does_not_write_through_yaml_aliases(tmp_path):
     assert [options.behaviors[name].network_settings.hidden_units for name in "AB"] == [4, 3]
 
 
-def test_a_wrong_flag_ends_with_2_and_a_wrong_combination_names_the_flag(capsys):
+def test_a_wrong_flag_exits_with_2_and_a_wrong_combination_names_the_flag(capsys):
     for argv in (["--num-envs", "x"], ["--nothing"], ["--non-finite", "maybe"]):
         with pytest.raises(SystemExit) as stop:
             parse_command_line(argv)
@@ -141,7 +141,7 @@ def test_every_key_of_the_sections_has_a_flag_with_help():
             assert model.model_fields[key].description
 
 
-def test_version_and_help_end_with_0(capsys):
+def test_version_and_help_exit_with_0(capsys):
     for flag in ("--version", "--help"):
         with pytest.raises(SystemExit) as stop:
             parse_command_line([flag])
@@ -149,14 +149,14 @@ def test_version_and_help_end_with_0(capsys):
     assert "lanista" in capsys.readouterr().out
 
 
-def test_calls_leave_nothing_behind(file):
+def test_parsing_has_no_side_effects(file):
     parse_command_line([file, "--seed", "9", "--resume"])
     again = parse_command_line([file])
     assert again.env_settings.seed == 3
     assert not again.checkpoint_settings.resume
 
 
-def test_what_is_written_out_is_a_file_that_gives_the_same(file, tmp_path):
+def test_written_options_are_read_back_equal(file, tmp_path):
     first = parse_command_line(
         [file, "--set", "behaviors.Ball.network_settings.memory={}", "--time-scale", "3"]
     )
@@ -168,7 +168,7 @@ part = st.text(st.characters(exclude_characters='"', exclude_categories=["Cs"]),
 
 
 @given(st.lists(part, min_size=1, max_size=5).map(tuple))
-def test_a_path_that_is_shown_can_be_typed(path):
+def test_a_printed_path_can_be_parsed(path):
     assert split_path(dotted(path)) == path
 
 
@@ -222,14 +222,14 @@ def test_a_device_is_a_known_one():
 
 
 @pytest.mark.parametrize("typed", [["--resume"], ["--set", "checkpoint_settings.resume=true"]])
-def test_what_set_asks_of_a_run_counts_like_its_flag(typed, file):
+def test_set_of_resume_counts_like_its_flag(typed, file):
     settings = parse_command_line([file, "--initialize-from", "old", *typed]).checkpoint_settings
     assert (settings.resume, settings.initialize_from) == (True, None)
     with pytest.raises(TrainerConfigError, match="leave one of them out"):
         parse_command_line([file, "--force", *typed])
 
 
-def test_a_flag_that_set_takes_back_contradicts_nothing(file):
+def test_a_flag_that_set_reverts_contradicts_nothing(file):
     line = [file, "--force", "--resume", "--set", "checkpoint_settings.resume=false"]
     assert parse_command_line(line).checkpoint_settings.force
 

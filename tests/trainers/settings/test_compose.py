@@ -46,7 +46,7 @@ def test_the_later_file_wins_and_mappings_are_merged(files):
     assert again.behaviors["Ball"].hyperparameters.batch_size == 32
 
 
-def test_files_may_stand_behind_flags_and_flags_win_over_all_of_them(files):
+def test_files_may_follow_flags_and_flags_override_all_of_them(files):
     options = parse_command_line(["--run-id", "a", files[0], "--seed", "9", files[1], "--debug"])
     assert options.behaviors["Ball"].hyperparameters.batch_size == 64
     assert options.env_settings.seed == 9
@@ -75,7 +75,7 @@ def test_a_behavior_that_no_file_lists_is_an_error_that_names_them(files):
         parse_command_line(files).behavior("Other")
 
 
-def test_what_a_run_records_is_the_whole_of_its_files(files, tmp_path):
+def test_a_run_records_the_composed_configuration(files, tmp_path):
     options = parse_command_line(files)
     write_configuration(tmp_path, options)
     assert RunOptions.from_file(tmp_path / "configuration.yaml").as_dict() == options.as_dict()
@@ -88,7 +88,7 @@ mappings = st.dictionaries(st.sampled_from("abc"), trees, max_size=3)
 
 
 @given(mappings, mappings, mappings)
-def test_composing_is_the_same_in_whatever_portions(a, b, c):
+def test_composing_is_associative(a, b, c):
     assert under({}, a) == under(a, {}) == under(a, a) == a
     sources = [read_text(str(data), name) for data, name in ((a, "a"), (b, "b"), (c, "c"))]
     whole = compose(sources)
@@ -97,7 +97,7 @@ def test_composing_is_the_same_in_whatever_portions(a, b, c):
     assert whole.name == "a, b, c"
 
 
-def test_a_preset_lies_under_files(files):
+def test_files_override_a_preset(files):
     Path("more.yaml").write_text("behaviors: {3DBall: {max_steps: 7}}")
     ball = parse_command_line(["more.yaml", "--preset", "ppo/ball3d"]).behaviors["3DBall"]
     assert (ball.max_steps, ball.hyperparameters.buffer_size, ball.time_horizon) == (7, 12000, 1000)

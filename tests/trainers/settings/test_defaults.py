@@ -10,7 +10,7 @@ def read(text):
     return RunOptions.from_text(text, "ball.yaml")
 
 
-def test_default_settings_lie_under_each_behavior():
+def test_each_behavior_overrides_the_default_settings():
     options = read("""
 default_settings:
   trainer_type: ppo
@@ -92,7 +92,7 @@ def test_checkpoints_spread_evenly():
     assert read(text).behaviors["B"].checkpoint_interval == 333
 
 
-def test_own_keys_are_written_out_only_when_they_say_something():
+def test_own_keys_are_written_only_if_they_differ_from_the_default():
     assert "non_finite" not in read("env_settings: {non_finite: stop}").as_dict()["env_settings"]
     assert read("env_settings: {non_finite: zero}").as_dict()["env_settings"]["non_finite"] == "zero"
 

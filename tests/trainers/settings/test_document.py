@@ -82,7 +82,7 @@ def test_schema_refuses_unknown_keys_everywhere():
         assert definition["additionalProperties"] is False
 
 
-def test_schema_knows_the_forms_and_bounds_that_validators_know():
+def test_the_schema_has_the_forms_and_bounds_of_the_validators():
     """An editor neither marks what a run takes nor passes over what it refuses."""
     schema = json_schema()
     definitions = schema["$defs"]
@@ -100,7 +100,7 @@ def test_schema_knows_the_forms_and_bounds_that_validators_know():
     assert not device.search("gpu") and not device.search("cuda:") and not device.search("my cpu")
 
 
-def test_every_key_says_what_it_means():
+def test_every_key_has_a_description():
     for name, definition in json_schema()["$defs"].items():
         for key, value in definition["properties"].items():
             assert value["description"], f"{name}.{key}"

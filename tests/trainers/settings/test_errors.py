@@ -60,7 +60,7 @@ def test_a_memory_that_cannot_be_halved_names_the_next_size_that_can(of, kind, s
     assert f"found {size};" in problem.message and f"try {max(2, size + size % 2)}" in problem.message
 
 
-def test_a_key_of_a_section_below_is_sent_there():
+def test_a_misplaced_key_names_its_section():
     assert "It belongs under `hyperparameters`" in str(error_of("behaviors: {B: {batch_size: 3}}"))
     assert "It belongs under `network_settings`" in str(error_of("behaviors: {B: {hidden_units: 3}}"))
     assert "It belongs under `env_settings`" in str(error_of("num_envs: 3"))
@@ -139,7 +139,7 @@ YAML_SIGNS = st.text(st.sampled_from("\t\n :-{}[]*&!|>%@'\"#?1a\0,~<"), max_size
 
 
 @given(st.integers(0, len(CONFIG)), st.integers(0, 3), YAML_SIGNS)
-def test_any_damage_to_a_file_is_settings_or_a_config_error(at, removed, added):
+def test_a_damaged_file_is_settings_or_a_config_error(at, removed, added):
     try:
         RunOptions.from_text(CONFIG[:at] + added + CONFIG[at + removed :])
     except TrainerConfigError as error:
@@ -147,7 +147,7 @@ def test_any_damage_to_a_file_is_settings_or_a_config_error(at, removed, added):
 
 
 @given(st.sampled_from(list(PPOSettings.model_fields)), st.data())
-def test_a_mistyped_key_leads_back(key, data):
+def test_a_mistyped_key_suggests_the_right_one(key, data):
     at = data.draw(st.integers(0, len(key) - 1))
     typed = key[:at] + key[at + 1 :]
     if typed in PPOSettings.model_fields:
@@ -171,11 +171,11 @@ def test_a_new_trainer_type_is_known_at_once(monkeypatch):
         ("behaviors: {B: {", "a bracket or a quotation mark is still open. Look at this line"),
     ],
 )
-def test_the_usual_slips_of_syntax_are_told_with_their_remedy(text, message):
+def test_common_syntax_errors_are_reported_with_a_remedy(text, message):
     assert message in str(error_of(text))
 
 
-def test_a_missing_file_names_what_is_there(tmp_path):
+def test_a_missing_file_names_the_files_that_exist(tmp_path):
     (tmp_path / "ball.yaml").touch()
     with pytest.raises(TrainerConfigError, match=r"There is ball\.yaml\."):
         RunOptions.from_file(tmp_path / "bal.yaml")
@@ -184,14 +184,14 @@ def test_a_missing_file_names_what_is_there(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["    max_steps: x\n    <<: *a\n", "    <<: *a\n    max_steps: x\n"])
-def test_a_value_over_a_merged_one_is_found_where_it_is_written(value):
+def test_a_value_that_overrides_a_merged_one_has_its_own_line(value):
     text = "behaviors:\n  A: &a\n    max_steps: 5\n  B:\n" + value
     (problem,) = error_of(text).problems
     line = next(number for number, one in enumerate(text.splitlines(), 1) if "x" in one.split())
     assert problem.place == f"ball.yaml, line {line}"
 
 
-def test_a_character_that_is_no_text_is_told_with_its_line():
+def test_a_control_character_is_reported_with_its_line():
     (problem,) = error_of("debug: true\nbehaviors:\x00 {}\n").problems
     assert problem.place == "ball.yaml, line 2"
     assert "#x0000" in problem.message and "UTF-8" in problem.message

@@ -19,7 +19,7 @@ def models(base=Settings):
     return ours | ({base} if base is not Settings else set())
 
 
-def test_trainers_to_come_are_read_checked_and_refused(monkeypatch):
+def test_unavailable_trainers_are_read_checked_and_refused(monkeypatch):
     monkeypatch.setitem(trainer_types, "tomorrow", TrainerType(DQNSettings, available=False))
     options = RunOptions.from_text("behaviors: {B: {trainer_type: tomorrow, hyperparameters: {tau: 0.1}}}")
     with pytest.raises(TrainerConfigError, match=r"behaviors\.B\.trainer_type: found tomorrow; this ver"):
@@ -34,7 +34,7 @@ class Coming(Settings):
     key: Integer = later(3)
 
 
-def test_a_key_to_come_is_refused_unless_it_says_what_happens_anyway():
+def test_a_later_key_is_refused_unless_it_has_its_default():
     assert Coming.is_own("key") and not list(_later_keys(Coming(key=3), ("part",)))
     ((path, message),) = _later_keys(Coming(key=4), ("part",))
     assert path == ("part", "key")
@@ -54,7 +54,7 @@ def test_the_place_is_named():
     assert (problem.path, problem.place) == ("default_settings.network_settings.memory", "b.yaml, line 3")
 
 
-def test_a_critic_that_is_built_otherwise_takes_the_rest_from_the_policy():
+def test_a_critic_takes_unset_keys_from_the_policy():
     network = "{normalize: true, hidden_units: 32, memory: {memory_size: 8}, critic: {hidden_units: 64}}"
     options = RunOptions.from_text(f"behaviors: {{B: {{trainer_type: coma, network_settings: {network}}}}}")
     critic = options.behaviors["B"].network_settings.critic
@@ -83,7 +83,7 @@ def test_a_critic_that_is_built_otherwise_takes_the_rest_from_the_policy():
         ("{reward_signals: {extrinsic: {network_settings: {critic: {}}}}}", "a reward signal has no critic"),
     ],
 )
-def test_a_critic_where_there_is_none_to_build_is_refused(behavior, message):
+def test_critic_settings_that_cannot_be_used_are_refused(behavior, message):
     with pytest.raises(TrainerConfigError, match=message):
         require_support(RunOptions.from_text(f"behaviors: {{B: {behavior}}}"))
 
@@ -98,7 +98,7 @@ def test_every_number_has_a_unit():
     assert numeric <= UNITS.keys(), "add the new key to docs/_ext/units.py"
 
 
-def test_a_key_is_of_one_kind_with_every_trainer():
+def test_a_key_has_one_type_with_every_trainer():
     kinds: dict[str, set[str]] = {}
     for trainer in trainer_types.values():
         for key, info in trainer.settings.model_fields.items():

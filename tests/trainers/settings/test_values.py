@@ -22,7 +22,7 @@ def test_whole_numbers_as_yaml_has_them(text):
     assert options.behaviors["B"].max_steps == options.behaviors["B"].time_horizon == 10000
 
 
-def test_fraction_is_cut_off_but_not_silently(caplog):
+def test_a_fraction_is_truncated_with_a_warning(caplog):
     assert RunOptions.from_text("behaviors: {B: {time_horizon: 12.7}}").behaviors["B"].time_horizon == 12
     assert "time_horizon: 12.7 is not a whole number; 12 is used" in caplog.text
 
@@ -39,7 +39,7 @@ def test_numbers_survive_yaml(value):
 @pytest.mark.parametrize(
     "text", [".nan", ".inf", "-.inf", "nan", "'1e999'", "1" + "0" * 400, "[1]", "yes", "x", ""]
 )
-def test_what_is_no_finite_number_is_refused(text):
+def test_non_finite_numbers_are_refused(text):
     with pytest.raises(TrainerConfigError, match=r"engine_settings\.time_scale: found .*number"):
         RunOptions.from_text(f"engine_settings: {{time_scale: {text}}}")
     with pytest.raises(TrainerConfigError, match=r"env_settings\.seed: found "):
@@ -62,7 +62,7 @@ def test_neither_true_nor_false(text):
         RunOptions.from_text(f"debug: {text}")
 
 
-def test_text_that_yaml_took_for_something_else():
+def test_text_that_yaml_reads_as_another_type():
     assert CheckpointSettings(run_id=7).run_id == "7"
     assert (
         RunOptions.from_text("checkpoint_settings: {run_id: 2024-01-31}").checkpoint_settings.run_id
@@ -78,7 +78,7 @@ def test_behavior_names_are_what_was_written():
     assert list(RunOptions.from_dict({"behaviors": {7: {}}}).behaviors) == ["7"]
 
 
-def test_environment_arguments_as_list_or_as_a_shell_has_them():
+def test_environment_arguments_as_a_list_or_a_shell_line():
     assert EnvironmentSettings(env_args=["--areas", 4]).env_args == ["--areas", "4"]
     assert EnvironmentSettings(env_args="--areas 4 --name 'a b'").env_args == [
         "--areas",
@@ -92,7 +92,7 @@ scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.tex
 
 
 @given(st.recursive(scalars, lambda x: st.lists(x) | st.dictionaries(scalars, x), max_leaves=5))
-def test_nothing_but_a_config_error_whatever_stands_there(value):
+def test_any_value_is_settings_or_a_config_error(value):
     for data in (
         {"behaviors": {"B": value}},
         {"behaviors": {"B": {"trainer_type": "ppo", "hyperparameters": value}}},
@@ -130,7 +130,7 @@ def test_nothing_but_a_config_error_whatever_stands_there(value):
     st.integers(1, 10**9),
     st.booleans(),
 )
-def test_what_is_written_out_is_read_back_the_same(hyper, steps, memory):
+def test_written_settings_are_read_back_equal(hyper, steps, memory):
     settings = {
         "trainer_type": "ppo",
         "hyperparameters": hyper,
@@ -159,7 +159,7 @@ ENGINES = {
 
 
 @pytest.mark.parametrize(("section", "key"), [(s, key) for s, keys in ENGINES.items() for key in keys])
-def test_whole_numbers_that_no_message_to_an_engine_holds_are_refused(section, key):
+def test_whole_numbers_beyond_32_bits_are_refused_for_engines(section, key):
     assert RunOptions.from_text(f"{section}: {{{key}: {2**31 - 1}}}")
     with pytest.raises(TrainerConfigError, match=rf"{section}\.{key}: found 2147483648, expected at most"):
         RunOptions.from_text(f"{section}: {{{key}: {2**31}}}")
@@ -185,7 +185,7 @@ def test_whole_numbers_that_no_message_to_an_engine_holds_are_refused(section, k
         ),
     ],
 )
-def test_numbers_that_no_message_to_an_engine_holds_are_refused(yaml, path):
+def test_numbers_beyond_float32_are_refused_for_engines(yaml, path):
     with pytest.raises(TrainerConfigError) as caught:
         RunOptions.from_text(yaml)
     (problem,) = caught.value.problems

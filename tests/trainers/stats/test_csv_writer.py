@@ -40,7 +40,7 @@ def test_a_summary_is_a_row_with_what_tensorboard_shows(tmp_path):
     }
 
 
-def test_columns_keep_their_places_when_keys_come_and_go(tmp_path):
+def test_columns_keep_their_positions_when_keys_come_and_go(tmp_path):
     writer = CsvWriter(tmp_path)
     writer.write_stats("Ball", summaries(a=1.0), 10)
     writer.write_stats("Ball", summaries(b=2.0, a=3.0), 20)
@@ -58,7 +58,7 @@ def test_a_resumed_run_appends_to_its_table(tmp_path):
     assert (second["a"], second["b"], second["c"]) == ("", "3.0", "5.0")
 
 
-def test_half_a_row_of_a_killed_run_does_not_spoil_the_next(tmp_path):
+def test_a_partial_row_of_a_killed_run_is_removed(tmp_path):
     CsvWriter(tmp_path).write_stats("Ball", summaries(a=1.0), 10)
     with open(tmp_path / "Ball" / "summaries.csv", "a") as file:
         file.write("20,1700")
@@ -66,7 +66,7 @@ def test_half_a_row_of_a_killed_run_does_not_spoil_the_next(tmp_path):
     assert [row["step"] for row in rows(tmp_path)] == ["10", "30"]
 
 
-def test_a_full_disk_leaves_the_table_whole(tmp_path, file_size_limit, caplog):
+def test_a_full_disk_leaves_the_table_intact(tmp_path, file_size_limit, caplog):
     reporter = StatsReporter("Ball", [CsvWriter(tmp_path)])
 
     def summary(step):
@@ -84,7 +84,7 @@ def test_a_full_disk_leaves_the_table_whole(tmp_path, file_size_limit, caplog):
     assert [record.getMessage().partition("(")[0] for record in caplog.records] == ["Ball: CsvWriter failed "]
 
 
-def test_a_table_that_was_moved_away_begins_anew(tmp_path):
+def test_a_new_table_replaces_one_that_was_moved_away(tmp_path):
     writer = CsvWriter(tmp_path)
     writer.write_stats("Ball", summaries(a=1.0), 10)
     (tmp_path / "Ball" / "summaries.csv").unlink()
@@ -92,7 +92,7 @@ def test_a_table_that_was_moved_away_begins_anew(tmp_path):
     assert [(row["step"], row["a"]) for row in rows(tmp_path)] == [("20", "2.0")]
 
 
-def test_somebody_elses_file_is_left_alone(tmp_path):
+def test_a_file_that_is_no_summary_table_is_left_alone(tmp_path):
     path = tmp_path / "summaries.csv"
     path.write_text("name,price\napples,3\n")
     with pytest.raises(ValueError, match="not a table of summaries"):

@@ -59,7 +59,7 @@ def train(display, clock, behavior="Ball", max_steps=10_000):
     display.checkpoint(behavior, 1500)
 
 
-def test_the_picture_tells_steps_rate_reward_time_left_and_checkpoint(clock):
+def test_the_display_shows_steps_rate_reward_time_left_and_checkpoint(clock):
     display = live(clock)
     display.status("scene:ball3d")
     train(display, clock)
@@ -71,7 +71,7 @@ def test_the_picture_tells_steps_rate_reward_time_left_and_checkpoint(clock):
     assert "0:06 elapsed" in text
 
 
-def test_every_behavior_has_a_line_when_the_terminal_is_small(clock):
+def test_every_behavior_has_a_line_on_a_small_terminal(clock):
     display = live(clock, width=60, height=12)
     for behavior in ("Striker", "Goalie", "Keeper"):
         train(display, clock, behavior)
@@ -83,7 +83,7 @@ def test_every_behavior_has_a_line_when_the_terminal_is_small(clock):
 
 @pytest.mark.parametrize("width", [20, 40, 72, 80, 200])
 @pytest.mark.parametrize("height", [5, 24, 60])
-def test_no_size_of_a_terminal_breaks_the_picture(clock, width, height):
+def test_the_display_fits_terminals_of_any_size(clock, width, height):
     display = live(clock, width, height)
     shown(display)
     train(display, clock)
@@ -92,7 +92,7 @@ def test_no_size_of_a_terminal_breaks_the_picture(clock, width, height):
     shown(display)
 
 
-def test_log_lines_pass_above_the_live_picture(clock):
+def test_log_lines_appear_above_the_live_display(clock):
     display = live(clock)
     logger = logging.getLogger("test-above")
     handler = ConsoleHandler(display.terminal)
@@ -106,7 +106,7 @@ def test_log_lines_pass_above_the_live_picture(clock):
     assert "environment 3 [was] restarted" in display.console.file.getvalue()
 
 
-def test_lines_are_shown_where_there_is_no_terminal(monkeypatch, caplog):
+def test_without_a_terminal_summaries_are_lines(monkeypatch, caplog):
     monkeypatch.setattr("sys.stdout", io.StringIO())
     display = make_display("run")
     assert isinstance(display, PlainDisplay) and display.terminal is None
@@ -132,7 +132,7 @@ def test_the_rate_is_that_of_the_last_seconds():
     assert behavior.time_left == pytest.approx(5.0)
 
 
-def test_times_and_numbers_read_well():
+def test_times_and_numbers_are_formatted():
     assert [clock_text(x) for x in (None, 5, 65.4, 3723)] == ["—", "0:05", "1:05", "1:02:03"]
     assert [count_text(x) for x in (None, 0, 1234567.8)] == ["—", "0", "1,234,568"]
     texts = [number_text(x) for x in (None, math.nan, 0.0, 1.23456, -12.345, 971.74, 1e-5, 123456.0)]
@@ -140,7 +140,7 @@ def test_times_and_numbers_read_well():
 
 
 @given(st.lists(st.floats(-1e30, 1e30), max_size=200), st.integers(1, 60), st.integers(1, 6))
-def test_a_curve_has_the_asked_size_and_a_dot_in_every_column(values, width, rows):
+def test_a_curve_has_the_requested_size_and_a_dot_in_every_column(values, width, rows):
     lines = braille(values, width, rows)
     assert [len(line) for line in lines] == [width] * rows
     if values:
@@ -167,7 +167,7 @@ def test_a_history_stays_small_and_keeps_its_shape(values, capacity):
     assert max(history.points, default=0.5) <= max(values) + 1e-9 or len(values) == 1
 
 
-def test_the_lesson_of_each_parameter_is_in_the_picture(clock):
+def test_the_display_shows_the_lesson_of_each_parameter(clock):
     display = live(clock)
     train(display, clock)
     assert "lesson" not in shown(display)

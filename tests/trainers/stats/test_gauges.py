@@ -45,7 +45,7 @@ def test_time_is_counted_where_it_was_spent(tmp_path):
     assert {"timer_format_version", "mlagents_version", "numpy_version"} <= set(tree["metadata"])
 
 
-def test_gauges_keep_the_last_figure_and_its_range(tmp_path):
+def test_gauges_keep_the_last_value_and_its_range(tmp_path):
     gauges = GaugeWriter()
     reporter = StatsReporter("Ball", [gauges])
     for step, value in enumerate((3.0, 1.0, 2.0)):
@@ -60,7 +60,7 @@ def test_gauges_keep_the_last_figure_and_its_range(tmp_path):
     assert not [name for name in found if "Nothing" in name]
 
 
-def test_a_disk_that_is_full_at_the_end_does_not_hide_how_the_run_ended(tmp_path, caplog):
+def test_timers_that_cannot_be_written_cost_a_warning(tmp_path, caplog):
     (tmp_path / "file").write_text("no folder")
     with caplog.at_level(logging.WARNING):
         Timers().save(tmp_path / "file" / "timers.json")
@@ -73,7 +73,7 @@ def names(node):
 
 
 @pytest.mark.parametrize("threaded", [False, True])
-def test_a_run_s_time_is_told_by_the_names_that_ml_agents_uses(tmp_path, threaded):
+def test_timers_of_a_run_have_the_names_of_ml_agents(tmp_path, threaded):
     yaml = YAML.replace("    max_steps: 400", f"    threaded: {str(threaded).lower()}\n    max_steps: 400")
     ended = learn(tmp_path, "--env", "scene:basic", yaml=yaml.replace("Ball:", "Basic:"))
     assert ended.good

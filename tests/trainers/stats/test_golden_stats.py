@@ -31,7 +31,7 @@ def test_every_kind_is_accounted_for():
 
 
 @pytest.mark.parametrize("case", goldendata.cases("stats", "aggregate"))
-def test_values_are_put_together_by_the_aggregation_of_the_last_report(case):
+def test_values_are_aggregated_by_the_method_of_the_last_report(case):
     recorder = Recorder()
     reporter = StatsReporter("Beh", [recorder])
     for given in case["inputs"]["rounds"]:
@@ -102,7 +102,7 @@ def test_summaries_and_checkpoints_fall_due_at_the_reference_s_steps(case):
 
 
 @pytest.mark.parametrize("case", goldendata.cases("stats", "checkpoints"))
-def test_as_many_checkpoints_stay_as_the_reference_keeps(case, tmp_path):
+def test_as_many_checkpoints_are_kept_as_by_the_reference(case, tmp_path):
     status = TrainingStatus(tmp_path / "run_logs" / "training_status.json")
     after = case["expected"]["after_each"]
     (behavior,) = {file.rpartition("-")[0] for each in after for file in each["files"]}

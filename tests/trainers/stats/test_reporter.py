@@ -52,7 +52,7 @@ def test_arrays_and_numbers_join_in_their_order():
     assert recorder.written == [(10, {"a": [1.0, 2.0, 3.0, 4.0]}), (20, {})]
 
 
-def test_an_array_may_be_overwritten_after_it_was_reported():
+def test_reported_arrays_are_copied():
     reporter = StatsReporter("Ball")
     values = np.ones(3)
     reporter.add_stats("a", values)
@@ -60,7 +60,7 @@ def test_an_array_may_be_overwritten_after_it_was_reported():
     assert reporter.get_stats_summaries("a").mean == 1.0
 
 
-def test_a_writer_that_fails_is_named_once_and_the_others_go_on(caplog):
+def test_a_failing_writer_is_reported_once_and_the_others_continue(caplog):
     broken, recorder = Broken(), Recorder()
     reporter = StatsReporter("Ball", [broken, recorder])
     with caplog.at_level(logging.WARNING):
@@ -72,7 +72,7 @@ def test_a_writer_that_fails_is_named_once_and_the_others_go_on(caplog):
     assert "Broken" in caplog.text and "on fire" in caplog.text
 
 
-def test_a_writer_that_listens_hears_every_value():
+def test_on_add_stat_receives_every_value():
     listener = Listener()
     reporter = StatsReporter("Ball", [listener])
     reporter.add_stat("a", 1.0)
@@ -112,7 +112,7 @@ def test_no_value_is_lost_between_threads():
     assert sum(sum(values.get("a", [])) for _, values in recorder.written) == 4 * 500 * 4
 
 
-def test_a_summary_s_figures():
+def test_the_statistics_of_a_summary():
     summary = StatsSummary([1.0, 2.0, 6.0], StatsAggregationMethod.SUM)
     assert (summary.mean, summary.sum, summary.num, summary.aggregated_value) == (3.0, 9.0, 3, 9.0)
     assert summary.std == pytest.approx(np.sqrt(14 / 3))

@@ -72,7 +72,7 @@ def test_scripts_find_the_connection_and_the_brain(run):
     ]
 
 
-def test_the_hyperparameters_are_a_block_of_the_algorithm_s_own(run):
+def test_scripts_find_only_the_algorithm_s_hyperparameters(run):
     block = run.out.partition("Hyperparameters for behavior name Basic: \n")[2].partition("[INFO]")[0]
     found = dict(line.removeprefix("\t").split(":\t") for line in block.splitlines())
     assert found["trainer_type"] == "ppo" and found["  batch_size"] == "32" and found["max_steps"] == "1000"

@@ -108,7 +108,7 @@ assert "tensorboard" in sys.modules and "tensorflow" not in sys.modules
     )
 
 
-def test_old_curves_go_when_told_so_and_stay_on_resuming(tmp_path, caplog):
+def test_old_curves_are_deleted_on_request_and_kept_on_resume(tmp_path, caplog):
     first = TensorBoardWriter(tmp_path)
     report(first, 1000)
     first.close()
@@ -143,7 +143,7 @@ class Disk:
 
 
 @pytest.mark.parametrize("room", [0, 1, 30, 200])
-def test_a_full_disk_costs_one_warning_and_some_points_of_the_curve(tmp_path, caplog, room):
+def test_a_full_disk_costs_one_warning_and_some_points_of_a_curve(tmp_path, caplog, room):
     writer = TensorBoardWriter(tmp_path)
     report(writer, 1000)
     disk = Disk(writer._files["Ball"].file)
@@ -161,7 +161,7 @@ def test_a_full_disk_costs_one_warning_and_some_points_of_the_curve(tmp_path, ca
     assert [e.step for e in read(tmp_path / "Ball").Scalars("Engine/Hits")] == [1000, 4000]
 
 
-def test_a_folder_that_cannot_be_made_costs_one_warning(tmp_path, caplog):
+def test_a_folder_that_cannot_be_created_costs_one_warning(tmp_path, caplog):
     (tmp_path / "Ball").write_text("a file where the folder should be")
     writer = TensorBoardWriter(tmp_path)
     with caplog.at_level(logging.WARNING):

@@ -98,7 +98,7 @@ def test_the_settings_choose_the_writers(yaml, expected, silent, tmp_path):
     assert isinstance(display, SilentDisplay) == silent
 
 
-def test_the_default_is_not_written_out_and_a_choice_is():
+def test_only_a_choice_of_writers_is_recorded():
     assert "stats_writers" not in options().as_dict()
     assert options("stats_writers: csv").as_dict()["stats_writers"] == ["csv"]
 
@@ -126,12 +126,12 @@ def test_a_plug_in_writes_when_it_is_named(installed, tmp_path):
     assert names(options(), tmp_path) == ["TensorBoardWriter"]
 
 
-def test_a_plug_in_may_give_its_writers_one_by_one(installed, tmp_path):
+def test_a_plug_in_may_be_a_generator_of_writers(installed, tmp_path):
     installed({"lanista.stats_writers": {"mine": "sample_mine:one_by_one"}}, {"sample_mine": OWN})
     assert names(options("stats_writers: [mine]"), tmp_path) == ["Mine"]
 
 
-def test_a_writer_that_empties_what_it_is_given_takes_nothing_from_the_others():
+def test_a_writer_that_clears_its_values_does_not_affect_the_others():
     class Greedy(StatsWriter):
         def write_stats(self, category, values, step):
             values.clear()
@@ -164,7 +164,7 @@ def test_checking_settings_executes_no_plug_in(installed):
         ("not an entry point!", "cannot be loaded"),
     ],
 )
-def test_a_plug_in_that_fails_is_named_and_left_out(value, told, installed, tmp_path, caplog):
+def test_a_failing_plug_in_is_reported_and_skipped(value, told, installed, tmp_path, caplog):
     installed({"lanista.stats_writers": {"mine": value}}, {"sample_mine": OWN})
     assert names(options("stats_writers: [mine, csv]"), tmp_path) == ["CsvWriter"]
     (record,) = caplog.records
@@ -173,7 +173,7 @@ def test_a_plug_in_that_fails_is_named_and_left_out(value, told, installed, tmp_
     assert all(part in message for part in ("'mine'", "sample 1.2", told))
 
 
-def test_plug_ins_of_ml_agents_write_as_they_would_there(installed, tmp_path):
+def test_plug_ins_of_ml_agents_write_as_in_ml_agents(installed, tmp_path):
     entries = {"other": "sample_theirs:make", "default": "sample_theirs:must_not_be_loaded"}
     installed({"mlagents.stats_writer": entries}, {"sample_theirs": FOREIGN})
     writers = make_writers(options(), tmp_path)
@@ -210,7 +210,7 @@ class TheirBase:
         self.last = values
 
 
-def test_single_values_reach_only_who_wants_them():
+def test_single_values_reach_only_writers_that_override_on_add_stat():
     class Curious(TheirBase):
         def on_add_stat(self, category, key, value, aggregation):
             self.heard = (category, key, value, aggregation.name)
@@ -221,7 +221,7 @@ def test_single_values_reach_only_who_wants_them():
     assert curious.heard == ("Ball", "Goals", 2.0, "SUM")
 
 
-def test_a_listener_that_fails_is_named_once_and_nobody_else_suffers(caplog):
+def test_a_failing_on_add_stat_is_reported_once_and_others_continue(caplog):
     class Deaf(StatsWriter):
         def write_stats(self, category, values, step):
             self.step = step

@@ -15,7 +15,7 @@ def read(tmp_path, told, **given):
     return read_sweep(str(file), given)
 
 
-def test_what_is_not_said_has_a_default(tmp_path):
+def test_missing_keys_have_defaults(tmp_path):
     settings = read(tmp_path, GOOD)
     assert (settings.name, settings.sampler, settings.pruner.type) == ("mine", "tpe", "median")
     assert settings.metric == "Environment/Cumulative Reward" and settings.direction == "maximize"
@@ -69,5 +69,5 @@ def test_a_wrong_file_is_explained(tmp_path, change, says):
     assert "mine.yaml" in str(wrong.value)
 
 
-def test_what_goes_to_the_environment_is_no_flag(tmp_path):
+def test_arguments_of_the_environment_are_not_parsed_as_flags(tmp_path):
     assert read(tmp_path, GOOD | {"flags": ["--env-args", "--seed", "3"]}).flags[-1] == "3"

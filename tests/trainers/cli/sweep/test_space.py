@@ -11,7 +11,7 @@ from lanista.trainers.settings import RunOptions
 pytest.importorskip("optuna")
 
 
-def test_a_whole_range_is_drawn_in_whole_numbers():
+def test_an_integer_range_is_sampled_in_integers():
     one = Dimension("units", Parameter(min=16, max=64, step=16), whole=True)
     drawn = one.distribution()
     assert (drawn.low, drawn.high, drawn.step) == (16, 64, 16)
@@ -39,7 +39,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(VALUES, min_size=2, max_size=5, unique_by=lambda v: (type(v).__name__, as_text(v))))
-def test_every_listed_value_comes_back_as_it_was_listed(values):
+def test_every_listed_value_is_sampled_unchanged(values):
     one = Dimension("any", Parameter.model_construct(values=values), whole=False)
     texts = [value for value in values if isinstance(value, list)]
     if any(as_text(text) in values for text in texts):

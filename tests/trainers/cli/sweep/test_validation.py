@@ -64,7 +64,7 @@ def endless():
         ),
     ],
 )
-def test_no_trial_begins(tmp_path, change, says, capsys):
+def test_an_invalid_sweep_starts_no_trial(tmp_path, change, says, capsys):
     told = {key: value for key, value in (GOOD | change).items() if value is not None}
     said = complaint(tmp_path, told, capsys)
     assert says in said and "Traceback" not in said
@@ -75,7 +75,7 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch, capsys):
     assert "pip install 'lanista[sweep]'" in complaint(tmp_path, GOOD, capsys)
 
 
-def test_all_of_it_is_told_without_torch(tmp_path):
+def test_a_sweep_is_validated_without_torch(tmp_path):
     import subprocess
     import sys
 

@@ -35,21 +35,21 @@ def test_four_in_a_row(rows, column, plane):
     assert found == {0: [0], 1: [1]}.get(plane, []) or plane in found
 
 
-def test_one_step_ahead_wins_before_it_hinders():
+def test_the_one_step_player_prefers_winning_to_blocking():
     player, all_columns = OneStepAhead((6, 7)), np.arange(7)
     assert player.move(board("xxx.ooo"), all_columns) == 3
     assert player.move(board("o......", "o..xx..", "o..xx.x"), all_columns) == 5
     assert player.move(board("o......", "o......", "o..x..."), all_columns) == 0
 
 
-def test_nobody_wins_where_both_are_perfect():
+def test_perfect_players_draw():
     assert value_of((0,) * 9) == 0
     assert value_of((1, 1, 0, -1, -1, 0, 0, 0, 0)) == 1
     assert value_of((-1, -1, -1, 1, 1, 0, 0, 0, 0)) == -1
 
 
 @pytest.mark.parametrize("boards", ["false", "true"])
-def test_a_perfect_player_never_loses_to_chance(boards):
+def test_a_perfect_player_never_loses_to_a_random_one(boards):
     pytest.importorskip("pettingzoo")
     pytest.importorskip("pygame", reason="pettingzoo's classic games need pygame")
     source = f"pettingzoo:pettingzoo.classic.tictactoe_v3?boards={boards}"

@@ -53,7 +53,7 @@ def test_checkpoints_and_snapshots_of_a_run(results, tmp_path, capsys):
     assert all("training_elo" in one for one in report["standings"])
 
 
-def test_files_and_runs_meet_and_the_table_is_printed(results, capsys):
+def test_files_and_runs_play_and_the_table_is_printed(results, capsys):
     brain = str(results / "cards" / "player.onnx")
     arguments = ["--env", "pettingzoo:card_game", "--games", "4", "--num-areas", "2"]
     assert run(["tournament", str(results / "cards"), brain, *arguments]) == 0
@@ -69,6 +69,6 @@ def test_files_and_runs_meet_and_the_table_is_printed(results, capsys):
         (["cards", "cards", "--env", "pettingzoo:card_game?cards=3"], "cannot be made"),
     ],
 )
-def test_what_cannot_be_played_is_said(results, capsys, arguments, says):
+def test_a_tournament_that_cannot_be_played_is_explained(results, capsys, arguments, says):
     assert run(["tournament", *arguments, "--results-dir", str(results)]) == 1
     assert says in capsys.readouterr().err

@@ -39,7 +39,7 @@ def cards(areas=3, self_play=True):
     return TurnBasedEnvironment(Cards, seed=1, areas=areas, self_play=self_play)
 
 
-def test_a_match_counts_so_many_games_of_one_side():
+def test_a_match_counts_the_given_number_of_games_of_one_side():
     high, low = player(2), player(1)
     assert play_match(cards(), {0: high, 1: low}, 0, 7) == Result(7, 0, 0)
     assert play_match(cards(), {0: high, 1: low}, 1, 7) == Result(0, 0, 7)
@@ -47,7 +47,7 @@ def test_a_match_counts_so_many_games_of_one_side():
     assert high.policies[""].played == high.policies[""].forgotten
 
 
-def test_both_play_every_side():
+def test_both_participants_play_every_side():
     env = cards()
     high, low = player(2), player(1)
     assert play_all_sides(env, high, low, 9) == Result(9, 0, 0)
@@ -90,7 +90,7 @@ def told(games, decisions=((), ()), terminals=((), (), None, False)):
     games.add(steps(DecisionSteps, *decisions), steps(TerminalSteps, *terminals))
 
 
-def test_a_groups_game_is_over_when_its_last_member_is():
+def test_a_group_s_game_ends_with_its_last_member():
     games = Games(3, 100)
     told(games, ([1, 2], [7, 7]))
     told(games, ([2], [7]), ([1], [7], [-1], False))
@@ -103,7 +103,7 @@ def test_a_groups_game_is_over_when_its_last_member_is():
     assert games.over and games.result() == Result(1, 1, 1)
 
 
-def test_the_games_that_begin_first_are_counted_and_endless_ones_are_drawn():
+def test_the_games_that_start_first_are_counted_and_endless_ones_are_draws():
     games = Games(2, max_decisions=3)
     told(games, ([1, 2, 3], [0, 0, 0]))
     told(games, ([1, 2, 4], [0, 0, 0]), ([3], [0], [1], False))
@@ -113,7 +113,7 @@ def test_the_games_that_begin_first_are_counted_and_endless_ones_are_drawn():
     assert games.over and games.result() == Result(0, 1, 1)
 
 
-def test_a_game_of_one_team_and_a_player_without_a_brain_are_refused():
+def test_an_environment_of_one_team_and_a_participant_without_a_brain_are_refused():
     class Alone(Cards):
         def __init__(self):
             self.possible_agents = ["player_0"]

@@ -9,14 +9,14 @@ from lanista.trainers.cli.tournament.ratings import MEAN, rate
 from lanista.trainers.trainer.self_play.snapshots import expected_result
 
 
-def test_two_players_differ_by_what_elo_expects_of_the_score():
+def test_two_ratings_differ_as_elo_predicts_from_the_score():
     points, errors = rate(np.array([[0, 7500], [2500, 0]]))
     assert expected_result(points[0], points[1]) == pytest.approx(0.75, abs=1e-3)
     # The error of a difference d of two: 1 / sqrt(n p (1 - p)) in natural units, half of it for each.
     assert errors == pytest.approx(0.5 * 173.7178 / np.sqrt(10000 * 0.75 * 0.25), rel=1e-2)
 
 
-def test_who_never_met_is_compared_by_the_others():
+def test_players_that_never_met_are_compared_through_others():
     scores = np.zeros((3, 3))
     scores[0, 1], scores[1, 0] = 760, 240
     scores[1, 2], scores[2, 1] = 760, 240
@@ -27,7 +27,7 @@ def test_who_never_met_is_compared_by_the_others():
 
 @settings(deadline=None)
 @given(arrays(np.float64, (4, 4), elements=st.integers(0, 200).map(float)))
-def test_ratings_are_finite_and_no_others_are_likelier(scores):
+def test_ratings_are_finite_and_maximize_the_likelihood(scores):
     points, errors = rate(scores)
     assert np.isfinite(points).all() and np.isfinite(errors).all()
     assert points.mean() == pytest.approx(MEAN)
@@ -46,7 +46,7 @@ def posterior(scores, points):
     return total
 
 
-def test_what_is_no_table_of_scores_is_refused():
+def test_an_invalid_score_table_is_refused():
     with pytest.raises(ValueError, match="expected \\[players, players\\]"):
         rate(np.zeros((2, 3)))
     with pytest.raises(ValueError, match="negative"):
