@@ -1,4 +1,4 @@
-"""The second floor: from trajectories to trained models."""
+"""From trajectories to trained models: the top layer."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -103,7 +103,13 @@ _MODULES = {
     ".stats.summary": ("StatsSummary",),
     ".stats.writer": ("StatsPropertyType", "StatsWriter"),
     ".trainer.standalone": (
-        ["COMATrainer", "DDPGTrainer", "DQNTrainer", "POCATrainer", "PPOTrainer", "SACTrainer", "TD3Trainer"]
+        "COMATrainer",
+        "DDPGTrainer",
+        "DQNTrainer",
+        "POCATrainer",
+        "PPOTrainer",
+        "SACTrainer",
+        "TD3Trainer",
     ),
     ".utils.errors": ("TrainerError",),
 }

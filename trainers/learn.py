@@ -129,7 +129,11 @@ def run_training(
             restart = restart_engines_at_checkpoints
             with first_rank(options, folder, restart_engines_at_checkpoints=restart):
                 train(
-                    *(options, folder, status, display, signals),
+                    options,
+                    folder,
+                    status,
+                    display,
+                    signals,
                     restart_engines_at_checkpoints=restart,
                     callbacks=called,
                     cluster=cluster,

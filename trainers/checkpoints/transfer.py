@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
-from ..utils.errors import CheckpointError, TrainerError, nearest
+from ..utils.errors import CheckpointError, TrainerError, did_you_mean
 from .run_folder import runs_in
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ def find_start(settings: CheckpointSettings) -> Path | None:
         if path.suffix == ".pt" and path.is_file():
             return path
     runs = [run.name for run in runs_in(Path(settings.results_dir))]
-    close = nearest(wanted, runs)
-    hint = f" Did you mean {close}?" if close else ""
+    hint = did_you_mean(wanted, runs)
     known = f" Runs in {settings.results_dir}: {', '.join(runs[:8])}{', ...' if runs[8:] else ''}."
     run = Path(settings.results_dir) / wanted
     raise TrainerError(

@@ -150,7 +150,7 @@ def first_rank(options: RunOptions, folder: Path, *, restart_engines_at_checkpoi
     patience = 0.0
     try:
         with distributed.process_group(
-            *(0, world_size, device), rendezvous=ranks.rendezvous, describe=ranks.describe
+            0, world_size, device, rendezvous=ranks.rendezvous, describe=ranks.describe
         ):
             distributed.broadcast(assignment)
             logger.info("%d learners train the policies together (torch_settings.learners).", world_size)
@@ -194,10 +194,8 @@ def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str
         status = TrainingStatus(folder / "run_logs" / "training_status.json")
         if options.checkpoint_settings.resume:
             status.load()
-        train(
-            *(options, folder, status, SilentDisplay(), signals),
-            restart_engines_at_checkpoints=restart_engines,
-        )
+        display = SilentDisplay()
+        train(options, folder, status, display, signals, restart_engines_at_checkpoints=restart_engines)
 
 
 def with_launched_ranks(options: RunOptions) -> RunOptions:

@@ -49,19 +49,8 @@ class Display(StatsWriter):
         """Show what the run is doing, in a few words."""
 
 
-class PlainDisplay(Display):
+class PlainDisplay(ConsoleWriter, Display):
     """The lines of ML-Agents' console, one per summary."""
-
-    def __init__(self) -> None:
-        self._lines = ConsoleWriter()
-
-    def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
-        """Log the summary's line."""
-        self._lines.write_stats(category, values, step)
-
-    def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:
-        """Log the hyperparameters."""
-        self._lines.add_property(category, property_type, value)
 
 
 class SilentDisplay(Display):

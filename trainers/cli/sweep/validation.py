@@ -14,7 +14,7 @@ from ...settings.errors import Problem, TrainerConfigError
 from ...settings.models.run import EnvironmentSettings
 from ...settings.options import RunOptions
 from ...settings.validation import require_support
-from ...utils.errors import TrainerError, nearest
+from ...utils.errors import TrainerError, did_you_mean
 from .launcher import Commands, Values, as_text
 from .metric import SweepError
 from .settings import SweepSettings
@@ -65,9 +65,7 @@ def _dimension(commands: Commands, key: str) -> Dimension:
     listed = commands.base.behaviors
     if path[0] == "behaviors" and listed and (len(path) < 2 or path[1] not in listed):
         wanted = str(path[1]) if len(path) > 1 else ""
-        close = nearest(wanted, listed)
-        hint = f" Did you mean {close}?" if close else ""
-        there = ", ".join(listed)
+        hint, there = did_you_mean(wanted, listed), ", ".join(listed)
         raise SweepError(f"parameters: {key}: there is no behavior {wanted!r}.{hint} Known: {there}.")
     first = parameter.min if parameter.values is None else parameter.values[0]
     with _named({key: first}):
@@ -135,9 +133,7 @@ def _require_behavior(settings: SweepSettings, options: RunOptions) -> None:
     listed = list(options.behaviors)
     if settings.behavior is not None:
         if listed and settings.behavior not in listed and options.default_settings is None:
-            close = nearest(settings.behavior, listed)
-            hint = f" Did you mean {close}?" if close else ""
-            there = ", ".join(listed)
+            hint, there = did_you_mean(settings.behavior, listed), ", ".join(listed)
             raise SweepError(f"behavior: there is no {settings.behavior!r}.{hint} Known: {there}.")
     elif len(listed) > 1:
         raise SweepError(f"behavior: name the one whose {settings.metric} counts: {', '.join(listed)}.")

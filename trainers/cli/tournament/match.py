@@ -29,11 +29,9 @@ class MatchPolicy(Protocol):
 
     def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
         """Actions for the n agents of `steps`."""
-        ...
 
     def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
         """Drop the recurrent state of these agents, whose episodes are over."""
-        ...
 
 
 @dataclass(eq=False)
