@@ -1,4 +1,4 @@
-"""Games for processes that host them, and play of which every detail is kept."""
+"""Environments for hosting processes, and a loop that keeps every detail of what it sees."""
 
 import gymnasium
 import numpy as np
@@ -10,14 +10,14 @@ from lanista.envs.python.sources import make_source
 from mlagents_envs.base_env import ActionTuple, ObservationSpec
 
 
-class Seer(gymnasium.Env):
-    """Sees random images of all kinds, and its last action."""
+class Images(gymnasium.Env):
+    """Observes random images of all kinds, and its last action."""
 
     observation_space = Dict(
-        colours=Box(0, 255, (6, 5, 3), np.uint8),
-        grey=Box(0, 255, (6, 5), np.uint8),
+        colors=Box(0, 255, (6, 5, 3), np.uint8),
+        gray=Box(0, 255, (6, 5), np.uint8),
         frames=Box(0, 255, (4, 6, 5), np.uint8),
-        numbers=Box(-np.inf, np.inf, (2, 3), np.float32),
+        values=Box(-np.inf, np.inf, (2, 3), np.float32),
         kind=Discrete(3),
         nothing=Box(0, 1, (0,), np.float32),
     )
@@ -36,10 +36,10 @@ class Seer(gymnasium.Env):
     def seen(self, push):
         pixels = {
             name: self.np_random.integers(0, 256, self.observation_space[name].shape, np.uint8)
-            for name in ("colours", "grey", "frames")
+            for name in ("colors", "gray", "frames")
         }
-        numbers = np.tile(push, 3).reshape(2, 3) + self.np_random.random((2, 3))
-        return {**pixels, "numbers": numbers, "kind": self.time % 3, "nothing": np.zeros(0)}
+        values = np.tile(push, 3).reshape(2, 3) + self.np_random.random((2, 3))
+        return {**pixels, "values": values, "kind": self.time % 3, "nothing": np.zeros(0)}
 
     def allowed(self):
         return {"action_mask": np.array([1, 1, self.time % 2, 1], np.int8)}
@@ -51,7 +51,7 @@ def cat():
 
 
 class Wrong(Cat):
-    """Does something wrong in its fifth step."""
+    """Fails in its fifth step."""
 
     def __init__(self, how="shape"):
         super().__init__()
@@ -70,7 +70,7 @@ class Wrong(Cat):
 
 
 def unmade(seed):
-    """Cannot be made, but for a seed that nobody has."""
+    """Cannot be made."""
     raise RuntimeError(f"no licence for {seed}")
 
 
@@ -82,7 +82,7 @@ def sideways():
         behavior_specs = property(
             lambda self: {
                 NAME: SPEC._replace(
-                    observation_specs=[ObservationSpec((9, 9, 1), (0, 0, 0), SPEC[0][0][2], "picture")]
+                    observation_specs=[ObservationSpec((9, 9, 1), (0, 0, 0), SPEC[0][0][2], "image")]
                 )
             }
         )
@@ -97,7 +97,7 @@ def sideways():
 
 
 class Newcomers:
-    """A parallel environment that does not say who may come: after two steps another kind of agent does."""
+    """A parallel environment without possible_agents; after two steps another kind of agent appears."""
 
     def __init__(self):
         self.agents = ["first"]
@@ -144,8 +144,8 @@ def hosted(source, seed, areas, **options):
 
 
 def play(env, steps):
-    """Everything that can be seen while allowed actions are taken by chance."""
-    chance = np.random.default_rng(1)
+    """Everything that can be seen while allowed actions are taken at random."""
+    random = np.random.default_rng(1)
     env.reset()
     seen = []
     for _ in range(steps):
@@ -154,25 +154,25 @@ def play(env, steps):
             if not len(decisions) and not len(terminals):
                 continue
             seen.append((name, *map(whole, (decisions, terminals)), lost(env, name)))
-            env.set_actions(name, chosen(spec.action_spec, decisions, chance))
+            env.set_actions(name, chosen(spec.action_spec, decisions, random))
         env.step()
     return seen
 
 
-def chosen(spec, decisions, chance):
-    """Actions by chance, where they are allowed."""
+def chosen(spec, decisions, random):
+    """Random actions that are allowed."""
     n = len(decisions)
     discrete = np.zeros((n, spec.discrete_size), np.int32)
     for branch, size in enumerate(spec.discrete_branches):
-        scores = chance.random((n, size))
+        scores = random.random((n, size))
         if decisions.action_mask is not None:
             scores[decisions.action_mask[branch]] = -1
         discrete[:, branch] = scores.argmax(axis=1)
-    return ActionTuple(chance.uniform(-1, 1, (n, spec.continuous_size)).astype(np.float32), discrete)
+    return ActionTuple(random.uniform(-1, 1, (n, spec.continuous_size)).astype(np.float32), discrete)
 
 
 def whole(steps):
-    """All fields of the agents by name; where nothing is forbidden there is no mask."""
+    """All fields of the agents by name; without the mask where all actions are allowed."""
     fields = {
         name: np.asarray(getattr(steps, name)).tolist()
         for name in ("reward", "agent_id", "group_id", "group_reward", "interrupted")
@@ -187,5 +187,5 @@ def whole(steps):
 
 
 def lost(env, name):
-    """Who lost a life."""
+    """The agents that lost a life."""
     return env.lost_lives(name).tolist() if hasattr(env, "lost_lives") else []

@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine, and doing its nodes harm."""
+"""A Ray cluster of several nodes on this machine, whose nodes can be killed."""
 
 import os
 from collections.abc import Iterator
@@ -8,6 +8,13 @@ import psutil
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 _TRIES = 3
+CRASHING_ENGINE = """\
+greet()
+ask(message(observation(1.0, 0.5)))
+print("the disk is full", flush=True)
+os._exit(7)
+"""
+"""A script for `scripted_engine.executable`."""
 
 
 class LocalCluster:
@@ -15,14 +22,14 @@ class LocalCluster:
 
     Args:
         nodes: How many, the head included.
-        cpus: Processors that each describe_nodes, whatever the machine has.
+        cpus: Processors that each node reports, whatever the machine has.
     """
 
     def __init__(self, nodes: int, cpus: float) -> None:
         from ray.cluster_utils import Cluster
 
         head = {"num_cpus": cpus, "include_dashboard": False}
-        self._cluster = _patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
+        self._cluster = _retry(lambda: Cluster(initialize_head=True, head_node_args=head))
         self.cpus = cpus
         self.address: str = self._cluster.address
         self.nodes: list[object] = []
@@ -32,7 +39,7 @@ class LocalCluster:
 
     def add_node(self) -> None:
         """One more."""
-        self.nodes.append(_patiently(lambda: self._cluster.add_node(num_cpus=self.cpus)))
+        self.nodes.append(_retry(lambda: self._cluster.add_node(num_cpus=self.cpus)))
 
     def kill_node(self, node: object) -> None:
         """All of its processes at once, as when its machine loses power."""
@@ -61,8 +68,8 @@ class LocalCluster:
         self._cluster.shutdown()
 
 
-def _patiently(start):
-    """Start a node, which Ray gives half a minute: too little at times on a machine that is busy."""
+def _retry(start):
+    """Start a node; Ray gives it half a minute, which is sometimes too little on a busy machine."""
     for _ in range(_TRIES - 1):
         try:
             return start()
@@ -91,7 +98,7 @@ def descendants(process: psutil.Process) -> list[psutil.Process]:
 
 
 def is_engine(process: psutil.Process) -> bool:
-    """Whether it is an engine, and no shell around it."""
+    """Whether it is an engine, not a shell around it."""
     try:
         return "--mlagents-port" in process.cmdline()
     except psutil.Error:

@@ -81,9 +81,11 @@ class EngineActors:
         asked = [
             (
                 node,
-                check.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, False)).remote(o),
+                check.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, False)).remote(
+                    spec
+                ),
             )
-            for node, o in zip(nodes, specs)
+            for node, spec in zip(nodes, specs)
         ]
         ray.wait([answer for _, answer in asked], num_returns=len(asked), timeout=check_timeout)
         late = f"it has not run a task within {check_timeout:g} s"

@@ -59,7 +59,7 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("my_places", None)
 
 
-def test_a_class_of_the_folder_is_trained_resumed_and_played(folder, capsys):
+def test_a_class_in_the_working_folder_is_trained_resumed_and_played(folder, capsys):
     assert learn(folder, *SCENE, yaml=YAML % ("Leaving", 150)).good
     ended = learn(folder, *SCENE, "--resume", yaml=YAML % ("Leaving", 250))
     assert ended.good and weights_are_finite(ended.files("checkpoint.pt"))
@@ -72,14 +72,14 @@ def test_a_class_of_the_folder_is_trained_resumed_and_played(folder, capsys):
     np.testing.assert_array_equal(*chosen)
 
 
-def test_one_that_cannot_leave_is_said_at_the_start_and_has_checkpoints(folder):
+def test_a_network_that_cannot_be_exported_is_a_warning_at_the_start(folder):
     ended = learn(folder, *SCENE, yaml=YAML % ("Place", 150))
     assert ended.status == 0
     assert len(re.findall(r"Basic will have checkpoints, but no brains.*my_places:Place", ended.out)) == 1
     assert weights_are_finite(ended.files("checkpoint.pt")) and not ended.files("*.onnx")
 
 
-def test_a_package_offers_a_network_by_name(tmp_path, monkeypatch):
+def test_a_package_provides_a_network_by_name(tmp_path, monkeypatch):
     entries = {"places": "sample_places:Leaving", "lost": "sample_places:Lost"}
     modules = {"sample_places": MODULE}
     monkeypatch.syspath_prepend(install(tmp_path / "site", {"lanista.networks": entries}, modules))

@@ -67,7 +67,7 @@ def test_a_plug_in_is_a_trainer_type_or_a_function_that_gives_one(value, install
     assert again.behaviors["B"].hyperparameters == hyper
 
 
-def test_default_settings_reach_a_plug_in_s_behaviour_key_by_key(installed):
+def test_default_settings_reach_a_plug_in_key_by_key(installed):
     installed(mine="sample_trainer:TRAINER")
     options = RunOptions.from_text(
         "default_settings: {trainer_type: ppo, hyperparameters: {batch_size: 64, shared_critic: true}}\n"

@@ -1,4 +1,4 @@
-"""Demonstrations as ML-Agents 1.1.0 loads, refuses and writes them."""
+"""Demonstrations are loaded, refused and written as by ML-Agents 1.1.0."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import goldendata
 import numpy as np
 import pytest
 from lanista.envs.demonstrations.demonstration import Demonstration, read_demonstration
-from lanista.envs.demonstrations.format import HEADER
+from lanista.envs.demonstrations.format import HEADER, outline
 from lanista.envs.demonstrations.writer import DemonstrationWriter
 from lanista.envs.errors import DemonstrationError
 from lanista.envs.images import as_floats
@@ -27,7 +27,7 @@ def test_every_kind_is_tested() -> None:
     assert goldendata.kinds("demo") <= {"load", "malformed", "write"}
 
 
-def spec_of(said: dict) -> BehaviorSpec:
+def spec_of(described: dict) -> BehaviorSpec:
     observations = [
         ObservationSpec(
             tuple(each["shape"]),
@@ -35,15 +35,15 @@ def spec_of(said: dict) -> BehaviorSpec:
             ObservationType[each["observation_type"]],
             each["name"],
         )
-        for each in said["observation_specs"]
+        for each in described["observation_specs"]
     ]
-    actions = said["action_spec"]
+    actions = described["action_spec"]
     return BehaviorSpec(
         observations, ActionSpec(actions["continuous_size"], tuple(actions["discrete_branches"]))
     )
 
 
-def written(case: dict, folder: Path) -> Path:
+def write_files(case: dict, folder: Path) -> Path:
     for name, data in case["inputs"]["files"].items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(goldendata.bytes_of(data))
@@ -51,7 +51,7 @@ def written(case: dict, folder: Path) -> Path:
 
 
 def files_in_order(case: dict, path: Path) -> list[Path]:
-    """As the reference listed the folder; ours are sorted (pitfalls D5)."""
+    """In the order in which the reference listed the folder; ours are sorted."""
     if not path.is_dir():
         return [path]
     order = [name for name in case["inputs"]["file_order"] if name.endswith(".demo")]
@@ -59,27 +59,27 @@ def files_in_order(case: dict, path: Path) -> list[Path]:
 
 
 def kept_rows(demos: list[Demonstration], length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the steps that we make stand in the reference's buffer; those that it makes and we do not.
+    """By step of the reference: its row in the reference's buffer, and whether we make this step too.
 
-    It makes a step of every pair but the last, and pads after each end to whole sequences.
+    The reference makes a step of every pair but the last, even across episodes, and pads each episode to
+    whole sequences.
     """
     done = np.concatenate([demo.done for demo in demos])
     last = np.zeros(len(done), bool)
     last[np.cumsum([len(demo) for demo in demos]) - 1] = True
-    ours, place, at = [], [], 0
-    begun = 0
+    ours, rows, row, episode_start = [], [], 0, 0
     for pair in range(len(done) - 1):
-        place.append(at)
-        ours.append(not (done[pair] or last[pair]))  # pitfalls D3
-        at += 1
+        rows.append(row)
+        ours.append(not (done[pair] or last[pair]))
+        row += 1
         if done[pair + 1]:
-            at += -(at - begun) % length
-            begun = at
-    return np.array(place, int), np.array(ours, bool)
+            row += -(row - episode_start) % length
+            episode_start = row
+    return np.array(rows, int), np.array(ours, bool)
 
 
 def joined(parts: list[Demonstrations]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Columns of several files, and which steps have one before them in their episode, or are the first."""
+    """The columns of several files, and False for the first step of each file but the first."""
     columns = {key: np.concatenate([columns_of(part)[key] for part in parts]) for key in columns_of(parts[0])}
     lengths = np.concatenate([part.lengths for part in parts])
     within = np.ones(lengths.sum(), bool)
@@ -88,7 +88,7 @@ def joined(parts: list[Demonstrations]) -> tuple[dict[str, np.ndarray], np.ndarr
 
 
 def columns_of(steps: Demonstrations) -> dict[str, np.ndarray]:
-    """By the reference's names."""
+    """The columns by the reference's names."""
     columns = {"done": steps.done, "environment_rewards": steps.reward}
     columns |= {f"obs:{k}": as_floats(obs) for k, obs in enumerate(steps.obs)}
     if steps.continuous.shape[1]:
@@ -100,31 +100,31 @@ def columns_of(steps: Demonstrations) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("case", goldendata.cases("demo", "load", where=lambda c: "buffer" in c["expected"]))
-def test_loaded(case: dict, tmp_path: Path) -> None:
-    expected, path = case["expected"], written(case, tmp_path)
+def test_loading_equals_the_reference(case: dict, tmp_path: Path) -> None:
+    expected, path = case["expected"], write_files(case, tmp_path)
     files = files_in_order(case, path)
     demos = [read_demonstration(file) for file in files]
     assert sum(map(len, demos)) == expected["num_pairs"]
     assert sum(demo.metadata.steps for demo in demos) == expected["total_expected"]
     assert demos[0].spec == spec_of(expected["spec"])
-    place, ours = kept_rows(demos, case["inputs"]["sequence_length"])
+    rows, ours = kept_rows(demos, case["inputs"]["sequence_length"])
     if not ours.any():
         with pytest.raises(DemonstrationError, match="no step in it"):
             load_demonstrations(path)
         return
     assert len(ours) == expected["num_pairs"] - 1 and expected["num_experiences"] >= len(ours)
-    wanted = case["inputs"]["expected_spec"]
-    spec = None if wanted is None else spec_of(wanted)
+    described = case["inputs"]["expected_spec"]
+    spec = None if described is None else spec_of(described)
     columns, within = joined([load_demonstrations(file, spec) for file in files])
     if files == sorted(files):
         for name, column in columns_of(load_demonstrations(path, spec)).items():
             np.testing.assert_array_equal(column, columns[name])
     assert columns.keys() == expected["buffer"].keys()
     for name, column in columns.items():
-        theirs = goldendata.array(expected["buffer"][name])[place][ours].reshape(column.shape)
-        # Per-agent previous actions: what was done in the episode before is none of this one's.
-        rows = within if name == "prev_action" else slice(None)
-        np.testing.assert_allclose(column[rows], theirs[rows], rtol=1e-5, atol=1e-6, err_msg=name)
+        theirs = goldendata.array(expected["buffer"][name])[rows][ours].reshape(column.shape)
+        # In ours, the first step of a file has no previous action.
+        compared = within if name == "prev_action" else slice(None)
+        np.testing.assert_allclose(column[compared], theirs[compared], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_loaded(case: dict, tmp_path: Path) -> None:
 )
 def test_demonstrations_of_another_behavior_are_refused(case: dict, tmp_path: Path) -> None:
     with pytest.raises(DemonstrationError) as caught:
-        load_demonstrations(written(case, tmp_path), spec_of(case["inputs"]["expected_spec"]))
+        load_demonstrations(write_files(case, tmp_path), spec_of(case["inputs"]["expected_spec"]))
     theirs, ours = case["expected"]["error_message"], str(caught.value)
     if theirs.startswith("The shape"):
         assert "The shape " in ours and " in demonstration do not match the policy's " in ours
@@ -141,20 +141,20 @@ def test_demonstrations_of_another_behavior_are_refused(case: dict, tmp_path: Pa
 
 
 @pytest.mark.parametrize("case", goldendata.cases("demo", "malformed"))
-def test_refused(case: dict, tmp_path: Path) -> None:
-    path = written(case, tmp_path)
+def test_malformed_files_are_refused(case: dict, tmp_path: Path) -> None:
+    path = write_files(case, tmp_path)
     with pytest.raises(DemonstrationError) as caught:
         load_demonstrations(path)
     theirs, ours = case["expected"]["error_message"], str(caught.value)
     if path.is_file() and path.suffix == ".demo":
         assert caught.value.byte is not None and caught.value.byte <= path.stat().st_size
-    for gist in ("unsupported version (", "'.demo' file", "does not exist"):
-        assert (gist in theirs) <= (gist in ours)
+    for part in ("unsupported version (", "'.demo' file", "does not exist"):
+        assert part in ours or part not in theirs
 
 
 @pytest.mark.parametrize("case", goldendata.cases("demo", "write"))
-def test_written(case: dict, tmp_path: Path) -> None:
-    """Pairs are written anew from what was read of them: equal messages, behind a header of 33 bytes."""
+def test_writing_equals_the_reference(case: dict, tmp_path: Path) -> None:
+    """Pairs that were read are written as equal messages, after a header of 33 bytes."""
     reference = tmp_path / "reference.demo"
     reference.write_bytes(goldendata.bytes_of(case["expected"]["file"]))
     demo = read_demonstration(reference)
@@ -178,8 +178,6 @@ def test_written(case: dict, tmp_path: Path) -> None:
 
 def pairs_of(data: bytes) -> list[bytes]:
     """The pairs as protobuf itself would write them."""
-    from lanista.envs.demonstrations.format import outline
-
     found = outline(data)
     pairs = []
     for start, length in zip(found.starts.tolist(), found.lengths.tolist()):

@@ -1,4 +1,4 @@
-"""Files that real recorders of Unity wrote, by what ML-Agents 1.1.0 makes of them where it reads them."""
+"""Files that Unity's recorder wrote, compared with what ML-Agents 1.1.0 reads from them."""
 
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from lanista.envs.errors import DemonstrationError
 FOLDER = Path(__file__).parents[2] / "real" / "demos"
 
 SUMS = {
-    # pairs, episodes begun, rewards, continuous, discrete, each observation: of all pairs but the last
+    # pairs, episodes started; sums of rewards (but the first), and of continuous actions, discrete actions
+    # and each observation (but the last)
     "Expert3DBall": (549, 1, 54.8000031, -2.79575751, 0, [1444.54866]),
     "ExpertBasic": (73, 11, 9.28000069, 0, 144, [72]),
     "ExpertPyramid": (1751, 10, 16.2649975, 0, 3525, [17901.8142, 18102.7177, 19574.8811, 28980.1129]),
@@ -23,7 +24,7 @@ SUMS = {
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_the_numbers_are_those_of_ml_agents(name: str) -> None:
+def test_contents_equal_those_read_by_ml_agents(name: str) -> None:
     pairs, episodes, reward, continuous, discrete, observations = SUMS[name]
     demo = read_demonstration(FOLDER / f"{name}.demo")
     assert (len(demo), demo.metadata.steps, len(demo.episode_starts)) == (pairs, pairs, episodes)
@@ -35,8 +36,8 @@ def test_the_numbers_are_those_of_ml_agents(name: str) -> None:
     assert sums == pytest.approx(observations, rel=1e-6)
 
 
-def test_pictures_of_the_old_layout_are_turned_to_channels_first() -> None:
-    """ML-Agents cannot read this file. Its pictures say height and width by themselves."""
+def test_images_of_the_old_layout_are_transposed_to_channels_first() -> None:
+    """ML-Agents cannot read this file. Its images contain their height and width."""
     demo = read_demonstration(FOLDER / "testdcvis.demo")
     assert demo.spec.observation_specs[0].shape == (3, 84, 84)
     assert demo.obs[0].shape == (38, 3, 84, 84) and demo.obs[0].max() <= 1
@@ -53,7 +54,7 @@ def test_masks_goals_and_sets_are_read() -> None:
     assert demo.behavior == "Hybrid?team=0"
 
 
-def test_every_cut_of_a_file_is_refused_with_its_byte_or_read_to_its_last_whole_pair(tmp_path: Path) -> None:
+def test_every_truncation_is_read_to_the_last_whole_pair_or_refused_with_its_byte(tmp_path: Path) -> None:
     data = (FOLDER / "Real3dball.demo").read_bytes()[:900]
     file = tmp_path / "cut.demo"
     whole: set[int] = set()
@@ -72,17 +73,17 @@ def test_every_cut_of_a_file_is_refused_with_its_byte_or_read_to_its_last_whole_
     assert len(whole) > 8
 
 
-def test_no_file_of_damaged_bytes_is_more_than_refused(tmp_path: Path) -> None:
+def test_damaged_bytes_are_refused_at_most(tmp_path: Path) -> None:
     data = bytearray((FOLDER / "Realbasic.demo").read_bytes())
     found = outline(bytes(data))
     del data[int(found.starts[8]) - 1 :]
     file = tmp_path / "damaged.demo"
     random = np.random.default_rng(0)
     refused = 0
-    for place in random.integers(0, len(data), 400).tolist():
-        before, data[place] = data[place], int(random.integers(256))
+    for position in random.integers(0, len(data), 400).tolist():
+        before, data[position] = data[position], int(random.integers(256))
         file.write_bytes(data)
-        data[place] = before
+        data[position] = before
         try:
             read_demonstration(file)
         except DemonstrationError as error:

@@ -1,4 +1,4 @@
-"""A recorder takes down what agents see and do, episode by episode."""
+"""The recorder writes the observations and actions of agents, episode by episode."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ NAME = "Tiny?team=0"
 
 
 def play(env, recorder, steps: int, **options) -> list:
-    """Steps by actions of chance; what each agent saw, did and earned, an episode each."""
+    """Take random actions; returns the (observation, reward, action) of each step, per finished episode."""
     random = np.random.default_rng(1)
     env.reset()
-    told: dict[int, list] = {}
+    open_episodes: dict[int, list] = {}
     finished = []
     for _ in range(steps):
         for name in env.behavior_specs:
@@ -24,9 +24,9 @@ def play(env, recorder, steps: int, **options) -> list:
             decisions, terminals = env.get_steps(name)
             recorder.end(name, spec, terminals)
             for row, agent in enumerate(terminals.agent_id.tolist()):
-                if agent in told:
-                    pairs = [*told.pop(agent), (terminals.obs[0][row].copy(), terminals.reward[row], None)]
-                    finished.append(pairs)
+                if agent in open_episodes:
+                    last = (terminals.obs[0][row].copy(), terminals.reward[row], None)
+                    finished.append([*open_episodes.pop(agent), last])
             actions = spec.action_spec.random_action(len(decisions))
             actions = ActionTuple(
                 random.uniform(-1, 1, actions.continuous.shape).astype(np.float32), actions.discrete
@@ -34,7 +34,7 @@ def play(env, recorder, steps: int, **options) -> list:
             recorder.act(name, spec, decisions, actions, **options)
             for row, agent in enumerate(decisions.agent_id.tolist()):
                 pair = (decisions.obs[0][row].copy(), decisions.reward[row], actions.continuous[row].copy())
-                told.setdefault(agent, []).append(pair)
+                open_episodes.setdefault(agent, []).append(pair)
             env.set_actions(name, actions)
         env.step()
     return finished
@@ -44,7 +44,7 @@ def game(**options) -> LineGame:
     return LineGame(3, [NAME], agents=3, max_len=6, cont=1, **options)
 
 
-def test_every_finished_episode_is_in_the_file_as_it_was(tmp_path: Path) -> None:
+def test_every_finished_episode_is_recorded_exactly(tmp_path: Path) -> None:
     with DemonstrationRecorder(tmp_path / "demos") as recorder:
         finished = play(game(), recorder, 40)
     (path,) = recorder.paths
@@ -62,13 +62,13 @@ def test_every_finished_episode_is_in_the_file_as_it_was(tmp_path: Path) -> None
     assert demo.metadata.mean_reward == np.float32(mean)
 
 
-def test_only_wanted_agents_are_recorded(tmp_path: Path) -> None:
+def test_only_selected_agents_are_recorded(tmp_path: Path) -> None:
     with DemonstrationRecorder(tmp_path) as recorder:
         play(game(), recorder, 20, wanted={1})
     assert set(read_demonstration(recorder.paths[0]).agent_id.tolist()) == {1}
 
 
-def test_an_episode_that_is_cut_ends_interrupted(tmp_path: Path) -> None:
+def test_an_episode_that_is_cut_off_ends_interrupted(tmp_path: Path) -> None:
     env, recorder = game(), DemonstrationRecorder(tmp_path)
     env.reset()
     spec = env.behavior_specs[NAME]
@@ -83,7 +83,7 @@ def test_an_episode_that_is_cut_ends_interrupted(tmp_path: Path) -> None:
     assert demo.done.tolist() == demo.interrupted.tolist() == [False, False, True]
 
 
-def test_behaviors_and_teams_have_files_and_a_second_recording_a_number(tmp_path: Path) -> None:
+def test_behaviors_and_teams_have_separate_files_and_later_recordings_are_numbered(tmp_path: Path) -> None:
     for _ in range(2):
         with DemonstrationRecorder(tmp_path) as recorder:
             play(LineGame(3, ["Tiny?team=0", "Tiny?team=1"], agents=2, max_len=4, cont=1), recorder, 12)
@@ -91,17 +91,17 @@ def test_behaviors_and_teams_have_files_and_a_second_recording_a_number(tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
-def test_where_no_episode_ends_there_is_no_file(tmp_path: Path) -> None:
+def test_without_a_finished_episode_no_file_is_written(tmp_path: Path) -> None:
     with DemonstrationRecorder(tmp_path / "demos") as recorder:
         play(game(), recorder, 2)
     assert recorder.paths == [] and not (tmp_path / "demos").exists()
 
 
-def test_pictures_take_the_room_of_png(tmp_path: Path) -> None:
+def test_images_are_stored_as_png(tmp_path: Path) -> None:
     env = make_in_process("scene:grid?size=small", seed=1)
     with DemonstrationRecorder(tmp_path) as recorder:
         play(env, recorder, 60)
     demo = read_demonstration(recorder.paths[0], images="uint8")
-    (pictures,) = (obs for obs in demo.obs if obs.ndim == 4)
-    assert pictures.dtype == np.uint8 and 0 < pictures.mean() < 255
-    assert recorder.paths[0].stat().st_size < pictures.size
+    (images,) = (obs for obs in demo.obs if obs.ndim == 4)
+    assert images.dtype == np.uint8 and 0 < images.mean() < 255
+    assert recorder.paths[0].stat().st_size < images.size

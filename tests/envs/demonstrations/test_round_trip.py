@@ -1,4 +1,4 @@
-"""What is written is what is read, whatever the behavior."""
+"""Demonstrations of any behavior are read as they were written."""
 
 from pathlib import Path
 
@@ -35,9 +35,9 @@ def spec_of(shapes: list[tuple[int, ...]], continuous: int, branches: tuple[int,
 
 
 def batch_of(
-    spec: BehaviorSpec, lengths: list[int], bytes_: bool, seed: int
+    spec: BehaviorSpec, lengths: list[int], as_bytes: bool, seed: int
 ) -> tuple[AgentBatch, ActionTuple]:
-    """Episodes of an agent, its id that of the episode, with many zeros, which protobuf leaves out."""
+    """Episodes with an agent id each, and with many zeros, which protobuf omits."""
     random = np.random.default_rng(seed)
     n = sum(lengths)
 
@@ -46,7 +46,7 @@ def batch_of(
 
     obs = [
         random.integers(0, 256, (n, *each.shape), np.uint8)
-        if bytes_ and len(each.shape) == 3
+        if as_bytes and len(each.shape) == 3
         else floats(n, *each.shape)
         for each in spec.observation_specs
     ]
@@ -72,12 +72,14 @@ def batch_of(
     continuous=st.integers(0, 3),
     branches=st.lists(st.sampled_from([1, 2, 3, 300]), max_size=3).map(tuple),
     lengths=st.lists(st.integers(1, 6), min_size=1, max_size=5),
-    bytes_=st.booleans(),
+    as_bytes=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_what_is_written_is_read(tmp_path: Path, shapes, continuous, branches, lengths, bytes_, seed) -> None:
+def test_a_written_file_is_read_back(
+    tmp_path: Path, shapes, continuous, branches, lengths, as_bytes, seed
+) -> None:
     spec = spec_of(shapes, continuous, branches)
-    batch, action = batch_of(spec, lengths, bytes_, seed)
+    batch, action = batch_of(spec, lengths, as_bytes, seed)
     path = tmp_path / "a.demo"
     path.unlink(missing_ok=True)
     with DemonstrationWriter(path, "Any?team=1", spec) as writer:
@@ -96,7 +98,7 @@ def test_what_is_written_is_read(tmp_path: Path, shapes, continuous, branches, l
 
 
 @given(name=st.text(max_size=80), steps=st.integers(0, 2**31 - 1), episodes=st.integers(0, 2**31 - 1))
-def test_the_metadata_fit_into_their_header_whatever_the_name(name: str, steps: int, episodes: int) -> None:
+def test_metadata_of_any_name_fit_into_the_header(name: str, steps: int, episodes: int) -> None:
     data = encode_meta(name, steps, episodes, 1e30)
     assert len(data) <= HEADER
     meta = DemonstrationMetaProto.FromString(data[1:])
@@ -111,14 +113,14 @@ def small(path: Path) -> DemonstrationWriter:
     return writer
 
 
-def test_a_recording_that_was_killed_can_be_read(tmp_path: Path) -> None:
+def test_an_unfinished_recording_can_be_read(tmp_path: Path) -> None:
     writer = small(tmp_path / "a.demo")
     demo = read_demonstration(tmp_path / "a.demo")  # not closed
     assert len(demo) == 7 and demo.metadata.steps == 0
     writer.close()
 
 
-def test_nothing_is_written_over(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.demo").write_bytes(b"mine")
     with pytest.raises(FileExistsError):
         small(tmp_path / "a.demo")
@@ -134,9 +136,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
         ({"discrete": 2}, "pair 5: an action of branch 0 is not one of its 2"),
     ],
 )
-def test_numbers_that_nothing_can_be_learnt_from_are_refused_with_their_byte(
-    change: dict, message: str, tmp_path: Path
-) -> None:
+def test_invalid_values_are_refused_with_their_byte(change: dict, message: str, tmp_path: Path) -> None:
     spec = spec_of([(3,)], 1, (2,))
     batch, action = batch_of(spec, [4, 4], False, 1)
     arrays = {
@@ -154,8 +154,8 @@ def test_numbers_that_nothing_can_be_learnt_from_are_refused_with_their_byte(
     assert caught.value.byte is not None and caught.value.byte > HEADER
 
 
-def test_what_lies_behind_the_announced_pairs_is_not_looked_at(tmp_path: Path) -> None:
-    """Unity's recorder leaves the metadata there."""
+def test_as_bytesafter_the_announced_pairs_are_ignored(tmp_path: Path) -> None:
+    """Unity's recorder leaves metadata there."""
     small(tmp_path / "a.demo").close()
     with (tmp_path / "a.demo").open("ab") as file:
         file.write(b"\xff\xff\xff left over")

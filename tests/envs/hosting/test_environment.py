@@ -1,4 +1,4 @@
-"""An environment in a process of its own is the one that is stepped in place, in all that a trainer sees."""
+"""An environment in a process of its own behaves as in the trainer's process, in all that a trainer sees."""
 
 import os
 from pathlib import Path
@@ -17,26 +17,26 @@ from mlagents_envs.exception import UnityEnvironmentException
 CASES = {
     "CartPole": (HostedSource("gymnasium:CartPole-v1"), 3, 120),
     "stacked, continuous": (HostedSource("gymnasium:Pendulum-v1?stack=3", ("--g", "9.0")), 2, 30),
-    "pictures, hybrid, masked": (HostedSource("python:hosted_games:Seer"), 2, 40),
+    "images, hybrid, masked": (HostedSource("python:hosted_games:Images"), 2, 40),
     "lives": (HostedSource("python:hosted_games:cat?lives=true"), 2, 20),
     "a BaseEnv": (HostedSource("python:foreign_env:Foreign"), 1, 12),
-    "who comes late": (HostedSource("python:hosted_games:Newcomers"), 1, 6),
-    "turns, one policy": (
+    "agents that come late": (HostedSource("python:hosted_games:Newcomers"), 1, 6),
+    "turn-based, one policy": (
         HostedSource("pettingzoo:pettingzoo.classic.connect_four_v3", self_play=True), 2, 150,
     ),
-    "turns, a behavior each": (HostedSource("pettingzoo:pettingzoo.classic.tictactoe_v3"), 2, 30),
+    "turn-based, a behavior each": (HostedSource("pettingzoo:pettingzoo.classic.tictactoe_v3"), 2, 30),
 }  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
 def games_are_found(monkeypatch):
-    """By the processes too."""
+    """By the hosting processes too."""
     paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
 
 
 def both(source, areas, steps):
-    """What is seen of it in place and hosted, with the specifications."""
+    """What is seen of it in this process and hosted, with its specifications."""
     found = []
     for make in (in_place, hosted):
         env = make(source, 7, areas)
@@ -48,13 +48,13 @@ def both(source, areas, steps):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_hosted_and_in_place_are_the_same_to_the_last_bit(case):
+def test_hosted_and_in_process_environments_are_equal(case):
     (here, specs), (there, specs_there) = both(*CASES[case])
     assert there == here
     assert specs_there == specs
 
 
-def test_teams_of_pettingzoo_keep_their_groups_and_their_state():
+def test_teams_of_pettingzoo_keep_their_groups_and_state():
     pytest.importorskip("mpe2")
     source = HostedSource("pettingzoo:mpe2.simple_spread_v3?max_cycles=8", with_state=True)
     (here, specs), (there, specs_there) = both(source, 2, 20)
@@ -65,9 +65,9 @@ def test_teams_of_pettingzoo_keep_their_groups_and_their_state():
 def test_statistics_arrive():
     env = hosted(HostedSource("pettingzoo:pettingzoo.classic.tictactoe_v3"), 1, 2)
     play(env, 30)
-    told = env.statistics()
+    statistics = env.statistics()
     env.close()
-    lengths = [value for value, _ in told["Turns/Episode Length"]]
+    lengths = [value for value, _ in statistics["Turns/Episode Length"]]
     assert lengths and all(5 <= each <= 9 for each in lengths)
 
 
@@ -84,18 +84,18 @@ def test_statistics_arrive():
         ("not_there", "has no function 'not_there'"),
         (
             "sideways",
-            r"'picture' of the shape \(9, 9, 1\) would be taken for an image whose channels come last",
+            r"'image' of the shape \(9, 9, 1\) would be taken for an image whose channels come last",
         ),
     ],
 )
-def test_what_the_game_does_wrong_is_its_fault_as_in_place(game, message, tmp_path):
+def test_errors_of_the_environment_are_the_same_as_in_process(game, message, tmp_path):
     env = hosted(HostedSource(f"python:hosted_games:{game}"), 7, 1, log_folder=tmp_path)
     with pytest.raises(EnvContractError, match=message):
         play(env, 9)
     env.close()
 
 
-def test_a_process_that_is_killed_is_a_failure_that_a_restart_may_mend():
+def test_a_killed_process_is_a_failure_that_permits_a_restart():
     env = hosted(HostedSource("gymnasium:CartPole-v1"), 7, 1)
     env.reset()
     (process,) = (each for each in psutil.Process().children() if "lanista.envs.hosting" in each.cmdline())

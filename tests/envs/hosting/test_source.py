@@ -1,4 +1,4 @@
-"""The command line of a hosting process, and what it reports beside its agents."""
+"""The command line of a hosting process, and what it reports besides its agents."""
 
 import subprocess
 import sys
@@ -23,13 +23,13 @@ WORDS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters=
     st.sampled_from([True, False, None]),
     st.integers(1, 65535),
 )
-def test_what_is_wanted_survives_the_command_line(path, arguments, with_state, self_play, port):
+def test_options_survive_the_command_line(path, arguments, with_state, self_play, port):
     source = HostedSource(path, tuple(arguments), with_state, self_play)
     found = parse([source.path, "--mlagents-port", str(port), "-logFile", "x.log", *source.options()])
     assert (found.source, found.port, found.log_file) == (source, port, "x.log")
 
 
-def test_a_trainer_starts_it_by_its_name():
+def test_the_trainer_starts_the_process_by_its_name():
     command = resolve("hosted:python:a:b?c=1")
     assert command == [sys.executable, "-m", "lanista.envs.hosting", "python:a:b?c=1"]
 
@@ -47,19 +47,19 @@ def test_a_trainer_starts_it_by_its_name():
         (["python:a:b", "--mlagents-port", "x"], "invalid int value: 'x'"),
     ],
 )
-def test_a_command_line_that_cannot_be_understood_is_told_in_a_line(arguments, message):
+def test_an_invalid_command_line_is_a_usage_error(arguments, message):
     with pytest.raises(UsageError, match=message):
         parse(arguments)
 
 
-def test_the_program_ends_with_2_then():
+def test_a_usage_error_ends_the_process_with_status_2():
     command = [sys.executable, "-m", "lanista.envs.hosting", "scene:x"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr
 
 
-def sent(write):
-    """What the trainer's end has after what the engine's end has written."""
+def receive(write):
+    """What the trainer's end holds after the engine's end has written."""
     reports, reader = ReportSender(), ReportReader()
     write(reports)
     SideChannelManager([reader]).process(SideChannelManager([reports]).generate())
@@ -67,13 +67,13 @@ def sent(write):
 
 
 @given(WORDS, st.dictionaries(WORDS, st.lists(st.integers(0, 2**31 - 1)), max_size=3))
-def test_reports_arrive_as_they_were_given(fault, lives):
+def test_reports_arrive_as_they_were_sent(fault, lives):
     def write(reports):
         for name, agents in lives.items():
             reports.lives(name, np.array(agents, np.int32))
         reports.fault(fault)
 
-    found = sent(write)
+    found = receive(write)
     assert found.fault == fault
     assert {name: agents.tolist() for name, agents in found.lives.items()} == {
         name: agents for name, agents in lives.items() if agents

@@ -1,4 +1,4 @@
-"""Engines on the nodes of a Ray cluster of several nodes, all of them on this machine."""
+"""Engines on the nodes of a Ray cluster, all of them on this machine."""
 
 from pathlib import Path
 
@@ -17,19 +17,13 @@ from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.ray.cluster import Cluster
 from lanista.envs.ray.spec import ClusterSettings, EngineSpec
 from lanista.envs.unity import UnityEnvironment
-from local_cluster import local_cluster
+from local_cluster import CRASHING_ENGINE, local_cluster
 from mlagents_envs.exception import UnityEnvironmentException
 from scripted_engine import executable
 
 ANSWER_SECONDS = 60.0
 NO_RESTARTS = RestartLimits(max_lifetime_restarts=0, restarts_rate_limit_n=0)
-CRASH = """\
-greet()
-ask(message(observation(1.0, 0.5)))
-print("the disk is full", flush=True)
-os._exit(7)
-"""
-SHY = """\
+UNLICENSED_ENGINE = """\
 print("no licence", flush=True)
 os._exit(3)
 """
@@ -56,18 +50,18 @@ def join(nodes):
 
 
 def environment(cluster: Cluster, index: int, file_name: str, log_folder: Path | None = None):
-    order = EngineSpec(file_name, index, ANSWER_SECONDS, log_folder=log_folder)
+    spec = EngineSpec(file_name, index, ANSWER_SECONDS, log_folder=log_folder)
     name = f"environment {index}"
     return UnityEnvironment(
         worker_id=index,
         timeout_wait=ANSWER_SECONDS,
         engine_name=name,
         non_finite=None,
-        connect=lambda on_exit: cluster.connect(order, name, on_exit),
+        connect=lambda on_exit: cluster.connect(spec, name, on_exit),
     )
 
 
-def zeros(manager: EnvManager, step) -> dict[str, Decision]:
+def zero_actions(manager: EnvManager, step) -> dict[str, Decision]:
     answer = {}
     for name, (decisions, _) in step.steps.items():
         action = manager.behavior_specs[name].action_spec.empty_action(len(decisions))
@@ -76,41 +70,41 @@ def zeros(manager: EnvManager, step) -> dict[str, Decision]:
     return answer
 
 
-def turn(manager: EnvManager, steps):
+def step_all(manager: EnvManager, steps):
     for step in steps:
-        manager.send(step.env, zeros(manager, step))
+        manager.send(step.env, zero_actions(manager, step))
     return manager.wait()
 
 
 def test_a_lost_node_costs_only_the_episodes_of_its_environments(nodes, join):
-    """No restart is allowed here: a node that is gone is no fault of its environments."""
+    """No restart is allowed here: the loss of a node does not count as a failure of its environments."""
     scene = "scene:ball3d"
     cluster = join(scene, 3)
     with EnvManager(lambda k: environment(cluster, k, scene), 3, NO_RESTARTS) as manager:
         manager.start()
         steps = manager.reset()
-        victim = max(nodes.nodes, key=lambda each: len(nodes.engines(each)))
-        struck = len(nodes.engines(victim))
-        assert 1 <= struck < 3, "Ray spreads them over the nodes"
-        nodes.kill_node(victim)
-        fresh, went_on = set(), 0
+        killed = max(nodes.nodes, key=lambda each: len(nodes.engines(each)))
+        affected = len(nodes.engines(killed))
+        assert 1 <= affected < 3, "Ray spreads them over the nodes"
+        nodes.kill_node(killed)
+        fresh, continued = set(), 0
         for _ in range(100_000):
-            steps = turn(manager, steps)
+            steps = step_all(manager, steps)
             fresh |= {step.env for step in steps if step.fresh}
-            went_on += sum(not step.fresh for step in steps)
-            if len(fresh) == struck:
+            continued += sum(not step.fresh for step in steps)
+            if len(fresh) == affected:
                 break
-        assert (len(fresh), manager.restarts) == (struck, struck), "they were started again elsewhere"
-        assert went_on > struck, "the others went on meanwhile"
+        assert (len(fresh), manager.restarts) == (affected, affected), "they were restarted elsewhere"
+        assert continued > affected, "the others continued meanwhile"
         for _ in range(10):
-            steps = turn(manager, steps)
-        assert manager.restarts == struck
+            steps = step_all(manager, steps)
+        assert manager.restarts == affected
     cluster.close()
-    assert until(lambda: not nodes.all_engines()), "nothing is left on the nodes that live"
+    assert until(lambda: not nodes.all_engines()), "nothing is left on the remaining nodes"
 
 
-def test_the_end_of_an_engine_is_told_with_its_node_and_its_last_words(nodes, join, tmp_path, caplog):
-    game = executable(tmp_path, CRASH)
+def test_the_end_of_an_engine_is_reported_with_its_node_and_output(nodes, join, tmp_path, caplog):
+    game = executable(tmp_path, CRASHING_ENGINE)
     with caplog.at_level("INFO"):
         env = environment(join(game), 2, game, tmp_path / "logs")
     assert f"its log is {tmp_path / 'logs' / 'Player-2.log'} there" in caplog.text
@@ -118,25 +112,25 @@ def test_the_end_of_an_engine_is_told_with_its_node_and_its_last_words(nodes, jo
     with pytest.raises(UnityEnvironmentException) as caught:
         env.step()
     env.close()
-    told = str(caught.value)
-    assert "It ran on node " in told and "return code 7" in told and "the disk is full" in told
+    for part in ("It ran on node ", "return code 7", "the disk is full"):
+        assert part in str(caught.value)
 
 
-def test_an_engine_that_ends_before_it_calls(nodes, join, tmp_path):
-    game = executable(tmp_path, SHY)
+def test_an_engine_that_ends_before_it_connects_is_an_error_with_its_output(nodes, join, tmp_path):
+    game = executable(tmp_path, UNLICENSED_ENGINE)
     with pytest.raises(UnityEnvironmentException) as caught:
         environment(join(game), 0, game)
-    told = str(caught.value)
-    assert told.startswith("environment 0: The engine ended before it connected to the trainer")
-    assert "return code 3" in told and "no licence" in told
+    message = str(caught.value)
+    assert message.startswith("environment 0: The engine ended before it connected to the trainer")
+    assert "return code 3" in message and "no licence" in message
 
 
-def test_an_executable_that_is_not_on_the_nodes(nodes, join, tmp_path):
+def test_an_executable_that_is_missing_on_the_nodes_is_an_error(nodes, join, tmp_path):
     with pytest.raises(ClusterError, match=r"^On node .*: Couldn't launch the Gone environment.*more nodes"):
         join(str(tmp_path / "Gone.x86_64"))
 
 
-def test_too_little_room_is_told_with_what_there_is(nodes, join):
+def test_too_few_processors_are_an_error_that_lists_the_nodes(nodes, join):
     with pytest.raises(ClusterError) as caught:
         join("scene:basic", 1000, cpus=0.5)
     room = len(nodes.nodes) * 4 + 4
@@ -146,8 +140,8 @@ def test_too_little_room_is_told_with_what_there_is(nodes, join):
     )
 
 
-def test_a_driver_that_is_gone_is_replaced(nodes, join):
-    """As when the node's own Ray process was started again: the engines are lost, and the run is not."""
+def test_a_driver_that_was_killed_is_replaced(nodes, join):
+    """As when the node's own Ray process was restarted: the engines are lost, but the run continues."""
     scene = "scene:basic"
     cluster = join(scene)
     with EnvManager(lambda k: environment(cluster, k, scene), 1, NO_RESTARTS) as manager:
@@ -156,9 +150,9 @@ def test_a_driver_that_is_gone_is_replaced(nodes, join):
         drivers = [each for each in psutil.Process().children() if _is_driver(each)]
         for driver in drivers:
             driver.kill()
-        steps = turn(manager, steps)
+        steps = step_all(manager, steps)
         while not any(step.fresh for step in steps):
-            steps = turn(manager, steps)
+            steps = step_all(manager, steps)
         assert manager.restarts == 1
 
 

@@ -1,4 +1,4 @@
-"""How a learner joins a Ray cluster, and copes with a driver that fails or is late."""
+"""How a learner joins a Ray cluster and handles a driver that fails or is late."""
 
 import io
 import socket
@@ -30,9 +30,9 @@ for line in sys.stdin:
     if call["do"] == "die":
         break
     if call["do"] == "place":
-        asked = call["with"]
-        told = f"{asked['place_timeout']:g} s for room, {asked['start_timeout']:g} s to start"
-        answers["place"] = {"error": told, "kind": "failed"}
+        given = call["with"]
+        error = f"{given['place_timeout']:g} s for room, {given['start_timeout']:g} s to start"
+        answers["place"] = {"error": error, "kind": "failed"}
     answer = answers.get(call["do"], {"error": "the head\\nis gone", "kind": "failed"})
     print(json.dumps({"id": call["id"], **answer}), flush=True)
 """
@@ -40,7 +40,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def drivers(monkeypatch):
-    """The drivers that were started; a cluster of one node with two processors."""
+    """The drivers that were started, for a cluster of one node with two processors."""
     started = []
 
     def start(address, on_event):
@@ -54,13 +54,13 @@ def drivers(monkeypatch):
         driver.close()
 
 
-def test_a_question_that_fails_while_the_cluster_grows_is_told_in_one_line(drivers):
+def test_a_call_that_fails_while_the_cluster_grows_is_reported_in_one_line(drivers):
     with pytest.raises(ClusterError, match=r"^The nodes of the Ray cluster do not answer: the head is gone$"):
         Cluster(ClusterSettings("auto", wait=60.0), SCENE, 4)
     assert not drivers[0].alive
 
 
-def test_a_driver_that_comes_after_the_close_is_ended(drivers, monkeypatch):
+def test_a_driver_that_starts_after_close_is_ended(drivers, monkeypatch):
     cluster = Cluster(ClusterSettings("auto"), SCENE, 1)
     with pytest.raises(ClusterError):
         drivers[0].call("die", 30.0)
@@ -77,45 +77,45 @@ def test_a_driver_that_comes_after_the_close_is_ended(drivers, monkeypatch):
     assert len(drivers) == 2 and not drivers[1].alive
 
 
-@pytest.mark.parametrize("wished", [True, False])
-def test_a_wish_is_withdrawn_at_the_end(wished, monkeypatch):
+@pytest.mark.parametrize("requested", [True, False])
+def test_requested_resources_are_released_at_the_end(requested, monkeypatch):
     sdk = pytest.importorskip("ray.autoscaler.sdk")
-    asked = []
-    monkeypatch.setattr(sdk, "request_resources", lambda bundles: asked.append(bundles))
+    requests = []
+    monkeypatch.setattr(sdk, "request_resources", lambda bundles: requests.append(bundles))
     driver = Driver(io.StringIO())
     driver._actors = SimpleNamespace(end_all=lambda: None)
-    if wished:
+    if requested:
         driver.do_request_resources(2, 0.5)
     driver.leave()
-    assert asked == ([[{"CPU": 0.5}, {"CPU": 0.5}], []] if wished else [])
+    assert requests == ([[{"CPU": 0.5}, {"CPU": 0.5}], []] if requested else [])
 
 
 @pytest.mark.parametrize(("game", "starting"), [("scene:basic", 30), ("registry:Ball", 600)])
-def test_a_node_that_has_taken_an_engine_has_the_time_to_download_it(drivers, game, starting):
-    """Room is not waited for any longer: a full cluster is told of as soon as with any other game."""
-    order = EngineSpec(game, 0, 30.0)
-    cluster = Cluster(ClusterSettings("auto", wait=5.0), order, 1)
+def test_an_engine_that_is_downloaded_has_more_time_to_start(drivers, game, starting):
+    """The wait for room is no longer: a full cluster is reported as soon as for any other engine."""
+    spec = EngineSpec(game, 0, 30.0)
+    cluster = Cluster(ClusterSettings("auto", wait=5.0), spec, 1)
     with pytest.raises(UnityEnvironmentException, match=f"on 35 s for room, {starting} s to start"):
-        cluster.connect(order, "environment 0", lambda: None)
+        cluster.connect(spec, "environment 0", lambda: None)
     cluster.close()
 
 
-def refusal(address: str, seconds: float = 2.0) -> str:
+def error_of(address: str, seconds: float = 2.0) -> str:
     with pytest.raises(ClusterError) as caught:
         join(address, lambda event: None, seconds)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def test_a_head_that_is_gone():
+def test_a_head_that_cannot_be_reached_is_an_error():
     address = f"127.0.0.1:{free_port()}"
-    assert refusal(address).startswith(f"No Ray head answers at {address} (--ray): ")
+    assert error_of(address).startswith(f"No Ray head answers at {address} (--ray): ")
 
 
-def test_somebody_who_is_no_head():
+def test_a_server_that_is_not_a_ray_head_is_an_error():
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        told = refusal(f"127.0.0.1:{silent.getsockname()[1]}")
-    assert "it did not answer as Ray's head does within 2 s; has it ended?" in told
+        message = error_of(f"127.0.0.1:{silent.getsockname()[1]}")
+    assert "it did not answer as Ray's head does within 2 s; has it ended?" in message
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_somebody_who_is_no_head():
         ("head:much", "'much' is not a port"),
     ],
 )
-def test_what_is_no_address(address, reason):
-    assert reason in refusal(address)
+def test_an_invalid_head_address_is_an_error(address, reason):
+    assert reason in error_of(address)
 
 
 @pytest.mark.parametrize("listen", ["198.51.100.7", "1.2.3.4:x"])
-def test_an_address_at_which_nobody_can_listen(listen):
+def test_an_address_that_cannot_be_listened_at_names_the_flag(listen):
     with pytest.raises(ClusterError, match="--ray-listen"):
         Rendezvous("127.0.0.1", True, listen)

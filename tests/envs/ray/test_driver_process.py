@@ -1,4 +1,4 @@
-"""The learner's end of Ray's driver, with drivers that are small programs."""
+"""The learner's end of the driver process, with small programs as drivers."""
 
 import queue
 import sys
@@ -9,7 +9,7 @@ import pytest
 from lanista.envs.errors import ClusterError, NoRoomError
 from lanista.envs.ray.driver_process import CallFailedError, DriverProcess
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 ECHO = """
 import json, sys
 for line in sys.stdin:
@@ -45,64 +45,64 @@ def driver(events):
 
 
 def test_answers_and_events_arrive(driver, events):
-    assert driver.call("echo", PATIENCE, key="a", cpus=0.5) == {"key": "a", "cpus": 0.5}
-    assert events.get(timeout=PATIENCE) == {"event": "heard", "key": "echo"}
+    assert driver.call("echo", TIMEOUT, key="a", cpus=0.5) == {"key": "a", "cpus": 0.5}
+    assert events.get(timeout=TIMEOUT) == {"event": "heard", "key": "echo"}
 
 
-def test_refusals_are_of_two_kinds(driver):
+def test_errors_are_of_two_kinds(driver):
     with pytest.raises(CallFailedError, match="it broke"):
-        driver.call("fail", PATIENCE)
+        driver.call("fail", TIMEOUT)
     with pytest.raises(NoRoomError, match="no nodes"):
-        driver.call("full", PATIENCE)
+        driver.call("full", TIMEOUT)
 
 
-def test_a_line_that_cannot_be_used_does_not_make_it_deaf(driver, caplog):
-    assert driver.call("babble", PATIENCE) == "went on"
+def test_an_invalid_line_does_not_stop_the_reader(driver, caplog):
+    assert driver.call("babble", TIMEOUT) == "went on"
     assert "no JSON" in caplog.text
 
 
-def test_an_event_that_fails_does_not_make_it_deaf():
+def test_an_event_handler_that_fails_does_not_stop_the_reader():
     def fail(event):
         if event["event"] == "heard":
             raise KeyError(event["key"])
 
     driver = DriverProcess(fail, [sys.executable, "-c", ECHO])
-    assert driver.call("echo", PATIENCE) == {}
-    assert driver.call("echo", PATIENCE) == {}
+    assert driver.call("echo", TIMEOUT) == {}
+    assert driver.call("echo", TIMEOUT) == {}
     driver.close()
 
 
-def test_nobody_waits_longer_than_he_will(driver):
+def test_a_call_times_out_and_the_next_one_works(driver):
     with pytest.raises(TimeoutError):
         driver.call("sleep", 0.1)
-    assert driver.call("echo", PATIENCE) == {}, "it can be asked further"
+    assert driver.call("echo", TIMEOUT) == {}, "it still answers"
 
 
-def test_who_waits_for_a_driver_that_ends_is_told(driver, events):
+def test_the_end_of_the_driver_fails_all_calls(driver, events):
     waiting = threading.Thread(target=lambda: events.put(_error(driver, "sleep")))
     waiting.start()
     with pytest.raises(ClusterError, match=r"Ray has ended its own process.*the head is gone"):
-        driver.call("die", PATIENCE)
-    waiting.join(PATIENCE)
-    told = [events.get(timeout=PATIENCE) for _ in range(2)]
-    assert {"event": "end"} in told
-    assert any(isinstance(each, ClusterError) for each in told)
+        driver.call("die", TIMEOUT)
+    waiting.join(TIMEOUT)
+    received = [events.get(timeout=TIMEOUT) for _ in range(2)]
+    assert {"event": "end"} in received
+    assert any(isinstance(each, ClusterError) for each in received)
     assert not driver.alive
     with pytest.raises(ClusterError):
-        driver.call("echo", PATIENCE)
+        driver.call("echo", TIMEOUT)
 
 
 def _error(driver, what):
     try:
-        driver.call(what, PATIENCE)
+        driver.call(what, TIMEOUT)
     except Exception as error:
         return error
 
 
-def test_closing_ends_it_and_all_that_wait(driver, events):
+def test_closing_ends_the_driver_and_all_calls(driver, events):
     waiting = threading.Thread(target=lambda: events.put(_error(driver, "sleep")))
     waiting.start()
     time.sleep(0.2)
     driver.close()
-    waiting.join(PATIENCE)
+    waiting.join(TIMEOUT)
     assert not waiting.is_alive() and not driver.alive

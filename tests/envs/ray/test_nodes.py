@@ -1,4 +1,4 @@
-"""What is known of a cluster's nodes."""
+"""The nodes of a cluster and their resources."""
 
 import socket
 
@@ -14,17 +14,17 @@ def node(cpus: float, free: float | None = None, port: int = 1) -> Node:
 
 
 @given(st.lists(st.integers(0, 64), max_size=5), st.sampled_from([0.1, 0.25, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0]))
-def test_no_node_is_filled_beyond_what_it_has(sizes, cpus):
+def test_no_node_is_filled_beyond_its_processors(sizes, cpus):
     fits = room([node(size) for size in sizes], cpus)
     assert fits * cpus <= sum(sizes) + 1e-6
     assert all(node(size).room(cpus) > size / cpus - 1 - 1e-6 for size in sizes)
 
 
-def test_a_part_of_a_processor_is_no_rounding_error():
+def test_fractions_of_processors_are_not_lost_to_rounding():
     assert node(0.3).room(0.1) == 3
 
 
-def test_what_nodes_offer_can_be_told():
+def test_nodes_are_described_by_their_processors():
     assert describe_nodes([]) == "no nodes"
     assert describe_nodes([node(1), node(8, 2.5)]) == (
         "node 127.0.0.1 (ab12cd34) with 1 CPU; node 127.0.0.1 (ab12cd34) with 8 CPUs, 2.5 free"
@@ -32,7 +32,7 @@ def test_what_nodes_offer_can_be_told():
     assert describe_nodes([node(1)] * 64).endswith("and 44 more nodes")
 
 
-def test_a_node_answers_as_long_as_ray_listens_there():
+def test_a_node_answers_while_ray_listens_on_it():
     with socket.create_server(("127.0.0.1", 0)) as raylet:
         there = node(1, port=raylet.getsockname()[1])
         assert there.answers()
@@ -40,7 +40,7 @@ def test_a_node_answers_as_long_as_ray_listens_there():
     assert not there.keeps_answering()
 
 
-def test_those_that_answer_keep_their_order():
+def test_reachable_nodes_keep_their_order():
     assert reachable([]) == []
     with socket.create_server(("127.0.0.1", 0)) as raylet:
         alive = [node(cpus, port=raylet.getsockname()[1]) for cpus in (1, 2)]
@@ -48,7 +48,7 @@ def test_those_that_answer_keep_their_order():
 
 
 @pytest.mark.parametrize("free", [None, 3.0])
-def test_a_node_of_ray_and_back(free):
+def test_a_node_is_read_from_rays_description(free):
     found = {
         "NodeID": "77",
         "NodeManagerAddress": "10.0.0.7",

@@ -1,4 +1,4 @@
-"""Addresses and networks as users write them."""
+"""Addresses and networks in users' notation."""
 
 import ipaddress
 
@@ -20,7 +20,7 @@ from lanista.envs.remote.address import AllowedNetworks, join_address, split_add
         ("[fe80::1%eth0]:5004", ("fe80::1%eth0", 5004)),
     ],
 )
-def test_addresses_are_read(text, expected):
+def test_addresses_are_parsed(text, expected):
     assert split_address(text) == expected
 
 
@@ -41,18 +41,18 @@ def test_addresses_are_read(text, expected):
         "h:٣",
     ],
 )
-def test_what_is_no_address_is_refused_with_what_was_found(text):
+def test_an_invalid_address_is_an_error_that_quotes_it(text):
     with pytest.raises(ValueError, match="found"):
         split_address(text)
 
 
 @given(st.ip_addresses(), st.integers(0, 65535))
-def test_what_is_joined_is_split_again(address, port):
+def test_a_joined_address_is_split_into_its_parts(address, port):
     assert split_address(join_address(str(address), port)) == (str(address), port)
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_an_address_or_refused(text):
+def test_any_text_is_an_address_or_an_error(text):
     try:
         host, port = split_address(text)
     except ValueError as error:
@@ -61,7 +61,7 @@ def test_any_text_is_an_address_or_refused(text):
         assert host and (port is None or 0 <= port <= 65535)
 
 
-def test_only_this_machine_and_the_networks_are_let_in():
+def test_only_this_machine_and_the_networks_are_admitted():
     networks = AllowedNetworks.parse(["10.0.0.0/8", "fd00::/8", "192.168.1.7"])
     for admitted in (
         "127.0.0.1",
@@ -79,7 +79,7 @@ def test_only_this_machine_and_the_networks_are_let_in():
 
 
 @given(st.ip_addresses(v=4))
-def test_an_address_of_ipv4_is_the_same_in_the_clothes_of_ipv6(address):
+def test_an_ipv4_address_mapped_to_ipv6_is_the_same_address(address):
     networks = AllowedNetworks.parse(["10.0.0.0/8"])
     assert networks.admit(str(address)) == networks.admit(f"::ffff:{address}")
     assert networks.admit(str(address)) == (
@@ -88,9 +88,9 @@ def test_an_address_of_ipv4_is_the_same_in_the_clothes_of_ipv6(address):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [("10.0.0.1/8", "did you mean 10.0.0.0/8"), ("nowhere", "CIDR"), ("10.0.0.0/33", "CIDR"), ("", "CIDR")],
 )
-def test_what_is_no_network_is_refused(text, told):
-    with pytest.raises(ValueError, match=told):
+def test_an_invalid_network_is_an_error(text, message):
+    with pytest.raises(ValueError, match=message):
         AllowedNetworks.parse(["10.0.0.0/8", text])

@@ -1,4 +1,4 @@
-"""Connections between machines end when one of the two is gone."""
+"""Connections between machines end when one of the machines is gone."""
 
 import socket
 
@@ -6,7 +6,7 @@ import pytest
 from lanista.envs.remote.forwarding import configure_keepalive
 
 
-def test_the_system_looks_after_the_other_side():
+def test_keepalive_is_enabled_and_ends_within_a_minute():
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         socket.create_connection(listener.getsockname()) as connection,
@@ -23,7 +23,7 @@ def test_the_system_looks_after_the_other_side():
         assert idle + again * probes <= 60
 
 
-def test_a_connection_that_is_closed_already_is_no_fault():
+def test_configuring_a_closed_connection_is_not_an_error():
     connection = socket.socket()
     connection.close()
     configure_keepalive(connection)

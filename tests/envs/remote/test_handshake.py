@@ -1,4 +1,4 @@
-"""The line with which a relay begins, and its answer."""
+"""The preamble with which a relay starts, and its answer."""
 
 import pytest
 from hypothesis import given
@@ -10,44 +10,43 @@ NAMES = st.none() | st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True).filte
 
 
 @given(TOKENS, NAMES, st.booleans())
-def test_what_is_said_is_understood(token, name, probe):
-    said = Preamble(token, name, probe)
-    line = said.encode()
+def test_an_encoded_preamble_is_decoded(token, name, probe):
+    preamble = Preamble(token, name, probe)
+    line = preamble.encode()
     assert line.endswith(b"\n") and len(line) <= MAX_LINE
-    assert Preamble.decode(line[:-1]) == said
+    assert Preamble.decode(line[:-1]) == preamble
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_understood_or_refused(line):
+def test_any_other_bytes_are_an_error(line):
     with pytest.raises(PreambleError):
         Preamble.decode(line)
 
 
 @pytest.mark.parametrize("name", ["-", "", "two words", "line\nbreak", "x" * 65, "ü"])
-def test_a_name_that_would_be_misread_is_not_sent(name):
-    said = Preamble("t" * 20, name or " ")
+def test_a_name_that_would_be_misread_is_not_encoded(name):
     with pytest.raises(PreambleError):
-        said.encode()
+        Preamble("t" * 20, name or " ").encode()
 
 
-def test_another_version_is_told_apart():
+def test_another_version_is_an_error_of_its_own():
     with pytest.raises(PreambleError, match="another version"):
         Preamble.decode(b"lanista-relay/2 carry " + b"t" * 20 + b" -")
 
 
-def test_a_token_is_not_shown_by_accident():
+def test_the_repr_does_not_contain_the_token():
     assert "secret" not in repr(Preamble("secret" * 4))
 
 
 @given(st.text(max_size=2000))
-def test_a_refusal_is_one_line_that_is_understood(reason):
+def test_a_rejection_is_encoded_as_one_printable_line(reason):
     line = encode_answer(reason)
     assert line.count(b"\n") == 1 and line.endswith(b"\n") and len(line) <= MAX_LINE
-    told = decode_answer(line[:-1])
-    assert told is not None and told.isprintable()
+    decoded = decode_answer(line[:-1])
+    assert decoded is not None and decoded.isprintable()
 
 
-def test_a_welcome():
+def test_an_admission_is_encoded_without_a_reason():
     assert decode_answer(encode_answer(None)[:-1]) is None
     with pytest.raises(PreambleError):
         decode_answer(b"HTTP/1.1 200 OK")

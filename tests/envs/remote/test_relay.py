@@ -1,51 +1,43 @@
-"""Relays: engines of another machine come over TLS, with a token."""
+"""Relays: engines on another machine connect over TLS, with a token."""
 
 import logging
-import queue
 import socket
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
+import console_runs
 import pytest
 
 pytest.importorskip("cryptography")
 
-from lanista.envs.errors import TrainerGoneError
-from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.remote.handshake import AccessRules, AttachedEngine
+from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, greet_in_vain
+from lanista.envs.remote.handshake import AccessRules
 from lanista.envs.remote.relay import Relay
 from lanista.envs.remote.relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
 from lanista.envs.remote.server import AttachServer
 from lanista.envs.remote.tls import UntrustedError, client_context, read_fingerprint, self_signed
-from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.exception import UnityTimeOutException
 from scripted_engine import ScriptedEngine, free_port, hello, message, observation
 
-TIMEOUT = 20.0
 TOKEN = "correct-horse-battery"
 LARGE = 3 << 20
 
 
-class Side:
+class Side(CollectingServer):
     """A server with a certificate, and relays to it."""
 
     def __init__(self, context: ssl.SSLContext, fingerprint: str) -> None:
-        self.arrived: queue.SimpleQueue[AttachedEngine] = queue.SimpleQueue()
-        self.server = AttachServer(
-            "localhost", 0, AccessRules(tls=context), token=TOKEN, on_engine=self.arrived.put, timeout=TIMEOUT
-        )
-        self.server.start()
+        super().__init__(AccessRules(tls=context), token=TOKEN)
         self.fingerprint = fingerprint
         self.relays: list[tuple[Relay, threading.Thread]] = []
         self.errors: list[Exception] = []
 
     def trainer(self, token: str = TOKEN, fingerprint: str | None = None) -> RemoteTrainer:
         expected = fingerprint or self.fingerprint
-        return RemoteTrainer("127.0.0.1", self.server.port, token, client_context(pinned=True), expected)
+        return RemoteTrainer("127.0.0.1", self.port, token, client_context(pinned=True), expected)
 
-    def relay(
+    def start_relay(
         self, trainer: RemoteTrainer | None = None, name: str | None = None, *, once: bool = False
     ) -> Relay:
         relay = Relay(trainer or self.trainer(), 0, name)
@@ -65,7 +57,7 @@ class Side:
             relay.close()
             thread.join(TIMEOUT)
             assert not thread.is_alive()
-        self.server.close()
+        super().close()
 
 
 @pytest.fixture(scope="module")
@@ -82,23 +74,16 @@ def side(identity) -> Iterator[Side]:
     side.close()
 
 
-def environment(engine: AttachedEngine) -> UnityEnvironment:
-    return UnityEnvironment(connect=lambda _: engine.connection("environment 0", TIMEOUT))
+def until(holds) -> None:
+    assert console_runs.until(holds, TIMEOUT)
 
 
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_engines_come_through_a_relay_several_at_once(side):
-    relay = side.relay()
+def test_several_engines_connect_through_one_relay(side):
+    relay = side.start_relay()
     engines = [
         ScriptedEngine(relay.port, [hello(), observation(k, 0.0), observation(k, 1.0)]) for k in range(3)
     ]
-    envs = [environment(side.arrived.get(timeout=TIMEOUT)) for _ in engines]
+    envs = [environment(side.next()) for _ in engines]
     for env in envs:
         env.reset()
     for env in envs:
@@ -108,13 +93,12 @@ def test_engines_come_through_a_relay_several_at_once(side):
         env.close()
     for engine in engines:
         engine.join(TIMEOUT)
-        assert engine.was_told_to_quit, "the last words arrive"
+        assert engine.was_told_to_quit, "the last message arrives"
 
 
-def test_messages_of_any_size_pass_both_ways(side):
-    relay = side.relay()
-    end = EngineEndpoint(relay.port)
-    end.connect(TIMEOUT)
+def test_large_messages_pass_in_both_directions(side):
+    relay = side.start_relay()
+    end = endpoint(relay.port)
     answers: list[bytes] = []
 
     def call() -> None:
@@ -123,7 +107,7 @@ def test_messages_of_any_size_pass_both_ways(side):
 
     engine = threading.Thread(target=call)
     engine.start()
-    connection = side.arrived.get(timeout=TIMEOUT).connection("environment 0", TIMEOUT)
+    connection = side.next().connection("environment 0", TIMEOUT)
     connection.receive()
     connection.reply(b"a")
     assert connection.receive() == bytes(LARGE)
@@ -134,13 +118,12 @@ def test_messages_of_any_size_pass_both_ways(side):
     connection.close(0.0)
 
 
-def test_an_engine_that_dies_behind_a_relay_is_gone(side):
-    relay = side.relay()
-    end = EngineEndpoint(relay.port)
-    end.connect(TIMEOUT)
-    engine = threading.Thread(target=_fails, args=(end,))
+def test_the_end_of_an_engine_behind_a_relay_is_noticed(side):
+    relay = side.start_relay()
+    end = endpoint(relay.port)
+    engine = threading.Thread(target=greet_in_vain, args=(end,))
     engine.start()
-    connection = side.arrived.get(timeout=TIMEOUT).connection("environment 0", TIMEOUT)
+    connection = side.next().connection("environment 0", TIMEOUT)
     connection.receive()
     end.close()
     until(lambda: connection.poll() is None and connection.gone())
@@ -148,54 +131,48 @@ def test_an_engine_that_dies_behind_a_relay_is_gone(side):
     engine.join(TIMEOUT)
 
 
-def _fails(end: EngineEndpoint) -> None:
-    with pytest.raises(TrainerGoneError):
-        end.exchange(message(hello()))
-
-
-def test_a_wrong_token_is_told_on_both_sides(side, caplog):
+def test_a_wrong_token_is_reported_on_both_sides(side, caplog):
     with caplog.at_level(logging.WARNING), pytest.raises(RelayRejectedError, match=r"^wrong token$"):
         side.trainer("wrong-horse-battery").probe()
     until(lambda: "wrong token" in caplog.text)
     assert TOKEN not in caplog.text and "wrong-horse" not in caplog.text
 
 
-def test_a_relay_whose_token_is_refused_ends(side, caplog):
-    relay = side.relay(side.trainer("wrong-horse-battery"))
-    end = EngineEndpoint(relay.port)
-    end.connect(TIMEOUT)
-    _fails(end)
+def test_a_relay_whose_token_is_rejected_ends(side, caplog):
+    relay = side.start_relay(side.trainer("wrong-horse-battery"))
+    end = endpoint(relay.port)
+    greet_in_vain(end)
     until(lambda: side.errors)
     assert str(side.errors[0]) == "wrong token"
 
 
-def test_a_trainer_with_another_certificate_gets_no_token(side, caplog):
+def test_a_trainer_with_another_certificate_is_not_sent_the_token(side, caplog):
     another = read_fingerprint("ab" * 32)
     with caplog.at_level(logging.WARNING), pytest.raises(UntrustedError, match="AB:AB"):
         side.trainer(fingerprint=another).probe()
     until(lambda: "it disconnected before its preamble" in caplog.text)
     with pytest.raises(UntrustedError, match="--fingerprint"):
-        RemoteTrainer("127.0.0.1", side.server.port, TOKEN, client_context()).probe()
+        RemoteTrainer("127.0.0.1", side.port, TOKEN, client_context()).probe()
     until(lambda: "does not trust the certificate" in caplog.text)
 
 
-def test_where_no_trainer_is(side):
+def test_without_a_trainer_the_relay_reports_it_as_unreachable(side):
     nobody = RemoteTrainer("127.0.0.1", free_port(), TOKEN, client_context(pinned=True), side.fingerprint)
     with pytest.raises(UnreachableError, match="no trainer answers"):
         nobody.probe()
 
 
-def test_a_trainer_that_takes_no_relays(side, caplog):
-    gate = AttachServer("localhost", 0)
-    gate.start()
-    trainer = RemoteTrainer("127.0.0.1", gate.port, TOKEN, client_context(pinned=True), side.fingerprint)
+def test_a_trainer_that_admits_no_relays_is_an_error_that_names_the_flag(side, caplog):
+    server = AttachServer("localhost", 0)
+    server.start()
+    trainer = RemoteTrainer("127.0.0.1", server.port, TOKEN, client_context(pinned=True), side.fingerprint)
     with caplog.at_level(logging.WARNING), pytest.raises(UnreachableError, match="--token-file"):
         trainer.probe()
     until(lambda: "it speaks TLS, as relays do, and relays are not admitted" in caplog.text)
-    gate.close()
+    server.close()
 
 
-def test_a_relay_waits_for_its_trainer(side, caplog):
+def test_a_relay_waits_for_its_trainer_and_warns_once(side, caplog):
     trainer = RemoteTrainer("127.0.0.1", free_port(), TOKEN, client_context(pinned=True), side.fingerprint)
     relay = Relay(trainer, 0)
     waits = iter([None, None])
@@ -209,35 +186,35 @@ def test_a_relay_waits_for_its_trainer(side, caplog):
     relay.close()
 
 
-def test_once_ends_with_the_first_engine(side):
-    relay = side.relay(once=True)
+def test_with_once_a_relay_ends_after_its_first_engine(side):
+    relay = side.start_relay(once=True)
     ScriptedEngine(relay.port, [hello(), observation(1.0, 2.0)])
-    environment(side.arrived.get(timeout=TIMEOUT)).close()
+    environment(side.next()).close()
     (_, thread), *_ = side.relays
     thread.join(TIMEOUT)
     assert not thread.is_alive()
 
 
-def test_why_an_engine_is_turned_away_is_told_in_the_relays_log(side, caplog):
-    relay = side.relay()
+def test_the_relay_logs_why_an_engine_is_rejected(side, caplog):
+    relay = side.start_relay()
     ScriptedEngine(relay.port, [hello("9.0.0")])
     with caplog.at_level(logging.INFO):
         with pytest.raises(Exception, match="not compatible"):
-            environment(side.arrived.get(timeout=TIMEOUT))
+            environment(side.next())
         until(lambda: "the trainer rejected the engine: The communication API version" in caplog.text)
 
 
-def test_a_client_that_is_no_engine_is_told_in_the_relays_log(side, caplog):
-    relay = side.relay()
-    with caplog.at_level(logging.INFO), socket.create_connection(("127.0.0.1", relay.port)) as browser:
-        browser.sendall(b"GET / HTTP/1.1\r\n\r\n")
+def test_the_relay_logs_why_another_client_is_rejected(side, caplog):
+    relay = side.start_relay()
+    with caplog.at_level(logging.INFO), socket.create_connection(("127.0.0.1", relay.port)) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         until(lambda: "the trainer rejected the engine: not HTTP/2" in caplog.text)
     until(lambda: "Turned away a relay at 127.0.0.1" in caplog.text)
 
 
-def test_an_engine_that_is_expected_comes_to_who_waits_for_it(side):
+def test_an_expected_engine_goes_to_the_caller_that_waits_for_it(side):
     with side.server.expect("actor-7") as expected:
-        relay = side.relay(side.trainer(expected.token), "actor-7")
+        relay = side.start_relay(side.trainer(expected.token), "actor-7")
         ScriptedEngine(relay.port, [hello(), observation(7.0, 2.0)])
         env = environment(expected.wait(TIMEOUT))
     env.reset()
@@ -246,14 +223,14 @@ def test_an_engine_that_is_expected_comes_to_who_waits_for_it(side):
     assert side.arrived.empty()
 
 
-def test_a_token_of_an_expected_engine_is_for_its_name_and_one_engine(side):
+def test_the_token_of_an_expected_engine_admits_one_engine_of_its_name(side):
     with side.server.expect("actor-7") as expected:
         with pytest.raises(ValueError, match="expected already"), side.server.expect("actor-7"):
             pass
         for name, token in (("actor-8", expected.token), ("actor-7", TOKEN), (None, expected.token)):
             with pytest.raises(RelayRejectedError):
                 side.trainer(token).dial(name)
-        relay = side.relay(side.trainer(expected.token), "actor-7")
+        relay = side.start_relay(side.trainer(expected.token), "actor-7")
         ScriptedEngine(relay.port, [hello(), observation(7.0, 2.0)])
         engine = expected.wait(TIMEOUT)
         with pytest.raises(RelayRejectedError):
@@ -263,7 +240,7 @@ def test_a_token_of_an_expected_engine_is_for_its_name_and_one_engine(side):
             expected.wait(0.01)
 
 
-def test_nobody_waits_any_more(side):
+def test_the_token_of_an_expected_engine_ends_with_the_wait(side):
     with side.server.expect("actor-7") as expected:
         pass
     with pytest.raises(RelayRejectedError):

@@ -1,4 +1,4 @@
-"""Tokens: made in secret, read with care, and never shown."""
+"""Tokens: random, private to their owner, and never shown."""
 
 import os
 import stat
@@ -7,7 +7,7 @@ import pytest
 from lanista.envs.remote.tokens import VARIABLE, TokenError, find_token, make_token, same, write_token
 
 
-def test_a_token_that_is_made_is_found_again_and_for_its_owner_alone(tmp_path):
+def test_a_written_token_is_found_and_readable_by_its_owner_alone(tmp_path):
     file = tmp_path / "token"
     assert find_token(str(file), {}) is None
     token = write_token(str(file))
@@ -16,11 +16,11 @@ def test_a_token_that_is_made_is_found_again_and_for_its_owner_alone(tmp_path):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_no_token_is_made_twice():
+def test_tokens_are_unique():
     assert len({make_token() for _ in range(100)}) == 100
 
 
-def test_an_older_file_is_not_written_over(tmp_path):
+def test_an_existing_token_file_is_not_overwritten(tmp_path):
     file = tmp_path / "token"
     file.write_text("x" * 20)
     with pytest.raises(TokenError, match="cannot be written"):
@@ -28,7 +28,7 @@ def test_an_older_file_is_not_written_over(tmp_path):
     assert file.read_text() == "x" * 20
 
 
-def test_the_file_wins_over_the_variable(tmp_path):
+def test_the_token_file_takes_precedence_over_the_variable(tmp_path):
     file = tmp_path / "token"
     file.write_text("f" * 20 + "\n")
     file.chmod(0o600)
@@ -39,7 +39,7 @@ def test_the_file_wins_over_the_variable(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "short", "x" * 513, "two words of a token", "schlüssel" * 4])
-def test_what_is_no_token_is_refused_without_being_shown(tmp_path, text):
+def test_an_invalid_token_is_an_error_that_does_not_show_it(tmp_path, text):
     file = tmp_path / "token"
     file.write_text(text, encoding="utf-8")
     for where in (lambda: find_token(str(file), {}), lambda: find_token(None, {VARIABLE: text})):
@@ -49,7 +49,7 @@ def test_what_is_no_token_is_refused_without_being_shown(tmp_path, text):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files")
-def test_a_file_that_others_may_read_is_warned_of(tmp_path, caplog):
+def test_a_token_file_that_others_may_read_is_a_warning(tmp_path, caplog):
     file = tmp_path / "token"
     file.write_text("x" * 20)
     file.chmod(0o644)
@@ -57,7 +57,7 @@ def test_a_file_that_others_may_read_is_warned_of(tmp_path, caplog):
     assert f"chmod 600 {file}" in caplog.text
 
 
-def test_only_the_same_token_is_the_same():
+def test_tokens_are_compared_for_equality():
     assert same("a" * 20, "a" * 20)
     assert not same("a" * 20, "a" * 21)
     assert not same("", "a")

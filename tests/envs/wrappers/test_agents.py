@@ -48,7 +48,7 @@ def test_successors_stay_in_their_group():
     assert assigned == [2, 3, 0, 1]
 
 
-def test_after_a_clearing_the_slots_are_empty():
+def test_cleared_slots_are_empty():
     slots = SlotAssignment()
     assign(slots, 0, 1)
     assert release(slots, 5) == [VACANT], "it was never assigned"
@@ -58,7 +58,7 @@ def test_after_a_clearing_the_slots_are_empty():
 
 
 @given(st.lists(st.tuples(st.sets(st.integers(0, 5)), st.sets(st.integers(0, 5)))))
-def test_nobody_shares_a_slot_or_changes_it_while_it_lives(turns):
+def test_an_agent_keeps_a_slot_of_its_own_while_it_lives(turns):
     """Agents of which some end and some ask in each step, ids coming again."""
     slots, held = SlotAssignment(), {}
     for ends, asks in turns:

@@ -50,14 +50,14 @@ def test_pettingzoos_parallel_tests_pass(scene):
 
 
 @pytest.mark.parametrize("scene", [*MANY, "basic", "food?areas=1"])
-def test_pettingzoos_tests_of_turns_pass(scene):
+def test_pettingzoos_aec_tests_pass(scene):
     env = make_aec(f"scene:{scene}")
     api_test(env, num_cycles=100)
     env.close()
 
 
 @pytest.mark.parametrize("scene", SEEDED)
-def test_pettingzoos_tests_of_seeds_pass(scene):
+def test_pettingzoos_seed_tests_pass(scene):
     parallel_seed_test(lambda: make_parallel(f"scene:{scene}", seed=5), num_cycles=30)
     seed_test(lambda: make_aec(f"scene:{scene}", seed=5), num_cycles=30)
 
@@ -73,7 +73,7 @@ def test_pettingzoos_tests_of_seeds_pass(scene):
         ("food?areas=1", {}),
     ],
 )
-def test_a_vector_keeps_gymnasiums_rules(scene, options):
+def test_a_vector_env_keeps_gymnasiums_rules(scene, options):
     """Gymnasium has no checker for these: what its documentation says, and the same again from a seed."""
     env = make_vector(f"scene:{scene}", **options)
     runs = [_played(env, 120) for _ in range(2)]
@@ -105,7 +105,7 @@ def _played(env, steps):
     return [*told, returns, counted]
 
 
-def test_it_is_an_environment_for_make_too():
+def test_gymnasium_make_accepts_it():
     unity = "lanista.envs.wrappers.ids:lanista/Unity-v0"
     env = gymnasium.make(unity, file_name="scene:ball3d?areas=1", seed=2)
     assert env.spec.id == "lanista/Unity-v0"

@@ -20,7 +20,7 @@ def wrap(*script, spec=BALL, **options):
     return UnityToGymWrapper(env, **options), env
 
 
-def test_rewards_and_ends_are_told_in_five_parts():
+def test_a_step_returns_gymnasiums_five_values():
     env, engine = wrap([Asks(0, 1)], [Asks(0, 2, 0.5)], [Ends(0, 3, -1), Asks(4, 9)])
     seen, info = env.reset()
     assert seen == [1] and info["agent_id"] == 0
@@ -40,7 +40,7 @@ def test_an_interrupted_episode_is_truncated():
     assert env.step(STILL)[2:4] == (False, True)
 
 
-def test_an_agent_that_does_not_ask_is_awaited():
+def test_the_engine_is_stepped_until_the_agent_requests_a_decision():
     env, engine = wrap([Asks(0, 1)], [], [], [Asks(0, 2, 0.5)])
     env.reset()
     seen, reward, *_ = env.step(np.float32([1, 0]))
@@ -48,20 +48,20 @@ def test_an_agent_that_does_not_ask_is_awaited():
     assert engine.acted == [{0: ([1, 0], [])}, {}, {}]
 
 
-def test_an_agent_may_come_late_after_a_reset():
+def test_an_agent_may_appear_late_after_a_reset():
     env, engine = wrap([], [], [Asks(3, 5)])
     assert env.reset()[0] == [5]
     assert len(engine.acted) == 2
 
 
-def test_who_ended_without_having_been_asked_is_nobody():
+def test_an_agent_that_ends_without_a_decision_is_ignored():
     env, _ = wrap([Asks(0)], [Ends(7, 9, 5)], [Asks(0, 2, 1)])
     env.reset()
     seen, reward, terminated, *_ = env.step(STILL)
     assert (seen.tolist(), reward, terminated) == ([2], 1, False)
 
 
-def test_the_first_reset_takes_the_engine_as_it_stands():
+def test_the_first_reset_does_not_reset_the_engine_again():
     env, engine = wrap([Asks(0)])
     env.reset()
     assert engine.resets == 1
@@ -69,7 +69,7 @@ def test_the_first_reset_takes_the_engine_as_it_stands():
     assert engine.resets == 2
 
 
-def test_a_step_where_none_is_due_is_refused():
+def test_a_step_before_a_reset_or_after_an_end_is_an_error():
     env, _ = wrap([Asks(0)], [Ends(0)])
     with pytest.raises(UnityGymException, match=r"Call reset\(\)"):
         env.step(STILL)
@@ -79,7 +79,7 @@ def test_a_step_where_none_is_due_is_refused():
         env.step(STILL)
 
 
-def test_a_closed_one_says_so():
+def test_a_closed_environment_is_an_error():
     env, engine = wrap([Asks(0)])
     env.close()
     env.close()
@@ -90,12 +90,12 @@ def test_a_closed_one_says_so():
     assert issubclass(UnityGymException, gymnasium.error.Error)
 
 
-def test_several_behaviours_are_refused():
+def test_several_behaviors_are_refused():
     with pytest.raises(UnityGymException, match=r"only be one behavior.*2 were found: Ball\?team=0, Cube"):
         UnityToGymWrapper(ScriptedEnv([{NAME: [Asks(0)]}], {NAME: BALL, "Cube?team=0": BALL}))
 
 
-def test_several_agents_are_refused_also_later():
+def test_several_agents_are_refused_even_later():
     with pytest.raises(UnityGymException, match="only be one Agent in the environment but 2 were detected"):
         wrap([Asks(0), Asks(1)])
     env, _ = wrap([Asks(0)], [Asks(0), Asks(1)])
@@ -104,20 +104,20 @@ def test_several_agents_are_refused_also_later():
         env.step(STILL)
 
 
-def test_nothing_to_see_or_to_do_is_refused():
+def test_behaviors_without_observations_or_actions_are_refused():
     with pytest.raises(UnityGymException, match="no observations provided"):
         wrap([Asks(0)], spec=spec_of(continuous=1))
     with pytest.raises(UnityGymException, match="No actions found"):
         wrap([Asks(0)], spec=spec_of((1,)))
 
 
-def test_a_silent_engine_is_given_up(monkeypatch):
+def test_waiting_for_a_decision_is_limited(monkeypatch):
     monkeypatch.setattr("lanista.envs.wrappers.stepper.MAX_SILENT_MESSAGES", 20)
     with pytest.raises(UnityGymException, match=r"20 messages.*Decision Requester"):
         wrap([])
 
 
-def test_what_is_seen_is_one_of_several_or_all(caplog):
+def test_allow_multiple_obs_returns_all_observations(caplog):
     spec = spec_of((2,), (3, 4, 5), (6, 2), (1,), (1, 2, 2), branches=(2,))
     env, _ = wrap([Asks(0, 0.5)], spec=spec)
     assert env.observation_space == Box(0, 1, (3, 4, 5), np.float32)
@@ -129,19 +129,19 @@ def test_what_is_seen_is_one_of_several_or_all(caplog):
     assert seen[0].dtype == np.uint8 and (seen[0] == 128).all() and (seen[3] == 0.5).all()
 
 
-def test_bytes_of_pictures_are_those_that_were_sent():
+def test_uint8_images_are_the_bytes_that_were_sent():
     """255 * x, cut off, gives some of them one too few."""
     env, engine = wrap([Asks(0)], spec=spec_of((1, 16, 16), branches=(2,)), uint8_visual=True)
     pixels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16)
     env.reset()
-    told = engine.get_steps(NAME)
+    steps = engine.get_steps(NAME)
     for sent in (pixels.astype(np.float32) / np.float32(255), pixels):
-        told[0].obs[0] = sent[None]
-        engine.get_steps = lambda name: told
+        steps[0].obs[0] = sent[None]
+        engine.get_steps = lambda name: steps
         np.testing.assert_array_equal(env.reset()[0], pixels)
 
 
-def test_only_a_set_is_seen_as_a_set():
+def test_a_set_alone_is_the_observation():
     env, _ = wrap([Asks(0, 2)], spec=spec_of((6, 2), branches=(2,)))
     assert env.observation_space.shape == (6, 2) and env.reset()[0].sum() == 24
 
@@ -160,7 +160,7 @@ def test_discrete_actions():
     assert engine.acted[0][0][1] == [2, 1]
 
 
-def test_flattened_branches_count_the_last_one_fastest():
+def test_the_last_of_flattened_branches_varies_fastest():
     spec = spec_of((1,), branches=(3, 2))
     env, engine = wrap([Asks(0, allowed=((0, 2), (1,)))], spec=spec, flatten_branched=True)
     assert env.action_space == Discrete(6)
@@ -186,7 +186,7 @@ def test_hybrid_actions_are_a_tuple():
 
 
 @pytest.mark.parametrize(("branches", "allowed"), [((3,), ((0, 2),)), ((3, 2), ((0,), (0, 1)))])
-def test_masks_are_what_sample_takes(branches, allowed):
+def test_masks_fit_the_sample_method_of_the_space(branches, allowed):
     env, _ = wrap([Asks(0, allowed=allowed)], [Ends(0)], spec=spec_of((1,), branches=branches))
     _, info = env.reset()
     drawn = np.array([np.ravel(env.action_space.sample(info["action_mask"])) for _ in range(60)])
@@ -195,7 +195,7 @@ def test_masks_are_what_sample_takes(branches, allowed):
 
 
 @pytest.mark.parametrize(
-    ("spec", "action", "told"),
+    ("spec", "action", "message"),
     [
         (BALL, np.zeros(3), r"expected the shape \(2,\), found \(3,\)"),
         (BALL, np.zeros((1, 2)), r"expected the shape \(2,\), found \(1, 2\)"),
@@ -211,15 +211,17 @@ def test_masks_are_what_sample_takes(branches, allowed):
         (spec_of((1,), branches=(3, 2)), [[1], [1, 2]], "inhomogeneous"),
     ],
 )
-def test_actions_that_are_none_name_what_was_found_and_expected(spec, action, told):
+def test_invalid_actions_name_what_was_found_and_expected(spec, action, message):
     env, engine = wrap([Asks(0)], spec=spec)
     env.reset()
-    with pytest.raises(UnityGymException, match=f"Invalid action, got .* was expecting action from .*{told}"):
+    with pytest.raises(
+        UnityGymException, match=f"Invalid action, got .* was expecting action from .*{message}"
+    ):
         env.step(action)
     assert engine.acted == []
 
 
-def test_pictures_are_rendered():
+def test_images_are_rendered():
     spec = BehaviorSpec([*spec_of((2,), (5, 4, 4), (1, 4, 6)).observation_specs], ActionSpec(1, ()))
     env, _ = wrap([Asks(0, 0.2)], spec=spec, render_mode="rgb_array")
     env.reset()
@@ -238,7 +240,7 @@ def test_parameters_reach_the_engine_before_its_reset():
     assert engine.parameters == {"mass": 2.0} and engine.resets == 2
 
 
-def test_a_seed_that_cannot_reach_an_engine_is_told_once(caplog):
+def test_a_seed_that_cannot_reach_the_engine_is_a_single_warning(caplog):
     env, _ = wrap([Asks(0)])
     with caplog.at_level(logging.WARNING):
         env.reset(seed=3)

@@ -34,7 +34,7 @@ class Starts:
         return self.engines[-1]
 
 
-def test_a_seed_starts_the_engine_again_unless_it_has_just_been_started_with_it():
+def test_a_new_seed_restarts_the_engine():
     starts = Starts()
     env = UnityToGymWrapper(ReseededEnvironment(starts, 3))
     assert env.reset(seed=3)[0] == 3 and starts.seeds == [3]
@@ -55,7 +55,7 @@ def test_seeds_of_any_size_fit():
     assert starts.seeds == [1, 7]
 
 
-def test_parameters_outlive_a_new_start():
+def test_parameters_survive_a_restart():
     starts = Starts()
     env = UnityToGymWrapper(ReseededEnvironment(starts, 3))
     env.reset(options={"parameters": {"mass": 2.0}})
@@ -63,7 +63,7 @@ def test_parameters_outlive_a_new_start():
     assert starts.engines[1].parameters == {"mass": 2.0, "size": 1.0}
 
 
-def test_an_engine_that_does_not_start_again_leaves_nothing_to_close():
+def test_a_failed_restart_leaves_nothing_to_close():
     starts = Starts(fails_at=4)
     env = UnityToGymWrapper(ReseededEnvironment(starts, 3))
     env.reset()
@@ -86,7 +86,7 @@ def test_a_scene_plays_the_same_from_the_same_seed(scene):
     assert scene == "scene:basic" or (played[0] != played[1]).any()
 
 
-def test_a_start_can_be_refused(caplog):
+def test_restarts_can_be_disabled(caplog):
     env = make_gym("scene:basic", reseed=False)
     pid = env._stepper.env._env._connection._process.pid
     env.reset()
@@ -96,7 +96,7 @@ def test_a_start_can_be_refused(caplog):
     env.close()
 
 
-def test_channels_of_ones_own_take_the_place_of_ours():
+def test_side_channels_of_the_caller_replace_the_default_ones():
     channel = EnvironmentParametersChannel()
     env = launch("scene:ball3d?areas=1", side_channels=[channel], parameters={"mass": 5.0}, seed=1)
     assert channel.message_queue, "sent with the first reset"
@@ -109,14 +109,14 @@ def test_channels_of_ones_own_take_the_place_of_ours():
     env.close()
 
 
-def test_wrong_names_are_told_before_anything_is_started():
+def test_wrong_parameter_names_are_reported_before_anything_is_launched():
     with pytest.raises(TypeError, match=r"Unknown engine option 'no_graphic'.*did you mean 'no_graphics'"):
         make_gym("scene:basic", no_graphic=True)
     with pytest.raises(UnityEnvironmentException, match="basic"):
         make_gym("scene:basik")
 
 
-def test_an_engine_that_cannot_be_wrapped_is_ended():
+def test_an_engine_that_cannot_be_wrapped_is_closed():
     starts = []
     real = LaunchedEnvironment.close
 
@@ -133,24 +133,24 @@ def test_an_engine_that_cannot_be_wrapped_is_ended():
 
 
 @pytest.mark.parametrize(
-    ("missing", "wanted", "told"),
+    ("missing", "wanted", "message"),
     [
         ("gymnasium", "make_gym", "not installed: pip install 'lanista[gymnasium]'"),
         ("pettingzoo", "UnityParallelEnv", "not installed: pip install 'lanista[pettingzoo]'"),
         ("stable_baselines3", "make_sb3", "not installed: pip install stable-baselines3"),
     ],
 )
-def test_a_missing_library_is_named_with_how_to_get_it(missing, wanted, told):
+def test_a_missing_library_is_named_with_how_to_install_it(missing, wanted, message):
     code = (
         f"import sys; sys.modules[{missing!r}] = None\n"
         f"from lanista.envs.wrappers import {wanted}\n"
         f"{wanted}('scene:basic')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert told in done.stderr.splitlines()[-1]
+    assert message in done.stderr.splitlines()[-1]
 
 
-def test_an_engine_that_died_is_told_and_started_again_by_a_seed():
+def test_a_dead_engine_is_reported_and_restarted_by_a_seed():
     env = make_gym("scene:ball3d?areas=1", seed=1)
     env.reset()
     env._stepper.env._env._connection._process.kill()
@@ -167,7 +167,7 @@ def agents_of(decisions, count, index):
     return decisions.agent_id % count == index
 
 
-def test_every_engine_plays_as_it_does_alone():
+def test_joined_engines_behave_as_they_do_alone():
     scene, random = "scene:dungeon-escape?areas=1", np.random.default_rng(3)
     joined = JoinedEnvironment([UnityEnvironment(scene, worker_id=k, seed=5 + k) for k in range(2)])
     alone = [UnityEnvironment(scene, worker_id=4 + k, seed=5 + k) for k in range(2)]
@@ -205,7 +205,7 @@ def test_every_engine_plays_as_it_does_alone():
     assert all(process.returncode is not None for process in processes)
 
 
-def test_a_vector_has_the_agents_of_all_engines():
+def test_a_vector_env_has_the_agents_of_all_engines():
     pytest.importorskip("gymnasium", minversion="1.1")
     env = make_vector("scene:ball3d?areas=3", seed=2, num_engines=2, parameters={"mass": 3.0})
     assert env.num_envs == 6
@@ -218,7 +218,7 @@ def test_a_vector_has_the_agents_of_all_engines():
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "told"),
+    ("name", "options", "message"),
     [
         (None, {"num_engines": 2}, "only one Editor"),
         ("scene:basic", {"num_engines": 0}, "needs at least 1"),
@@ -226,6 +226,6 @@ def test_a_vector_has_the_agents_of_all_engines():
         ("scene:basic", {"num_engines": 2, "side_channels": [object()]}, "belongs to one engine"),
     ],
 )
-def test_a_number_of_engines_that_cannot_be_is_refused(name, options, told):
-    with pytest.raises(UnityEnvironmentException, match=told):
+def test_an_invalid_number_of_engines_is_refused(name, options, message):
+    with pytest.raises(UnityEnvironmentException, match=message):
         launch(name, **options)

@@ -23,7 +23,7 @@ def act(env, action=STILL):
     return env.step(dict.fromkeys(env.agents, action))
 
 
-def test_names_are_behaviour_and_slot():
+def test_names_are_behavior_and_slot():
     env, engine = wrap([Asks(12, 1), Asks(7, 2)], [Asks(7, 3, 0.5), Asks(12, 4, 0.25)])
     assert env.possible_agents == [A, B] and env.agents == []
     seen, infos = env.reset()
@@ -37,7 +37,7 @@ def test_names_are_behaviour_and_slot():
     assert UnityToPettingZooWrapper is UnityParallelEnv
 
 
-def test_who_has_ended_is_gone_until_the_next_reset():
+def test_an_agent_that_has_ended_is_absent_until_the_next_reset():
     env, engine = wrap(
         [Asks(0), Asks(1)],
         [Ends(1, 5, -1), Asks(0, 2), Asks(9, 7)],
@@ -61,7 +61,7 @@ def test_who_has_ended_is_gone_until_the_next_reset():
     assert env.agents == [A, B] and env.possible_agents == [A, B]
 
 
-def test_who_is_not_asked_keeps_its_observation_and_needs_no_action():
+def test_an_agent_without_a_decision_keeps_its_observation_and_needs_no_action():
     env, engine = wrap([Asks(0, 1), Asks(1, 1)], [Asks(0, 2)], [Asks(0, 3, 1), Asks(1, 5, 7)])
     env.reset()
     seen, rewards, *_, infos = act(env)
@@ -73,7 +73,7 @@ def test_who_is_not_asked_keeps_its_observation_and_needs_no_action():
         env.step({A: STILL})
 
 
-def test_the_engine_goes_on_while_only_successors_are_asked():
+def test_the_engine_is_stepped_while_only_successors_request_decisions():
     env, engine = wrap(
         [Asks(0), Asks(1)], [Ends(0), Asks(2), Asks(1)], [Asks(2)], [Asks(2)], [Asks(2), Asks(1, 0, 3)]
     )
@@ -83,7 +83,7 @@ def test_the_engine_goes_on_while_only_successors_are_asked():
     assert rewards == {B: 3} and len(engine.acted) == 4
 
 
-def test_agents_that_come_later_join_and_more_than_ever_are_possible_agents_too():
+def test_agents_that_appear_later_join_and_become_possible_agents():
     env, _ = wrap([Asks(0)], [Asks(0), Asks(1, 5, 9)], [Asks(0), Asks(1)])
     assert env.possible_agents == [A]
     env.reset()
@@ -95,7 +95,7 @@ def test_agents_that_come_later_join_and_more_than_ever_are_possible_agents_too(
     assert env.agents == [A] and set(seen) == {A} and env.possible_agents == [A, B]
 
 
-def test_an_agent_that_changes_its_behaviour_is_another_one():
+def test_an_agent_that_changes_its_behavior_is_another_agent():
     small, big = "Small?team=0", "Big?team=0"
     env, _ = wrap(
         {small: [Asks(0)]},
@@ -111,7 +111,7 @@ def test_an_agent_that_changes_its_behaviour_is_another_one():
     assert env.agents == []
 
 
-def test_spaces_are_float_and_hold_what_is_told():
+def test_observation_spaces_are_float_and_contain_the_observations():
     spec = spec_of((2,), (3, 4, 5), continuous=2)
     env, _ = wrap([Asks(0, 2)], spec=spec)
     assert env.action_space(A) == Box(-1, 1, (2,), np.float32)
@@ -140,7 +140,7 @@ def test_masks_are_in_the_observation_and_in_its_space(branches, allowed, space)
     assert np.concatenate([np.ravel(mask) for mask in seen[A]["action_mask"]]).all()
 
 
-def test_a_mask_beside_continuous_actions_is_in_the_info():
+def test_with_continuous_actions_the_mask_is_in_the_info():
     env, engine = wrap([Asks(0, allowed=((1,),))], spec=spec_of((1,), continuous=2, branches=(3,)))
     assert env.action_space(A) == Tuple([Box(-1, 1, (2,), np.float32), Discrete(3)])
     seen, infos = env.reset()
@@ -168,22 +168,22 @@ def test_a_seed_makes_samples_repeatable():
 
 
 @pytest.mark.parametrize(
-    ("actions", "told"),
+    ("actions", "message"),
     [
         ({A: np.zeros(3)}, rf"Invalid action of the agent '{A}'.*expected the shape \(2,\), found \(3,\)"),
         ({A: STILL, "Bal?team=0?agent_id=0": STILL}, rf"no agent 'Bal\?.*did you mean '{A}'"),
         ({}, rf"missing: {A}"),
     ],
 )
-def test_wrong_actions_are_told(actions, told):
+def test_invalid_actions_are_errors(actions, message):
     env, _ = wrap([Asks(0)])
     env.reset()
-    with pytest.raises(UnityGymException, match=told.replace("Ball?", r"Ball\?").replace("0?", r"0\?")):
+    with pytest.raises(UnityGymException, match=message.replace("Ball?", r"Ball\?").replace("0?", r"0\?")):
         env.step(actions)
 
 
 @pytest.mark.parametrize("kind", [UnityParallelEnv, UnityAECEnv])
-def test_a_closed_one_says_so(kind):
+def test_a_closed_environment_is_an_error(kind):
     env, engine = wrap([Asks(0)], kind=kind)
     env.reset()
     env.close()
@@ -195,7 +195,7 @@ def test_a_closed_one_says_so(kind):
         env.reset()
 
 
-def test_in_turns_only_those_who_are_asked_act():
+def test_in_turns_only_agents_with_a_decision_act():
     env, engine = wrap([Asks(0), Asks(1)], [Asks(0, 1, 1)], [Asks(0, 2, 1), Asks(1, 3, 5)], kind=UnityAECEnv)
     env.reset()
     turns = []
@@ -206,17 +206,17 @@ def test_in_turns_only_those_who_are_asked_act():
     assert [set(acted) for acted in engine.acted] == [{0, 1}, {0}, {0, 1}]
 
 
-def test_in_turns_the_dead_step_first_and_are_gone():
+def test_in_turns_ended_agents_step_first_and_are_removed():
     env, _ = wrap(
         [Asks(0), Asks(1)], [Asks(0, 1), Ends(1, 9, -1), Asks(2)], [Ends(0, 8, 2), Asks(2)], kind=UnityAECEnv
     )
     env.reset()
-    told = []
+    answers = []
     for agent in env.agent_iter():
         seen, reward, terminated, truncated, _ = env.last()
-        told.append((agent[-1], seen.item(), reward, terminated))
+        answers.append((agent[-1], seen.item(), reward, terminated))
         env.step(None if terminated or truncated else STILL)
-    assert told == [
+    assert answers == [
         ("0", 0, 0, False), ("1", 0, 0, False), ("1", 9, -1, True), ("0", 1, 0, False), ("0", 8, 2, True)
     ]  # fmt: skip
     assert env.agents == []
@@ -224,7 +224,7 @@ def test_in_turns_the_dead_step_first_and_are_gone():
         env.step(None)
 
 
-def test_in_turns_the_engine_goes_on_when_the_others_are_not_asked():
+def test_in_turns_the_engine_is_stepped_when_no_other_agent_requests_a_decision():
     env, engine = wrap([Asks(0), Asks(1)], [Ends(0)], [], [Asks(1, 4, 3)], kind=UnityAECEnv)
     env.reset()
     env.step(STILL)

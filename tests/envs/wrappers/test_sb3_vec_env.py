@@ -32,7 +32,7 @@ def run(code):
     assert done.returncode == 0, done.stderr
 
 
-def test_ends_are_told_as_its_trainers_expect():
+def test_ends_are_reported_as_sb3_expects():
     run("""
 env = wrap([Asks(0), Asks(1)], [Ends(0, 5, 1), Asks(2, 7), Ends(1, 6, 2, interrupted=True), Asks(3, 8)])
 assert env.reset().tolist() == [[0], [0]]
@@ -44,7 +44,7 @@ assert [info["agent_id"] for info in infos] == [2, 3]
 """)
 
 
-def test_several_observations_are_a_dict_and_masks_are_found():
+def test_several_observations_are_a_dict_and_masks_are_available():
     run("""
 spec = spec_of((2,), (3, 4, 5), branches=(3, 2))
 first = [Asks(0, 1, allowed=((0,), (0, 1))), Asks(1, 1)]
@@ -59,7 +59,7 @@ assert set(infos[0]["terminal_observation"]) == {"visual_0", "vector"}
 """)
 
 
-def test_it_has_no_policies_for_both_kinds_of_actions():
+def test_hybrid_actions_are_refused():
     run("""
 try:
     wrap([Asks(0)], spec=spec_of((1,), continuous=1, branches=(2,)))
@@ -70,7 +70,7 @@ else:
 """)
 
 
-def test_its_checker_passes_and_its_trainers_learn():
+def test_sb3s_checker_passes_and_its_algorithms_learn():
     run("""
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env

@@ -21,7 +21,7 @@ def still(env):
     return np.zeros((env.num_envs, 2), np.float32)
 
 
-def test_agents_act_in_their_slots_in_whatever_order_the_engine_asks():
+def test_agents_act_in_their_slots_whatever_their_order():
     env, engine = wrap([Asks(4, 4), Asks(2, 2)], [Asks(2, 3, 0.25), Asks(4, 5, 0.75)])
     seen, infos = env.reset()
     assert env.num_envs == 2 and seen in env.observation_space
@@ -32,7 +32,7 @@ def test_agents_act_in_their_slots_in_whatever_order_the_engine_asks():
     assert rewards.dtype == np.float64
 
 
-def test_the_successor_begins_in_the_step_that_ends():
+def test_a_successor_starts_in_the_step_that_ends_an_episode():
     env, _ = wrap([Asks(0, 0), Asks(1, 1)], [Ends(1, 5, -1), Asks(0, 2, 0.5), Asks(2, 7, reward=9)])
     assert env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     env.reset()
@@ -54,7 +54,7 @@ def test_an_interruption_is_a_truncation():
     assert truncated.tolist() == [True] and not terminated.any()
 
 
-def test_who_acts_more_slowly_loses_no_reward():
+def test_agents_that_act_less_often_lose_no_reward():
     env, engine = wrap([Asks(0, 0), Asks(1, 10)], [Asks(0, 1, 1)], [Asks(0, 2, 1), Asks(1, 12, 5)])
     env.reset()
     seen, rewards, *_, infos = env.step(np.ones((2, 2), np.float32))
@@ -79,7 +79,7 @@ def test_a_slot_whose_next_agent_is_late_shows_the_end_until_it_comes():
     assert steps[0][4]["final_obs"][1].tolist() == [19]
 
 
-def test_messages_in_which_nobody_asks_are_part_of_the_step():
+def test_engine_steps_without_decisions_are_part_of_the_step():
     env, engine = wrap([Asks(0)], [Ends(0, 7, 2)], [], [Asks(1, 8)])
     env.reset()
     seen, rewards, terminated, _, infos = env.step(still(env))
@@ -98,7 +98,7 @@ def test_a_reset_cuts_all_episodes():
         env.reset(options={"reset_mask": np.array([True, False])})
 
 
-def test_more_agents_than_slots_are_told_with_their_number():
+def test_more_agents_than_slots_are_an_error_with_their_number():
     env, _ = wrap([Asks(0)], [Asks(0), Asks(1)])
     env.reset()
     with pytest.raises(UnityGymException, match=r"has 1 slots, but 2 agents of Ball\?team=0.*num_envs=2"):
@@ -107,7 +107,7 @@ def test_more_agents_than_slots_are_told_with_their_number():
         wrap([Asks(0), Asks(1)], num_envs=1)
 
 
-def test_slots_can_be_kept_for_those_who_come_later():
+def test_slots_can_be_reserved_for_agents_that_appear_later():
     env, engine = wrap([Asks(0, 1)], [Asks(0, 2), Asks(1, 5)], [Asks(0), Asks(1)], num_envs=2)
     seen, infos = env.reset()
     assert seen.tolist() == [[1], [0]] and infos["asks"].tolist() == [True, False]
@@ -117,7 +117,7 @@ def test_slots_can_be_kept_for_those_who_come_later():
     assert set(engine.acted[1]) == {0, 1}
 
 
-def test_teams_that_are_alike_are_put_one_behind_the_other():
+def test_teams_with_equal_specs_are_concatenated():
     blue, red = "Ball?team=0", "Ball?team=1"
     env, engine = wrap(
         {blue: [Asks(0, 0), Asks(3, 3)], red: [Asks(1, 1)]},
@@ -132,7 +132,7 @@ def test_teams_that_are_alike_are_put_one_behind_the_other():
     assert infos["final_obs"][2].tolist() == [11] and infos["final_info"]["agent_id"].tolist() == [-1, -1, 1]
 
 
-def test_teams_that_differ_and_several_behaviours_are_refused():
+def test_teams_that_differ_and_several_behaviors_are_refused():
     script = {NAME: [Asks(0)], "Ball?team=1": [Asks(1)]}
     with pytest.raises(UnityGymException, match=r"Ball\?team=0 and Ball\?team=1 have different observations"):
         wrap(script, specs={NAME: BALL, "Ball?team=1": spec_of((2,), continuous=2)})
@@ -186,13 +186,13 @@ def test_actions_of_another_shape_name_both():
         env.reset()
 
 
-def test_what_was_handed_out_stays_as_it_is():
+def test_returned_arrays_do_not_change():
     env, _ = wrap([Asks(0, 1), Asks(1, 1)], [Asks(0, 2)], [Ends(0, 3), Asks(5, 4)])
     told = [env.reset()[0], *(env.step(still(env))[0] for _ in range(2))]
     assert [each.ravel().tolist() for each in told] == [[1, 1], [2, 1], [4, 1]]
 
 
-def test_gymnasiums_own_statistics_and_lists_understand_the_infos():
+def test_gymnasiums_wrappers_understand_the_infos():
     env, _ = wrap([Asks(0), Asks(1)], [Asks(0, 0, 1), Asks(1, 0, 2)], [Ends(0, 0, 3), Asks(0), Asks(1, 0, 2)])
     counted = RecordEpisodeStatistics(env)
     counted.reset()
@@ -203,7 +203,7 @@ def test_gymnasiums_own_statistics_and_lists_understand_the_infos():
     assert first["final_obs"].tolist() == [0] and "final_obs" not in second and second["asks"]
 
 
-def test_pictures_of_all_slots_are_rendered():
+def test_images_of_all_slots_are_rendered():
     spec = spec_of((3, 4, 5), branches=(2,))
     env, _ = wrap([Asks(0, 0.2), Asks(1, 1)], spec=spec, render_mode="rgb_array", uint8_visual=True)
     seen, _ = env.reset()
