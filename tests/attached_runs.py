@@ -6,19 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from console_runs import Ended, end, ppo_yaml, start, until
+from console_runs import YAML, Ended, end, start, until
 
-YAML = ppo_yaml(
-    *("Basic", {"batch_size": 8, "buffer_size": 64}, {"hidden_units": 16, "num_layers": 1}),
-    **{"checkpoint_interval": 100, "max_steps": 600, "time_horizon": 16, "summary_freq": 100},
-)
+BASIC = YAML.replace("Ball:", "Basic:")
 """For `scene:basic`."""
 PATIENCE = 60.0
 """Seconds for a scene to end."""
 
 
 class AttachedRun:
-    """A run that listens already."""
+    """A run that listens for engines."""
 
     def __init__(self, folder: Path, port: int, *arguments: str, max_steps: int = 600) -> None:
         self.folder = folder
@@ -28,7 +25,7 @@ class AttachedRun:
             self.process = start(
                 folder,
                 *("--listen", f"127.0.0.1:{port}", *arguments),
-                yaml=YAML.replace("600", str(max_steps)),
+                yaml=BASIC.replace("400", str(max_steps)),
                 stdout=output,
             )
         assert self.says("Waiting for")
@@ -53,7 +50,7 @@ class AttachedRun:
 
 @contextmanager
 def scenes() -> Iterator["Scenes"]:
-    """Starts scenes, and leaves none behind."""
+    """Starts scenes, and kills those that are left."""
     made = Scenes()
     try:
         yield made
@@ -68,7 +65,7 @@ class Scenes:
         self.processes: list[subprocess.Popen] = []
 
     def __call__(self, port: int, name: str = "basic") -> subprocess.Popen:
-        """A scene that calls on this port."""
+        """Start a scene that connects to this port."""
         command = [sys.executable, "-m", "lanista.envs.scenes", name, "--mlagents-port", str(port)]
         self.processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
         return self.processes[-1]

@@ -16,27 +16,27 @@ PATIENCE = 120.0
 """Seconds after which a run counts as stuck; only then a test fails by time."""
 
 
+YAML = """\
+behaviors:
+  Ball:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 8, buffer_size: 64}
+    network_settings: {normalize: true, hidden_units: 16, num_layers: 1}
+    checkpoint_interval: 100
+    max_steps: 400
+    time_horizon: 16
+    summary_freq: 100
+"""
+"""For the one agent of `scripted_engine`."""
+
+
 def ppo_yaml(
     behavior: str, hyperparameters: dict[str, object], network: dict[str, object], **keys: object
 ) -> str:
     """The configuration of one behavior, each section in a line."""
-    settings = {
-        "trainer_type": "ppo",
-        "hyperparameters": hyperparameters,
-        "network_settings": network,
-        **keys,
-    }
+    sections = {"hyperparameters": hyperparameters, "network_settings": network}
+    settings = {"trainer_type": "ppo", **sections, **keys}
     return safe_dump({"behaviors": {behavior: settings}}, sort_keys=False, default_flow_style=None)
-
-
-YAML = ppo_yaml(
-    *("Ball", {"batch_size": 8, "buffer_size": 64}, {"normalize": True, "hidden_units": 16, "num_layers": 1}),
-    checkpoint_interval=100,
-    max_steps=400,
-    time_horizon=16,
-    summary_freq=100,
-)
-"""For the one agent of `scripted_engine`."""
 
 
 def learn_command() -> list[str]:
@@ -102,6 +102,16 @@ def learn(folder: Path, *arguments: str, yaml: str = YAML, **options: object) ->
     """A whole run whose engines are not restarted, unless `arguments` say otherwise."""
     limits = ["--max-lifetime-restarts", "0"]
     return end(start(folder, *limits, *arguments, yaml=yaml, **options), folder)
+
+
+def lanista(folder: Path, *arguments: object) -> str:
+    """What the console script `lanista` prints."""
+    script = [sys.executable, "-c", "from lanista.trainers.cli.main import main; main()"]
+    done = subprocess.run(
+        [*script, *map(str, arguments)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def left_behind(folder: Path) -> list[list[str]]:

@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-import yaml
 from lanista.envs.scenes import client
 from lanista.envs.unity import UnityEnvironment
 from lanista.trainers.settings.command_line import parse_command_line
@@ -183,9 +182,3 @@ def test_the_example_channel_talks_to_the_example_game(tmp_path):
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_the_shipped_configurations_name_the_scenes_behaviors():
-    for scene, behavior in {"ball3d": "3DBall", "basic": "Basic"}.items():
-        path = ROOT / "config" / "ppo" / f"{scene}.yaml"
-        assert list(yaml.safe_load(text(path))["behaviors"]) == [behavior]

@@ -11,7 +11,6 @@ from lanista.trainers.checkpoints import run_folder
 from lanista.trainers.checkpoints.run_folder import claimed_run_folder, runs_in
 from lanista.trainers.settings.models.run import CheckpointSettings
 from lanista.trainers.utils.errors import TrainerError
-from line_runs import Runs
 
 TINY = """\
 behaviors:
@@ -137,10 +136,8 @@ def test_an_error_releases_the_run(settings):
         pass
 
 
-def test_a_new_run_whose_weights_do_not_fit_blocks_nothing(tmp_path, monkeypatch, capsys):
-    (tmp_path / "c.yaml").write_text(TINY)
-    monkeypatch.chdir(tmp_path)
-    runs = Runs(monkeypatch)
+def test_a_new_run_whose_weights_do_not_fit_blocks_nothing(runs, tmp_path, capsys):
+    runs.configure(TINY)
     assert runs("c.yaml", "--run-id", "first") == 0
     begun = ["--run-id", "second", "--initialize-from", "first"]
     assert runs("c.yaml", *begun, "--set", "behaviors.Tiny.network_settings.hidden_units=12") == 1
@@ -154,12 +151,8 @@ def test_a_new_run_whose_weights_do_not_fit_blocks_nothing(tmp_path, monkeypatch
     assert all(path.exists() for path in curves)
 
 
-def test_a_run_killed_before_its_first_checkpoint_starts_with_its_weights_again(
-    tmp_path, monkeypatch, capsys
-):
-    (tmp_path / "c.yaml").write_text(TINY)
-    monkeypatch.chdir(tmp_path)
-    runs = Runs(monkeypatch)
+def test_a_run_killed_before_its_first_checkpoint_starts_with_its_weights_again(runs, tmp_path, capsys):
+    runs.configure(TINY)
     assert runs("c.yaml", "--run-id", "first") == 0
     assert runs("c.yaml", "--run-id", "second", "--initialize-from", "first") == 0
     for path in (tmp_path / "results" / "second" / "Tiny").glob("*.pt"):

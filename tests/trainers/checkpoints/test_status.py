@@ -15,19 +15,6 @@ def path(tmp_path):
     return tmp_path / "run_logs" / "training_status.json"
 
 
-def test_values_survive_saving_and_loading(path):
-    status = TrainingStatus(path)
-    status.set("Ball", "elo", 1250.5)
-    status.set("wall_height", "lesson_num", 2)
-    status.save()
-    again = TrainingStatus(path)
-    assert again.load()
-    assert again.get("Ball", "elo") == 1250.5
-    assert again.get("wall_height", "lesson_num") == 2
-    assert again.get("Ball", "checkpoints", []) == []
-    assert again.get("nobody", "elo") is None
-
-
 def test_the_file_is_strict_json_with_the_reference_s_layout(path):
     status = TrainingStatus(path)
     status.set("Ball", "checkpoints", [{"steps": 5, "reward": float("nan")}])
@@ -92,6 +79,7 @@ def test_a_behavior_and_an_environment_parameter_may_have_one_name(path):
         assert status.load()
         assert status.get("Ball", "checkpoints") == [{"steps": step}]
         assert (status.get("Ball", "lesson_num"), status.get("Ball", "elo")) == (step, 1200.0 + step)
+    assert status.get("Ball", "final_checkpoint", []) == [] and status.get("unknown", "elo") is None
 
 
 def test_an_environment_parameter_may_be_called_metadata(path):

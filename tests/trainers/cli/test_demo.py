@@ -48,18 +48,9 @@ def test_an_invalid_demonstration_is_one_line_with_the_byte(tmp_path, capsys):
 
 def test_an_expert_s_episodes_are_recorded(tmp_path, capsys):
     brain, demos = REAL / "onnx" / "3DBall.onnx", tmp_path / "demos"
-    arguments = [
-        "--env",
-        "scene:ball3d",
-        "--episodes",
-        "3",
-        "--max-decisions",
-        "20",
-        "--record-demos",
-        str(demos),
-    ]
-    assert run(["play", str(brain), *arguments, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out.partition("\n")[2])  # behind a warning of cut episodes
+    arguments = ["--env", "scene:ball3d", "--episodes", "3", "--max-decisions", "20", "--json"]
+    assert run(["play", str(brain), *arguments, "--record-demos", str(demos)]) == 0
+    report = json.loads(capsys.readouterr().out.partition("\n")[2])  # after a warning of cut episodes
     assert report["demonstrations"] == [str(demos / "3DBall.demo")]
     (facts,) = show(capsys, demos)
     assert (facts["episodes"], facts["finished_episodes"]) == (3, 3)
@@ -69,13 +60,6 @@ def test_an_expert_s_episodes_are_recorded(tmp_path, capsys):
 
 def test_a_folder_that_cannot_be_created_is_reported(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    arguments = ["--env", "scene:ball3d", "--episodes", "1", "--max-decisions", "3"]
-    command = [
-        "play",
-        str(REAL / "onnx" / "3DBall.onnx"),
-        *arguments,
-        "--record-demos",
-        str(tmp_path / "file"),
-    ]
-    assert run(command) == 1
+    arguments = ["--env", "scene:ball3d", "--episodes", "1", "--max-decisions", "3", "--record-demos"]
+    assert run(["play", str(REAL / "onnx" / "3DBall.onnx"), *arguments, str(tmp_path / "file")]) == 1
     assert "The demonstrations could not be written" in capsys.readouterr().err

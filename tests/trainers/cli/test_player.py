@@ -1,4 +1,4 @@
-"""Playing counts the episodes that begin first, whole, and what their agents earned."""
+"""Playing counts the episodes that start first, each to its end, and the rewards of their agents."""
 
 import logging
 
@@ -7,22 +7,12 @@ import pytest
 from lanista.trainers.cli import player as playing
 from lanista.trainers.cli.player import NothingToDecideError, Player
 from lanista.trainers.policies.onnx.runtime import BrainError
-from mlagents_envs.base_env import (
-    ActionSpec,
-    ActionTuple,
-    BaseEnv,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-    TerminalSteps,
-)
+from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
+from specs import vector_spec
 
 
 def spec(size=1):
-    sensor = ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "sensor")
-    return BehaviorSpec([sensor], ActionSpec.create_continuous(1))
+    return vector_spec([size], continuous=1)
 
 
 class Scripted(BaseEnv):
@@ -124,15 +114,9 @@ def test_behaviors_that_the_brain_does_not_fit_do_nothing(caplog):
     assert caplog.text.count("Goalie?team=1") == 1
 
 
-def test_a_brain_that_fits_nothing_is_an_error():
-    env = Scripted([3])
-    env._specs = {"Ball?team=0": spec(3)}
-    with pytest.raises(BrainError):
-        Player(env, FakeBrain(), 1, True).play()
-
-
-def test_a_brain_that_fits_none_of_several_behaviors_is_an_error():
-    env = Scripted([3], others=["Goalie?team=1"])
+@pytest.mark.parametrize("others", [[], ["Goalie?team=1"]], ids=["one behavior", "several behaviors"])
+def test_a_brain_that_fits_no_behavior_is_an_error(others):
+    env = Scripted([3], others)
     env._specs = dict.fromkeys(env._specs, spec(3))
     with pytest.raises(BrainError):
         Player(env, FakeBrain(), 1, True).play()

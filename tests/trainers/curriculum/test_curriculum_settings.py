@@ -1,4 +1,4 @@
-"""Environment parameters: how they are written, seeded and told to environments."""
+"""Environment parameters: how they are written, seeded and sent to environments."""
 
 import pytest
 from lanista.trainers.curriculum import Curriculum
@@ -19,7 +19,7 @@ environment_parameters:
 
 
 class Channel:
-    """Records what an environment would be told."""
+    """Records what an environment would receive."""
 
     def __init__(self):
         self.calls: list[tuple] = []
@@ -28,16 +28,11 @@ class Channel:
         return lambda *args: self.calls.append((name, *args))
 
 
-def test_samplers_without_a_seed_get_one_each_in_file_order():
-    parameters = RunOptions.from_text(TEXT).environment_parameters
-    seeded = with_seeds(parameters, 100)
-    assert [x.value.seed for p in seeded.values() for x in p.curriculum] == [100, 101, 4, 102, 103]
-    assert parameters["gravity"].curriculum[0].value.seed == -1  # the given ones are as they were
-
-
 def test_seeds_wrap_around_after_31_bits():
-    """A seed beyond 31 bits could not be told to an engine."""
-    seeded = with_seeds(RunOptions.from_text(TEXT).environment_parameters, 2**31 - 1)
+    """A message to an engine has no room for larger ones."""
+    parameters = RunOptions.from_text(TEXT).environment_parameters
+    seeded = with_seeds(parameters, 2**31 - 1)
+    assert parameters["gravity"].curriculum[0].value.seed == -1  # the given ones are not changed
     assert [x.value.seed for p in seeded.values() for x in p.curriculum] == [2**31 - 1, 0, 4, 1, 2]
 
 
@@ -86,9 +81,8 @@ def test_without_parameters_there_are_no_samplers():
 
 
 def test_a_single_value_is_a_lesson_named_like_its_parameter():
-    (lesson,) = (
-        RunOptions.from_text("environment_parameters: {g: 1e-3}").environment_parameters["g"].curriculum
-    )
+    parameters = RunOptions.from_text("environment_parameters: {g: 1e-3}").environment_parameters
+    (lesson,) = parameters["g"].curriculum
     assert (lesson.name, lesson.value.value, lesson.completion_criteria) == ("g", 1e-3, None)
 
 

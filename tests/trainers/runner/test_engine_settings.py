@@ -1,4 +1,4 @@
-"""What the settings say of environments and engines reaches them."""
+"""The settings of environments and engines reach them."""
 
 import json
 import struct
@@ -54,19 +54,9 @@ def test_an_engine_receives_every_setting(tmp_path):
     game = executable(tmp_path, RECORDER.format(hello=hello()))
     window = ["--width", "101", "--height", "57", "--quality-level", "3"]
     time = ["--time-scale", "7.5", "--target-frame-rate", "33", "--capture-frame-rate", "44"]
-    others = [
-        "--no-graphics",
-        "--num-areas",
-        "3",
-        "--seed",
-        "12",
-        "--env-args",
-        "--level",
-        "2",
-        "--seed",
-        "9",
-    ]
-    assert learn(tmp_path, "--env", game, *window, *time, *others).status == 0
+    others = ["--no-graphics", "--num-areas", "3", "--seed", "12"]
+    own = ["--env-args", "--level", "2", "--seed", "9"]
+    assert learn(tmp_path, "--env", game, *window, *time, *others, *own).status == 0
     arguments, heard = json.loads((tmp_path / "heard.json").read_text())
     assert arguments[-4:] == ["--level", "2", "--seed", "9"], "the rest of the line is the engine's"
     assert "-nographics" in arguments and "-batchmode" in arguments
@@ -95,11 +85,11 @@ ENVIRONMENT = {
     "listen": "10.0.0.1",
 }
 ATTACHING = {"allow", "token_file", "tls_cert", "tls_key"}
-"""For engines that connect by themselves; test_attaching.py looks for them."""
+"""For engines that connect by themselves; tested by test_attach.py."""
 CLUSTER = {"ray", "ray_cpus", "ray_listen", "ray_wait"}
-"""For engines on a Ray cluster; test_cluster.py looks for them."""
+"""For engines on a Ray cluster; tested by test_ray.py."""
 HOSTING = {"env_workers"}
-"""For environments in Python; test_hosted_run.py looks for it."""
+"""For environments in Python; tested by test_hosted_run.py."""
 ENGINE = {
     "width": 101,
     "height": 57,

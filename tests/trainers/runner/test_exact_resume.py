@@ -119,8 +119,8 @@ def test_no_bit_differs_in_the_middle_of_a_curriculum(runs, tmp_path, monkeypatc
     ends = [(runs.state(run), runs.status(run)["max_len"]) for run in ("unkilled", "killed")]
     assert not differences(*ends)
     assert 2 < at_the_kill < ends[0][1]["lesson_num"] - 2 and ends[0][1]["smoothed_reward"] != 0
-    # The lines of the whole run, of the one up to the kill, and of the one from its checkpoint on.
-    shown = [line for line in capsys.readouterr().out.splitlines() if "is in lesson" in line]
-    last = ends[0][1]["lesson_num"]
-    whole, resumed = shown[: last + 1], shown[-(last + 1 - at_the_kill) :]
-    assert resumed == whole[at_the_kill:]
+    before, resuming, after = capsys.readouterr().out.partition("resuming training from step")
+    whole, resumed = (
+        [line for line in out.splitlines() if "is in lesson" in line] for out in (before, after)
+    )
+    assert resuming and resumed == whole[: ends[0][1]["lesson_num"] + 1][at_the_kill:]

@@ -1,13 +1,11 @@
-"""Runs in Gymnasium's environments by the command, from the first step to a brain that plays."""
+"""Whole runs of the command in Gymnasium environments, to an exported brain that plays."""
 
 import csv
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from console_runs import learn
+from console_runs import lanista, learn
 
 pytest.importorskip("gymnasium")
 
@@ -22,7 +20,6 @@ behaviors:
     summary_freq: 200
     worker_statistics: true
 """
-PLAY = "import sys; from lanista.trainers.cli.main import main; main()"
 
 
 @pytest.mark.parametrize(
@@ -41,11 +38,9 @@ def test_a_run_learns_and_exports_a_brain_that_plays(tmp_path, name, limit, rewa
         assert told and all(rewards[0] <= each <= rewards[1] for each in told)
         lengths = [float(row[f"Environment/Worker {worker}/Episode Length"]) for row in rows]
         assert all(1 < each <= limit for each in lengths)
-    play = [sys.executable, "-c", PLAY, "play", results / f"{name}.onnx", "--env", env, "--json"]
-    played = subprocess.run(
-        [*map(str, play), "--episodes", "3", "--num-areas", "2"], capture_output=True, text=True, check=True
-    )
-    assert np.isfinite(json.loads(played.stdout)["behaviors"][f"{name}?team=0"]["mean_reward"])
+    flags = ["--env", env, "--json", "--episodes", "3", "--num-areas", "2"]
+    report = json.loads(lanista(tmp_path, "play", results / f"{name}.onnx", *flags))
+    assert np.isfinite(report["behaviors"][f"{name}?team=0"]["mean_reward"])
 
 
 def test_a_missing_environment_ends_the_run_before_it_starts(tmp_path):

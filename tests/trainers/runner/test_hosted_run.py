@@ -10,7 +10,6 @@ from lanista.trainers.runner.environments import check_environment, make_env_man
 from lanista.trainers.runner.ray import connect_by
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
-from mlagents_envs.exception import UnityEnvironmentException
 
 pytest.importorskip("gymnasium")
 
@@ -96,11 +95,6 @@ def test_only_the_worker_that_died_is_restarted(tmp_path):
 def test_workers_need_an_environment_in_python(tmp_path, arguments, message):
     with pytest.raises(TrainerConfigError, match=message):
         options(tmp_path, *arguments, "--env-workers", "2")
-
-
-def test_an_environment_that_cannot_be_made_is_reported_before_the_run(tmp_path):
-    with pytest.raises(UnityEnvironmentException, match=r"Did you mean: `CartPole`"):
-        check_environment(options(tmp_path, "--env", "gymnasium:CartPol-v1", "--env-workers", "2"))
 
 
 def test_a_cluster_node_hosts_the_environment(tmp_path):

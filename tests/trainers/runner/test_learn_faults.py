@@ -32,21 +32,6 @@ def test_mistakes_are_refused_before_anything_is_loaded_or_written(tmp_path, arg
     assert not (tmp_path / "results").exists()
 
 
-def test_an_unknown_key_in_the_file(tmp_path):
-    ended = learn(tmp_path, yaml=YAML.replace("batch_size", "batchsize"))
-    assert re.search(r"c\.yaml.*batchsize.*batch_size", ended.error, re.DOTALL)
-
-
-def test_invalid_yaml(tmp_path):
-    assert "c.yaml" in learn(tmp_path, yaml="behaviors: [").error
-
-
-def test_an_older_run_is_neither_lost_nor_mixed_with_a_new_one(tmp_path):
-    (tmp_path / "results" / "r" / "Ball").mkdir(parents=True)
-    ended = learn(tmp_path, "--env", "scene:basic")
-    assert re.search(r"results/r.*--run-id.*--resume.*--force", ended.error)
-
-
 # Engines that do not come up --------------------------------------------------------------------------
 
 

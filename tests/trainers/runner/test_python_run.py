@@ -1,17 +1,14 @@
-"""Runs in an environment of the user's own: that of docs/python-environments.md, as it stands there."""
+"""Runs in an environment of the user's own: the one of docs/python-environments.md."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from console_runs import learn
+from console_runs import lanista, learn
 
 pytest.importorskip("gymnasium")
 
 PAGE = Path(__file__).parents[3] / "docs" / "python-environments.md"
-PLAY = "import sys; from lanista.trainers.cli.main import main; main()"
 SHORT = (
     "--set", "behaviors.Catch.max_steps=600", "--set", "behaviors.Catch.hyperparameters.buffer_size=256",
     "--set", "behaviors.Catch.summary_freq=200",
@@ -36,22 +33,8 @@ def test_the_game_of_the_docs_is_trained_evaluated_and_played(folder):
     )
     assert ended.good
     assert ended.out.count("Catch. Test at Step") == 2
-    brain = folder / "results" / "r" / "Catch.onnx"
-    play = [
-        sys.executable,
-        "-c",
-        PLAY,
-        "play",
-        brain,
-        "--env",
-        "python:mygame:make?width=9",
-        "--record-demos",
-        "demos",
-    ]
-    played = subprocess.run(
-        [*map(str, play), "--episodes", "2"], capture_output=True, text=True, cwd=folder, check=True
-    )
-    assert "Catch?team=0" in played.stdout
+    flags = ["--env", "python:mygame:make?width=9", "--record-demos", "demos", "--episodes", "2"]
+    assert "Catch?team=0" in lanista(folder, "play", "results/r/Catch.onnx", *flags)
     assert (folder / "demos" / "Catch.demo").is_file()
 
 

@@ -1,4 +1,4 @@
-"""A group of agents with different behaviours is named once, in words that say what to do."""
+"""A group of agents with different behaviors is reported once."""
 
 import logging
 
@@ -6,23 +6,14 @@ import numpy as np
 import pytest
 from lanista.envs.base import EnvironmentStep
 from lanista.envs.manager.specs import SharedGroups
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-    TerminalSteps,
-)
+from mlagents_envs.base_env import DecisionSteps, TerminalSteps
+from specs import vector_spec
 
-SPEC = BehaviorSpec(
-    [ObservationSpec((1,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "v")], ActionSpec(1, ())
-)
+SPEC = vector_spec([1], continuous=1)
 
 
 def step(env=0, **groups):
-    """Behaviours by name, with the group ids of their agents."""
+    """Behaviors by name, with the group ids of their agents."""
     batches = {}
     for name, ids in groups.items():
         n = len(ids)

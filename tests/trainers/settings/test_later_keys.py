@@ -1,4 +1,4 @@
-"""What is named and not there yet is read, checked, and refused before a run that asks for it."""
+"""Keys and trainers of later versions are read, checked, and refused before a run that uses them."""
 
 import pytest
 from lanista.docs._ext.units import UNITS
@@ -29,7 +29,7 @@ def test_unavailable_trainers_are_read_checked_and_refused(monkeypatch):
 
 
 class Coming(Settings):
-    """A part of a configuration with a key that a later version heeds."""
+    """A part of a configuration with a key for a later version."""
 
     key: Integer = later(3)
 

@@ -46,28 +46,27 @@ def test_non_finite_numbers_are_refused(text):
         RunOptions.from_text(f"env_settings: {{seed: {text}}}")
 
 
-@pytest.mark.parametrize("text", ["true", "yes", "on", "True", "'true'", "'yes'", "1", "'on'"])
-def test_true(text):
-    assert RunOptions.from_text(f"debug: {text}").debug is True
-
-
-@pytest.mark.parametrize("text", ["false", "no", "off", "False", "'false'", "'no'", "0", "'Off'"])
-def test_false_even_in_quotes(text):
-    assert RunOptions.from_text(f"debug: {text}").debug is False
+@pytest.mark.parametrize(
+    ("texts", "value"),
+    [
+        (["true", "yes", "on", "True", "'true'", "'yes'", "1", "'on'"], True),
+        (["false", "no", "off", "False", "'false'", "'no'", "0", "'Off'"], False),
+    ],
+)
+def test_flags_in_every_spelling_even_in_quotes(texts, value):
+    assert [RunOptions.from_text(f"debug: {text}").debug for text in texts] == [value] * len(texts)
 
 
 @pytest.mark.parametrize("text", ["2", "'maybe'", "", "[]", "0.0", "'1e0'"])
-def test_neither_true_nor_false(text):
+def test_other_values_of_flags_are_refused(text):
     with pytest.raises(TrainerConfigError, match=r"debug: found .*, expected true or false"):
         RunOptions.from_text(f"debug: {text}")
 
 
 def test_text_that_yaml_reads_as_another_type():
     assert CheckpointSettings(run_id=7).run_id == "7"
-    assert (
-        RunOptions.from_text("checkpoint_settings: {run_id: 2024-01-31}").checkpoint_settings.run_id
-        == "2024-01-31"
-    )
+    dated = RunOptions.from_text("checkpoint_settings: {run_id: 2024-01-31}")
+    assert dated.checkpoint_settings.run_id == "2024-01-31"
     with pytest.raises(TrainerConfigError, match="put it in quotes"):
         RunOptions.from_text("checkpoint_settings: {run_id: no}")
 
@@ -80,12 +79,8 @@ def test_behavior_names_are_what_was_written():
 
 def test_environment_arguments_as_a_list_or_a_shell_line():
     assert EnvironmentSettings(env_args=["--areas", 4]).env_args == ["--areas", "4"]
-    assert EnvironmentSettings(env_args="--areas 4 --name 'a b'").env_args == [
-        "--areas",
-        "4",
-        "--name",
-        "a b",
-    ]
+    shell_line = EnvironmentSettings(env_args="--areas 4 --name 'a b'")
+    assert shell_line.env_args == ["--areas", "4", "--name", "a b"]
 
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.dates())

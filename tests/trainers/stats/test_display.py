@@ -5,6 +5,7 @@ import logging
 import math
 
 import pytest
+from fake_engine import Clock
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.base import StatsAggregationMethod
@@ -22,13 +23,6 @@ from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.writer import StatsPropertyType
 from lanista.trainers.utils.logging import ConsoleHandler
 from rich.console import Console
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture
