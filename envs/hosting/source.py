@@ -9,7 +9,8 @@ from typing import NoReturn
 
 from mlagents_envs.base_env import BaseEnv
 
-from ..python.sources import in_process, make_source
+from ..python import in_process
+from ..python.sources import make_source
 from ..scenes.options import UsageError
 
 PROGRAM = "python -m lanista.envs.hosting"

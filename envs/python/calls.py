@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +20,9 @@ import numpy as np
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..errors import EnvContractError
-from .source_names import find_in_working_folder
+
+RGB_ARRAY = "rgb_array"
+"""The render mode in which an environment returns its frames."""
 
 HINT = " lanista-learn --debug shows the whole traceback."
 """Appended to messages that show a game's exception in one line."""
@@ -140,6 +143,12 @@ def load_module(path: str, name: str) -> ModuleType:
         raise UnityEnvironmentException(
             f"{path}: the module {name} cannot be imported: {describe_error(error)}."
         ) from error
+
+
+def find_in_working_folder() -> None:
+    """Make modules in the working directory importable, also for an installed command."""
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def suggest(name: str, names: Iterable[str]) -> str:

@@ -12,10 +12,11 @@ from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..images import Images
-from .calls import Copies, seed_of_copy, shorten
+from . import PYTHON
+from .calls import RGB_ARRAY, Copies, seed_of_copy, shorten
 from .checked import wrap_checked
 from .pettingzoo.source import takes_turns
-from .source_names import PYTHON, Arguments, parse_arguments, split_query
+from .source_arguments import Arguments, parse_arguments, split_query
 from .user_function import find_function
 
 _GAME = ("reset", "step", "close", "observation_space", "action_space")
@@ -75,9 +76,6 @@ def _named(value: Any) -> str:
     return f"{shorten(value)} of the type {type(value).__name__}"
 
 
-PICTURE = "rgb_array"
-"""The render mode in which an environment returns its frames."""
-
 _OWN: Mapping[str, tuple[type, frozenset[EnvKind]]] = {
     "areas": (int, frozenset(EnvKind)),
     "stack": (int, frozenset({EnvKind.GYMNASIUM})),
@@ -132,7 +130,7 @@ def make(
     if "areas" in function.parameters and areas > 1:
         given["areas"], areas = areas, 1
     if drawn and function.takes("render_mode"):
-        given["render_mode"] = PICTURE
+        given["render_mode"] = RGB_ARRAY
     function = replace(function, given=given)
     copies = Copies(lambda number: function(seed_of_copy(seed, number)))
     kind = env_kind(path, copies.first)
@@ -188,12 +186,12 @@ def _check_own(path: str, own: Arguments, kind: EnvKind) -> None:
 
 def _check_picture(path: str, env: Any, kind: EnvKind) -> None:
     mode = getattr(env, "render_mode", None)
-    draws = hasattr(env, "draw") if kind is EnvKind.BASE_ENV else mode == PICTURE
+    draws = hasattr(env, "draw") if kind is EnvKind.BASE_ENV else mode == RGB_ARRAY
     if not draws:
         missing = "it has no method draw()" if kind is EnvKind.BASE_ENV else f"its render_mode is {mode!r}"
         raise UnityEnvironmentException(
             f"{path} cannot be filmed: {missing}. Let its function accept render_mode, and make an "
-            f"environment with the render mode {PICTURE!r}."
+            f"environment with the render mode {RGB_ARRAY!r}."
         )
 
 

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from mlagents_envs.base_env import BaseEnv
 
 from ..images import Images
-from . import function_source
+from . import GYMNASIUM, PYTHON, function_source
 from .gymnasium import source as gymnasium_source
 from .pettingzoo import source as pettingzoo_source
-from .source_names import GYMNASIUM, PYTHON, in_process
-
-__all__ = ["check_source", "in_process", "make_source"]
 
 
 def check_source(path: str, arguments: Sequence[str] | None = None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from mlagents_envs.exception import UnityEnvironmentException
 
 from .calls import describe_error, load_module, suggest
-from .source_names import Arguments, format_arguments
+from .source_arguments import Arguments, format_arguments
 
 _MAX_NAMES = 10
 """The most functions that a message lists."""

@@ -21,8 +21,9 @@ from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
 from ..base import BehaviorSteps, no_steps
+from ..python import in_process
 from ..python.base import InProcessEnvironment
-from ..python.sources import in_process, make_source
+from ..python.sources import make_source
 from ..registry.registry import resolve_registered
 from ..side_channels import (
     EngineConfigurationChannel,

@@ -11,7 +11,8 @@ import numpy as np
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 
 from ...envs.demonstrations.recorder import DemonstrationRecorder
-from ...envs.python.sources import in_process, make_source
+from ...envs.python import in_process
+from ...envs.python.sources import make_source
 from ...envs.registry.registry import resolve_registered
 from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel
 from ...envs.unity.environment import UnityEnvironment

@@ -11,7 +11,8 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import RestartLimits
-from ...envs.python.sources import check_source, in_process
+from ...envs.python import in_process
+from ...envs.python.sources import check_source
 from ...envs.registry.registry import resolve_registered
 from ...envs.remote.handshake import AttachedEngine
 from ...envs.remote.source import AttachSource

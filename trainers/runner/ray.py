@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...envs.python.source_names import in_process
+from ...envs.python import in_process
 from ...envs.ray.spec import ClusterSettings, EngineSpec
 from ...envs.unity.environment import Connect
 from ...envs.unity.launch import HOSTED

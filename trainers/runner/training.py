@@ -13,7 +13,7 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 
 from ...envs.base import BehaviorName, processors
-from ...envs.python.sources import in_process
+from ...envs.python import in_process
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import UnsupportedActionError
 from ..algorithms.coma.coma import with_offered_state

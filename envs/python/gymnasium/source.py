@@ -10,18 +10,9 @@ from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...images import Images
-from ..calls import describe_error, load_module, one_line
-from ..source_names import (
-    GYMNASIUM,
-    Arguments,
-    find_in_working_folder,
-    format_arguments,
-    parse_arguments,
-    split_query,
-)
-
-PICTURE = "rgb_array"
-"""The render mode in which an environment returns its frames."""
+from .. import GYMNASIUM
+from ..calls import RGB_ARRAY, describe_error, find_in_working_folder, load_module, one_line
+from ..source_arguments import Arguments, format_arguments, parse_arguments, split_query
 
 _OWN: dict[str, int | bool] = {"areas": 1, "stack": 1, "lives": False}
 """Lanista's own arguments, with their defaults."""
@@ -51,7 +42,7 @@ def make(
     given: Arguments = {**query, **parse_arguments(path, arguments)}
     own = {key: _own(path, key, given) for key in _OWN}
     if drawn:
-        given["render_mode"] = PICTURE
+        given["render_mode"] = RGB_ARRAY
     spec = _spec(path, name)
     from .environment import GymnasiumEnvironment
 
@@ -149,10 +140,10 @@ def _make(path: str, spec: Any, options: Arguments) -> Any:
         raise UnityEnvironmentException(
             f"{path} cannot be made with {format_arguments(options)}: {_cause(error)}"
         ) from error
-    if options.get("render_mode") == PICTURE and PICTURE not in env.metadata.get("render_modes", []):
+    if options.get("render_mode") == RGB_ARRAY and RGB_ARRAY not in env.metadata.get("render_modes", []):
         env.close()
         raise UnityEnvironmentException(
-            f"{path} cannot be filmed: {PICTURE!r} is not among its render modes, "
+            f"{path} cannot be filmed: {RGB_ARRAY!r} is not among its render modes, "
             f"{env.metadata.get('render_modes', [])}."
         )
     return env

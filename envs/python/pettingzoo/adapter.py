@@ -199,13 +199,11 @@ class ReportingEnvironment(InProcessEnvironment):
     def _finish_step(self, areas: int = 0) -> None:
         """Make the steps of the reports; in groups if `areas` is given."""
         for name, behavior in self._behaviors.items():
+            ended = self._ended[name]
+            interrupted = np.array([report.interrupted for report in ended], np.bool_)
             self._steps[name] = (
                 _decision_steps(behavior, self._waiting[name], areas),
-                TerminalSteps(
-                    *_columns(behavior, self._ended[name]),
-                    np.array([report.interrupted for report in self._ended[name]], np.bool_),
-                    *_identities(behavior, self._ended[name], areas),
-                ),
+                TerminalSteps(*_columns(behavior, ended), interrupted, *_identities(behavior, ended, areas)),
             )
 
     def _new_id(self) -> int:
@@ -251,8 +249,10 @@ def _decision_steps(behavior: AgentBehavior, reports: Sequence[AgentReport], are
     return DecisionSteps(*_columns(behavior, reports), ids, masks, *groups)
 
 
-def _columns(behavior: AgentBehavior, reports: Sequence[AgentReport]) -> tuple[Any, Any]:
-    """Observations and rewards."""
+def _columns(
+    behavior: AgentBehavior, reports: Sequence[AgentReport]
+) -> tuple[list[ObsArray], NDArray[np.float32]]:
+    """The observations and rewards."""
     arrays: list[ObsArray] = [
         np.empty((len(reports), *spec.shape), dtype)
         for spec, dtype in zip(behavior.spec.observation_specs, behavior.dtypes)
@@ -263,8 +263,13 @@ def _columns(behavior: AgentBehavior, reports: Sequence[AgentReport]) -> tuple[A
     return arrays, np.array([report.reward for report in reports], np.float32)
 
 
-def _identities(behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int) -> tuple[Any, Any, Any]:
-    """Ids; group ids, one per behavior and area from 1, or 0 for no group without areas; group rewards."""
+def _identities(
+    behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+    """The agent ids, group ids and group rewards.
+
+    Each behavior has a group per area, with ids from 1; without areas there are no groups (0).
+    """
     groups = [1 + behavior.number * areas + report.area if areas else 0 for report in reports]
     ids = [report.number for report in reports]
     return np.array(ids, np.int32), np.array(groups, np.int32), np.zeros(len(reports), np.float32)

@@ -14,18 +14,9 @@ from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException, UnityException
 
 from ...images import Images
-from ..calls import Copies, describe_error, one_line
-from ..source_names import (
-    PETTINGZOO,
-    Arguments,
-    find_in_working_folder,
-    format_arguments,
-    parse_arguments,
-    split_query,
-)
-
-PICTURE = "rgb_array"
-"""The render mode in which an environment returns its frames."""
+from .. import PETTINGZOO
+from ..calls import RGB_ARRAY, Copies, describe_error, find_in_working_folder, one_line
+from ..source_arguments import Arguments, format_arguments, parse_arguments, split_query
 
 _FACTORY = "parallel_env"
 _TURN_BASED_FACTORY = "env"
@@ -70,7 +61,7 @@ def make(
     factory = _factory(name)
     options: Arguments = {**query, **parse_arguments(path, arguments)}
     if drawn:
-        options["render_mode"] = PICTURE
+        options["render_mode"] = RGB_ARRAY
     own_areas = options.pop("areas", 1)
     state_observation = options.pop("state_observation", None if with_state else False)
     if not isinstance(own_areas, int) or not isinstance(state_observation, bool | None):

@@ -6,12 +6,13 @@ pytest.importorskip("pettingzoo")
 pytest.importorskip("gymnasium")
 
 from lanista.envs.errors import EnvContractError, UnsupportedSpaceError
+from lanista.envs.python import in_process
 from lanista.envs.python.calls import seed_of_copy
 from lanista.envs.python.checked import CheckedEnvironment
 from lanista.envs.python.gymnasium.environment import GymnasiumEnvironment
 from lanista.envs.python.pettingzoo.environment import PettingZooEnvironment
 from lanista.envs.python.pettingzoo.turn_based import TurnBasedEnvironment
-from lanista.envs.python.sources import check_source, in_process, make_source
+from lanista.envs.python.sources import check_source, make_source
 from mlagents_envs.exception import UnityEnvironmentException
 
 GAMES = """

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ....envs.python.source_names import in_process
+from ....envs.python import in_process
 from ....envs.remote.address import AllowedNetworks, split_address
 from ..base import (
     Arguments,

@@ -8,8 +8,9 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from lanista.envs.errors import UnsupportedSpaceError
+from lanista.envs.python import in_process
 from lanista.envs.python.gymnasium.source import behavior_of
-from lanista.envs.python.sources import check_source, in_process, make_source
+from lanista.envs.python.sources import check_source, make_source
 from mlagents_envs.exception import UnityEnvironmentException
 
 GAME = """

@@ -1,28 +1,17 @@
-"""The names of Python environments, the arguments in them, and command-line arguments."""
+"""Parse the arguments in names of Python environments, and command-line arguments."""
 
 from __future__ import annotations
 
 import ast
-import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
-GYMNASIUM = "gymnasium:"
-PETTINGZOO = "pettingzoo:"
-PYTHON = "python:"
-
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 Arguments = dict[str, Any]
-
-
-def in_process(path: str | None) -> bool:
-    """Whether the environment runs in Python, here or hosted, and is not an executable."""
-    return path is not None and path.strip().startswith((GYMNASIUM, PETTINGZOO, PYTHON))
 
 
 def split_query(text: str) -> tuple[str, Arguments] | None:
@@ -63,12 +52,6 @@ def parse_arguments(path: str, arguments: Sequence[str]) -> Arguments:
 def format_arguments(arguments: Arguments) -> str:
     """Format arguments for a message."""
     return ", ".join(f"{key}={value!r}" for key, value in arguments.items()) or "no arguments"
-
-
-def find_in_working_folder() -> None:
-    """Make modules in the working directory importable, also for an installed command."""
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.append(os.getcwd())
 
 
 def parse_value(text: str) -> Any:
