@@ -190,8 +190,8 @@ def _stacked(obs: list[list[ObsArray]]) -> list[Observed]:
 def _smaller(column: ObsArray) -> Observed:
     if column.dtype == BYTES:
         return column.astype(np.uint8, copy=False)
-    numbers = column.astype(np.float32, copy=False)
+    values = column.astype(np.float32, copy=False)
     # A grid of zeros and ones may have other values in the next episode.
-    picture = numbers.ndim == 4 and bool(((numbers > 0) & (numbers < 1)).any())
-    pixels = as_bytes(numbers) if picture else None
-    return numbers if pixels is None else pixels
+    is_image = values.ndim == 4 and bool(((values > 0) & (values < 1)).any())
+    pixels = as_bytes(values) if is_image else None
+    return values if pixels is None else pixels

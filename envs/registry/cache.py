@@ -111,7 +111,7 @@ class Build:
         """The program, downloaded and unpacked if necessary.
 
         Raises:
-            RegistryError: the archive cannot be downloaded, has another checksum, or contains no program.
+            RegistryError: The archive cannot be downloaded, has another checksum, or contains no program.
         """
         if self.program is None:
             with self.locked():
@@ -139,7 +139,7 @@ class Build:
         """Keep other processes from the build's folder; remove what killed ones left.
 
         Raises:
-            RegistryError: the folder is not writable.
+            RegistryError: The folder is not writable.
         """
         try:
             self._root.mkdir(parents=True, exist_ok=True)

@@ -37,13 +37,13 @@ def download(url: str, target: Path, attempts: int = ATTEMPTS, limit: int | None
     """Download the file at `url` to `target`, in an existing folder.
 
     Args:
-        url: an http:// or https:// address.
-        target: the file to write; it appears when it is complete.
-        attempts: how often to try; errors that another attempt would not cure are not retried.
-        limit: the most bytes to accept; None for what the disk has room for.
+        url: An http:// or https:// address.
+        target: The file to write; it appears when it is complete.
+        attempts: How often to try; errors that another attempt would not cure are not retried.
+        limit: The most bytes to accept; None for what the disk has room for.
 
     Raises:
-        RegistryError: the download failed, is larger than `limit`, or does not fit on the disk.
+        RegistryError: The download failed, is larger than `limit`, or does not fit on the disk.
     """
     import pooch  # deferred: with requests it costs 150 ms
 
@@ -60,7 +60,7 @@ def read(url: str, limit: int) -> bytes:
     """Read the small file at `url`, in one attempt.
 
     Raises:
-        RegistryError: it cannot be read, or is larger than `limit` bytes.
+        RegistryError: It cannot be read, or is larger than `limit` bytes.
     """
     with TemporaryDirectory() as folder:
         target = Path(folder) / "file"
@@ -81,7 +81,7 @@ def require_room(folder: Path, size: int, what: str) -> None:
     """Refuse to fill the disk.
 
     Raises:
-        RegistryError: fewer than `size` bytes are free.
+        RegistryError: Fewer than `size` bytes are free.
     """
     free = shutil.disk_usage(folder).free
     if size > free:
@@ -109,8 +109,8 @@ class _Download:
         """Download `url` to `output_file`.
 
         Raises:
-            RegistryError: another attempt would not help, or this was the last one.
-            requests.RequestException: pooch tries again.
+            RegistryError: Another attempt would not help, or this was the last one.
+            requests.RequestException: Pooch tries again.
         """
         from requests.exceptions import ChunkedEncodingError, RequestException
 

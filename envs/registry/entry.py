@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from ..unity.environment import UnityEnvironment
 
 PLATFORMS = {"linux": "linux_url", "darwin": "darwin_url", "win32": "win_url"}
-"""The manifest's key for each platform's build."""
+"""The manifest's key for each platform's build, as in `sys.platform`."""
 
 
 class BaseRegistryEntry(ABC):
     """An environment in a registry.
 
     Args:
-        identifier: its name.
-        expected_reward: the mean reward of trained agents, if known.
-        description: what it is.
+        identifier: Its name.
+        expected_reward: The mean reward of trained agents, if known.
+        description: What it is.
     """
 
     def __init__(self, identifier: str, expected_reward: float | None, description: str | None) -> None:
@@ -59,17 +59,17 @@ class RemoteRegistryEntry(BaseRegistryEntry):
     """An environment whose builds are zip archives on the network.
 
     Args:
-        identifier: its name.
-        expected_reward: the mean reward of trained agents, if known.
-        description: what it is.
-        linux_url: of the Linux build; None if there is none.
-        darwin_url: of the macOS build.
-        win_url: of the Windows build.
-        additional_args: arguments for the program, after those of `make`.
-        tmp_dir: the folder to unpack into; None for the cache.
-        linux_sha256: of the Linux archive, in hexadecimal digits; None if unknown.
-        darwin_sha256: of the macOS archive.
-        win_sha256: of the Windows archive.
+        identifier: Its name.
+        expected_reward: The mean reward of trained agents, if known.
+        description: What it is.
+        linux_url: Of the Linux build; None if there is none.
+        darwin_url: Of the macOS build.
+        win_url: Of the Windows build.
+        additional_args: Arguments for the program, after those of `make`.
+        tmp_dir: The folder to unpack into; None for the cache.
+        linux_sha256: Of the Linux archive, in hexadecimal digits; None if unknown.
+        darwin_sha256: Of the macOS archive.
+        win_sha256: Of the Windows archive.
     """
 
     def __init__(
@@ -102,9 +102,10 @@ class RemoteRegistryEntry(BaseRegistryEntry):
         """The build for a platform.
 
         Raises:
-            NoBuildError: there is none; the message lists those that exist.
+            NoBuildError: There is none; the message lists those that exist.
         """
-        url = self._urls.get("linux" if platform.startswith("linux") else platform)
+        platform = "linux" if platform.startswith("linux") else platform
+        url = self._urls.get(platform)
         if not url:
             there = ", ".join(PLATFORMS[one] for one in self.platforms) or "none"
             wanted = PLATFORMS.get(platform, f"a build for {platform}")
@@ -112,15 +113,14 @@ class RemoteRegistryEntry(BaseRegistryEntry):
                 f"The entry {self.identifier} does not contain a valid URL for this platform: {wanted} is "
                 f"missing (there is {there})."
             )
-        sha256 = self._sums.get("linux" if platform.startswith("linux") else platform)
         folder = None if self._tmp_dir is None else Path(self._tmp_dir).expanduser() / "lanista-environments"
-        return Build(self.identifier, url, sha256, folder)
+        return Build(self.identifier, url, self._sums[platform], folder)
 
     def fetch(self) -> Path:
         """The program on this machine, downloaded if necessary.
 
         Raises:
-            RegistryError: there is no build for this platform, or it cannot be downloaded.
+            RegistryError: There is no build for this platform, or it cannot be downloaded.
         """
         return self.build().fetch()
 
@@ -128,11 +128,11 @@ class RemoteRegistryEntry(BaseRegistryEntry):
         """Start the environment, downloaded if necessary.
 
         Args:
-            **kwargs: those of `UnityEnvironment`, except `file_name`.
+            **kwargs: Those of `UnityEnvironment`, except `file_name`.
 
         Raises:
-            RegistryError: there is no build for this platform, or it cannot be downloaded.
-            UnityException: as `UnityEnvironment`.
+            RegistryError: There is no build for this platform, or it cannot be downloaded.
+            UnityException: As `UnityEnvironment`.
         """
         from ..unity.environment import UnityEnvironment
 

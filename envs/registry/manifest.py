@@ -33,7 +33,7 @@ def read_manifest(path_or_url: str) -> list[RemoteRegistryEntry]:
     The last valid copy of a manifest on the network is kept, for when the network is not available.
 
     Raises:
-        RegistryError: it cannot be read, or is not valid.
+        RegistryError: It cannot be read, or is not valid.
     """
     remote = is_url(path_or_url)
     if remote:

@@ -53,8 +53,8 @@ class ProcessLock:
         """Acquire the lock without waiting; False if another process, or another lock of this one, holds it.
 
         Raises:
-            LockingNotSupportedError: the file system has no locks.
-            OSError: the file cannot be created.
+            LockingNotSupportedError: The file system has no locks.
+            OSError: The file cannot be created.
         """
         from filelock import Timeout
 

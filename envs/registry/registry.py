@@ -45,8 +45,8 @@ class UnityEnvRegistry(Mapping[str, BaseRegistryEntry]):
         """The entry of this name.
 
         Raises:
-            UnknownEntryError: a KeyError; there is none of this name.
-            RegistryError: a manifest cannot be read.
+            UnknownEntryError: A KeyError; there is none of this name.
+            RegistryError: A manifest cannot be read.
         """
         self._read()
         if identifier not in self._entries:
@@ -117,7 +117,7 @@ def locate(name: str) -> LocatedProgram | None:
     no network.
 
     Raises:
-        RegistryError: there is no such environment, or it cannot be downloaded.
+        RegistryError: There is no such environment, or it cannot be downloaded.
     """
     name = name.strip()
     return _locate(name) if name.startswith(REGISTRY) else None

@@ -57,7 +57,7 @@ def check_members(infos: Sequence[ZipInfo], archive_size: int, platform: str = s
     """Check the members of an archive of `archive_size` bytes.
 
     Raises:
-        UnsafeArchiveError: one of them, which is named, would be written elsewhere or over another, or all
+        UnsafeArchiveError: One of them, which is named, would be written elsewhere or over another, or all
             together would fill the disk.
     """
     if len(infos) > MAX_MEMBERS:
@@ -164,9 +164,9 @@ def unpack(archive: Path, folder: Path, platform: str = sys.platform) -> None:
     archive with a member that would be written elsewhere, over another, or through a link is refused.
 
     Raises:
-        UnsafeArchiveError: names the member; `folder` does not exist then.
-        RegistryError: there is not enough room on the disk.
-        OSError: the folder is not writable.
+        UnsafeArchiveError: Names the member; `folder` does not exist then.
+        RegistryError: There is not enough room on the disk.
+        OSError: The folder is not writable.
     """
     folder.mkdir()
     try:

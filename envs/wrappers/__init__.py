@@ -51,6 +51,10 @@ _MODULES = {
 _ALIASES = {"UnityToPettingZooWrapper": "UnityParallelEnv"}
 
 
+def __dir__() -> list[str]:
+    return sorted(_MODULES)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

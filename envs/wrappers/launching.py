@@ -313,39 +313,33 @@ class JoinedEnvironment(InProcessEnvironment):
             for engine in self._engines
         ]
         decisions, terminals = [each for each, _ in steps], [each for _, each in steps]
+        interrupted = np.concatenate([each.interrupted for each in terminals])
+        obs, rewards, ids = self._agents(terminals, spec)
         return (
-            DecisionSteps(
-                *(self._obs(decisions, spec), np.concatenate([each.reward for each in decisions])),
-                *(self._unique_ids([each.agent_id for each in decisions]), _masks(decisions, spec)),
-                self._groups([each.group_id for each in decisions]),
-                np.concatenate([each.group_reward for each in decisions]),
-            ),
-            TerminalSteps(
-                *(self._obs(terminals, spec), np.concatenate([each.reward for each in terminals])),
-                np.concatenate([each.interrupted for each in terminals]),
-                self._unique_ids([each.agent_id for each in terminals]),
-                self._groups([each.group_id for each in terminals]),
-                np.concatenate([each.group_reward for each in terminals]),
-            ),
+            DecisionSteps(*self._agents(decisions, spec), _masks(decisions, spec), *self._groups(decisions)),
+            TerminalSteps(obs, rewards, interrupted, ids, *self._groups(terminals)),
         )
 
-    @staticmethod
-    def _obs(
-        batches: Sequence[DecisionSteps] | Sequence[TerminalSteps], spec: BehaviorSpec
-    ) -> list[NDArray[np.float32]]:
-        there = [batch for batch in batches if len(batch)] or batches[
-            :1
-        ]  # empty batches may have another dtype
-        return [np.concatenate([batch.obs[k] for batch in there]) for k in range(len(spec.observation_specs))]
+    def _agents(
+        self, batches: Sequence[DecisionSteps] | Sequence[TerminalSteps], spec: BehaviorSpec
+    ) -> tuple[list[NDArray[np.float32]], NDArray[np.float32], NDArray[np.int32]]:
+        """The observations, rewards and ids of all engines' agents."""
+        filled = [batch for batch in batches if len(batch)] or batches[:1]  # others may have another dtype
+        obs = [np.concatenate([batch.obs[k] for batch in filled]) for k in range(len(spec.observation_specs))]
+        ids = self._unique_ids([batch.agent_id for batch in batches])
+        return obs, np.concatenate([batch.reward for batch in batches]), ids
+
+    def _groups(
+        self, batches: Sequence[DecisionSteps] | Sequence[TerminalSteps]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Unique group ids, of which 0, no group, stays 0; and the groups' rewards."""
+        groups = [np.asarray(batch.group_id) for batch in batches]
+        ids = np.where(np.concatenate(groups) > 0, self._unique_ids(groups), 0).astype(np.int32)
+        return ids, np.concatenate([batch.group_reward for batch in batches])
 
     def _unique_ids(self, ids: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
         count = len(self._engines)
         return np.concatenate([each * count + k for k, each in enumerate(ids)]).astype(np.int32)
-
-    def _groups(self, groups: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
-        """Unique group ids; 0, no group, stays 0."""
-        found = [np.asarray(each) for each in groups]
-        return np.where(np.concatenate(found) > 0, self._unique_ids(found), 0).astype(np.int32)
 
 
 def _masks(decisions: Sequence[DecisionSteps], spec: BehaviorSpec) -> list[NDArray[np.bool_]] | None:
