@@ -171,8 +171,8 @@ class Algorithm(ABC):
 
     def pop_gradient_norm(self) -> dict[str, float]:
         """The mean norm of the policy's gradients since the last call, by the statistic's name."""
-        norms, *_ = [optimizer.pop_norms() for optimizer in self.optimizers().values()]
-        return {"Policy/Gradient Norm": sum(norms) / len(norms)} if norms else {}
+        norm = self.policy_optimizer.pop_mean_norm()
+        return {} if norm is None else {"Policy/Gradient Norm": norm}
 
     def products(self, batch_size: int) -> int | None:
         """Products of a minibatch's pass through the largest network; None unless it reads vectors alone."""
@@ -331,12 +331,12 @@ def require_actions(
     Raises:
         UnsupportedActionError: some are of the other kind, or there are none.
     """
-    branches = tuple(int(size) for size in spec.discrete_branches)
-    found = []
+    found = {}
     if spec.continuous_size:
-        found.append(f"{spec.continuous_size} continuous actions")
-    if branches:
-        found.append(f"discrete actions (branches of sizes {branches})")
-    if len(found) != 1 or kind not in found[0]:
-        has = " and ".join(found) or "no actions at all"
+        found["continuous"] = f"{spec.continuous_size} continuous actions"
+    if spec.discrete_branches:
+        branches = tuple(int(size) for size in spec.discrete_branches)
+        found["discrete"] = f"discrete actions (branches of sizes {branches})"
+    if list(found) != [kind]:
+        has = " and ".join(found.values()) or "no actions at all"
         raise UnsupportedActionError(f"It has {has}, and {why}. {instead}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -42,9 +43,11 @@ class LearnedReward(RewardProvider, Protocol):
     def update_normalizer(self, rollout: Rollout) -> None:
         """Let its running observation statistics see these steps; they change nowhere else."""
 
+    @abstractmethod
     def rewards(self, steps: Transitions) -> Tensor:
         """[B] rewards of any steps, before `strength`."""
 
+    @abstractmethod
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
         """One gradient step of its network; metrics by statistics' names."""
 

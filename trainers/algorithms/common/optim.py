@@ -124,7 +124,7 @@ class CheckedAdam:
         self.non_finite = non_finite
         self.max_norm: float | None = None
         """A gradient with a greater Euclidean norm is scaled down to this one."""
-        self._norms: list[float] = []
+        self._norm_sum, self._norm_count = 0.0, 0
         self._warned: set[str] = set()
 
     def zero_grad(self) -> None:
@@ -148,7 +148,8 @@ class CheckedAdam:
         square = self.flat.gradient.dot(self.flat.gradient).item()
         if math.isfinite(square):
             norm = math.sqrt(square)
-            self._norms.append(norm)
+            self._norm_sum += norm
+            self._norm_count += 1
             if self.max_norm is not None and norm > self.max_norm:
                 self.flat.gradient.mul_(self.max_norm / norm)
             self.adam.step()
@@ -163,10 +164,11 @@ class CheckedAdam:
         found = f"at step {policy_step} its gradient, of {self.of}, is no finite number"
         self.warn_once("Minibatch left out", found)
 
-    def pop_norms(self) -> list[float]:
-        """The norms of the gradients since the last call, before they were clipped."""
-        norms, self._norms = self._norms, []
-        return norms
+    def pop_mean_norm(self) -> float | None:
+        """The mean norm of the gradients since the last call, before they were clipped; None without any."""
+        mean = self._norm_sum / self._norm_count if self._norm_count else None
+        self._norm_sum, self._norm_count = 0.0, 0
+        return mean
 
     def report_overflow(self, spec: BehaviorSpec, obs: Sequence[ObsArray]) -> None:
         """Report observations that would overflow their running statistics, which have not changed.

@@ -159,7 +159,7 @@ class TD3(DeterministicActorCritic):
         assert isinstance(settings.hyperparameters, TD3Settings)
         self.smoother = torch.Generator().manual_seed(seed + 5)
         """The generator of the noise on target actions."""
-        self.generators()["smoother"] = self.smoother
+        self._generators["smoother"] = self.smoother
         self.updates = 0
         """Gradient steps of the critics so far."""
 
