@@ -17,7 +17,7 @@ from ...envs.python import in_process
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import UnsupportedActionError
 from ..algorithms.coma.coma import with_offered_state
-from ..algorithms.common.optim import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
+from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
 from ..callbacks.events import SummaryDue

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import Rollout
 from ..algorithms.base import OffPolicyAlgorithm, UpdateResult
-from ..algorithms.common.optim import torch_threads
+from ..algorithms.common.threads import torch_threads
 from ..buffers.replay.buffer import Replay
 from ..buffers.replay.columns import ReplayLayout
 from ..buffers.replay.memory_limit import require_room, size_text

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ..algorithms.base import OnPolicyAlgorithm
-from ..algorithms.common.optim import torch_threads
+from ..algorithms.common.threads import torch_threads
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer

@@ -20,7 +20,7 @@ from ...agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, 
 from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
-from ..algorithms.common.optim import UpdateThreads
+from ..algorithms.common.threads import UpdateThreads
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider

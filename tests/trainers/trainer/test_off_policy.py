@@ -10,7 +10,7 @@ import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import EpisodesForgotten
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.optim import UpdateThreads
+from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.sac.sac import SAC
 from lanista.trainers.buffers.replay import memory_limit as memory
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward

@@ -1,4 +1,4 @@
-"""What updates take their steps with: Adam on one vector, schedules of hyperparameters, and threads.
+"""What gradient steps are taken with: Adam on one vector, and schedules of hyperparameters.
 
 Formulas and floors of the schedules are ML-Agents' (docs/algorithms.md, "Schedules"), so that old settings
 keep their meaning: an initial value below its floor rises to the floor.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -274,51 +273,3 @@ class ClippedSchedules(NamedTuple):
         """The same by statistics' names."""
         names = ("Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta")
         return dict(zip(names, self.at(step), strict=True))
-
-
-ACTING_THREADS = 1
-"""A few agents' forward pass: more threads would wait for each other longer than they compute."""
-MOST_UPDATE_THREADS = 4
-"""Unless the user asks for more: the products of usual minibatches are too small for more."""
-ONE_THREAD = 32_000_000
-"""Products of a minibatch's pass through a network for vectors up to which one thread computes it.
-
-On two processors that were busy otherwise, PPO's gradient step took with two threads 8 times as long as with
-one at 1 million products, 1.7 times at 11 million, 1.3 times at 150 million and 1.1 times at 300 million. On
-two idle ones, training with an LSTM of 128 units was 5 % slower with two threads than with one at batches of
-128 steps, and 10 to 20 % faster at 512 and more.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateThreads:
-    """The threads that policy updates may use."""
-
-    most: int = ACTING_THREADS
-    fixed: bool = False
-    """Always `most`. Sums are rounded differently with another number of threads."""
-
-    def choose(self, products: int | None) -> int:
-        """The threads of an update: one if its minibatches are small, else `most`.
-
-        While a policy is updated its engines wait for it and their processors are free. But small products
-        take longer with several threads, above all on a machine that others use too.
-
-        Args:
-            products: of a minibatch's pass through the largest network; None: it reads images or entities.
-        """
-        is_small = products is not None and products <= ONE_THREAD
-        return ACTING_THREADS if is_small and not self.fixed else self.most
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Within this context torch has `count` threads; afterwards those of acting."""
-    if count == ACTING_THREADS:
-        yield
-        return
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(ACTING_THREADS)

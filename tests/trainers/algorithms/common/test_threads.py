@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lanista.trainers.algorithms.common.optim import (
+from lanista.trainers.algorithms.common.threads import (
     ACTING_THREADS,
     ONE_THREAD,
     UpdateThreads,
