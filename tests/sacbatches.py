@@ -1,19 +1,15 @@
-"""Algorithms and batches to try SAC on."""
+"""SAC, and batches to try it on."""
 
-from __future__ import annotations
+from dataclasses import replace
 
-from collections.abc import Sequence
-from typing import Any
-
+import replaybatches
 import torch
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.sac.forward import VALUE_STATES
 from lanista.trainers.algorithms.sac.sac import SAC
-from lanista.trainers.buffers.replay.sampler import ReplayBatch
-from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.networks.modules.passes import Precision
-from lanista.trainers.settings.options import RunOptions
-from mlagents_envs.base_env import ActionSpec, BehaviorSpec
-from referencenets import spec_of_shapes
+from mlagents_envs.base_env import ActionSpec
+from specs import spec_of_shapes
 
 ACTIONS = {
     "continuous": ActionSpec(2, ()),
@@ -22,71 +18,32 @@ ACTIONS = {
     "hybrid": ActionSpec(2, (3, 3)),
 }
 SIGNALS = ("extrinsic", "rnd")
+NETWORK = {"hidden_units": 16, "num_layers": 2, "normalize": True}
 
 
-def spec_of(actions: ActionSpec, shapes: Sequence[tuple[int, ...]] = ((5,), (3,))) -> BehaviorSpec:
+def spec_of(actions, shapes=((5,), (3,))):
     return spec_of_shapes(shapes, (), actions.continuous_size, actions.discrete_branches)
 
 
 def algorithm(
-    spec: BehaviorSpec,
+    spec,
     *,
-    network: dict[str, Any] | None = None,
-    signals: Sequence[str] = SIGNALS,
-    seed: int = 5,
-    precision: Precision = Precision.FLOAT32,
-    non_finite: NonFinitePolicy = NonFinitePolicy.STOP,
-    **hyper: Any,
-) -> SAC:
-    behavior = {
-        "trainer_type": "sac",
-        "hyperparameters": hyper,
-        "network_settings": {"hidden_units": 16, "normalize": True} | (network or {}),
-        "reward_signals": {name: {} for name in signals},
-        "max_steps": 1000,
-    }
-    settings = RunOptions.from_dict({"behaviors": {"B": behavior}}).behaviors["B"]
-    return SAC(spec, settings, torch.device("cpu"), seed, non_finite, precision)
+    network=None,
+    signals=SIGNALS,
+    seed=5,
+    non_finite=NonFinitePolicy.STOP,
+    precision=Precision.FLOAT32,
+    **hyper,
+):
+    network = NETWORK | (network or {})
+    return replaybatches.algorithm(SAC, spec, "sac", hyper, network, signals, seed, non_finite, precision)
 
 
-def some_batch(
-    spec: BehaviorSpec,
-    rows: int,
-    *,
-    signals: int = len(SIGNALS),
-    masked: bool = False,
-    weighted: bool = False,
-    states: Sequence[int] | None = None,
-    real: torch.Tensor | None = None,
-    seed: int = 1,
-) -> ReplayBatch:
-    """Random steps; `states`: how many sequences begin, and the size of a memory."""
-    g = torch.Generator().manual_seed(seed)
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=g)
-
-    branches = spec.action_spec.discrete_branches
-    columns = [torch.randint(size, (rows,), generator=g) for size in branches]
-    discrete = torch.stack(columns, 1) if columns else torch.zeros(rows, 0, dtype=torch.int64)
-    mask = None
-    if masked and branches:
-        mask = torch.rand(rows, sum(branches), generator=g) < 0.3
-        start = 0
-        for chosen, size in zip(columns, branches, strict=True):
-            mask[torch.arange(rows), start + chosen] = False
-            start += size
-    obs = [(normal(rows, *s.shape), normal(rows, *s.shape)) for s in spec.observation_specs]
-    return ReplayBatch(
-        obs=[now for now, _ in obs],
-        next_obs=[then for _, then in obs],
-        actions=Actions(normal(rows, spec.action_spec.continuous_size).tanh(), discrete),
-        action_mask=mask,
-        next_action_mask=None,
-        rewards=normal(rows, signals),
-        discounts=0.99 * (torch.rand(rows, signals, generator=g) < 0.8).float(),
-        weights=torch.rand(rows, generator=g) if weighted else None,
-        real=real,
-        states=None if states is None else normal(*states),
-        extra={} if states is None else {"value_states": normal(rows, states[1])},
-    )
+def some_batch(spec, rows, *, signals=2, seed=1, states=None, **options):
+    """Random steps, by default with the rewards of `SIGNALS`; `states`: [sequences, memory size]."""
+    batch = replaybatches.batch(spec, rows, signals, seed, **options)
+    if states is None:
+        return batch
+    generator = torch.Generator().manual_seed(seed)
+    of_value = torch.randn(rows, states[1], generator=generator)
+    return replace(batch, states=torch.randn(states, generator=generator), extra={VALUE_STATES: of_value})
