@@ -116,6 +116,7 @@ def test_forbidden_actions_are_never_taken(kind, tmp_path):
         for deterministic in (True, False):
             taken = policy.act(obs, action_mask=mask, deterministic=deterministic).discrete[:, 0]
             assert (taken != free).all()
+            assert deterministic or len(set(zip(free.tolist(), taken.tolist()))) == 6, "the others are drawn"
     alone = policy.act([o[0] for o in obs], action_mask=np.concatenate(branches, 1)[0])
     assert alone.discrete[0] != free[0]
     assert policy.act([o[0] for o in obs], action_mask=[b[0] for b in branches]).discrete[0] != free[0]
@@ -128,7 +129,7 @@ def test_drawn_actions_differ_and_repeat_with_a_seed(kind, tmp_path):
     for seed in (3, 3, 4):
         policy = lanista.load(paths[kind == "onnx"], seed=seed)
         runs.append([policy.act(obs, deterministic=False).continuous for _ in range(2)])
-    assert not np.array_equal(runs[0][0], runs[0][1])
+    assert len(np.unique(runs[0])) > 40, "of 20 agents with two components, at two times"
     np.testing.assert_array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
     assert np.abs(runs[0]).max() <= 1
@@ -268,7 +269,7 @@ def test_a_brain_needs_no_torch_and_the_package_nothing(tmp_path):
         "import sys, lanista\n"
         "assert 'numpy' not in sys.modules, 'the package loads numpy'\n"
         f"print(lanista.load({str(brain)!r}).act([0.0] * 4).continuous.shape)\n"
-        "assert 'torch' not in sys.modules, 'a brain loads torch'\n"
+        "assert not {'torch', 'pydantic'} & set(sys.modules), 'a brain loads torch'\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "(2,)\n", done.stderr

@@ -1,7 +1,5 @@
 """Brain files are run alone: ours, and Unity's own."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -45,24 +43,6 @@ def test_a_brain_acts_as_its_network(exported):
     np.testing.assert_array_equal(action.discrete, expected.discrete)
     assert action.continuous.dtype == np.float32
     assert action.discrete.dtype == np.int32
-
-
-def test_sampled_actions_differ_and_keep_to_the_mask(exported):
-    brain = Brain(exported[1])
-    steps = decisions(
-        [np.zeros((200, 3)), np.zeros((200, 2))],
-        mask=[np.eye(3, dtype=bool)[[1] * 200], np.zeros((200, 2), bool)],
-    )
-    action = brain.act(steps)
-    assert np.abs(action.continuous).max() <= 1.0
-    assert len(np.unique(action.continuous)) > 100
-    assert set(action.discrete[:, 0]) == {0, 2}
-
-
-def test_a_batch_without_agents(exported):
-    action = Brain(exported[1]).act(decisions(random_obs([(3,), (2,)], 0)))
-    assert action.continuous.shape == (0, 2)
-    assert action.discrete.shape == (0, 2)
 
 
 @pytest.mark.parametrize("path", UNITYS, ids=lambda path: path.stem)
@@ -199,9 +179,3 @@ def test_other_versions_are_refused(exported, tmp_path):
 
     with pytest.raises(BrainError, match="version 2"):
         Brain(with_change(exported[1], tmp_path / "x.onnx", to_two))
-
-
-def test_playing_needs_no_torch():
-    code = "import sys, lanista.trainers.policies.onnx.runtime; "
-    code += "assert not {'torch', 'pydantic'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
