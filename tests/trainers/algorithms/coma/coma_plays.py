@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,49 +16,15 @@ from lanista.trainers.rewards.extrinsic import TeamReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.factory import make_policy
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-    TerminalSteps,
-)
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec, DecisionSteps, TerminalSteps
+from specs import sensor
+from trainer_surroundings import Events, Record
 
 
 def vector_spec(sizes: Sequence[int], branches: Sequence[int], names: Sequence[str] = ()) -> BehaviorSpec:
-    sensors = [
-        ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, name)
-        for size, name in zip(sizes, names or [f"sensor{i}" for i in range(len(sizes))], strict=True)
-    ]
+    names = names or [f"sensor{i}" for i in range(len(sizes))]
+    sensors = [sensor((size,), name) for size, name in zip(sizes, names, strict=True)]
     return BehaviorSpec(sensors, ActionSpec(0, tuple(branches)))
-
-
-class Silent:
-    def __init__(self) -> None:
-        self.values: dict[str, list[float]] = {}
-
-    def add_stat(self, key, value, aggregation) -> None:
-        self.values.setdefault(key, []).append(value)
-
-    def add_stats(self, key, values, aggregation) -> None:
-        self.values.setdefault(key, []).extend(np.asarray(values).tolist())
-
-    def set_stat(self, key, value) -> None:
-        self.values[key] = [value]
-
-
-class Events:
-    def __init__(self, on_update: Callable[[], None]) -> None:
-        self.on_update = on_update
-
-    def on_summary(self, step) -> None: ...
-
-    def on_checkpoint(self) -> bool:
-        return False
-
-    def on_steps_processed(self) -> None: ...
 
 
 def settings(**hyper) -> TrainerSettings:
@@ -114,35 +80,27 @@ class Play:
     spec: BehaviorSpec
     config: TrainerSettings
     seed: int = 0
-    sink: Silent = field(default_factory=Silent)
 
     def __post_init__(self) -> None:
         self.algorithm = make(self.spec, self.config, self.seed)
         reward = TeamReward(self.config.hyperparameters.reward)
         self.policy = make_policy(self.algorithm.network, self.spec, self.seed + 2, deterministic=False)
-        self.trainer = OnPolicyTrainer(
-            self.config,
-            self.algorithm,
-            dict.fromkeys(self.config.reward_signals, reward),
-            self.sink,
-            Events(self._updated),
-        )
+        providers, self._events = dict.fromkeys(self.config.reward_signals, reward), Events()
+        self.trainer = OnPolicyTrainer(self.config, self.algorithm, providers, Record(), self._events)
         self.manager = AgentManager(
             "Team?team=0",
             self.spec,
             self.config.time_horizon,
-            self.sink,
+            Record(),
             memory_size=self.algorithm.networks.actors.memory_size,
             places=self.algorithm.traits.roster_size,
         )
         self.trainer.subscribe(self.manager.trajectory_queue)
-        self._exploration = self.algorithm.exploration
         self._decided = {}
-        self.updates = 0
 
-    def _updated(self, figures) -> None:
-        self.updates += 1
-        self._exploration = self.algorithm.exploration
+    @property
+    def updates(self) -> int:
+        return sum(kind == "updated" for kind, *_ in self._events.calls)
 
     def tell(self, deciding: Batch | None, ending: Batch | None = None, env: int = 0) -> np.ndarray:
         """One message of an environment. The actions [n, branches] of those who decide."""
@@ -158,7 +116,7 @@ class Play:
             states.store(sources, [decisions], self.manager.memories(env, decisions.agent_id))
         if isinstance(self.policy, SlotPolicy):
             slots = torch.from_numpy(self.manager.places(env, decisions.agent_id))
-        context = ActContext(sources, states, slots, exploration=self._exploration)
+        context = ActContext(sources, states, slots, exploration=self.algorithm.exploration)
         (decision,) = self.policy.act([decisions], context)
         self._decided[env] = decision
         return decision.action.discrete
