@@ -34,9 +34,6 @@ AGENTS, BEHAVIOR = 3, "Seer?team=0"
 BUFFER = 48
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def seer(side: int = 20) -> BehaviorSpec:
     """Sees a picture, a vector, and another picture."""
     camera = ObservationSpec((3, side, side), (NONE, SHIFTS, SHIFTS), ObservationType.DEFAULT, "camera")

@@ -21,8 +21,6 @@ from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from reliability.resume import differences
 from rollouts import reloaded
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 SPEC = vector_spec([2], [3, 2])
 MEMORY = {"memory": {"memory_size": 8, "sequence_length": 4}}
 
