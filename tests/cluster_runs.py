@@ -1,4 +1,4 @@
-"""Runs of the console script on a local Ray cluster, read while they are under way."""
+"""Runs of the console script on a local Ray cluster, whose output is read while they run."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ PATIENCE = 300.0
 
 @dataclass
 class Run:
-    """A run under way, and what it has said."""
+    """A run in progress, and its output."""
 
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ def train(folder: Path, cluster: LocalCluster, envs: int, steps: int, *more: str
 
 
 def checkpoints(folder: Path) -> set[str]:
-    """The names of all checkpoints that lie there."""
+    """The names of all checkpoints of the run."""
     return {path.name for path in (folder / "results" / "r" / "3DBall").glob("*.pt")}
 
 

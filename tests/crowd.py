@@ -110,7 +110,7 @@ def learn_from(learner: Learner, collected: list[Trajectory]) -> None:
 
 
 def write_demonstration(path: Path, spec: BehaviorSpec, lengths: list[int], seed: int = 0) -> Path:
-    """A demonstration of somebody who does anything, in episodes of these lengths (pairs)."""
+    """A demonstration of random actions, in episodes of these lengths (pairs)."""
     random, crowd = np.random.default_rng(seed), Crowd(spec, agents=1, seed=seed)
     continuous, branches = spec.action_spec.continuous_size, spec.action_spec.discrete_branches
     with DemonstrationWriter(path, BEHAVIOR, spec) as writer:

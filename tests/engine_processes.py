@@ -1,4 +1,4 @@
-"""Finding the processes of engines, to do them harm."""
+"""Finds the processes of engines, to kill them."""
 
 import psutil
 

@@ -1,4 +1,4 @@
-"""Environments without an engine, that answer, fall silent or fail when a test wants them to."""
+"""Environments without an engine that answer, hang or fail when a test wants them to."""
 
 import threading
 from collections.abc import Callable

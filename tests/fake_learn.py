@@ -1,4 +1,4 @@
-"""Stands for lanista-learn where a sweep's bookkeeping is tested: reports a curve and ends.
+"""Replaces lanista-learn in tests of a sweep's bookkeeping: reports a curve and exits.
 
 It goes by the file `fake.json` in the folder from which it is started: run ids that `fail`, that `block`
 until a file `go` appears there, and the `worth` of runs. What it started is appended to `starts`, what it was

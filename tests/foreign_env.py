@@ -1,4 +1,4 @@
-"""A BaseEnv as somebody else writes it: two agents who count, careless about dtypes."""
+"""A third-party BaseEnv: two agents that count, with inexact dtypes."""
 
 import numpy as np
 from mlagents_envs.base_env import ActionSpec, BaseEnv, BehaviorSpec, DecisionSteps, TerminalSteps

@@ -134,7 +134,7 @@ class LineGame(BaseEnv):
         return dict.fromkeys(self.names, self.spec)
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
-        """Episodes in progress go on by the new rules."""
+        """Episodes in progress continue with the new rules."""
         if "max_len" in parameters:
             self.max_len = int(parameters["max_len"].value)
         for line in self.lines.values():

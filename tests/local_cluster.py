@@ -47,7 +47,7 @@ class LocalCluster:
         self.nodes.remove(node)
 
     def kill_head(self) -> None:
-        """The head's own service; its node goes on for a while."""
+        """The head's own service; its node continues for a while."""
         for info in self._cluster.head_node.all_processes["gcs_server"]:
             psutil.Process(info.process.pid).kill()
 

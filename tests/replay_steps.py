@@ -34,7 +34,7 @@ class Step:
     next_mask: np.ndarray
     ended: bool = False
     following: Step | None = None
-    """The agent's next step, where it goes on and that has come."""
+    """The agent's next step, if its episode continues and the step has arrived."""
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ class Game:
     own_observation: bool = False
     """The last step of an interrupted episode is followed by its own observation."""
     breaks: float = 0.1
-    """How often a stack does not go on from the one before."""
+    """How often a stack does not continue the previous one."""
     steps: list[Step] = field(default_factory=list)
     players: dict[int, Player] = field(default_factory=dict)
     rows: count = field(default_factory=count)

@@ -1,4 +1,4 @@
-"""Rollouts of agents that do anything, and demonstrations of them."""
+"""Rollouts and demonstrations of agents with random actions."""
 
 from __future__ import annotations
 

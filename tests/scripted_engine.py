@@ -1,4 +1,4 @@
-"""Engines that say what a test tells them to: in a thread, or as an executable of their own."""
+"""Engines that send what a test scripts: in a thread, or as an executable."""
 
 import socket
 import sys
@@ -11,7 +11,7 @@ import grpc
 from lanista.envs.protocol import messages
 
 NOBODY = bytes.fromhex("0a00")
-"""The output of an engine whose agents have nothing to say: an empty UnityRLOutputProto."""
+"""The output of an engine without deciding agents: an empty UnityRLOutputProto."""
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 
 
@@ -67,7 +67,7 @@ def observation(
     done: bool = False,
     side_channel: bytes = b"",
 ) -> bytes:
-    """One agent's observation, and its behaviour with one continuous action, as a UnityOutputProto."""
+    """One agent's observation, and its behavior with one continuous action, as a UnityOutputProto."""
     output = messages.UnityOutputProto()
     brain = output.rl_initialization_output.brain_parameters.add()
     brain.brain_name = name

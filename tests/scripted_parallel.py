@@ -6,9 +6,9 @@ from lanista.envs.base import Decision
 from lanista.envs.python.pettingzoo.environment import PettingZooEnvironment
 
 WALKER = "walker?team=0"
-"""The behaviour of their agents."""
+"""The behavior of their agents."""
 NOTHING = ((), (), ())
-"""A step in which nobody comes or goes."""
+"""A step in which no agent joins or leaves."""
 
 
 class Script:

@@ -1,4 +1,4 @@
-"""An engine of few words: its events are which agents decide and which end."""
+"""A minimal engine: its events are which agents decide and which end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts made up for tests of trainers: of their trajectories often only the lengths matter."""
+"""Rollouts for tests of trainers, in which often only the lengths of trajectories matter."""
 
 import numpy as np
 import pytest

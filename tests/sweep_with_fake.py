@@ -15,7 +15,7 @@ REAL = Sweep.open
 
 
 def pretend(put=setattr):
-    """Let sweeps of this process start pretended runs, and look after them often."""
+    """Let sweeps of this process start simulated runs, and poll them often."""
     put(Sweep, "open", lambda self, tell, force=False: REAL(self, tell, force=force, program=FAKE))
     put(loop, "POLL_INTERVAL", 0.02)
 

@@ -1,4 +1,4 @@
-"""The floors: trainers may import agent_processor and envs, these nothing above them; no import is circular.
+"""The layers: trainers may import agent_processor and envs, these nothing above them; no import is circular.
 
 Every import counts: at the top of a file, for types only, and within functions.
 """
@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FLOORS = ("envs", "agent_processor", "trainers")
-"""From the bottom to the top."""
+LAYERS = ("envs", "agent_processor", "trainers")
+"""The layers, from bottom to top."""
 LONGEST_FUNCTION = 75
 
-FILES = [path for floor in FLOORS for path in sorted((ROOT / floor).rglob("*.py"))]
+FILES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 
@@ -44,20 +44,20 @@ def imported(path):
 IMPORTS = {path: set(imported(path)) for path in FILES}
 
 
-def rooms(floor):
-    """The folders and files at the top of a floor, each with those that it imports from."""
-    top = ROOT / floor
+def top_folders(layer):
+    """The folders and files at the top of a layer, each with those that it imports from."""
+    top = ROOT / layer
     graph = {}
     for path, targets in IMPORTS.items():
         if path.is_relative_to(top) and path.parent != top.parent and path.name != "__init__.py":
-            room = path.relative_to(top).parts[0]
+            folder = path.relative_to(top).parts[0]
             inside = (t for t in targets if t.is_relative_to(top) and t.name != "__init__.py")
-            graph.setdefault(room, set()).update(t.relative_to(top).parts[0] for t in inside)
-    return {room: targets - {room} for room, targets in graph.items()}
+            graph.setdefault(folder, set()).update(t.relative_to(top).parts[0] for t in inside)
+    return {folder: targets - {folder} for folder, targets in graph.items()}
 
 
-def circle(graph):
-    """A circle in the graph, as a readable chain; nothing if there is none."""
+def cycle(graph):
+    """A cycle of the graph as a readable chain; empty if there is none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -66,16 +66,16 @@ def circle(graph):
 
 
 def test_no_circular_imports_between_files():
-    assert circle({module(path): {module(t) for t in targets} for path, targets in IMPORTS.items()}) == ""
+    assert cycle({module(path): {module(t) for t in targets} for path, targets in IMPORTS.items()}) == ""
 
 
-@pytest.mark.parametrize("floor", FLOORS)
-def test_no_circular_imports_between_the_folders_of_a_layer(floor):
-    assert circle(rooms(floor)) == ""
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_circular_imports_between_the_folders_of_a_layer(layer):
+    assert cycle(top_folders(layer)) == ""
 
 
 def test_no_layer_imports_from_above():
-    rank = {floor: k for k, floor in enumerate(FLOORS)}
+    rank = {layer: k for k, layer in enumerate(LAYERS)}
     upward = [
         f"{module(path)} -> {module(target)}"
         for path, targets in IMPORTS.items()

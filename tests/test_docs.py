@@ -1,4 +1,4 @@
-"""The documentation can be followed: links lead somewhere, commands have their form, examples run."""
+"""The documentation is usable: links resolve, commands parse, examples run."""
 
 import os
 import re
@@ -101,7 +101,7 @@ def runnable():
 
 @pytest.mark.parametrize("code", runnable())
 def test_the_examples_run_as_they_stand(code, tmp_path):
-    """Those for Stable-Baselines3 by the Python that LANISTA_SB3 names, which has it and Lanista."""
+    """Examples for Stable-Baselines3 run in the Python that LANISTA_SB3 names, which has it and Lanista."""
     python = sys.executable
     if "ray.rllib" in code:
         pytest.importorskip("ray.rllib", exc_type=ImportError)  # of ray alone it lacks packages
@@ -115,7 +115,7 @@ def test_the_examples_run_as_they_stand(code, tmp_path):
 
 
 def test_the_example_game_can_be_trained_with_the_settings_beside_it(tmp_path):
-    """The game of docs/scenes.md is the one behaviour of its YAML, and both are read as they stand."""
+    """The game of docs/scenes.md has the one behavior of its YAML, and both work as printed."""
     page = text(ROOT / "docs" / "scenes.md")
     (settings,) = [code for language, code in FENCE.findall(page) if language == "yaml"]
     (tmp_path / "walk.yaml").write_text(settings, encoding="utf-8")
@@ -142,7 +142,7 @@ def test_the_example_callback_is_found_by_the_yaml_beside_it(tmp_path, monkeypat
 
 
 def test_the_example_game_is_an_environment_as_it_is_saved(tmp_path):
-    """Neither made executable nor found by a first line."""
+    """The file is not executable and has no shebang line."""
     (tmp_path / "walk.py").write_text(examples("scenes.md")[0], encoding="utf-8")
     env = UnityEnvironment(str(tmp_path / "walk.py"), additional_args=["--walkers", "3"])
     env.reset()

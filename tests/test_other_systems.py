@@ -1,4 +1,4 @@
-"""What differs on Windows and macOS, tested wherever the tests run."""
+"""Differences of Windows and macOS, tested on any system."""
 
 import errno
 import io
@@ -35,7 +35,7 @@ STRANGE = "Spiele für Ünï 球 (1)"
 
 
 def refusing(times: int, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Let `os.replace` be refused so many times, as Windows does while somebody has the file open."""
+    """Make `os.replace` fail this many times, as Windows does while the file is open elsewhere."""
     calls: list[object] = []
     real = os.replace
 
@@ -192,7 +192,7 @@ def test_on_windows_any_file_may_be_executed(tmp_path, monkeypatch):
 
 
 def test_a_taken_port_is_explained_even_if_connections_are_hidden(monkeypatch):
-    """macOS shows nobody's connections but to root."""
+    """macOS shows connections only to root."""
 
     def hidden(kind: str) -> None:
         raise psutil.AccessDenied
@@ -238,7 +238,7 @@ def test_a_run_id_that_is_invalid_on_windows_is_refused_there(run_id, monkeypatc
 
 @pytest.fixture
 def console(monkeypatch):
-    """Gives standard output and errors, once called, as Windows gives them to pipes; their bytes."""
+    """When called, makes standard output and errors those of a Windows pipe; returns their bytes."""
     logger = logging.getLogger("lanista")
     before = logger.handlers[:], logger.level, logger.propagate
 

@@ -1,4 +1,4 @@
-"""What users import: each package exports exactly these names, and importing packages loads nothing heavy."""
+"""Each package exports exactly these names, and importing packages loads nothing heavy."""
 
 import importlib
 import subprocess

@@ -1,4 +1,4 @@
-"""Numbers stay: runs repeat bit for bit, and equal the hashes that are kept for this kind of machine.
+"""Runs repeat bit for bit, and equal the hashes that are kept for this kind of machine.
 
 Every case of `reproducibility.py` trains once and is compared with its kept hashes; where none are kept for
 this processor and this torch, it trains twice.

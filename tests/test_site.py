@@ -1,4 +1,4 @@
-"""The documentation becomes a complete site by the command that CONTRIBUTING.md names."""
+"""The command in CONTRIBUTING.md builds a complete documentation site."""
 
 import re
 import shlex
@@ -12,11 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LOADED = {"img": "src", "script": "src", "iframe": "src", "link": "href"}
-"""What a browser fetches by itself; where an `a` leads it goes only when somebody follows it."""
+"""Attributes with URLs that a browser fetches by itself; it follows an `a` only on a click."""
 
 
 class Page(HTMLParser):
-    """What a page loads, where it leads, and where it can be entered."""
+    """What a page loads, its links, and its anchors."""
 
     def __init__(self, path):
         super().__init__()
@@ -77,7 +77,7 @@ def test_the_front_page_shows_the_picture(site, pages):
 
 
 def test_the_site_works_without_a_network(site, pages):
-    """No font, script or picture comes from somewhere else, neither by a page nor by a style sheet."""
+    """No page or style sheet loads a font, script or image from elsewhere."""
     assert not [link for page in pages.values() for link in page.loads if urlsplit(link).netloc]
     styles = "".join(path.read_text(encoding="utf-8") for path in site.rglob("*.css"))
     assert not re.findall(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", styles)

@@ -1,4 +1,4 @@
-"""The messages that the page about them quotes are those of the program."""
+"""The messages quoted on the troubleshooting page are those of the program."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What surrounds a trainer that is tested alone: a record of its statistics, its events, fixed rewards."""
+"""The surroundings of a trainer under test: recorded statistics and events, fixed rewards."""
 
 
 class Record:

@@ -1,4 +1,4 @@
-"""Finds ML-Agents 1.1.0 where it is installed aside."""
+"""Finds a separate installation of ML-Agents 1.1.0."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ def peer() -> Peer:
 
 @pytest.fixture
 def port() -> int:
-    """A free one: ML-Agents does not search, and the one that it takes by default may be taken."""
+    """A free port: ML-Agents does not search for one, and its default may be taken."""
     return free_port()
 
 

@@ -1,4 +1,4 @@
-"""`lanista.train`: a run from Python, by whatever names its configuration and its environment."""
+"""`lanista.train`: a run from Python, with every kind of configuration and environment."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""Callbacks are named in the YAML, with or without arguments; what cannot be had is said before a run."""
+"""Callbacks are named in the YAML, with or without arguments; errors are reported before the run."""
 
 import pytest
 from installed_plugins import install

@@ -1,4 +1,4 @@
-"""Callbacks and tests with every trainer: all hooks are told, and nothing that is learnt differs by it."""
+"""With every trainer, callbacks and evaluations receive all events and do not change what is learned."""
 
 import pytest
 from lanista.trainers.callbacks import Callback
@@ -35,7 +35,7 @@ ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other
 
 
 class Hears(Callback):
-    """Keeps what every hook is told."""
+    """Records the events of every hook."""
 
     def __init__(self):
         self.events = {hook: [] for hook in HOOKS}

@@ -1,4 +1,4 @@
-"""Callbacks hear what happens, in the order in which it happens; they end runs well, also by failing."""
+"""Callbacks receive events in order; a reason or a failure of theirs ends the run and saves it."""
 
 import json
 from collections import Counter
@@ -43,7 +43,7 @@ def _record(hook):
 
 
 class Everything(Callback):
-    """Has every hook, keeps what it is told, and answers what a test wants."""
+    """Has every hook, records its events, and returns what a test wants."""
 
     def __init__(self, **answers):
         self.answers = answers
@@ -141,7 +141,7 @@ def test_a_reason_given_during_an_evaluation_aborts_it(runs, tmp_path, capsys):
 
 
 class Failing(Callback):
-    """Fails in one hook, once it is asked for the third time, or the first where there is but one."""
+    """Fails in one hook at its second call, or at the first if there is only one."""
 
     def __init__(self, hook):
         self.hook, self.calls = hook, Counter()

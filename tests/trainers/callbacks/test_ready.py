@@ -1,4 +1,4 @@
-"""The callbacks that come along: stop at a reward, keep the best, write a video."""
+"""The built-in callbacks: stop at a reward, keep the best, write a video."""
 
 import json
 import logging
@@ -125,7 +125,7 @@ def test_without_evaluations_keep_best_compares_training_rewards(tmp_path):
     again = kept(tmp_path)
     again.load_state_dict(json.loads(json.dumps(keep.state_dict())))
     again.on_checkpoint(checkpoint(tmp_path, 5, 1.5))
-    assert (tmp_path / "best" / "A.pt").read_text() == "4", "a resumed run goes on comparing"
+    assert (tmp_path / "best" / "A.pt").read_text() == "4", "a resumed run continues comparing"
 
 
 def test_a_first_evaluation_supersedes_training_rewards(tmp_path):
@@ -138,7 +138,7 @@ def test_a_first_evaluation_supersedes_training_rewards(tmp_path):
 
 
 def test_keep_best_copies_no_brains_of_other_steps(tmp_path):
-    """A run that went back to an older checkpoint has files of later steps, whose names begin alike."""
+    """A run that returned to an older checkpoint has files of later steps with the same prefix."""
     keep = kept(tmp_path)
     for name in ("A-10.onnx", "A-100.onnx", "A-10-place0.onnx", "A-100-place0.onnx"):
         (tmp_path / name).write_text(name)
@@ -217,7 +217,7 @@ def test_a_video_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch, capl
 
 
 class Drawn(LineGame):
-    """Draws where the agents are; the third picture fails where it is told to."""
+    """Renders itself; with `fails`, the third frame raises an error."""
 
     drawn, fails = 0, False
 

@@ -1,4 +1,4 @@
-"""Weights & Biases and MLflow get settings, curves and brains, and a resumed run goes on there."""
+"""Weights & Biases and MLflow receive settings, curves and brains, and a resumed run continues there."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Films show what was drawn: what stands still keeps its colour in all pictures."""
+"""Videos show the frames; what does not move keeps its color."""
 
 import io
 
@@ -9,7 +9,7 @@ from PIL import Image
 
 
 def pictures(count=5):
-    """A ball with a soft edge that moves over a white floor, whose shades lie close together."""
+    """Frames of a ball with a soft edge that moves over a white floor, in close shades."""
     rows, columns = np.mgrid[:64, :96]
     drawn = []
     for k in range(count):

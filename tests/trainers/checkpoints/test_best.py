@@ -1,4 +1,4 @@
-"""Which policies count as the best, and by what."""
+"""Which checkpoints are the best, and how they are compared."""
 
 import json
 
@@ -53,13 +53,13 @@ def test_a_checkpoint_saved_as_best_does_not_count_among_the_newest(make, tmp_pa
     for step, due in [(10, True), (20, True), (25, False), (26, False), (27, False)]:
         save(manager, step, float(step) if not due else None, due)
     assert kept(tmp_path) == [10, 20, 26, 27]
-    assert load_checkpoint(manager.latest_path)["step"] == 27, "a run goes on from the newest of all"
+    assert load_checkpoint(manager.latest_path)["step"] == 27, "a run resumes from the newest of all"
     resumed = make(keep=2, load=True)
     assert [entry.steps for entry in resumed.checkpoints] == [10, 20]
 
 
 def test_a_best_reward_of_an_earlier_lesson_is_superseded(make, tmp_path):
-    """Lessons get harder: the best of all would else for ever be one that only knows the easiest."""
+    """Lessons get harder: otherwise the best would forever be one of the easiest lesson."""
     manager = make()
     save(manager, 10, 5.0)
     save(manager, 20, 3.0)

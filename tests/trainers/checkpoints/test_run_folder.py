@@ -1,4 +1,4 @@
-"""Whose a run's folder is: nothing of an older run is lost, and two runs never share one."""
+"""Run folders: nothing of an older run is lost, and two runs never share one."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -95,7 +95,7 @@ def test_a_refusal_creates_nothing(settings, results):
     assert not results.exists()
 
 
-@pytest.mark.parametrize("how", [{}, {"resume": True}, {"force": True}], ids=["anew", "resume", "force"])
+@pytest.mark.parametrize("how", [{}, {"resume": True}, {"force": True}], ids=["new", "resume", "force"])
 def test_a_running_run_cannot_be_claimed_by_another(settings, results, how):
     with claimed_run_folder(settings()) as folder:
         (folder / "Ball").mkdir()

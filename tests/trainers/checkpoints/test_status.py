@@ -1,4 +1,4 @@
-"""training_status.json: the reference's form, and no surprise when it is damaged."""
+"""training_status.json has the reference's format, and damaged files are refused."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What a run begins with: names of folders, saved weights, and the seed of a run that goes on."""
+"""The start of a run: folder names, initial weights, and the seed of a resumed run."""
 
 import logging
 import re
@@ -105,7 +105,7 @@ def options(**checkpoint):
 def test_weights_of_listed_behaviors_are_checked_before_the_run(older):
     with pytest.raises(TrainerError, match=r"behaviors\.Ball\.init_path: nowhere/Ball\.pt"):
         check_initial_weights(options())
-    check_initial_weights(options(resume=True))  # goes on with its own
+    check_initial_weights(options(resume=True))  # continues with its own
 
 
 def test_a_run_cannot_start_from_itself(older):

@@ -1,4 +1,4 @@
-"""`lanista check` says what lanista-learn would say, without an engine and without torch."""
+"""`lanista check` reports what lanista-learn would report, without an engine and without torch."""
 
 import json
 import subprocess

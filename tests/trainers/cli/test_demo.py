@@ -1,4 +1,4 @@
-"""`lanista demo show` says what demonstrations hold; `lanista play --record-demos` makes some."""
+"""`lanista demo show` shows the contents of demonstrations; `lanista play --record-demos` writes some."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`lanista experiment`: several runs, one after the other, and what became of each."""
+"""`lanista experiment`: several runs, one after the other, and the outcome of each."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def test_runs_continue_after_one_that_fails(tmp_path, capfd):
 
 @pytest.fixture
 def processes(monkeypatch):
-    """Stands for the runs' processes: their statuses in turn, and which files were run."""
+    """Replaces the runs' processes; the files that were run."""
     ran = []
 
     def train(one, stopping):

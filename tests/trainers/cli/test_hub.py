@@ -15,7 +15,7 @@ from lanista.trainers.cli.main import run
 
 @pytest.fixture
 def hub(monkeypatch):
-    """The stub: remembers what was created and uploaded."""
+    """The stub, which records what was created and uploaded."""
     calls = SimpleNamespace(created=[], uploaded=None, error=None)
 
     def create_repo(*, repo_id, exist_ok):

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: help, errors in a sentence, exit statuses."""
+"""The command line as users see it: help, errors in one sentence, exit statuses."""
 
 import json
 import os

@@ -16,7 +16,7 @@ def spec(size=1):
 
 
 class Scripted(BaseEnv):
-    """Agent slots that last a given number of decisions each, over and over; a reward of 1 per step."""
+    """Agents whose episodes last a given number of decisions each, repeatedly; 1 reward per step."""
 
     def __init__(self, lasts, others=(), asking=True):
         self.lasts, self.asking = list(lasts), asking

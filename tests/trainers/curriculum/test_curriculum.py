@@ -1,4 +1,4 @@
-"""Lessons go on when they are learned, and a resumed run goes on with them."""
+"""Lessons advance when they are learned, and a resumed run continues with them."""
 
 import pytest
 from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError

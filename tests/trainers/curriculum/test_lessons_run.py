@@ -57,7 +57,7 @@ def test_a_scene_receives_its_lessons_over_the_wire(tmp_path):
 
 
 def test_the_scene_applies_the_lessons_that_it_receives(tmp_path):
-    """It has no room for so many tiles, and says so when the second lesson has begun."""
+    """It has no room for so many tiles, and reports it when the second lesson has started."""
     ended = learn(tmp_path, "--env", "scene:sorter?size=small", yaml=sorter(2, 99, 4))
     assert "num_tiles is 99" in ended.error
     assert [name for name, _ in re.findall(LINE, ended.out, re.MULTILINE)] == ["First", "Second"]
@@ -101,7 +101,7 @@ def test_require_reset_resets_the_environments(told):
 
 
 def test_the_best_checkpoints_are_those_of_the_last_lesson(told, tmp_path):
-    """Nobody arrives in so few steps, and each costs 0.01: by rewards alone an early one were the best."""
+    """No agent arrives in so few steps, and each costs 0.01: by reward alone an early one would be best."""
     keep = ["--set", "behaviors.Tiny.keep_best=1", "--set", "behaviors.Tiny.summary_freq=50"]
     told(*keep, values=(1, 1, 2))
     status = json.loads((tmp_path / "results" / "r" / "run_logs" / "training_status.json").read_text())

@@ -1,4 +1,4 @@
-"""Runs whose engines connect by themselves: what their settings mean, and whole runs with real engines."""
+"""Runs whose engines connect by themselves: the settings, and whole runs with real engines."""
 
 import logging
 import re

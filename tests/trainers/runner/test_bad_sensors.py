@@ -1,4 +1,4 @@
-"""An engine whose sensors go wrong ends a run with one message, and what was learnt until then is kept."""
+"""A faulty sensor of an engine ends the run with one message, and the weights are saved."""
 
 import re
 
@@ -49,7 +49,7 @@ def told(*observations, first=False):
 
 
 def run(folder, *wrong, encoder="simple"):
-    """A run in which an agent sees what is right for a while, and then something else."""
+    """A run in which an agent's observations are valid for a while, and then faulty."""
     first, then, last = told(camera(), tiles(), first=True), told(camera(), tiles()), told(*wrong)
     script = (
         f"greet(); ask({first!r}); [ask({then!r}) for _ in range({STEPS})]; ask({last!r}); time.sleep(600)"

@@ -1,4 +1,4 @@
-"""The last lines of a run name commands that can be typed as they stand."""
+"""The commands in the last lines of a run can be typed as printed."""
 
 import shlex
 import subprocess
@@ -12,7 +12,7 @@ class OfWindows:
 
 
 def last_command(folder):
-    """The command of the last line, and the words that it should hold."""
+    """The command of the last line, and its expected words."""
     folder.mkdir()
     brain = folder / "3D Ball.onnx"
     brain.write_bytes(b"")
@@ -28,7 +28,7 @@ def test_a_posix_shell_parses_the_printed_command(tmp_path):
 
 
 def test_windows_parses_the_printed_command(tmp_path, monkeypatch):
-    """Its shell passes single quotes on as letters."""
+    """Its shell does not interpret single quotes."""
     monkeypatch.setattr(farewell, "os", OfWindows)
     command, words = last_command(tmp_path / "my run")
     assert command == subprocess.list2cmdline(words)

@@ -24,7 +24,7 @@ HORIZON = 5
 
 
 class TurnBased(BaseEnv):
-    """One agent of each behavior; message n is that of the n-th asker, whose reward is n."""
+    """One agent of each behavior; in message n the n-th asker requests a decision, with reward n."""
 
     def __init__(self, askers):
         self._askers = askers
@@ -60,7 +60,7 @@ class TurnBased(BaseEnv):
 
 
 class Sink:
-    """A StatsSink that keeps nothing."""
+    """A StatsSink that discards everything."""
 
     def add_stat(self, *args):
         pass
@@ -69,7 +69,7 @@ class Sink:
 
 
 class FakeLearner:
-    """Decides, and lets the trajectories lie in their queues."""
+    """Acts, and leaves the trajectories in their queues."""
 
     restart_due = False
     should_continue = True
@@ -134,7 +134,7 @@ def test_no_step_is_lost_when_behaviors_request_decisions_in_different_messages(
 
 
 class Flawed(TurnBased):
-    """One reward is no number."""
+    """One reward is NaN."""
 
     def reward(self, message):
         return float("nan") if message == 4 else 1.0

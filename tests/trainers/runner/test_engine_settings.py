@@ -16,7 +16,7 @@ from lanista.trainers.settings.options import RunOptions
 from scripted_engine import executable, hello
 
 KINDS = ["SCREEN_RESOLUTION", "QUALITY_LEVEL", "TIME_SCALE", "TARGET_FRAME_RATE", "CAPTURE_FRAME_RATE"]
-"""Of the engine configuration's messages, by their numbers."""
+"""The messages of the engine configuration, by number."""
 
 RECORDER = """\
 import json
@@ -37,7 +37,7 @@ exchange(message(None, 400))
 
 
 def engine_configuration(side_channel):
-    """What an engine reads of the messages that are for its engine configuration, by their kinds."""
+    """The engine configuration that an engine receives, by kind of message."""
     told = {}
     while side_channel:
         length = struct.unpack_from("<i", side_channel, 16)[0]
@@ -104,7 +104,7 @@ ENGINE = {
 
 @pytest.fixture
 def made(monkeypatch):
-    """What the manager and the last environment are made with."""
+    """The arguments of the manager and of the last environment."""
     made = {}
 
     class Manager:

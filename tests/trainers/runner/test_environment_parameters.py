@@ -1,4 +1,4 @@
-"""What the configuration sets of a scene reaches its process over the wire, and shows in what agents see."""
+"""Environment parameters reach the process of a scene over the wire, and change what agents observe."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from mlagents_envs.base_env import ActionTuple
 
 
 def begun(tmp_path, scene, behavior, parameters):
-    """The environment of a run with these parameters, a live process, and what it said first."""
+    """The environment of a run with these parameters, in its own process, and its first decision steps."""
     config = tmp_path / "config.yaml"
     behaviors = f"{{{behavior}: {{trainer_type: ppo}}}}"
     config.write_text(f"behaviors: {behaviors}\nenvironment_parameters: {parameters}")
@@ -22,7 +22,7 @@ def begun(tmp_path, scene, behavior, parameters):
 
 
 def contents(pictures):
-    """How many plus signs, crosses and agents stand on each grid of 8 x 8 cells."""
+    """The numbers of plus signs, crosses and agents on each grid of 8 x 8 cells."""
     # A grid as high as its picture, of 64 pixels, has cells of 8; it stands in the middle.
     middles = pictures[:, :, 4::8, 14:74:8].astype(float) / 255
     assert middles.shape[1:] == (3, 8, 8)

@@ -63,7 +63,7 @@ def test_an_environment_that_violates_its_interface_is_explained_and_not_restart
 
 
 def test_a_recorded_configuration_runs_while_its_ports_are_taken(tmp_path):
-    """`configuration.yaml` always names base_port, 5005 where nobody chose one."""
+    """`configuration.yaml` always names base_port; 5005 is the default."""
     config = tmp_path / "configuration.yaml"
     config.write_text("behaviors: {Basic: {trainer_type: ppo}}\nenv_settings: {base_port: 5005}")
     run = parse_command_line([str(config), "--env", "scene:basic"])

@@ -1,4 +1,4 @@
-"""A killed run goes on from its checkpoint, bit for bit, as one that only started its engines afresh there.
+"""A killed run resumes from its checkpoint bit for bit as an unkilled one that restarted its engines there.
 
 Whole processes, killed at any moment, are the subject of tests/reliability/resume.py.
 """
@@ -46,7 +46,7 @@ LSTM = ", memory: {memory_size: 4, sequence_length: 8}"
 
 
 ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
-"""Numbers by which the rows of a process are told apart: another process counts from where it begins."""
+"""Row numbers, which another process counts from its own start."""
 
 
 CASES = {
@@ -101,7 +101,7 @@ def test_no_bit_differs(runs, tmp_path, monkeypatch, capsys, case):
 
 
 def lessons(count):
-    """Every lesson lasts 12 episodes, and is another length of episodes; every second one resets."""
+    """Lessons of 12 episodes, each with another length of episodes; every second one resets."""
     criteria = "behavior: Tiny, measure: reward, threshold: -2, min_lesson_length: 12"
     told = [
         f"{{name: L{k}, value: {5 + 3 * (k % 3)}, completion_criteria: {{{criteria}, require_reset: {r}}}}}"

@@ -1,4 +1,4 @@
-"""Whole runs against the files, lines and curves that the same runs of ML-Agents 1.1.0 left."""
+"""Whole runs against the files, lines and curves of the same runs of ML-Agents 1.1.0."""
 
 import json
 import re
@@ -12,9 +12,9 @@ from lanista.trainers.settings.options import RunOptions
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 REPLAY = ("last_replay_buffer.hdf5", "last_replay_buffer.replay")
-"""The replay is mapped into memory where there it is read and decompressed; so it has another form."""
+"""Our replay file is memory-mapped, and theirs is compressed HDF5."""
 BETTER = {"ModuleNotFoundError"}
-"""Errors of the reference that are none here: its exporter needs a package that is missing (pitfall G5)."""
+"""Errors of the reference only: its exporter needs a package that is missing (pitfall G5)."""
 
 
 OWN_TAGS = {
@@ -32,7 +32,7 @@ def play(runs, tmp_path, inputs):
 
 
 def plain(names):
-    """Names with what chance decides (steps, times, hosts) put aside."""
+    """Names without their random parts (steps, times, hosts)."""
     return sorted({re.sub(r"-\d+\.(pt|onnx)$|(?<=tfevents\.).*", "-N", name) for name in names})
 
 
@@ -104,7 +104,7 @@ def compare_status(run, expected, runs_of_it):
 
 
 def settings_of(inputs, behavior):
-    """What decides when a run of these inputs writes checkpoints."""
+    """The settings that decide when a run of these inputs writes checkpoints."""
     settings = RunOptions.from_dict(yaml.safe_load(inputs["yaml"])).behavior(behavior)
     return {
         "max_steps": settings.max_steps,
@@ -115,7 +115,7 @@ def settings_of(inputs, behavior):
 
 
 def occasions(step, runs_of_it):
-    """What a checkpoint of this step may have been written for.
+    """The occasions for which a checkpoint of this step may have been written.
 
     One is written just before the trajectory that reaches a multiple of the interval, and one at the end of
     a run, which all agents' trajectories may take beyond max_steps.
@@ -142,7 +142,7 @@ def compare_curves(run, expected):
         assert histograms == {tag: curve["steps"] for tag, curve in reference["histograms"].items()}
         for tag in {"Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta"} & found.keys():
             values = [e.value for e in events.Scalars(tag)]
-            # Updates come when the buffer is full: by chance a few steps earlier or later.
+            # Updates come when the buffer is full: a few steps earlier or later, at random.
             assert values == pytest.approx(reference["scalars"][tag]["values"], rel=0.5, abs=0.01)
 
 

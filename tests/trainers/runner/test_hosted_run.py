@@ -1,4 +1,4 @@
-"""Runs whose environments in Python are in processes of their own."""
+"""Runs whose Python environments are hosted in other processes."""
 
 import re
 

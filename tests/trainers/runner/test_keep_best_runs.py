@@ -1,4 +1,4 @@
-"""What ends a run, and what it keeps: keep_best, stop_at_reward, --inference-steps, Stop in the Editor."""
+"""The end of a run, and what it keeps: keep_best, stop_at_reward, --inference-steps, Stop in the Editor."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong, `lanista-learn` says it in one message, saves what it can and leaves no process."""
+"""Whatever fails, `lanista-learn` prints one message, saves what it can and leaves no process."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ from lanista.trainers.checkpoints.file import load_checkpoint
 from scripted_engine import NOBODY, executable, message, observation
 
 HURRY = ["--timeout-wait", "3"]
-"""Where an engine's silence is what is tested."""
+"""For tests of engines that do not answer."""
 
 # What can be refused at once --------------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ def test_mistakes_are_refused_before_anything_is_loaded_or_written(tmp_path, arg
 
 def test_an_early_crash_shows_the_end_of_the_log_and_can_be_retried(tmp_path):
     game = executable(tmp_path, "print('no display', file=log); sys.exit(7)")
-    for _ in range(2):  # what a run leaves that never began is in nobody's way
+    for _ in range(2):  # the leftovers of a run that never started are no obstacle
         error = learn(tmp_path, "--env", game).error
         assert re.search(r"environment 0: .*return code 7\.[\s\S]*Player-0\.log:\n    no display", error)
 
@@ -54,7 +54,7 @@ def test_an_engine_of_another_version(tmp_path):
 
 @pytest.mark.parametrize("silence", ["time.sleep(600)", f"[ask(message({NOBODY!r})) for _ in iter(int, 1)]"])
 def test_agents_that_never_request_decisions(tmp_path, silence):
-    """Neither an engine that waits for ever nor one that goes on without them."""
+    """The engine waits forever, or keeps stepping without them."""
     game = executable(tmp_path, f"greet(); {silence}")
     # No restart either: what has never worked will not work the next time.
     error = learn(tmp_path, "--env", game, "--max-lifetime-restarts", "10", *HURRY).error
@@ -80,7 +80,7 @@ def test_a_behavior_that_is_not_configured(tmp_path):
 
 
 def failing(folder, fault, *arguments):
-    """A run whose engine goes wrong after 200 steps; the weights until then are saved."""
+    """A run whose engine fails after 200 steps; the weights until then are saved."""
     ended = learn(folder, "--env", executable(folder, f"greet(); steps(200); {fault}"), *arguments)
     step = max(load_checkpoint(path)["step"] for path in ended.files("*.pt"))
     assert 176 <= step <= 200  # all but the trajectory that was not at its end
@@ -176,7 +176,7 @@ def trained_once(tmp_path_factory):
 
 @pytest.fixture
 def trained(trained_once, tmp_path):
-    """The folder of a run that came to its end, and the arguments to go on with it."""
+    """The folder of a finished run, and the arguments that resume it."""
     folder = tmp_path / "copy"
     shutil.copytree(trained_once, folder)
     return folder, ["--env", str(folder / "Game.x86_64"), "--resume"]
@@ -223,7 +223,7 @@ def test_a_full_disk_costs_only_the_new_checkpoints(trained):
     ended = learn(folder, *arguments, yaml=LONGER, preexec_fn=no_file_larger_than_a_checkpoint)
     assert len(re.findall(r"checkpoint of step \d+ could not be saved", ended.out)) >= 3
     assert "Step: 800" in ended.out
-    # What was learnt since is lost when the run ends: that is no success.
+    # What was learned since is lost when the run ends, so it failed.
     assert re.search(r"Ball: .*not saved.*--resume", ended.error)
     assert {path: path.read_bytes() for path in before} == before
     assert not ended.files("*.partial")

@@ -1,4 +1,4 @@
-"""A lost life ends what an off-policy trainer credits, and not the episode of the statistics."""
+"""A lost life ends the returns of an off-policy trainer, but not the episode in the statistics."""
 
 import sys
 
@@ -33,7 +33,7 @@ behaviors:
 
 
 class Episodes(Callback):
-    """Keeps what episodes were."""
+    """Records the episodes."""
 
     def __init__(self):
         self.seen = []
@@ -67,11 +67,11 @@ def test_the_replay_ends_with_lives_and_episodes_with_games(folder, monkeypatch,
     run_training(
         parse_command_line(["c.yaml", "--env", env, "--run-id", "r", "--seed", "1"]), callbacks=[episodes]
     )
-    (learnt,) = trainers
-    ended = learnt.replay.columns.ended[: len(learnt.replay)]
+    (trained,) = trainers
+    ended = trained.replay.columns.ended[: len(trained.replay)]
     # A life is lost with every third step, the third one with the game.
     expected = np.arange(1, len(ended) + 1) % (3 if lives else 9) == 0
     assert len(ended) >= 90 and (ended == expected).all()
-    assert (learnt.replay.columns.rewards[: len(ended)] == 1).all()
+    assert (trained.replay.columns.rewards[: len(ended)] == 1).all()
     assert len(episodes.seen) >= 10 and {reward for reward, _ in episodes.seen} == {9.0}
     assert len({length for _, length in episodes.seen}) == 1

@@ -78,11 +78,11 @@ CASES = {
     "ddpg": ("ddpg", OFF_POLICY, "", {}, ""),
     "td3": ("td3", f"{OFF_POLICY}, {RICH}", "", {}, ""),
 }
-"""By name: trainer, hyperparameters, memory, what is different in the game, and further settings."""
+"""By name: trainer, hyperparameters, memory, rules of the game, and further settings."""
 
 
 class Trainings:
-    """Trains by two ranks, and keeps what each of them knows when it saves."""
+    """Trains with two ranks, and keeps the state of each at its last save."""
 
     def __init__(self, monkeypatch, folder):
         self.folder, self.runs, self.patch = folder, Runs(monkeypatch), monkeypatch

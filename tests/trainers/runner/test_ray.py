@@ -1,4 +1,4 @@
-"""The settings about a Ray cluster: what they say together, and where they go."""
+"""The settings of a Ray cluster: which exclude each other, and where they are used."""
 
 from pathlib import Path
 

@@ -48,7 +48,7 @@ def test_a_recurrent_policy_is_trained_resumed_and_played(tmp_path, capsys, kind
 
 
 def plays_as(brain, network):
-    """Agents that come, stay and go: the file remembers each of them as the network does."""
+    """The file keeps the recurrent state of each agent that joins, stays or leaves as the network does."""
     assert brain.memory_size == network.memory_size == 8
     states, random = {}, np.random.default_rng(0)
     size = network.spec.observation_specs[0].shape[0]
@@ -70,6 +70,6 @@ def plays_as(brain, network):
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_an_actor_is_exported_with_its_memory(kind):
-    """The network of the trainers whose critic is of another make."""
+    """The network of trainers whose critic is built differently."""
     actor = Actor(vector_spec([3], 2, (3,)), NetworkSettings(memory={"memory_type": kind, "memory_size": 6}))
     verify(build_brain(actor, behavior="Team"), actor)

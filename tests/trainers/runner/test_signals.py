@@ -1,4 +1,4 @@
-"""Ctrl-C once saves and ends well, twice ends at once; the terminal and the processes are as they were."""
+"""Ctrl-C once saves and exits, twice exits at once; the terminal is restored, and no process is left."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ ENDLESS = YAML.replace("max_steps: 400", "max_steps: -1").replace(
 
 
 class Listener(threading.Thread):
-    """Reads what a run says while it goes on."""
+    """Reads the output of a run in progress."""
 
     def __init__(self, handle):
         super().__init__(daemon=True)
@@ -42,7 +42,7 @@ class Listener(threading.Thread):
 
 
 def begin(folder, script, yaml=ENDLESS):
-    """A run with an engine of this script, and who listens to it."""
+    """A run with an engine of this script, and a listener to its output."""
     reader, writer = os.pipe()
     process = start(folder, "--env", executable(folder, script), yaml=yaml, stdout=writer)
     os.close(writer)
@@ -91,11 +91,11 @@ def test_a_signal_before_the_engine_connects_ends_at_once(tmp_path):
 
 
 HIDE, SHOW = b"\x1b[?25l", b"\x1b[?25h"
-"""What hides the cursor and shows it."""
+"""The escape sequences that hide and show the cursor."""
 
 
 def on_a_terminal(folder):
-    """A run on a terminal of its own; our side of it, the run's side, the run, and who listens."""
+    """A run on a terminal of its own: our side of it, the run's side, the run, and a listener."""
     ours, theirs = pty.openpty()
     process = start(
         folder,

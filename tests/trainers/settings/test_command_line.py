@@ -1,4 +1,4 @@
-"""Flags, `--set` and the file: who wins, what is refused, what the help says."""
+"""Flags, `--set` and the file: precedence, refusals and the help."""
 
 import pytest
 from hypothesis import given

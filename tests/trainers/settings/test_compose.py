@@ -1,4 +1,4 @@
-"""Several files and presets make one configuration, in which every value knows where it was written."""
+"""Several files and presets make one configuration, in which every value keeps its place."""
 
 from pathlib import Path
 

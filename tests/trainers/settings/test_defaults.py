@@ -1,4 +1,4 @@
-"""default_settings, behaviors that are not listed, and what follows from what."""
+"""default_settings, unlisted behaviors, and defaults that depend on other keys."""
 
 import pytest
 from lanista.trainers.settings import RunOptions, TrainerConfigError

@@ -1,4 +1,4 @@
-"""The generated page and schema are current, and say what the models say."""
+"""The generated page and schema are current and match the models."""
 
 import json
 import re
@@ -83,7 +83,7 @@ def test_schema_refuses_unknown_keys_everywhere():
 
 
 def test_the_schema_has_the_forms_and_bounds_of_the_validators():
-    """An editor neither marks what a run takes nor passes over what it refuses."""
+    """An editor accepts and marks the same values as a run."""
     schema = json_schema()
     definitions = schema["$defs"]
     text = "stats_writers: csv\nenv_settings: {env_args: --hard -n 4}"

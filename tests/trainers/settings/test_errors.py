@@ -1,4 +1,4 @@
-"""A wrong configuration gives errors that name file, line, path, what was found and what was meant."""
+"""Errors about a configuration name the file, line and path, what was found and what was probably meant."""
 
 import pytest
 from hypothesis import given

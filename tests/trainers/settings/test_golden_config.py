@@ -107,7 +107,7 @@ def forgiven(case, error):
 
 
 def refused(case, error):
-    """Whether ML-Agents goes on here and we say what is wrong."""
+    """Whether ML-Agents continues here and we report what is wrong."""
     for problem in error.problems:
         unknown = "unknown key" in problem.message and LENIENT.intersection(problem.path.split("."))  # E1
         interval = "interval" in problem.message and problem.path.endswith("intervals")  # pitfalls E16
@@ -135,7 +135,7 @@ def check_warnings(case, texts):
     heard = "\n".join(plain_text(text) for text in texts)
     for text in case["expected"]["warnings"]:
         if "encoding_size" in text and "encoding_size" not in case["inputs"]["yaml"]:
-            continue  # there it comes of merging defaults that nobody wrote
+            continue  # ML-Agents merges defaults that were not written
         assert plain_text(text) in heard
 
 

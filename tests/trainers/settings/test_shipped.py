@@ -1,4 +1,4 @@
-"""Every configuration that comes with Lanista says what it means, and can be trained."""
+"""Every configuration that comes with Lanista is read as written and can be trained."""
 
 import pytest
 import yaml
@@ -14,7 +14,7 @@ AHEAD = (".self_play", ".rnd", ".curiosity")
 
 
 def holds(settings, written, path=""):
-    """Everything that was written is what the settings hold."""
+    """The settings hold everything that was written."""
     if isinstance(written, dict):
         for key, value in written.items():
             below = settings[key] if isinstance(settings, dict) else getattr(settings, key)

@@ -1,4 +1,4 @@
-"""Single values: everything that has one meaning is read, everything else refused with a sentence."""
+"""Single values: everything unambiguous is accepted, everything else refused with a message."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Tables of summaries keep their columns, survive kills and full disks, and go on after a resume."""
+"""Tables of summaries keep their columns, survive kills and full disks, and are continued after a resume."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""What a person sees: the picture on a terminal, lines elsewhere."""
+"""The live display on a terminal, and plain lines elsewhere."""
 
 import io
 import logging

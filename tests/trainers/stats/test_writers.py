@@ -1,4 +1,4 @@
-"""Which writers a run has, by its settings and by what is installed."""
+"""The stats writers of a run follow from its settings and the installed plug-ins."""
 
 import importlib
 import logging
@@ -199,7 +199,7 @@ def test_a_plug_in_that_needs_ml_agents_classes_is_explained(installed, tmp_path
 
 
 class TheirBase:
-    """ML-Agents' base class, by what can be told of it."""
+    """Stands for ML-Agents' base class."""
 
     def on_add_stat(self, category, key, value, aggregation):
         raise AssertionError("costs a call per value")

@@ -15,7 +15,7 @@ from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.yaml_source import read_text
 
 ALWAYS = {"behaviors.Ball.threaded", "behaviors.Ball.hyperparameters.clip_value_loss", "env_settings.seed"}
-"""What there is to say about a PPO behavior of which nothing is written."""
+"""The remarks about a PPO behavior without any keys."""
 PLAIN = "behaviors: {Ball: {trainer_type: ppo}}\n"
 
 
@@ -29,7 +29,7 @@ def differences(text):
 
 
 def said(text):
-    """By path, without what is always said."""
+    """The messages by path, without those that are always there."""
     return {d.path: d.message for d in differences(text) if d.path not in ALWAYS}
 
 

@@ -1,4 +1,4 @@
-"""Old configurations become ones that our loader accepts, with the same meaning."""
+"""Old configurations are converted to equivalent ones that our loader accepts."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""What a sweep reads of a run that is under way."""
+"""The metric that a sweep reads from a run in progress."""
 
 import pytest
 from lanista.trainers.cli.sweep.metric import Metric

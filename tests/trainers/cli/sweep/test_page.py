@@ -1,4 +1,4 @@
-"""docs/sweeps.md: its example is a sweep that could begin, and its table has every key."""
+"""docs/sweeps.md: its example is a valid sweep, and its table has every key."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sweeps whose runs are real: they train in a scene."""
+"""Sweeps with real runs, which train in a scene."""
 
 import csv
 
@@ -45,7 +45,7 @@ def test_runs_train_with_their_values_and_are_compared(tmp_path, capfd):
 
 
 def test_a_run_that_is_pruned_ends_early_and_saves_its_brain(tmp_path, capfd):
-    """What is compared is the learning rate itself, so that the second run is worse at every summary."""
+    """Compares the learning rate itself, so that the second run is worse at every summary."""
 
     def behavior(rate, steps):
         told = {

@@ -1,4 +1,4 @@
-"""The file of a sweep: what is wrong with it is told with its place, and with what was probably meant."""
+"""Errors in a sweep's file are reported with their places and suggestions."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""The values of parameters, as Optuna draws them and as runs are told them."""
+"""The values of parameters, as Optuna samples them and as runs receive them."""
 
 import pytest
 from hypothesis import given
@@ -43,7 +43,7 @@ def test_every_listed_value_is_sampled_unchanged(values):
     one = Dimension("any", Parameter.model_construct(values=values), whole=False)
     texts = [value for value in values if isinstance(value, list)]
     if any(as_text(text) in values for text in texts):
-        return  # a list and its own text: nobody means that
+        return  # a list and its own text, which is never meant
     for value in values:
         back = one.value(one.drawn(value))
         assert back == value and type(back) is type(value)

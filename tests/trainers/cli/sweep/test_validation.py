@@ -1,4 +1,4 @@
-"""What is wrong with any trial of a sweep is found before the first begins."""
+"""A sweep with an invalid trial is refused before its first run."""
 
 import pytest
 import yaml

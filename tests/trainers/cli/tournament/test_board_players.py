@@ -1,4 +1,4 @@
-"""The players that others are measured against play as they are said to."""
+"""The reference players play as described."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from lanista.trainers.cli.tournament.match import play_all_sides
 
 
 def board(*rows):
-    """Connect Four's, of x for one's own marks and o for the other's."""
+    """A Connect Four board: x for the player's own marks, o for the other's."""
     full = ["." * 7] * (6 - len(rows)) + list(rows)
     return np.array([[[mark == "x", mark == "o"] for mark in row] for row in full])
 

@@ -1,4 +1,4 @@
-"""`lanista tournament`, from a run that played against itself to a table and a picture."""
+"""`lanista tournament`, from a self-play run to a table and a plot."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Games are counted once, whole, of the right side's view; a round-robin ranks who plays."""
+"""Games are counted once, completely, for the right side; a round-robin ranks the participants."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 
 
 class Always:
-    """Plays one card; counts whom it has played and whom it has forgotten."""
+    """Plays one card; records the agents for which it acted and those that were reset."""
 
     def __init__(self, card):
         self.card, self.played, self.forgotten = card, set(), set()

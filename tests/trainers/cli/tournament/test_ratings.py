@@ -1,4 +1,4 @@
-"""Ratings are the likeliest ones, on Elo's scale, whatever the results."""
+"""Ratings have the maximum likelihood, on Elo's scale, for any results."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_ratings_are_finite_and_maximize_the_likelihood(scores):
 
 
 def posterior(scores, points):
-    """The logarithm of what the results and the prior make of these ratings."""
+    """The log posterior of these ratings."""
     total = -0.5 * np.sum(((points - MEAN) / 1000.0) ** 2)
     for i in range(4):
         for j in range(4):
