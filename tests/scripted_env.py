@@ -5,16 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BaseEnv,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-    TerminalSteps,
-)
+from mlagents_envs.base_env import ActionSpec, BaseEnv, BehaviorSpec, DecisionSteps, TerminalSteps
+from specs import sensor
 
 NAME = "Ball?team=0"
 
@@ -43,16 +35,10 @@ class Ends:
     group_reward: float = 0.0
 
 
-Message = list["Asks | Ends"]
-
-
-def sensor(*shape: int, name: str = "") -> ObservationSpec:
-    properties = (DimensionProperty.UNSPECIFIED,) * len(shape)
-    return ObservationSpec(shape, properties, ObservationType.DEFAULT, name or f"sensor{shape}")
-
-
 def spec_of(*shapes: tuple[int, ...], continuous: int = 0, branches: tuple[int, ...] = ()) -> BehaviorSpec:
-    return BehaviorSpec([sensor(*shape) for shape in shapes], ActionSpec(continuous, branches))
+    return BehaviorSpec(
+        [sensor(shape, f"sensor{shape}") for shape in shapes], ActionSpec(continuous, branches)
+    )
 
 
 BALL = spec_of((1,), continuous=2)

@@ -9,26 +9,15 @@ import numpy as np
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.trajectory import Trajectory
 from lanista.envs.base import Decision, StatsAggregationMethod
-from mlagents_envs.base_env import (
-    ActionSpec,
-    ActionTuple,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-    TerminalSteps,
-)
+from mlagents_envs.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
+from specs import sensor
 
 
 def vector_spec(
     *shapes: tuple[int, ...], continuous: int = 0, branches: tuple[int, ...] = ()
 ) -> BehaviorSpec:
-    observations = [
-        ObservationSpec(shape, (DimensionProperty.NONE,) * len(shape), ObservationType.DEFAULT, f"sensor{i}")
-        for i, shape in enumerate(shapes)
-    ]
-    return BehaviorSpec(observations, ActionSpec(continuous, branches))
+    sensors = [sensor(shape, f"sensor{i}") for i, shape in enumerate(shapes)]
+    return BehaviorSpec(sensors, ActionSpec(continuous, branches))
 
 
 class ListSink:

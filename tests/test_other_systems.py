@@ -123,7 +123,7 @@ def test_without_a_shell_there_is_no_reaper_and_nothing_else_changes(monkeypatch
     guard.REAPER.remove(1)
 
 
-def test_without_process_groups_the_children_are_killed_one_by_one(tmp_path, monkeypatch):
+def test_without_process_groups_the_children_are_killed_one_by_one(monkeypatch):
     script = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -239,8 +239,6 @@ def test_a_run_id_that_is_invalid_on_windows_is_refused_there(run_id, monkeypatc
 @pytest.fixture
 def console(monkeypatch):
     """When called, makes standard output and errors those of a Windows pipe; returns their bytes."""
-    logger = logging.getLogger("lanista")
-    before = logger.handlers[:], logger.level, logger.propagate
 
     def begin() -> tuple[io.BytesIO, io.BytesIO]:
         raw = io.BytesIO(), io.BytesIO()
@@ -248,8 +246,7 @@ def console(monkeypatch):
             monkeypatch.setattr(sys, name, io.TextIOWrapper(stream, encoding="cp1252", write_through=True))
         return raw
 
-    yield begin
-    logger.handlers[:], logger.level, logger.propagate = before
+    return begin
 
 
 def test_letters_that_the_console_lacks_are_escaped(console):

@@ -45,7 +45,7 @@ def test_mlagents_learn_trains_the_exported_scene(peer, config, port, tmp_path):
     assert status["3DBall"]["final_checkpoint"]["steps"] >= STEPS
 
 
-def test_our_configuration_file_starts_an_mlagents_run(peer, config, lanista_learn, tmp_path):
+def test_our_configuration_file_starts_an_mlagents_run(peer, config, lanista_learn):
     ours = lanista_learn(config, "--env", "scene:ball3d")
     read = """
 import json, sys, yaml

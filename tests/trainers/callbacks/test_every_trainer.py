@@ -1,8 +1,8 @@
 """With every trainer, callbacks and evaluations receive all events and do not change what is learned."""
 
 import pytest
-from lanista.trainers.callbacks import Callback
 from lanista.trainers.callbacks.dispatcher import HOOKS
+from recorded_events import Recorder
 from reliability.resume import differences, numbers
 
 ON = "{batch_size: 16, buffer_size: 64, num_epoch: 1}"
@@ -34,33 +34,22 @@ ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other
 """Numbers of rows: the second run of a process counts on."""
 
 
-class Hears(Callback):
-    """Records the events of every hook."""
-
-    def __init__(self):
-        self.events = {hook: [] for hook in HOOKS}
-
-
-for _hook in HOOKS:
-    setattr(Hears, _hook, lambda self, event: self.events[event.hook].append(event))
-
-
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_callbacks_receive_all_events_and_change_no_bit(runs, trainer):
     hyperparameters, rules = TRAINERS[trainer]
     runs.rules.update(rules)
     runs.configure(YAML.format(trainer=trainer, hyperparameters=hyperparameters))
     start = ["c.yaml", "--env", "scene:basic", "--seed", "3"]
-    heard = Hears()
+    heard = Recorder()
     runs.train(*start, "--run-id", "plain")
     runs.train(*start, "--run-id", "tested", *TESTS, callbacks=[heard])
-    assert all(heard.events.values()), [hook for hook, events in heard.events.items() if not events]
-    tests, (end,) = heard.events["on_evaluation_end"], heard.events["on_training_end"]
+    assert not [hook for hook in HOOKS if not heard.of(hook)]
+    tests, (end,) = heard.of("on_evaluation_end"), heard.of("on_training_end")
     assert [test.step // 100 for test in tests] == [1, 2] and end.steps["Tiny"] > 220
     assert all(len(test.lengths) >= 3 for test in tests)
-    assert all(any("Losses/" in key for key in told.metrics) for told in heard.events["on_update_end"])
+    assert all(any("Losses/" in key for key in told.metrics) for told in heard.of("on_update_end"))
     if rules.get("groups"):
-        assert any(event.group_reward == 0.5 for event in heard.events["on_episode_end"])
+        assert any(event.group_reward == 0.5 for event in heard.of("on_episode_end"))
         assert all(set(test.group_rewards) == {0.5} and test.score == 0.5 for test in tests)
     plain, tested = runs.state("plain"), runs.state("tested")
     assert tested.pop("test_due") == 300 and numbers(plain) > 80

@@ -7,6 +7,7 @@ import pytest
 from lanista.trainers.callbacks import Callback
 from lanista.trainers.callbacks.dispatcher import HOOKS, CallbackDispatcher, CallbackError, named
 from lanista.trainers.callbacks.events import EpisodeEnd, Event, StepTaken, TrainingEnd
+from recorded_events import Recorder
 
 YAML = """\
 default_settings:
@@ -34,31 +35,8 @@ def train(runs, *callbacks, more=()):
     runs.train(*START, *more, callbacks=callbacks)
 
 
-def _record(hook):
-    def record(self, event):
-        self.events.append(event)
-        return self.answers.get(hook)
-
-    return record
-
-
-class Everything(Callback):
-    """Has every hook, records its events, and returns what a test wants."""
-
-    def __init__(self, **answers):
-        self.answers = answers
-        self.events = []
-
-    def of(self, hook):
-        return [event for event in self.events if event.hook == hook]
-
-
-for _hook in HOOKS:
-    setattr(Everything, _hook, _record(_hook))
-
-
 def test_every_hook_is_called_with_its_event(runs, tmp_path):
-    heard = Everything()
+    heard = Recorder()
     train(runs, heard)
     folder = tmp_path / "results" / "r"
     (begin,), (end,) = heard.of("on_training_begin"), heard.of("on_training_end")
@@ -86,8 +64,8 @@ def test_every_hook_is_called_with_its_event(runs, tmp_path):
     assert sorted(s.reward for s in ended) == sorted(r for t in tests for r in t.rewards)
 
 
-def test_episodes_and_summaries_are_those_of_the_curves(runs, tmp_path):
-    heard = Everything()
+def test_episodes_and_summaries_are_those_of_the_curves(runs):
+    heard = Recorder()
     train(runs, heard)
     rewards = [e.reward for e in heard.of("on_episode_end")]
     record = runs.state()["record"]["recent"]
@@ -119,23 +97,23 @@ def test_only_defined_hooks_are_called(runs):
 @pytest.mark.parametrize(
     "hook", ["on_environment_step", "on_episode_end", "on_update_end", "on_evaluation_end"]
 )
-def test_a_reason_ends_the_run_as_max_steps_would(runs, tmp_path, capsys, hook):
-    heard = Everything(**{hook: "it is enough"})
+def test_a_reason_ends_the_run_as_max_steps_would(runs, capsys, hook):
+    heard = Recorder(**{hook: "it is enough"})
     train(runs, heard)
     out = capsys.readouterr().out
-    assert out.count("The callback Everything ends the training: it is enough") == 1
+    assert out.count("The callback Recorder ends the training: it is enough") == 1
     assert "Learning was interrupted" not in out and "give the same command with --resume" in out
     end = heard.events[-1]
     assert end.reason.endswith("it is enough") and end.error is None and end.steps["Tiny"] < 460
     assert runs.state()["step"] == end.steps["Tiny"] and end.brains["Tiny"].exists()
 
 
-def test_a_reason_given_during_an_evaluation_aborts_it(runs, tmp_path, capsys):
-    heard = Everything(on_evaluation_step="seen enough")
+def test_a_reason_given_during_an_evaluation_aborts_it(runs, capsys):
+    heard = Recorder(on_evaluation_step="seen enough")
     train(runs, heard)
     assert len(heard.of("on_evaluation_step")) == 1 and not heard.of("on_evaluation_end")
     assert "The test was aborted; a resumed run starts with it." in capsys.readouterr().out
-    again = Everything()
+    again = Recorder()
     train(runs, again, more=["--resume"])
     assert again.of("on_evaluation_end")[0].step // 150 == 1
 
@@ -158,7 +136,7 @@ for _hook in HOOKS:
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_failure_names_callback_and_hook_and_nothing_is_lost(runs, tmp_path, hook):
-    failing, heard = Failing(hook), Everything()
+    failing, heard = Failing(hook), Recorder()
     with pytest.raises(CallbackError) as raised:
         train(runs, failing, heard)
     assert str(raised.value).startswith(f"The callback Failing failed in {hook} (test_hooks.py, line ")
@@ -173,11 +151,11 @@ def test_a_failure_names_callback_and_hook_and_nothing_is_lost(runs, tmp_path, h
 
 def test_an_invalid_reason_is_a_failure(runs):
     with pytest.raises(CallbackError, match="it returned True; expected None, or a text"):
-        train(runs, Everything(on_episode_end=True))
+        train(runs, Recorder(on_episode_end=True))
 
 
 def test_in_a_thread_calls_never_overlap_and_a_reason_ends_the_run(runs, tmp_path):
-    class Overlap(Everything):
+    class Overlap(Recorder):
         def __init__(self):
             super().__init__()
             self.inside = 0

@@ -77,7 +77,7 @@ def test_stop_at_reward_ends_a_run(runs, tmp_path, capsys):
     assert out.count("Test at Step") == 1 and (tmp_path / "results" / "r" / "Tiny.onnx").exists()
 
 
-def test_stop_at_reward_does_not_end_an_inference(runs, tmp_path, capsys):
+def test_stop_at_reward_does_not_end_an_inference(runs, capsys):
     write(runs, "[{stop_at_reward: {reward: -50, episodes: 2}}]")
     assert runs(*START) == 0
     assert "ends the training" in capsys.readouterr().out

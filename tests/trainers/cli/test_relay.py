@@ -40,7 +40,7 @@ def token(tmp_path, monkeypatch):
         (["trainer:1", *PIN, "--port", "70000"], "found 70000"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(arguments, cause, token, capsys):
+def test_an_invalid_argument_is_reported_in_one_sentence(arguments, cause, token, capsys):
     assert run(["relay", *arguments, "--token-file", token]) == 1
     said = capsys.readouterr().err
     assert cause in said and said.startswith("lanista relay: error: ") and len(said.splitlines()) == 1
@@ -52,7 +52,7 @@ def test_a_relay_needs_a_token(arguments, token, capsys):
     assert "token is missing" in capsys.readouterr().err
 
 
-def test_a_wrong_token_ends_the_relay_with_status_1(token, monkeypatch, capsys):
+def test_a_wrong_token_ends_the_relay_with_status_1(token, capsys):
     context, fingerprint = self_signed("127.0.0.1")
     gate = AttachServer("localhost", 0, AccessRules(tls=context), token="another-token-than-that")
     gate.start()

@@ -112,7 +112,7 @@ def lessons(count):
     )
 
 
-def test_no_bit_differs_in_the_middle_of_a_curriculum(runs, tmp_path, monkeypatch, capsys):
+def test_no_bit_differs_in_the_middle_of_a_curriculum(runs, monkeypatch, capsys):
     runs.configure(YAML.format(trainer="ppo", hyper=ON_POLICY, memory="", keep_best=0) + lessons(30))
     runs.killed_and_resumed(monkeypatch, 40)
     at_the_kill = runs.at_the_kill[1]["max_len"]["lesson_num"]

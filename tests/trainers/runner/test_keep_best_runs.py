@@ -82,7 +82,7 @@ def test_a_run_ends_once_its_agents_reach_stop_at_reward(runs, tmp_path, capsys)
     assert "has reached stop_at_reward (0.5)" in capsys.readouterr().out
 
 
-def test_a_team_is_compared_by_what_its_groups_earn(runs, tmp_path, capsys):
+def test_a_team_is_compared_by_what_its_groups_earn(runs, capsys):
     runs.configure(YAML.replace("ppo", "poca"))
     runs.rules["groups"] = True  # the last member that ends earns 0.5 for its group, whatever it did
     goal = ["--set", "behaviors.Tiny.stop_at_reward=0.5", "--set", "behaviors.Tiny.keep_best=1"]

@@ -159,7 +159,7 @@ def test_what_cannot_be_upgraded_is_told_and_nothing_written(old, text, says, ca
     assert says in capsys.readouterr().err and not (old / "new.yaml").exists()
 
 
-def test_behaviors_that_share_a_default_are_written_out_each(old, capsys):
+def test_behaviors_that_share_a_default_are_written_out_each(old):
     (old / "shared.yaml").write_text(
         "default: {trainer: ppo, reward_signals: {extrinsic: {gamma: 0.9}}}\nA: {}\nB: {}\n"
     )

@@ -55,7 +55,7 @@ def test_both_participants_play_every_side():
     assert Result(2, 2, 1).score == 3 and Result(2, 2, 1).plus(Result(1, 0, 0)) == Result(3, 2, 1)
 
 
-def test_a_round_robin_ranks_and_draws(tmp_path):
+def test_a_round_robin_ranks_and_draws():
     told = []
     tournament = RoundRobin([player(1), player(3), player(2), player(2)])
     tournament.play(cards(), 6, on_match=lambda *match: told.append(match))
