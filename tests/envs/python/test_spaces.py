@@ -6,8 +6,6 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from gymnasium import spaces
-from hypothesis import given
-from hypothesis import strategies as st
 from lanista.envs.errors import UnsupportedSpaceError
 from lanista.envs.python.action_spaces import action_decoder, forbidden_actions
 from lanista.envs.python.spaces import sensors
@@ -22,33 +20,6 @@ def read(space, value):
         found[sensor.spec.name] = np.full(sensor.spec.shape, np.nan, np.float32)
         sensor.read(value, found[sensor.spec.name])
     return found
-
-
-@pytest.mark.parametrize(
-    ("space", "value", "expected"),
-    [
-        (spaces.Box(-1, 1, (3,)), [1, 2, 3], [1, 2, 3]),
-        (spaces.Box(-1, 1, ()), 0.5, [0.5]),
-        (spaces.Box(-1, 1, (2, 2)), [[1, 2], [3, 4]], [1, 2, 3, 4]),
-        (spaces.Discrete(3), 2, [0, 0, 1]),
-        (spaces.Discrete(3, start=-1), -1, [1, 0, 0]),
-        (spaces.MultiDiscrete([2, 3]), np.array([1, 0]), [0, 1, 1, 0, 0]),
-        (spaces.MultiDiscrete([2, 3], start=[5, 6]), np.array([5, 8]), [1, 0, 0, 0, 1]),
-        (spaces.MultiBinary(3), np.array([1, 0, 1], np.int8), [1, 0, 1]),
-    ],
-)
-def test_observations_without_parts_are_vectors(space, value, expected):
-    np.testing.assert_array_equal(read(space, value)["observation"], expected)
-
-
-def test_images_come_channels_first_and_as_values_up_to_one():
-    space = spaces.Box(0, 255, (4, 5, 3), np.uint8)
-    image = space.sample()
-    (sensor,) = sensors(space)
-    assert sensor.spec.shape == (3, 4, 5)
-    assert sensor.spec.dimension_property == (DimensionProperty.NONE, SHIFTS, SHIFTS)
-    shown = read(space, image)["observation"]
-    np.testing.assert_allclose(shown[1, 2, 3], image[2, 3, 1] / 255, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("planes", "dtype"), [(2, np.int8), (3, np.uint8), (4, np.float32), (1, np.bool_)])
@@ -96,37 +67,6 @@ def test_parts_are_sensors_of_their_own():
     }
 
 
-@given(st.randoms(use_true_random=False))
-def test_actions_are_values_of_their_space(random):
-    kinds = [
-        lambda: spaces.Discrete(random.randint(1, 4), start=random.randint(-3, 3)),
-        lambda: spaces.MultiDiscrete(np.array([[2, 3], [1, 4]])),
-        lambda: spaces.MultiBinary((2, 2)),
-        lambda: spaces.Box(np.float32([-2, 0]), np.float32([3, 0.1])),
-        lambda: spaces.Box(0, 9, (2,), np.int64),
-    ]
-    parts = [random.choice(kinds)() for _ in range(3)]
-    space = spaces.Dict(a=parts[0], b=spaces.Tuple(parts[1:]))
-    acting = action_decoder(space)
-    chance = np.random.default_rng(random.randint(0, 2**30))
-    agents = random.randint(1, 3)
-    continuous = chance.uniform(-1, 1, (agents, acting.spec.continuous_size)).astype(np.float32)
-    branches = acting.spec.discrete_branches
-    discrete = chance.integers(branches, size=(agents, len(branches))).astype(np.int32)
-    decoded = acting.decode(continuous, discrete)
-    assert len(decoded) == agents
-    assert all(space.contains(action) for action in decoded)
-
-
-def test_a_box_is_scaled_to_its_bounds_where_it_has_two():
-    space = spaces.Box(np.float32([0, -np.inf, 2]), np.float32([1, np.inf, 4]))
-    acting = action_decoder(space)
-    decoded = acting.decode(np.float32([[-1, -1, -1], [1, 0.5, 0]]), np.zeros((2, 0), np.int32))
-    np.testing.assert_allclose(decoded, [[0, -1, 2], [1, 0.5, 3]])
-    assert decoded[0].dtype == np.float32
-    assert acting.unbounded == ("action",)
-
-
 @pytest.mark.parametrize(
     ("dtype", "bound", "stretched"),
     [
@@ -162,9 +102,3 @@ def test_masks_are_inverted():
         forbidden_actions(np.ones(3), (2,))
     with pytest.raises(ValueError, match=r"3 entries.*need 5"):
         forbidden_actions([np.int8([1, 0]), np.int8([0])], (2, 3))
-
-
-@pytest.mark.parametrize("convert", [sensors, action_decoder])
-def test_other_spaces_are_refused(convert):
-    with pytest.raises(UnsupportedSpaceError, match="Text"):
-        convert(spaces.Text(4))

@@ -11,7 +11,9 @@ from gymnasium_games import GAME, environment, moment, number
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.errors import UnsupportedSpaceError
-from mlagents_envs.base_env import ActionTuple
+from mlagents_envs.base_env import ActionTuple, DimensionProperty
+
+SHIFTS = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 
 
 def leaves():
@@ -22,9 +24,11 @@ def leaves():
         st.builds(Discrete, st.integers(1, 5), start=st.integers(-3, 3)),
         sizes.map(MultiDiscrete),
         sizes.map(lambda n: MultiDiscrete(n, start=list(range(-1, len(n) - 1)))),
+        st.just(MultiDiscrete(np.array([[2, 3], [1, 4]]))),
         st.builds(MultiBinary, st.one_of(st.integers(1, 3), shapes.filter(bool))),
         st.builds(lambda low, size, shape: Box(low, low + size, shape, np.float32),
                   st.integers(-5, 5), st.integers(1, 9), shapes),
+        st.just(Box(0, 9, (2,), np.int64)),
     )  # fmt: skip
 
 
@@ -109,6 +113,8 @@ def test_images_come_channels_first(shape, channels, pixel, images):
     env.reset()
     (seen,) = env.get_steps(GAME)[0].obs
     assert seen.shape == (1, *channels) and seen.dtype == images
+    (spec,) = env.behavior_specs[GAME].observation_specs
+    assert spec.dimension_property == (DimensionProperty.NONE, SHIFTS, SHIFTS)
     expected = [[[pixel(image, c, y, x) for x in range(6)] for y in range(5)] for c in range(channels[0])]
     np.testing.assert_allclose(seen[0], np.array(expected) / (255 if images == "float32" else 1), rtol=1e-6)
 
