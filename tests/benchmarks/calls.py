@@ -16,7 +16,6 @@ are first called.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import statistics
@@ -26,7 +25,9 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-ROOT = Path(__file__).resolve().parents[2]
+from results import ROOT
+from script_options import parse_options
+
 WARM_UP = 100
 """Ticks before the first that counts."""
 TEN_MINIBATCHES = ("buffer_size=640", "batch_size=64", "num_epoch=1")
@@ -142,11 +143,12 @@ def report(title: str, runs: list[Counter[Function]], *, listed: bool) -> None:
 
 def main() -> None:
     """Count and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--list", action="store_true", help="print the calls per function")
-    parser.add_argument("--ticks", type=int, default=50, help="how many ticks to count (default: 50)")
-    parser.add_argument("--updates", type=int, default=5, help="how many updates to count (default: 5)")
-    options = parser.parse_args()
+    options = parse_options(
+        __doc__,
+        list={"default": False, "help": "print the calls per function"},
+        ticks={"default": 50, "help": "how many ticks to count"},
+        updates={"default": 5, "help": "how many updates to count"},
+    )
     ticks = trace(options.ticks, 0).ticks
     updates = trace(0, options.updates, *TEN_MINIBATCHES).updates
     report("one tick of 12 agents", ticks, listed=options.list)

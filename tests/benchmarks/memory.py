@@ -9,15 +9,13 @@ first half by 1 % or more; `--out docs/results/memory.csv` keeps the figures for
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import phases
 import psutil
-import yaml
-from results import ROOT, read, table, write
+from results import ROOT, table, write
 from script_options import parse_options
 
 LIMIT = 0.01
@@ -34,29 +32,15 @@ class Reading:
 
 def train(areas: int, steps: int, every: int) -> list[Reading]:
     """The memory at every summary of a run."""
-    from lanista.trainers import learn
-    from lanista.trainers.trainer.learner import Learner
-
     readings: list[Reading] = []
-    summary = Learner.on_summary
 
-    def watched(learner: Learner, step: int) -> bool:
-        is_best = summary(learner, step)
+    def on_summary(step: int) -> None:
         found = psutil.Process().memory_full_info()
         readings.append(Reading(areas, step, int(getattr(found, "uss", found.rss))))
         print(f"{step:>10,} steps  {readings[-1].bytes / 2**20:8.1f} MiB", file=sys.stderr)
-        return is_best
 
-    Learner.on_summary = watched  # type: ignore[method-assign]
-    settings = yaml.safe_load((ROOT / "config" / "ppo" / "ball3d.yaml").read_text())
-    settings["behaviors"]["3DBall"].update(max_steps=steps, summary_freq=every)
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        path = Path(folder, "config.yaml")
-        path.write_text(yaml.safe_dump(settings))
-        arguments = ["--env", "scene:ball3d", "--run-id", "memory", "--results-dir", folder]
-        status = learn.run([str(path), *arguments, "--env-args", "--areas", str(areas)])
-    if status:
-        raise SystemExit(status)
+    phases.after_summaries(on_summary)
+    phases.train_here(ROOT / "config" / "ppo" / "ball3d.yaml", areas, steps, every)
     return readings
 
 
@@ -78,11 +62,6 @@ def described(readings: list[Reading]) -> str:
         f"{100 * growth(readings):+.2f} %."
     )
     return f"{text}\n\n{table(['agent-steps:', 'memory of the process, MiB:'], rows)}"
-
-
-def load(path: Path) -> list[Reading]:
-    """The run that was kept."""
-    return read(path, Reading)
 
 
 def main() -> None:

@@ -81,10 +81,8 @@ def install(phases: Phases) -> None:
     from lanista.envs.manager.manager import EnvManager
     from lanista.envs.protocol.decoder import Decoder
     from lanista.envs.unity import environment as unity
-    from lanista.trainers.algorithms.common import optim as flat
-    from lanista.trainers.algorithms.common import optim as gradient
-    from lanista.trainers.algorithms.ppo import fused as closed_form
-    from lanista.trainers.algorithms.ppo import ppo
+    from lanista.trainers.algorithms.common.optim import CheckedAdam, FlatAdam
+    from lanista.trainers.algorithms.ppo import fused, ppo
     from lanista.trainers.networks.actor_critic import ActorCritic
     from lanista.trainers.policies.fast_forward import DenseActor
     from lanista.trainers.policies.policy import Policy
@@ -103,20 +101,20 @@ def install(phases: Phases) -> None:
         (AgentManager, "add_experiences", "agent processor"),
         (on_policy.OnPolicyTrainer, "advance", "take in: the rest"),
         (trainer, "build_rollout", "process: gather the rows"),
-        (ppo.PPO, "update_normalizer", "take in: normaliser"),
+        (ppo.PPO, "update_normalizer", "take in: normalizer"),
         (ppo.PPO, "evaluate", "take in: critic's values"),
         (ppo, "generalized_advantages", "take in: advantages"),
         (ppo.PPO, "update", "update: shuffle, cut minibatches, the rest"),
-        (closed_form, "forward", "update: forward pass"),
-        (closed_form.FusedPPOGradient, "_policy", "update: loss and its gradient"),
-        (closed_form.FusedPPOGradient, "__call__", "update: heads, value loss"),
-        (closed_form, "backward", "update: backward pass"),
+        (fused, "forward", "update: forward pass"),
+        (fused.FusedPPOGradient, "_policy", "update: loss and its gradient"),
+        (fused.FusedPPOGradient, "__call__", "update: heads, value loss"),
+        (fused, "backward", "update: backward pass"),
         # By automatic differentiation, where there is no closed form:
         (ActorCritic, "evaluate", "update: forward pass"),
         (ppo, "clipped_surrogate", "update: loss and its gradient"),
         (torch.Tensor, "backward", "update: backward pass"),
-        (flat.FlatAdam, "step", "update: optimiser"),
-        (gradient.CheckedAdam, "step", "update: finite check"),
+        (FlatAdam, "step", "update: optimizer"),
+        (CheckedAdam, "step", "update: finite check"),
         (Learner, "on_summary", "summaries"),
         (Learner, "save", "checkpoints"),
         (TrainerController, "_train", REST),
@@ -133,46 +131,58 @@ class Window:
     marks: list[tuple[int, float, float]] = field(default_factory=list)
     found: tuple[dict[str, float], dict[str, float], dict[str, int]] = ({}, {}, {})
 
-    def open_and_close(self) -> None:
-        """Watches the summaries from under their timer, so that the timer of the first is not counted."""
-        from lanista.trainers.trainer.learner import Learner
-
-        summary = Learner.on_summary
-
-        def watched(learner: Learner, step: int) -> bool:
-            is_best = summary(learner, step)
-            self.marks.append((step, time.perf_counter(), time.thread_time()))
-            if len(self.marks) == 1:
-                self.phases.clear()
-            if step >= self.last_step:
-                self.found = (dict(self.phases.wall), dict(self.phases.cpu), dict(self.phases.calls))
-            return is_best
-
-        Learner.on_summary = watched  # type: ignore[method-assign]
+    def on_summary(self, step: int) -> None:
+        """Called after each summary, within its timer, so that the timer of the first is not counted."""
+        self.marks.append((step, time.perf_counter(), time.thread_time()))
+        if len(self.marks) == 1:
+            self.phases.clear()
+        if step >= self.last_step:
+            self.found = (dict(self.phases.wall), dict(self.phases.cpu), dict(self.phases.calls))
 
 
-def profile(areas: int, steps: int, config: Path, threaded: bool = False) -> dict[str, Any]:
-    """Trains, in this process; microseconds per agent-step of every phase."""
-    phases = Phases()
-    window = Window(phases, steps)
-    window.open_and_close()
-    install(phases)
+def after_summaries(call: Callable[[int], None]) -> None:
+    """Call a function with the step after each summary of the runs in this process."""
+    from lanista.trainers.trainer.learner import Learner
+
+    summary = Learner.on_summary
+
+    def on_summary(learner: Learner, step: int) -> bool:
+        is_best = summary(learner, step)
+        call(step)
+        return is_best
+
+    Learner.on_summary = on_summary  # type: ignore[method-assign]
+
+
+def train_here(config: Path, areas: int, steps: int, summary_freq: int) -> None:
+    """Train scene:ball3d in this process, with a summary every `summary_freq` steps.
+
+    Raises:
+        SystemExit: The run failed.
+    """
     from lanista.trainers.learn import run
 
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         settings = yaml.safe_load(config.read_text())
         for behavior in settings["behaviors"].values():
-            behavior.update(max_steps=steps, summary_freq=min(behavior["summary_freq"], steps // 2))
+            behavior.update(max_steps=steps, summary_freq=summary_freq)
         path = Path(folder, "config.yaml")
         path.write_text(yaml.safe_dump(settings))
-        status = run(
-            [
-                *(str(path), "--env", "scene:ball3d", "--run-id", "phases", "--results-dir", folder),
-                *("--seed", "1", "--base-port", str(free_port()), "--env-args", "--areas", str(areas)),
-            ]
-        )
-    if status or len(window.marks) < 2:
-        raise RuntimeError("the run failed, or was too short for two summaries")
+        options = ["--run-id", "run", "--results-dir", folder, "--seed", "1", "--base-port", str(free_port())]
+        if status := run([str(path), "--env", "scene:ball3d", *options, "--env-args", "--areas", str(areas)]):
+            raise SystemExit(status)
+
+
+def profile(areas: int, steps: int, config: Path) -> dict[str, Any]:
+    """Trains, in this process; microseconds per agent-step of every phase."""
+    phases = Phases()
+    window = Window(phases, steps)
+    after_summaries(window.on_summary)
+    install(phases)
+    (behavior,) = yaml.safe_load(config.read_text())["behaviors"].values()
+    train_here(config, areas, steps, min(behavior["summary_freq"], steps // 2))
+    if len(window.marks) < 2:
+        raise RuntimeError("the run was too short for two summaries")
     (first, wall0, cpu0), (last, wall1, cpu1) = window.marks[0], window.marks[-1]
     wall, cpu, calls = window.found
     per_step = 1e6 / (last - first)
@@ -183,7 +193,7 @@ def profile(areas: int, steps: int, config: Path, threaded: bool = False) -> dic
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port that is free."""
     import socket
 
     with socket.socket() as probe:

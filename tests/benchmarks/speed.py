@@ -34,6 +34,7 @@ from results import (
     machine,
     median,
     median_ratio,
+    read,
     table,
     write_page,
 )  # fmt: skip
@@ -126,7 +127,9 @@ def page(results: Results, folder: Path) -> str:
         rates=three_rates(results),
         scaling=scaling(results),
         phases=phases.table(json.loads(kept_phases.read_text())) if kept_phases.exists() else "Not measured.",
-        memory=memory.described(memory.load(kept_memory)) if kept_memory.exists() else "Not measured.",
+        memory=memory.described(read(kept_memory, memory.Reading))
+        if kept_memory.exists()
+        else "Not measured.",
         devices="".join(f"\n## On {device}\n\n{comparison(results, device)}\n" for device in devices),
     )
 

@@ -3,8 +3,8 @@
     python tests/reliability/attach.py [--times 50] [--relay]
 
 One engine process takes part all the time. Beside it others join, are stepped for a while, and leave: their
-process is killed, terminated, or falls silent until it times out. Each time somebody calls, too, who is
-no engine and is turned away. Before and after, the trainer's memory, open files and threads are counted.
+process is killed, terminated, or falls silent until it times out. Each time a client that is not an engine
+connects, too, and is rejected. Before and after, the trainer's memory, open files and threads are counted.
 With --relay, those that join come through a relay over TLS.
 
 Ends with status 1 when the one that stays lost a step, when memory, files or threads have grown, or when
@@ -45,9 +45,9 @@ STEPS = 20
 """Steps of each engine that takes part."""
 PATIENCE_SECONDS = 120.0
 SILENCE_SECONDS = 5.0
-"""After which an engine is given up."""
+"""After which an engine counts as dead."""
 WARM_UP = 6
-"""Comings and goings before anything is counted: buffers fill, modules load."""
+"""Engines that join and leave before anything is counted: buffers fill, modules load."""
 MOST_MIB = 2.0
 """Growth that is noise: an allocator keeps what it has freed."""
 TOKEN = "a-token-for-this-script"
@@ -76,9 +76,9 @@ class Footprint:
 
 @dataclass
 class Trainer:
-    """A manager whose environments come through a gate, and the engines that this script starts."""
+    """A manager whose environments attach, and the engines that this script starts."""
 
-    entrance: AttachSource
+    source: AttachSource
     manager: EnvManager
     engines: list[subprocess.Popen[bytes]] = field(default_factory=list)
     steps: int = 0
@@ -87,26 +87,26 @@ class Trainer:
     """How often that one's episodes were cut off."""
 
     def start(self, port: int, scene: str = "basic") -> subprocess.Popen[bytes]:
-        """Start an engine that calls on a port."""
+        """Start an engine that connects to a port."""
         command = [sys.executable, "-m", "lanista.envs.scenes", scene, "--mlagents-port", str(port)]
         self.engines.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
         return self.engines[-1]
 
     def close(self) -> None:
-        """Tell the engines to quit, and wait for their ends."""
+        """Ask the engines to quit, and wait until they have ended."""
         self.manager.close()
         for engine in self.engines:
             engine.wait(PATIENCE_SECONDS)
 
-    def go_on(self, until: Callable[[EnvironmentStep], bool]) -> None:
-        """Step all environments with zeros until a step is as wanted."""
+    def step_until(self, condition: Callable[[EnvironmentStep], bool]) -> None:
+        """Step all environments with zero actions until a step meets the condition."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         found = False
         while not found:
             if time.monotonic() > deadline:
-                raise TimeoutError("nothing of what was waited for has happened")
+                raise TimeoutError("the condition was not met")
             for step in self.manager.wait(1.0):
-                found = found or until(step)
+                found = found or condition(step)
                 if step.env == 0:
                     self.steps += 1
                     self.interrupted += step.fresh
@@ -114,7 +114,7 @@ class Trainer:
                     self.manager.send(step.env, {})
 
 
-def take_part(trainer: Trainer, port: int, leave: Callable[[subprocess.Popen[bytes]], None]) -> None:
+def join_and_leave(trainer: Trainer, port: int, leave: Callable[[subprocess.Popen[bytes]], None]) -> None:
     """An engine joins, is stepped for a while, and leaves."""
     engine = trainer.start(port)
     seen = 0
@@ -124,56 +124,56 @@ def take_part(trainer: Trainer, port: int, leave: Callable[[subprocess.Popen[byt
         seen += step.env == 1
         return seen >= STEPS
 
-    trainer.go_on(enough)
+    trainer.step_until(enough)
     leave(engine)
-    trainer.go_on(lambda step: step.env == 1 and step.left)
+    trainer.step_until(lambda step: step.env == 1 and step.left)
     engine.kill()
     engine.wait(PATIENCE_SECONDS)
     trainer.engines.remove(engine)
 
 
-def be_turned_away(trainer: Trainer, port: int) -> None:
-    """Somebody calls who is no engine."""
-    with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as caller:
-        caller.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        caller.settimeout(PATIENCE_SECONDS)
+def be_rejected(trainer: Trainer, port: int) -> None:
+    """A client that is not an engine connects."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        client.settimeout(PATIENCE_SECONDS)
         try:
-            while caller.recv(4096):
+            while client.recv(4096):
                 pass
         except ConnectionResetError:
             pass
-    trainer.go_on(lambda step: step.env == 0)
+    trainer.step_until(lambda step: step.env == 0)
 
 
 def fall_silent(engine: subprocess.Popen[bytes]) -> None:
-    """It stops where it is, with its connection open."""
+    """Suspend the engine, with its connection open."""
     psutil.Process(engine.pid).suspend()
 
 
 WAYS: list[Callable[[Trainer, int], None]] = [
-    partial(take_part, leave=subprocess.Popen.kill),
-    partial(take_part, leave=subprocess.Popen.terminate),
-    partial(take_part, leave=fall_silent),
+    partial(join_and_leave, leave=subprocess.Popen.kill),
+    partial(join_and_leave, leave=subprocess.Popen.terminate),
+    partial(join_and_leave, leave=fall_silent),
 ]
-"""How engines come and go, in turn; the slow one is the last."""
+"""How engines leave, in turn; the slow way is the last."""
 
 
 @contextmanager
 def listening(through_relay: bool) -> Iterator[tuple[Trainer, int]]:
-    """A trainer with one engine, and the port at which others call: the gate's, or a relay's."""
+    """A trainer with one engine, and the port that others connect to: the server's or a relay's."""
     context, fingerprint = (None, None)
     if through_relay:
         from lanista.envs.remote.tls import self_signed
 
         context, fingerprint = self_signed("127.0.0.1")
-    entrance = AttachSource(
+    source = AttachSource(
         lambda on_engine: AttachServer(
             "localhost", 0, AccessRules(tls=context), token=TOKEN, on_engine=on_engine
         ),
         make_env,
     )
-    trainer = Trainer(entrance, EnvManager(None, 1, source=entrance))
-    port = entrance.server.port
+    trainer = Trainer(source, EnvManager(None, 1, source=source))
+    port = source.server.port
     trainer.start(port)
     with ExitStack() as stack:
         stack.callback(trainer.close)
@@ -184,7 +184,7 @@ def listening(through_relay: bool) -> Iterator[tuple[Trainer, int]]:
 
 
 def make_env(index: int, engine: AttachedEngine) -> UnityEnvironment:
-    """The environment of an engine that has come."""
+    """The environment of an engine that has connected."""
     name = f"environment {index}"
     return UnityEnvironment(
         connect=lambda _: engine.connection(name, SILENCE_SECONDS),
@@ -195,34 +195,34 @@ def make_env(index: int, engine: AttachedEngine) -> UnityEnvironment:
 
 @contextmanager
 def relay(port: int, fingerprint: str) -> Iterator[int]:
-    """A relay to the trainer at this port; its own port."""
-    there = RemoteTrainer("127.0.0.1", port, TOKEN, client_context(pinned=True), fingerprint)
-    carrying = Relay(there, 0)
-    thread = threading.Thread(target=carrying.serve)
+    """A relay to the trainer at this port; yields its own port."""
+    trainer = RemoteTrainer("127.0.0.1", port, TOKEN, client_context(pinned=True), fingerprint)
+    relay = Relay(trainer, 0)
+    thread = threading.Thread(target=relay.serve)
     thread.start()
-    yield carrying.port
-    carrying.close()
+    yield relay.port
+    relay.close()
     thread.join(PATIENCE_SECONDS)
 
 
-def come_and_go(trainer: Trainer, port: int, times: int) -> None:
-    """So many engines, and as many who are none."""
+def cycle_engines(trainer: Trainer, port: int, times: int) -> None:
+    """So many engines, and as many clients that are none."""
     for k in range(times):
         WAYS[k % len(WAYS)](trainer, port)
-        be_turned_away(trainer, port)
-        trainer.go_on(lambda step: step.env == 0)
+        be_rejected(trainer, port)
+        trainer.step_until(lambda step: step.env == 0)
 
 
 def measure(times: int, through_relay: bool) -> bool:
-    """Let engines come and go, print the figures; whether they are as promised."""
+    """Let engines join and leave, and print the figures; whether they are as promised."""
     with listening(through_relay) as (trainer, port):
-        come_and_go(trainer, port, WARM_UP)
+        cycle_engines(trainer, port, WARM_UP)
         before = Footprint.now()
-        come_and_go(trainer, port, times)
+        cycle_engines(trainer, port, times)
         after = Footprint.now()
         pids = [engine.pid for engine in trainer.engines]
     outlived = sum(psutil.pid_exists(pid) for pid in pids)
-    print(f"engines that came and went: {times}{', through a relay' if through_relay else ''}")
+    print(f"engines that joined and left: {times}{', through a relay' if through_relay else ''}")
     print(f"before: {before}")
     print(f"after:  {after}")
     print(f"the one that stayed: {trainer.steps} steps, cut off {trainer.interrupted} times")
@@ -235,10 +235,10 @@ def main() -> int:
     """Run and print; 0 if everything is as promised."""
     options = parse_options(
         __doc__,
-        times={"default": 50, "help": "how many engines come and go"},
-        relay={"default": False, "help": "they come through a relay"},
+        times={"default": 50, "help": "how many engines join and leave"},
+        relay={"default": False, "help": "they connect through a relay"},
     )
-    logging.getLogger("lanista").setLevel(logging.ERROR)  # every coming and going is logged
+    logging.getLogger("lanista").setLevel(logging.ERROR)  # every engine that joins or leaves is logged
     return 0 if measure(options.times, options.relay) else 1
 
 

@@ -17,7 +17,6 @@ import gzip
 import json
 import logging
 import os
-import random
 import struct
 import sys
 import time
@@ -25,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 
@@ -61,25 +61,25 @@ def sessions() -> list[list[bytes]]:
     return found
 
 
-def mutated(data: bytes, chance: random.Random) -> bytes:
+def mutated(data: bytes, random: Random) -> bytes:
     """The bytes with one to eight changes."""
     out = bytearray(data)
-    for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
-        at = chance.randrange(len(out) + 1)
-        kind = chance.randrange(6)
+    for _ in range(random.choice((1, 1, 1, 2, 3, 8))):
+        at = random.randrange(len(out) + 1)
+        kind = random.randrange(6)
         if kind == 0 and at < len(out):
-            out[at] ^= 1 << chance.randrange(8)
+            out[at] ^= 1 << random.randrange(8)
         elif kind == 1 and at < len(out):
-            out[at] = chance.choice(SIZES)
+            out[at] = random.choice(SIZES)
         elif kind == 2:
-            del out[at : at + chance.choice((1, 2, 10, 1000))]
+            del out[at : at + random.choice((1, 2, 10, 1000))]
         elif kind == 3:
-            out[at:at] = chance.randbytes(chance.choice((1, 2, 10)))
+            out[at:at] = random.randbytes(random.choice((1, 2, 10)))
         elif kind == 4:
-            out[at : at + 4] = struct.pack("<i", chance.choice((-1, 0, 2**31 - 1, -(2**31), 1 << 20)))
+            out[at : at + 4] = struct.pack("<i", random.choice((-1, 0, 2**31 - 1, -(2**31), 1 << 20)))
         elif at < len(out):
-            begin = chance.randrange(len(out))
-            piece = out[begin : begin + chance.choice((4, 40))]
+            begin = random.randrange(len(out))
+            piece = out[begin : begin + random.choice((4, 40))]
             out[at : at + len(piece)] = piece
     return bytes(out)
 
@@ -102,14 +102,14 @@ class Reader:
             for channel in channels
         )
 
-    def read(self, chance: random.Random) -> str:
+    def read(self, random: Random) -> str:
         """Decode a mutated message, or mutated side-channel bytes; what came of it."""
         try:
-            if chance.random() < 0.2:
-                self.channels.process(mutated(self.side_channel, chance))
+            if random.random() < 0.2:
+                self.channels.process(mutated(self.side_channel, random))
                 return "read"
-            decoder = Decoder(NAME) if chance.random() < 0.2 else self.decoder
-            message = decoder.decode(mutated(chance.choice(self.session), chance))
+            decoder = Decoder(NAME) if random.random() < 0.2 else self.decoder
+            message = decoder.decode(mutated(random.choice(self.session), random))
             self.channels.process(message.side_channel)
             for name, steps in (message.steps or {}).items():
                 check_finite(steps, decoder.specs[name], NAME, name, NonFinitePolicy.STOP)
@@ -130,7 +130,7 @@ def read_many(job: tuple[int, int]) -> tuple[Counter[str], float]:
     """What came of so many messages with this seed, and the longest that one took."""
     count, seed = job
     logging.disable(logging.CRITICAL)
-    chance = random.Random(seed)
+    random = Random(seed)
     captured = sessions()
     outcomes: Counter[str] = Counter()
     longest = 0.0
@@ -138,7 +138,7 @@ def read_many(job: tuple[int, int]) -> tuple[Counter[str], float]:
         if number % 500 == 0:  # a mutation may have changed what the decoder knows of a behavior
             readers = [Reader(session) for session in captured]
         begin = time.monotonic()
-        outcomes[chance.choice(readers).read(chance)] += 1
+        outcomes[random.choice(readers).read(random)] += 1
         longest = max(longest, time.monotonic() - begin)
     return outcomes, longest
 

@@ -3,7 +3,7 @@
     python tests/reliability/engines.py [--envs 1 4] [--kills 5] [--freezes 1] [--timeout 3]
 
 For every number of environments: engine processes are stepped by one EnvManager, and one of them, chosen
-by chance, is ended by a signal at a random step; then one is frozen (SIGSTOP) with its socket open.
+at random, is ended by a signal at a random step; then one is frozen (SIGSTOP) with its socket open.
 Reported: how many of these the run survived, how long the one was missing, what the others lost, and how
 long any of them had to wait for its next step meanwhile, beside the longest wait of a quiet time before.
 Ends with status 1 when a run did not go on, when another environment lost anything, when an engine outlived
@@ -13,12 +13,12 @@ the run, or when others stood still until the frozen one was given up.
 from __future__ import annotations
 
 import logging
-import random
 import signal
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 import psutil
 
@@ -52,7 +52,7 @@ class Figures:
     missing: list[float] = field(default_factory=list)
     """Seconds from the harm to the victim's next step."""
     noticed: list[float] = field(default_factory=list)
-    """Seconds from the harm until the manager gave the victim up."""
+    """Seconds from the harm until the manager noticed it."""
     longest_wait: float = 0.0
     """Seconds that any other environment waited for its next step meanwhile."""
     quiet_wait: float = 0.0
@@ -95,19 +95,19 @@ def _span(seconds: list[float]) -> str:
     return f"{min(seconds):.2f} to {max(seconds):.2f}" if seconds else "-"
 
 
-class Herd:
-    """Engine processes under one manager, stepped with zeros for actions."""
+class EngineGroup:
+    """Engine processes under one manager, stepped with zero actions."""
 
-    def __init__(self, program: str, envs: int, timeout: float, chance: random.Random) -> None:
+    def __init__(self, program: str, envs: int, timeout: float, random: Random) -> None:
         self._program = program
         self._timeout = timeout
-        self._chance = chance
+        self._random = random
         self._newest: dict[int, psutil.Process] = {}
         self._pids: list[int] = []
         self._answered: dict[int, float] = {}
         self.manager = EnvManager(self._make, envs, RestartLimits(-1, -1, 60))
         self.manager.start()
-        self._go_on(self.manager.reset())
+        self._send(self.manager.reset())
 
     def _make(self, env: int) -> UnityEnvironment:
         made = UnityEnvironment(
@@ -117,7 +117,7 @@ class Herd:
         self._pids.append(self._newest[env].pid)
         return made
 
-    def _go_on(self, steps: list[EnvironmentStep]) -> None:
+    def _send(self, steps: list[EnvironmentStep]) -> None:
         now = time.monotonic()
         for step in steps:
             self._answered[step.env] = now
@@ -130,15 +130,15 @@ class Herd:
             steps = self.manager.wait(1.0)
             now = time.monotonic()
             longest = max([longest, *(now - self._answered[step.env] for step in steps)])
-            self._go_on(steps)
+            self._send(steps)
         return longest
 
     def harm(self, sign: signal.Signals, figures: Figures) -> None:
         """Send a random engine a signal after a random number of steps, and go on until it is back."""
         figures.tried += 1
-        victim = self._chance.randrange(self.manager.num_envs)
-        self._steps_of(victim, self._chance.randint(1, LONGEST_STEPS))
-        time.sleep(self._chance.random() * 0.002)  # anywhere within a step
+        victim = self._random.randrange(self.manager.num_envs)
+        self._steps_of(victim, self._random.randint(1, LONGEST_STEPS))
+        time.sleep(self._random.random() * 0.002)  # anywhere within a step
         restarts = self.manager.restarts
         self._newest[victim].send_signal(sign)
         began = time.monotonic()
@@ -150,14 +150,14 @@ class Herd:
                 noticed = True
                 figures.noticed.append(now - began)
             back = self._watch(steps, victim, now, figures)
-            self._go_on(steps)
+            self._send(steps)
             if back:
                 figures.survived += 1
                 figures.missing.append(now - began)
                 return
 
     def _watch(self, steps: list[EnvironmentStep], victim: int, now: float, figures: Figures) -> bool:
-        """Take in what others lost and waited; whether the victim is back."""
+        """Record what others lost and how long they waited; whether the victim is back."""
         for step in steps:
             if step.env != victim:
                 figures.lost_by_others += step.fresh
@@ -170,7 +170,7 @@ class Herd:
         while count > 0:
             steps = self.manager.wait(PATIENCE_SECONDS)
             count -= sum(step.env == env for step in steps)
-            self._go_on(steps)
+            self._send(steps)
 
     def close(self) -> int:
         """End the run; how many engines live on."""
@@ -180,17 +180,16 @@ class Herd:
 
 def measure(program: str, envs: int, kills: int, freezes: int, timeout: float, seed: int) -> list[Figures]:
     """The figures of one number of environments: engines that are ended, and engines that freeze."""
-    chance = random.Random(seed)
-    herd = Herd(program, envs, timeout, chance)
+    group = EngineGroup(program, envs, timeout, Random(seed))
     ended, frozen = Figures(envs, "ended by a signal"), Figures(envs, f"frozen, limit {timeout:g} s")
     try:
-        ended.quiet_wait = frozen.quiet_wait = herd.quiet(QUIET_SECONDS)
+        ended.quiet_wait = frozen.quiet_wait = group.quiet(QUIET_SECONDS)
         for k in range(kills):
-            herd.harm(ENDS[k % len(ENDS)], ended)
+            group.harm(ENDS[k % len(ENDS)], ended)
         for _ in range(freezes):
-            herd.harm(signal.SIGSTOP, frozen)
+            group.harm(signal.SIGSTOP, frozen)
     finally:
-        ended.outlived = frozen.outlived = herd.close()
+        ended.outlived = frozen.outlived = group.close()
     return [figures for figures in (ended, frozen) if figures.tried]
 
 

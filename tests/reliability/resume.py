@@ -6,7 +6,7 @@
 Each run is done twice with the real console script's code. One is killed (SIGKILL) at a random moment after
 its checkpoint and goes on with --resume. The other restarts its engines at the same checkpoint and goes
 on by itself: an engine's state cannot be saved, so that this is the run that a resumed one can equal. At the
-end their last checkpoints are compared: weights, normaliser, optimiser, update buffer, steps and the states
+end their last checkpoints are compared: weights, normalizer, optimizer, update buffer, steps and the states
 of all random generators. Ends with status 1 when a bit differs.
 """
 

@@ -62,8 +62,8 @@ def manager_of(folder: Path) -> tuple[CheckpointManager, int]:
     return manager, step
 
 
-def save_for_ever(folder: Path, pipe: int) -> None:
-    """The process that is killed: resumes, then saves one checkpoint after another, telling each time."""
+def save_forever(folder: Path, pipe: int) -> None:
+    """The process that is killed: resumes, then saves one checkpoint after another, reporting each."""
     manager, step = manager_of(folder)
     while True:
         step += 1
@@ -80,14 +80,14 @@ def save_for_ever(folder: Path, pipe: int) -> None:
 
 @dataclass
 class Killed:
-    """What a killed process had told."""
+    """What a killed process had reported."""
 
     begun: int = 0
     ended: int = 0
     """The last save begun and the last one ended, 0 if none."""
 
-    def hear(self, data: bytes) -> None:
-        """Take in what came through the pipe."""
+    def read(self, data: bytes) -> None:
+        """Read what came through the pipe."""
         for kind, step in struct.iter_unpack("<cq", data[: len(data) // 9 * 9]):
             if kind == b"b":
                 self.begun = step
@@ -101,16 +101,16 @@ def run_and_kill(folder: Path, delay: float) -> Killed:
     child = os.fork()
     if not child:
         os.close(reader)
-        save_for_ever(folder, writer)
+        save_forever(folder, writer)
     os.close(writer)
-    told = Killed()
-    told.hear(_exactly(reader, 3 * 9))
+    killed = Killed()
+    killed.read(_exactly(reader, 3 * 9))
     time.sleep(delay)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    told.hear(_rest(reader))
+    killed.read(_rest(reader))
     os.close(reader)
-    return told
+    return killed
 
 
 def run_to_operation(folder: Path, number: int) -> tuple[Killed, bool]:
@@ -123,13 +123,13 @@ def run_to_operation(folder: Path, number: int) -> tuple[Killed, bool]:
     if not child:
         os.close(reader)
         _die_at_operation(number, writer)
-        save_for_ever(folder, writer)
+        save_forever(folder, writer)
     os.close(writer)
-    told = Killed()
-    told.hear(_rest(reader))
+    killed = Killed()
+    killed.read(_rest(reader))
     os.waitpid(child, 0)
     os.close(reader)
-    return told, told.begun != told.ended
+    return killed, killed.begun != killed.ended
 
 
 def _die_at_operation(number: int, pipe: int) -> None:
@@ -178,13 +178,13 @@ class Tally:
         self.folder = folder
         self.kills = self.inside = self.lost = 0
 
-    def take(self, told: Killed) -> None:
-        """Resume from what the killed process left. Raises AssertionError where that goes wrong."""
+    def resume(self, killed: Killed) -> None:
+        """Resume from what the killed process left. Raises AssertionError if that fails."""
         manager, step = manager_of(self.folder)
         self.kills += 1
-        self.inside += told.begun != told.ended
-        self.lost = max(self.lost, told.begun - step)
-        assert told.ended <= step <= told.begun, f"saved {told.ended}, resumed from {step}"
+        self.inside += killed.begun != killed.ended
+        self.lost = max(self.lost, killed.begun - step)
+        assert killed.ended <= step <= killed.begun, f"saved {killed.ended}, resumed from {step}"
         files = sorted(path.name for path in (self.folder / "Ball").iterdir())
         assert len(files) <= 2 * (KEEP + 4) + 1, f"files pile up: {files}"
         best = [entry.steps for entry in manager.best.entries]
@@ -217,12 +217,12 @@ def main() -> int:
         seconds = typical_save(Path(scratch, "typical"))
         tally = Tally(Path(scratch, "random"))
         for _ in range(arguments.kills):
-            tally.take(run_and_kill(tally.folder, instants.uniform(0, 1.5 * seconds)))
+            tally.resume(run_and_kill(tally.folder, instants.uniform(0, 1.5 * seconds)))
         operations = Tally(Path(scratch, "operations"))
         number = 1
         while True:
-            told, reached = run_to_operation(operations.folder, number)
-            operations.take(told)
+            killed, reached = run_to_operation(operations.folder, number)
+            operations.resume(killed)
             if not reached:
                 break
             number += 1

@@ -43,13 +43,13 @@ SAYS_ERROR = re.compile(r"^lanista-learn: error: ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of a fault."""
+    """The outcome of a fault."""
 
     fault: Fault
     status: int
     seconds: float
     text: str
-    """What stood on standard error."""
+    """Standard error."""
     wrong: tuple[str, ...]
     """What should not be."""
 
@@ -156,7 +156,7 @@ def _wrong(fault: Fault, status: int, text: str) -> Iterator[str]:
         yield "not one message"
     if TRAP in text:
         yield "torch was loaded"
-    if "\n" in text and fault.needs != "engine":  # an engine's last words follow the message
+    if "\n" in text and fault.needs != "engine":  # an engine's output follows the message
         yield "more than one line"
     if not re.search(fault.says, text):
         yield f"it does not say {fault.says!r}"
@@ -202,8 +202,9 @@ def main() -> int:
     early = [seen.seconds for seen in outcomes if not seen.fault.needs]
     late = [seen.seconds for seen in outcomes if seen.fault.needs]
     print(
-        f"{len(outcomes)} faults, {len(bad)} badly told. Without torch at most {max(early, default=0):.2f} s "
-        f"({len(early)} faults), with torch or an engine {max(late, default=0):.2f} s ({len(late)} faults)."
+        f"{len(outcomes)} faults, {len(bad)} bad messages. Without torch at most "
+        f"{max(early, default=0):.2f} s ({len(early)} faults), with torch or an engine "
+        f"{max(late, default=0):.2f} s ({len(late)} faults)."
     )
     return int(bool(bad) or (options.limit > 0 and max(early, default=0) > options.limit))
 

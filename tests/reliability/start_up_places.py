@@ -65,7 +65,7 @@ def program(folder: Path, content: str | bytes) -> Iterator[Around]:
 
 
 def _listener(port: int = 0) -> socket.socket:
-    """Somebody who listens. Raises OSError."""
+    """A socket that listens. Raises OSError."""
     other = socket.socket()
     try:
         other.bind(("127.0.0.1", port))
@@ -78,14 +78,14 @@ def _listener(port: int = 0) -> socket.socket:
 
 @contextmanager
 def taken_port(folder: Path) -> Iterator[Around]:
-    """A scene that is to use a port on which somebody else listens."""
+    """A scene that is to use a port that is taken."""
     with _listener() as other:
         yield Around(["--env", "scene:basic", "--base-port", str(other.getsockname()[1])])
 
 
 @contextmanager
 def short_range(folder: Path) -> Iterator[Around]:
-    """Three scenes, and behind the first one's port somebody else listens."""
+    """Three scenes, of which the second one's port is taken."""
     with _listener() as other:
         first = other.getsockname()[1] - 1
         yield Around(["--env", "scene:basic", "--num-envs", "3", "--base-port", str(first)])
@@ -93,17 +93,17 @@ def short_range(folder: Path) -> Iterator[Around]:
 
 @contextmanager
 def editor_port(folder: Path) -> Iterator[Around]:
-    """The Editor's port is held: by us, or by whom we found there."""
+    """The Editor's port is taken, by this process or by another one."""
     with ExitStack() as stack:
         try:
             stack.enter_context(_listener(5004))
         except OSError:
-            print("Somebody else holds port 5004.", file=sys.stderr)
+            print("Another process holds port 5004.", file=sys.stderr)
         yield Around()
 
 
 def _obey_permissions() -> None:
-    """Let root, who may write anywhere, obey permissions as everybody else does (on Linux)."""
+    """Let root, who may write anywhere, obey permissions as other users do (on Linux)."""
     if os.geteuid() != 0:
         return
     library = ctypes.CDLL(None, use_errno=True)
@@ -114,7 +114,7 @@ def _obey_permissions() -> None:
 
 @contextmanager
 def forbidden(folder: Path, name: str, mode: int, *arguments: str) -> Iterator[Around]:
-    """A file or folder (made if it is missing) of which this user may not do everything."""
+    """A file or folder (made if it is missing) with restricted permissions."""
     path = folder / name
     if not path.exists():
         path.mkdir()
@@ -191,7 +191,7 @@ def under_way(folder: Path) -> Iterator[Around]:
     with trained(folder):
         lock = ProcessLock(folder / "results" / ".r.lock")
         if not lock.acquire():
-            raise RuntimeError("nobody can have the lock of a new folder")
+            raise RuntimeError("the lock of a new folder is taken")
         try:
             yield Around()
         finally:
@@ -200,6 +200,6 @@ def under_way(folder: Path) -> Iterator[Around]:
 
 @contextmanager
 def attached_port(folder: Path) -> Iterator[Around]:
-    """Engines are to connect at a port on which somebody else listens."""
+    """Engines are to connect to a port that is taken."""
     with _listener() as other:
         yield Around(["--listen", f"127.0.0.1:{other.getsockname()[1]}"])

@@ -24,7 +24,7 @@ def cluster():
             yield cluster
 
 
-def under_way(run, summaries: int = 1) -> None:
+def wait_for_summaries(run, summaries: int = 1) -> None:
     assert until(lambda: len(run.steps) >= summaries or run.process.poll() is not None)
     assert run.process.poll() is None, "\n".join(run.lines)
 
@@ -34,13 +34,13 @@ def nothing_is_left(cluster, folder) -> bool:
 
 
 def test_a_killed_node_costs_no_step_count_and_no_checkpoint(cluster, tmp_path):
-    """Each environment takes a whole node here: one that lost its own waits for the next."""
+    """Each environment takes a whole node here; one whose node is lost waits for the next."""
     run = train(tmp_path, cluster, 2, 20_000, "--max-lifetime-restarts", "0", "--ray-cpus", "2")
-    struck, kept = kill(tmp_path, cluster, run, 2)
+    affected, kept = kill(tmp_path, cluster, run, 2)
     cluster.add_node()
     assert run.end() == 0, "\n".join(run.lines)
-    assert run.said("Restarting environment") == struck > 0
-    assert run.said("cannot be reached any more") == struck
+    assert run.said("Restarting environment") == affected > 0
+    assert run.said("cannot be reached any more") == affected
     assert run.steps == sorted(run.steps) and run.steps[-1] == 20_000
     assert kept and kept <= checkpoints(tmp_path)
     assert nothing_is_left(cluster, tmp_path)
@@ -55,7 +55,7 @@ def test_a_killed_learner_leaves_nothing_on_the_nodes(cluster, tmp_path):
 
 def test_a_stopped_learner_saves_and_leaves_nothing_on_the_nodes(cluster, tmp_path):
     run = train(tmp_path, cluster, 2, LONG, "--set", "behaviors.3DBall.summary_freq=2000")
-    under_way(run)
+    wait_for_summaries(run)
     os.kill(run.process.pid, signal.SIGINT)
     assert run.end() == 0, "\n".join(run.lines)
     assert checkpoints(tmp_path)
@@ -63,13 +63,13 @@ def test_a_stopped_learner_saves_and_leaves_nothing_on_the_nodes(cluster, tmp_pa
 
 
 def test_a_run_that_loses_the_head_ends_with_one_error_and_its_state(cluster, tmp_path):
-    """The last test here: there is no cluster behind it."""
+    """The last test here: no cluster remains after it."""
     run = train(tmp_path, cluster, 2, LONG, "--set", "behaviors.3DBall.summary_freq=2000")
-    under_way(run)
+    wait_for_summaries(run)
     cluster.kill_head()
     assert run.end() == 1
-    told = [line for line in run.lines if "lanista-learn: error: " in line]
-    assert len(told) == 1 and "No Ray head answers at" in told[0], "\n".join(run.lines)
+    errors = [line for line in run.lines if "lanista-learn: error: " in line]
+    assert len(errors) == 1 and "No Ray head answers at" in errors[0], "\n".join(run.lines)
     assert not run.said("Traceback")
     assert checkpoints(tmp_path)
     assert until(lambda: not left_behind(tmp_path))

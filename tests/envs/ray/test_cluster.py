@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 
@@ -10,7 +9,6 @@ pytest.importorskip("ray")
 pytest.importorskip("cryptography")
 
 from console_runs import until
-from lanista.envs.base import Decision
 from lanista.envs.errors import ClusterError
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
@@ -61,18 +59,9 @@ def environment(cluster: Cluster, index: int, file_name: str, log_folder: Path |
     )
 
 
-def zero_actions(manager: EnvManager, step) -> dict[str, Decision]:
-    answer = {}
-    for name, (decisions, _) in step.steps.items():
-        action = manager.behavior_specs[name].action_spec.empty_action(len(decisions))
-        unknown = np.zeros((len(decisions), 1), np.float32)
-        answer[name] = Decision(decisions.agent_id, action, action, unknown, unknown[:, 0])
-    return answer
-
-
 def step_all(manager: EnvManager, steps):
     for step in steps:
-        manager.send(step.env, zero_actions(manager, step))
+        manager.send(step.env, {})
     return manager.wait()
 
 

@@ -84,7 +84,7 @@ def require_equal(space, found, expected):
 def test_actions_are_the_values_that_were_decided(space, seed):
     space.seed(seed)
     samples = [space.sample() for _ in range(3)]
-    env, games = environment([moment(number(0))] * 2, acts=space, copies=3)
+    env, games = environment([moment(number(0))] * 3, acts=space, copies=3)
     env.reset()
     decided = [as_decided(space, sample) for sample in samples]
     continuous = np.array([row for row, _ in decided], np.float32).reshape(3, -1)
@@ -93,6 +93,9 @@ def test_actions_are_the_values_that_were_decided(space, seed):
     env.step()
     for game, sample in zip(games, samples):
         require_equal(space, game.actions[-1], sample)
+    env.set_actions(GAME, env.behavior_specs[GAME].action_spec.random_action(3))
+    env.step()
+    assert all(space.contains(game.actions[-1]) for game in games), "no branch has too many actions"
 
 
 @pytest.mark.parametrize(
