@@ -13,7 +13,7 @@ from ..base import BehaviorSteps, ObsArray
 from ..errors import ObservationError
 from ..images import as_bytes
 from .images import CompressedImage
-from .layout import GroupedAgents, Layout, LayoutBuilder, Layouts, Rows, ints
+from .layout import FLOAT, GroupedAgents, Layout, LayoutBuilder, Layouts, Rows, ints
 from .messages import AgentInfoProto, ObservationProto
 from .specs import BehaviorFormat, SensorFormat
 from .wire_format import BYTES, FIXED32, VARINT, Malformed, UnknownLayout, fields, packed_ints, records
@@ -37,16 +37,16 @@ class Run:
 
 
 class AgentColumns:
-    """One row for each of n agents, in the message's order; what the engine left out is zero."""
+    """One row for each of n agents, in the message's order; fields that the engine omitted are zero."""
 
     def __init__(self, count: int, sensors: Sequence[SensorFormat], mask_size: int, where: str) -> None:
-        """`where`: what errors call the engine and the behavior."""
+        """`where`: names the engine and the behavior in errors."""
         self._sensors = sensors
         self._where = where
         self.run: Run | None = None
         """All agents, if they are one run."""
         self.images: list[CompressedImage] = []
-        """To be decoded into the rows that they belong to."""
+        """Still to be decoded into their rows."""
         self.reward = np.zeros(count, np.float32)
         self.done = np.zeros(count, np.bool_)
         self.interrupted = np.zeros(count, np.bool_)
@@ -58,7 +58,7 @@ class AgentColumns:
         self.obs: list[ObsArray] = [np.empty((count, *sensor.spec.shape), sensor.dtype) for sensor in sensors]
 
     def fill(self, layout: Layout, rows: Rows, agents: Any) -> None:
-        """Fills rows from agents of one layout: a structured array of as many."""
+        """Fill `rows` from a structured array of as many agents of one layout."""
         names = layout.names
         if "reward" in names:
             self.reward[rows] = agents["reward"]
@@ -82,10 +82,10 @@ class AgentColumns:
                 self.obs[index].reshape(len(self.done), sensor.size)[rows] = agents[f"obs{index}"]
 
     def fill_one(self, row: int, data: bytes, start: int, length: int) -> None:
-        """Fills one row by protobuf's own parser.
+        """Fill one row with protobuf's own parser.
 
         Raises:
-            Malformed: data[start:start + length] is no AgentInfoProto.
+            Malformed: data[start:start + length] is not an AgentInfoProto.
             ObservationError: An observation does not fit its specification.
         """
         try:
@@ -143,7 +143,6 @@ class AgentColumns:
             out[:] = sensor.first(np.array(values, np.float32))
 
 
-_FLOAT = np.dtype("<f4")
 _WIRE = {7: FIXED32, 8: VARINT, 9: VARINT, 10: VARINT, 11: BYTES, 13: BYTES, 14: VARINT, 15: FIXED32}
 _FLOATS = {7: "reward", 15: "group_reward"}
 _FLAGS = {8: "done", 9: "interrupted"}
@@ -154,7 +153,7 @@ class AgentReader:
     """Reads the agents of one behavior, message after message."""
 
     def __init__(self, behavior: BehaviorFormat, where: str) -> None:
-        """`where`: what errors call the engine and the behavior."""
+        """`where`: names the engine and the behavior in errors."""
         self._where = where
         self._sensors = behavior.sensors
         self._compressed = behavior.compressed
@@ -171,10 +170,11 @@ class AgentReader:
         """Those of a message without agents of this behavior."""
 
     def read(self, data: bytes, start: int, stop: int) -> AgentColumns:
-        """The agents in data[start:stop], the content of a list of them; pictures are still to be decoded.
+        """The agents of the list in data[start:stop]; their images are still to be decoded.
 
         Raises:
-            Malformed, ObservationError: As the names say.
+            Malformed: The bytes are not a list of agents.
+            ObservationError: An observation does not fit its specification.
         """
         starts, lengths = records(data, start, stop)
         columns = self.columns(len(starts))
@@ -203,7 +203,7 @@ class AgentReader:
         return AgentColumns(count, self._sensors, self._mask_size, self._where)
 
     def split(self, columns: AgentColumns) -> BehaviorSteps:
-        """Those who ask for a decision, and those who are done."""
+        """The agents that request a decision, and those that are done."""
         if not columns.done.any():
             if not len(columns.done):
                 return self.no_steps
@@ -251,11 +251,11 @@ class AgentReader:
         return builder.build()
 
     def describe(self, builder: LayoutBuilder, data: bytes, start: int, stop: int) -> None:
-        """Add the AgentInfoProto in data[start:stop] to a layout; the names are those of `Columns`.
+        """Add the AgentInfoProto in data[start:stop] to a layout; the names are those of `AgentColumns`.
 
         Raises:
-            UnknownLayout: it has to be read by protobuf.
-            Malformed: it is no message.
+            UnknownLayout: Protobuf has to read it.
+            Malformed: It is not a message.
         """
         seen: set[int] = set()
         sensors = iter(self._sensors)
@@ -268,12 +268,12 @@ class AgentReader:
                 _observe(builder, data, at, end, index, next(sensors, None))
                 index += 1
             elif number in _FLOATS:
-                builder.number(_FLOATS[number], at, end, _FLOAT)
+                builder.number(_FLOATS[number], at, end, FLOAT)
             elif number in _FLAGS:
                 builder.varint(_FLAGS[number], at, end, 1)
             elif number in _INTS:
                 builder.varint(_INTS[number], at, end)
-            else:  # a mask of another length is as good as none
+            else:  # a mask of another length is ignored
                 builder.varint("mask" if end - at == self._mask_size > 0 else None, at, end, end - at)
         if index != len(self._sensors):
             raise UnknownLayout
@@ -282,7 +282,7 @@ class AgentReader:
 def _observe(
     builder: LayoutBuilder, data: bytes, start: int, stop: int, index: int, sensor: SensorFormat | None
 ) -> None:
-    """Adds the ObservationProto in data[start:stop], which must be of floats and of the sensor's shape."""
+    """Add the ObservationProto in data[start:stop], which must be of floats and of the sensor's shape."""
     floats = shape = None
     for number, wire, at, end in fields(data, start, stop):
         if number == 4 and wire == BYTES and floats is None:
@@ -297,4 +297,4 @@ def _observe(
     if sensor is None or end - at != 4 * sensor.size or (sensor.visual and shape != sensor.sent_shape):
         raise UnknownLayout
     if sensor.size:
-        builder.number(f"obs{index}", at, end, (_FLOAT, (sensor.size,)))
+        builder.number(f"obs{index}", at, end, (FLOAT, (sensor.size,)))

@@ -141,7 +141,7 @@ class Decoder:
     """Decodes the messages of one engine, in their order."""
 
     def __init__(self, where: str = "environment 0", images: Images = "float32") -> None:
-        """`where` is what errors call the engine; `images`, what compressed images are returned as."""
+        """`where` names the engine in errors; `images` is the type of returned compressed images."""
         self.where = where
         self._images = images
         self._cache = ImageCache()
@@ -149,7 +149,7 @@ class Decoder:
         """Every behavior known so far."""
         self._readers: dict[str, AgentReader] = {}
         self._undescribed: dict[str, BrainParametersProto] = {}
-        """Behaviors whose first agent, which completes their description, has not come yet."""
+        """Behaviors that still lack their first agent, which completes the description."""
         self._template: MessageTemplate | None = None
         self._last_length = 0
 
@@ -157,13 +157,13 @@ class Decoder:
         """Decode one message.
 
         Observations are float32, [n, *shape]; images are channels first and, where they came compressed,
-        within 0 and 1; or the uint8 that makes these, if the decoder's `images` say so and it is exact.
-        Numbers are passed on as they are, NaN and infinities too.
+        within 0 and 1; or the uint8 that they are made of, if the decoder's `images` say so and it is exact.
+        Values are passed on unchanged, including NaN and infinities.
 
         Raises:
-            WireError: The bytes are no message of the protocol, or contradict an earlier one. The error names
+            WireError: The bytes are not a message of the protocol, or contradict an earlier one. It names
                 the engine, the behavior, and the byte or the agent.
-            ObservationError: The kind of it that concerns one observation.
+            ObservationError: The same, where it concerns one observation.
         """
         message = self.start(data)
         return message.result() if isinstance(message, PendingMessage) else message
@@ -173,7 +173,7 @@ class Decoder:
 
         Args:
             data: The message.
-            on_done: Called, from any thread, as soon as the result is ready, if it is not at once.
+            on_done: Called, from any thread, when the result is ready, unless it is ready at once.
         """
         template = self._template
         if template is not None and len(data) == len(template.structure):
@@ -219,7 +219,7 @@ class Decoder:
     def _initialization(
         self, data: bytes, place: Place | None
     ) -> tuple[EngineHello | None, dict[str, BrainParametersProto]]:
-        """How the engine introduces itself, if it does here, and the behaviors that it describes."""
+        """The engine's greeting, if this is one, and the behaviors that it describes."""
         if place is None:
             return None, {}
         try:

@@ -1,4 +1,4 @@
-"""What the trainer answers an engine: complete UnityMessageProto bytes."""
+"""The trainer's answers to an engine, as complete UnityMessageProto bytes."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -46,7 +46,7 @@ def encode_actions(
 
 
 def encode_reset(side_channel: bytes) -> bytes:
-    """The message that makes the engine begin new episodes everywhere."""
+    """The message that makes the engine start new episodes everywhere."""
     content = _RESET + (delimited(5, side_channel) if side_channel else b"")
     return _header(len(content)) + content
 
@@ -70,7 +70,7 @@ def encode_initialization(seed: int, num_areas: int) -> bytes:
 
 @lru_cache(maxsize=64)
 def _header(length: int) -> bytes:
-    """What stands before a UnityRLInputProto of this length."""
+    """The bytes before a UnityRLInputProto of this length."""
     inner = head(1, length)
     return HEADER_OK + head(3, len(inner) + length) + inner
 
@@ -79,9 +79,9 @@ def _header(length: int) -> bytes:
 def _action_writer(
     name: str, count: int, continuous: int, branches: int, digits: int, deprecated: bool
 ) -> tuple[bytes, RowWriter]:
-    """How one behavior's actions are written: what stands before them, and the writer of their records.
+    """How one behavior's actions are written: the bytes before them, and the writer of their records.
 
-    The records are AgentActionProtos with so many actions, each discrete one of `digits` bytes.
+    The records are AgentActionProtos with this many actions, each discrete one of `digits` bytes.
     """
     fields: list[tuple[int, str, Any, int]] = [
         (1, "deprecated", FLOAT, continuous + branches if deprecated else 0),

@@ -31,7 +31,7 @@ _SCALARS = {
 
 
 def compile_protos() -> FileDescriptorSet:
-    """Every `.proto` file, compiled by protoc. Raises RuntimeError when one is not accepted."""
+    """Every `.proto` file, compiled by protoc. Raises RuntimeError if one is not accepted."""
     from grpc_tools import protoc  # type: ignore[import-untyped,unused-ignore]
 
     root = FOLDER / "proto"
@@ -111,7 +111,7 @@ def type_stub(descriptors: FileDescriptorSet) -> str:
 
 
 def main() -> int:
-    """Writes both files."""
+    """Write both files."""
     descriptors = compile_protos()
     DESCRIPTORS.write_bytes(descriptors.SerializeToString(deterministic=True))
     TYPES.write_text(type_stub(descriptors), encoding="utf-8")

@@ -8,7 +8,7 @@ from . import messages
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a side understands beyond the protocol's first version. In the order of the message's fields."""
+    """What a side supports beyond the protocol's first version, in the order of the message's fields."""
 
     base_rl: bool = True
     concatenated_png_observations: bool = True
@@ -37,7 +37,7 @@ class EngineHello:
     name: str
     communication_version: str
     package_version: str
-    """Of the C# package, or of what stands in for it."""
+    """Of the C# package, or of its replacement."""
     capabilities: Capabilities
 
 

@@ -23,36 +23,36 @@ Planes = NDArray[np.uint8]
 _FULL = np.float32(255)
 
 
-class MisfitError(ValueError):
-    """Planes that do not make up the channels that are expected."""
+class ChannelMismatchError(ValueError):
+    """Planes that do not make up the expected channels."""
 
 
 @lru_cache(256)
 def sources(planes: tuple[int, ...], mapping: tuple[int, ...], channels: int) -> Sources:
-    """Where the channels of a picture come from.
+    """The planes of which each channel of an image is the mean.
 
     Args:
-        planes: Of each of its files.
-        mapping: For each plane of all files the channel that it counts towards, -1 for none; empty: the first
-            ones are taken, and a single channel is the mean of the first file's.
-        channels: How many there are to be.
+        planes: How many each of its files has.
+        mapping: For each plane of all files the channel that it counts towards, -1 for none. Without it the
+            first planes are the channels, and a single channel is the mean of the first file's planes.
+        channels: How many are expected.
 
     Raises:
-        MisfitError: There are not so many.
+        ChannelMismatchError: The planes do not make up so many.
     """
     found = sum(planes)
     if not mapping:
         if channels == 1:
             return (tuple(range(planes[0])),)
         if found < channels:
-            raise MisfitError(f"the pictures have {found} channels, the shape needs {channels}")
+            raise ChannelMismatchError(f"the pictures have {found} channels, the shape needs {channels}")
         return tuple((plane,) for plane in range(channels))
     if len(mapping) != found:
-        raise MisfitError(
+        raise ChannelMismatchError(
             f"the pictures have {found} channels, but the channel mapping has {len(mapping)} entries"
         )
     if min(mapping) < -1 or {each for each in mapping if each >= 0} != set(range(channels)):
-        raise MisfitError(
+        raise ChannelMismatchError(
             f"the channel mapping {list(mapping)} does not say where each of {channels} channels comes from"
         )
     return tuple(
@@ -61,28 +61,28 @@ def sources(planes: tuple[int, ...], mapping: tuple[int, ...], channels: int) ->
 
 
 def holds_bytes(data: bytes, mapping: Sequence[int], channels: int) -> bool:
-    """Whether every channel of a compressed picture is a plane as it is, so that nothing is averaged."""
+    """Whether every channel of a compressed image is one plane, so that nothing is averaged."""
     planes = tuple(png_planes(png) for png in split_pngs(data) if png_size(png) is not None)
     try:
         return bool(planes) and all(len(each) == 1 for each in sources(planes, tuple(mapping), channels))
-    except MisfitError:
+    except ChannelMismatchError:
         return False
 
 
 class ImageCache:
-    """The files of the last two messages, decoded. Stacked frames come again, and what several agents see."""
+    """Decoded files of the last two messages: stacked frames are repeated, and agents share views."""
 
     def __init__(self) -> None:
         self._now: dict[bytes, Planes] = {}
         self._before: dict[bytes, Planes] = {}
 
     def next_message(self) -> None:
-        """Forget what has not come again since the last message."""
+        """Discard the files that the last message did not repeat."""
         if self._now:
             self._now, self._before = {}, self._now
 
     def read(self, png: bytes) -> Planes:
-        """As `read_png`, which must not be changed. Threads may read side by side."""
+        """As `read_png`; do not change the result. Several threads may read at a time."""
         planes = self._now.get(png)
         if planes is None:
             planes = self._before.get(png)
@@ -92,29 +92,29 @@ class ImageCache:
 
 @dataclass(frozen=True, slots=True)
 class CompressedImage:
-    """A compressed picture to be decoded into its place in a batch."""
+    """A compressed image to be decoded into its place in a batch."""
 
     data: bytes
     """PNG files, back to back."""
     mapping: tuple[int, ...]
     """As of `sources`."""
     out: NDArray[np.float32 | np.uint8]
-    """[channels, height, width], where the result goes: bytes, or these / 255."""
+    """[channels, height, width], receives the result: bytes, or bytes / 255."""
     label: str
-    """What errors call it."""
+    """Names it in errors."""
 
     def decode(self, cache: ImageCache) -> None:
-        """Decodes it.
+        """Decode it into `out`.
 
         Raises:
-            ObservationError: It is no picture, or of another size, or does not fit its mapping.
+            ObservationError: It is not an image, has another size, or does not fit its mapping.
         """
         files = [self._read(png, cache) for png in split_pngs(self.data)]
         if not files:
             raise ObservationError(f"{self.label}: no PNG in the {len(self.data)} bytes of compressed data")
         try:
             found = sources(tuple(map(len, files)), self.mapping, len(self.out))
-        except MisfitError as error:
+        except ChannelMismatchError as error:
             raise ObservationError(f"{self.label}: {error}") from error
         planes = files[0] if len(files) == 1 else np.concatenate(files)
         if self.out.dtype == np.uint8:
@@ -148,13 +148,13 @@ class CompressedImage:
     def _read(self, png: bytes, cache: ImageCache) -> Planes:
         size = png_size(png)
         if size != self.out.shape[1:]:
-            # Also keeps a few bytes from claiming gigabytes.
+            # This also prevents a few bytes from claiming gigabytes.
             raise ObservationError(
                 f"{self.label}: a picture of size {size} where the shape is {self.out.shape}"
             )
         try:
             return cache.read(png)
-        except Exception as error:  # Pillow raises what the damage happens to lead to
+        except Exception as error:  # of any type, depending on the damage
             raise ObservationError(f"{self.label}: the PNG cannot be decoded: {error}") from error
 
 
@@ -164,41 +164,40 @@ WORTH_A_THREAD = 1 << 14
 
 
 class ImageDecodeJob:
-    """The pictures of one message, on their way."""
+    """Decodes the images of one message, if they are large on a few threads."""
 
     def __init__(
-        self, pictures: Sequence[CompressedImage], cache: ImageCache, on_done: Callable[[], None] | None
+        self, images: Sequence[CompressedImage], cache: ImageCache, on_done: Callable[[], None] | None
     ) -> None:
-        """Begin, unless there is too little of it: then `result` does it.
+        """Start the threads, unless the images are small: then `result` decodes them.
 
         Args:
-            pictures: To decode, each into its own place.
-            cache: What has been decoded before.
-            on_done: Called once, from any thread, if this is not done at once.
+            images: To be decoded, each into its own place.
+            cache: Files that have been decoded before.
+            on_done: Called once, from any thread, unless `result` decodes everything.
         """
-        self._todo = deque(enumerate(pictures))
+        self._todo = deque(enumerate(images))
         self._cache = cache
         self._on_done = on_done
-        self._left = len(pictures)
+        self._left = len(images)
         self._errors: dict[int, Exception] = {}
         self._lock = threading.Lock()
         self._finished = threading.Event()
-        self.apart = _threads() > 1 and sum(picture.out.size for picture in pictures) >= WORTH_A_THREAD
-        """Threads are at it."""
-        if self.apart:
-            for _ in range(min(_threads(), len(pictures))):
+        self.threaded = _threads() > 1 and sum(image.out.size for image in images) >= WORTH_A_THREAD
+        if self.threaded:
+            for _ in range(min(_threads(), len(images))):
                 _pool().submit(self._work)
 
     @property
     def done(self) -> bool:
         """Whether `result` would not wait."""
-        return not self.apart or self._finished.is_set()
+        return not self.threaded or self._finished.is_set()
 
     def result(self) -> None:
-        """Decode the images that no thread has begun with, and wait for the rest.
+        """Decode the images that no thread has started on, and wait for the rest.
 
         Raises:
-            ObservationError: A picture cannot be decoded; the first one of those.
+            ObservationError: An image cannot be decoded; the error of the first one.
         """
         self._work()
         self._finished.wait()
@@ -208,19 +207,19 @@ class ImageDecodeJob:
     def _work(self) -> None:
         while True:
             try:
-                number, picture = self._todo.popleft()
+                number, image = self._todo.popleft()
             except IndexError:
                 return
             try:
-                picture.decode(self._cache)
-            except Exception as error:  # for the thread that waits, not for one of the pool
+                image.decode(self._cache)
+            except Exception as error:  # raised by `result`, not in a thread of the pool
                 self._errors[number] = error
             with self._lock:
                 self._left -= 1
                 last = self._left == 0
             if last:
                 self._finished.set()
-                if self.apart and self._on_done is not None:
+                if self.threaded and self._on_done is not None:
                     self._on_done()
 
 

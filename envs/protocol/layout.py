@@ -41,7 +41,7 @@ class LayoutBuilder:
             self._add(name, dtype, start)
 
     def varint(self, name: str | None, start: int, stop: int, count: int | None = None) -> None:
-        """One varint, of any value of as many bytes; or `count` varints of one byte each.
+        """One varint, of any value that takes as many bytes; or `count` varints of one byte each.
 
         Raises:
             UnknownLayout: They are not `count` bytes, or some are longer.
@@ -159,7 +159,7 @@ class Layouts:
         result.unknown += np.arange(len(starts))[which].tolist()
 
     def _learn(self, data: bytes, start: int, length: int) -> Layout | None:
-        """Takes the layout of a record of a new kind; forgets the old ones where records never look alike."""
+        """Learn the layout of a new kind of record; discard the old ones where records never look alike."""
         try:
             layout = self._parse(data, start, start + length)
         except UnknownLayout:
@@ -208,19 +208,19 @@ class Piece:
     """A part of a record: fixed bytes, then numbers."""
 
     head: bytes
-    """Tags and lengths and whatever else all records share."""
+    """Tags, lengths and all else that the records share."""
     name: str = ""
-    """Of the column that the numbers come from; empty where the piece has none."""
+    """Of the column with the numbers; empty if the piece has none."""
     dtype: "np.dtype[np.float32] | np.dtype[np.uint8]" = BYTE
     count: int = 0
     """Numbers per record."""
 
 
 class RowWriter:
-    """Writes rows of one layout again and again, all rows at once."""
+    """Writes rows of one layout, all at once."""
 
     def __init__(self, pieces: Sequence[Piece], start: bytes = b"") -> None:
-        """`start`: what every row begins with, before the pieces."""
+        """`start`: the bytes before the pieces of every row."""
         content = start
         named = []
         for piece in pieces:
@@ -249,7 +249,7 @@ class RowWriter:
 
 
 class RecordWriter:
-    """Writes field 1 of a list message again and again: one record per row of the columns."""
+    """Writes field 1 of a list message: one record per row of the columns."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         size = sum(len(piece.head) + piece.count * piece.dtype.itemsize for piece in pieces)

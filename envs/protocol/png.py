@@ -1,4 +1,4 @@
-"""PNG files as bytes: where they are, what their heads say, and what is in them."""
+"""PNG files: finding them among bytes, reading their headers, decoding them."""
 
 import io
 import struct
@@ -11,14 +11,14 @@ from PIL import Image
 from .png_writer import SIGNATURE
 
 _HEAD = 26
-"""Bytes up to and with the depth and the kind of colors."""
+"""Bytes up to and including the bit depth and the color type."""
 _PLAIN_MODES = ("L", "RGB", "RGBA")
 _PLANES = {(0, 2): 1, (0, 4): 1, (0, 8): 1, (4, 16): 4, (6, 8): 4, (6, 16): 4}
-"""(kind of colors, bits of each) whose files are read as so many planes; all others as three."""
+"""(color type, bit depth) to the planes that `read_png` returns; all others have three."""
 
 
 def png_size(data: bytes) -> tuple[int, int] | None:
-    """Height and width of the PNG file that `data` starts with; None when it is none."""
+    """Height and width of the PNG file that `data` starts with; None if it starts with none."""
     if len(data) < _HEAD or not data.startswith(SIGNATURE):
         return None
     width, height = struct.unpack_from(">II", data, 16)
@@ -26,7 +26,7 @@ def png_size(data: bytes) -> tuple[int, int] | None:
 
 
 def png_planes(data: bytes) -> int:
-    """How many planes `read_png` makes of the PNG file that `data` starts with, which must be one."""
+    """How many planes `read_png` returns of the PNG file that `data` must start with."""
     return _PLANES.get((data[25], data[24]), 3)
 
 
@@ -59,7 +59,7 @@ def read_png(png: bytes) -> NDArray[np.uint8]:
     """The pixels of one PNG file, [planes, height, width]: gray, red green blue, or these and alpha.
 
     Raises:
-        Exception: The file is damaged; of what kind hangs on the damage.
+        Exception: The file is damaged; the type depends on the damage.
     """
     with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
         plain = image if image.mode in _PLAIN_MODES else image.convert("RGB")

@@ -1,4 +1,4 @@
-"""Pictures as PNG files, as engines send them: three channels to a file, the files back to back."""
+"""Images as PNG files, as engines send them: three channels to a file, one file after another."""
 
 import struct
 import zlib
@@ -7,30 +7,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-"""What every PNG file begins with."""
+"""The first bytes of every PNG file."""
 _PLANES = 3
 FAST = 1
-"""Pictures that are drawn have large even parts: more effort costs more time than bytes."""
+"""Drawn images have large uniform parts: more effort costs more time than it saves bytes."""
 STORED = 0
-"""No compression: for pictures of any kind that stay on this machine, the least time at both ends."""
+"""No compression: the fastest at both ends, for images that stay on this machine."""
 
 
-def encode_pictures(pictures: NDArray[np.uint8], level: int = FAST) -> list[bytes]:
-    """Pictures [n, channels, height, width] as one or several PNG files each, red, green and blue.
+def encode_images(images: NDArray[np.uint8], level: int = FAST) -> list[bytes]:
+    """Images [n, channels, height, width] as one or several RGB PNG files each.
 
-    `level`: how much effort goes into making them small, 0 to 9.
+    `level`: zlib's compression level, 0 to 9.
 
-    One channel becomes gray; where channels do not fill the last file, its other planes are zero.
+    One channel becomes gray; planes of the last file without a channel are zero.
     """
-    count, channels, height, width = pictures.shape
+    count, channels, height, width = images.shape
     files = -(-channels // _PLANES)
     if channels == 1:
-        pictures = np.broadcast_to(pictures, (count, _PLANES, height, width))
-    # Every row of pixels begins with the number of its filter, 0 for none.
+        images = np.broadcast_to(images, (count, _PLANES, height, width))
+    # Every row of pixels starts with the number of its filter, 0 for none.
     rows = np.zeros((count, files, height, 1 + width * _PLANES), np.uint8)
     pixels = rows[..., 1:].reshape(count, files, height, width, _PLANES)
-    for channel in range(pictures.shape[1]):
-        pixels[:, channel // _PLANES, :, :, channel % _PLANES] = pictures[:, channel]
+    for channel in range(images.shape[1]):
+        pixels[:, channel // _PLANES, :, :, channel % _PLANES] = images[:, channel]
     before = SIGNATURE + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     after = _chunk(b"IEND", b"")
     return [

@@ -32,37 +32,37 @@ _MOST_NUMBERS = 1 << 28  # of one agent's observation: a gigabyte
 
 @dataclass(frozen=True, slots=True)
 class SensorFormat:
-    """One observation of a behavior: what the engine sends, and what it is given out as."""
+    """One observation of a behavior: as the engine sends it, and as the decoder returns it."""
 
     spec: ObservationSpec
-    """As given out: pictures are channels first."""
+    """As returned: images are channels first."""
     sent_shape: tuple[int, ...]
     """As the engine sends it."""
     size: int
     """Numbers per agent."""
     channels_last: bool
     dtype: type[np.float32 | np.uint8] = np.float32
-    """Of what it is given out as."""
+    """Of the array that is returned."""
 
     @property
     def visual(self) -> bool:
-        """Whether it is a picture."""
+        """Whether it is an image."""
         return len(self.sent_shape) == 3
 
     def first(self, values: NDArray[Any], *agents: int) -> NDArray[Any]:
-        """Values as they are sent, [*agents, size], in the shape and order in which they are given out."""
+        """Values as they are sent, [*agents, size], in the shape and order in which they are returned."""
         values = values.reshape(*agents, *self.sent_shape)
         return np.moveaxis(values, -1, -3) if self.channels_last else values
 
 
 @dataclass(frozen=True, slots=True)
 class BehaviorFormat:
-    """What is known of a behavior."""
+    """A behavior's specification, and how its observations are sent."""
 
     spec: BehaviorSpec
     sensors: tuple[SensorFormat, ...]
     compressed: bool
-    """The first agent sent compressed pictures, so that no two agents' bytes will look alike."""
+    """The first agent sent compressed images, so that no two agents' bytes will look alike."""
 
 
 def describe_behavior(
@@ -73,8 +73,8 @@ def describe_behavior(
     Args:
         brain: The parameters.
         first_agent: Its observations describe those of all.
-        images: What compressed pictures are given out as. Those in which channels are averaged (gray ones)
-            are float32 anyway: their values are no bytes.
+        images: The type in which compressed images are returned. Those in which channels are averaged (gray
+            ones) are float32 in any case: a mean is not a byte.
 
     Raises:
         WireError: Sizes, types or shapes are impossible. The message names the observation.
@@ -91,7 +91,7 @@ def describe_behavior(
 
 
 def survives(sensor: ObservationSpec) -> bool:
-    """Whether an observation that is sent uncompressed under this description is given out under the same."""
+    """Whether an observation that is sent uncompressed under this description is returned under the same."""
     return len(sensor.shape) != 3 or not _is_channels_last(sensor.shape, sensor.dimension_property, b"")
 
 
@@ -137,8 +137,8 @@ def _sensor(label: str, proto: ObservationProto, images: Images) -> SensorFormat
 def _has_numbers_of(shape: tuple[int, ...], proto: ObservationProto) -> bool:
     """Whether an observation can be of the shape that it claims.
 
-    Memory is set aside by the shape before numbers are looked at, so that a few damaged bytes must not
-    claim gigabytes.
+    Memory is allocated by the shape before the values are read: a few damaged bytes must not claim
+    gigabytes.
     """
     if len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0:
         return False
@@ -160,10 +160,10 @@ def _channels_first(values: tuple) -> tuple:  # type: ignore[type-arg]
 def _is_channels_last(
     shape: tuple[int, ...], properties: tuple[DimensionProperty, ...], compressed: bytes
 ) -> bool:
-    """Whether a picture's shape is (height, width, channels), as C# packages up to 2.x send it.
+    """Whether an image's shape is (height, width, channels), as C# packages up to 2.x send it.
 
-    The API version does not tell. The dimension properties do where they are set. Else a compressed
-    picture's own size does, and where there is none, or where it fits both, channels are what is fewest.
+    The API version does not say. The dimension properties do, where they are set; else a compressed image's
+    own size. Where there is none, or it fits both layouts, the smallest dimension is the channels.
     """
     if properties in (_CHANNELS_FIRST, _CHANNELS_LAST):
         return properties == _CHANNELS_LAST

@@ -21,7 +21,7 @@ NOWHERE: Place = (0, 0)
 
 
 class Malformed(Exception):  # noqa: N818  (a condition inside this package; users see WireError)
-    """These bytes are no protobuf message."""
+    """These bytes are not a protobuf message."""
 
     def __init__(self, at: int, found: str) -> None:
         super().__init__(f"byte {at}: {found}")
@@ -193,12 +193,12 @@ def encode_varint(value: int) -> bytes:
 
 
 def head(number: int, length: int) -> bytes:
-    """What stands before the content of a field of bytes, text, a message or a packed list."""
+    """The tag and length of a field of bytes, text, a message or a packed list."""
     return encode_varint(number << 3 | 2) + encode_varint(length)
 
 
 def delimited(number: int, content: bytes) -> bytes:
-    """Such a field."""
+    """A field of bytes, text, a message or a packed list."""
     return head(number, len(content)) + content
 
 
@@ -214,8 +214,8 @@ def width(values: NDArray[np.int32]) -> int:
 def varints(values: NDArray[np.int32], width: int) -> NDArray[np.uint8]:
     """Values of shape [...] as varints of `width` bytes each, [..., width].
 
-    Small values are padded by bytes that add zeros, which every parser takes: so that all records of a list
-    have the same layout.
+    Small values are padded by bytes that add zeros, which every parser accepts, so that all records of a
+    list have the same layout.
     """
     if width == 1:
         return values.astype(np.uint8)[..., None]

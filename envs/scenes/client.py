@@ -13,7 +13,8 @@ from mlagents_envs.exception import UnityException
 
 from ..errors import TrainerGoneError
 from ..grpc.client import EngineEndpoint
-from ..protocol.engine import StepEncoder, TrainerReply, decode_reply, encode_hello, encode_ready
+from ..protocol.engine import StepEncoder, encode_hello, encode_ready
+from ..protocol.engine_decoder import TrainerReply, decode_reply
 from ..side_channels import (
     DefaultTrainingAnalyticsSideChannel,
     EngineConfigurationChannel,
@@ -123,7 +124,7 @@ class Session:
                 batches = self._step(reply)
             if not batches.keys() <= specs.keys():
                 specs = self._world.specs()
-                encoder.learn(specs)
+                encoder.add(specs)
             self._statistics.send_from(self._world)
             reply = decode_reply(self._endpoint.exchange(encoder.encode(batches, channels.generate())))
         logger.info("The trainer said goodbye.")

@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests
 
 import numpy as np
 from lanista.envs.protocol.decoder import Decoder, encode_actions
-from lanista.envs.protocol.engine import AgentBatch, StepEncoder, decode_reply
+from lanista.envs.protocol.engine import AgentBatch, StepEncoder
+from lanista.envs.protocol.engine_decoder import decode_reply
 from mlagents_envs.base_env import ActionTuple
 from results import best_microseconds
 from specs import vector_spec

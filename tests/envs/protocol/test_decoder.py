@@ -7,7 +7,8 @@ import pytest
 from lanista.envs.errors import ObservationError, WireError
 from lanista.envs.protocol import messages
 from lanista.envs.protocol.decoder import Capabilities, Decoder, encode_quit, encode_reset
-from lanista.envs.protocol.engine import decode_reply, encode_hello, encode_ready
+from lanista.envs.protocol.engine import encode_hello, encode_ready
+from lanista.envs.protocol.engine_decoder import decode_reply
 from mlagents_envs.base_env import DimensionProperty
 from mlagents_envs.exception import UnityCommunicationException, UnityObservationException
 from PIL import Image

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lanista.envs.errors import WireError
 from lanista.envs.protocol import messages
 from lanista.envs.protocol.decoder import Decoder, encode_actions
-from lanista.envs.protocol.engine import decode_reply
+from lanista.envs.protocol.engine_decoder import decode_reply
 from mlagents_envs.base_env import ActionTuple
 from transcripts import FILES, messages_of
 from wiremessages import agent, brain, compressed, message

@@ -7,7 +7,7 @@ import pytest
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder, encode_hello
 from lanista.envs.protocol.png import split_pngs
-from lanista.envs.protocol.png_writer import encode_pictures
+from lanista.envs.protocol.png_writer import encode_images
 from lanista.envs.scenes.sensors import image_spec, vector_spec
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from PIL import Image
@@ -20,7 +20,7 @@ def pixels(*shape, seed=0):
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 6, 7])
 def test_every_three_channels_are_a_png_of_their_own_that_pillow_reads(channels):
     pictures = pixels(2, channels, 5, 7)
-    for picture, data in zip(pictures, encode_pictures(pictures)):
+    for picture, data in zip(pictures, encode_images(pictures)):
         files = list(split_pngs(data))
         assert b"".join(files) == data
         assert len(files) == -(-channels // 3)

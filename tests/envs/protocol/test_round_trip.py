@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from lanista.envs.protocol.decoder import Decoder, encode_actions
-from lanista.envs.protocol.engine import AgentBatch, StepEncoder, decode_reply
+from lanista.envs.protocol.engine import AgentBatch, StepEncoder
+from lanista.envs.protocol.engine_decoder import decode_reply
 from lanista.envs.scenes.sensors import vector_spec
 from mlagents_envs.base_env import (
     ActionSpec,

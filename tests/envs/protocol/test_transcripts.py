@@ -18,7 +18,7 @@ from lanista.envs.protocol.decoder import (
     encode_quit,
     encode_reset,
 )
-from lanista.envs.protocol.engine import decode_reply
+from lanista.envs.protocol.engine_decoder import decode_reply
 from lanista.envs.side_channels.engine_configuration import EngineConfigurationChannel
 from lanista.envs.side_channels.environment_parameters import EnvironmentParametersChannel
 from lanista.envs.side_channels.manager import SideChannelManager
