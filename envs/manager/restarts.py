@@ -1,4 +1,4 @@
-"""How often an engine that died or hung may be started again, and what is said when that is over."""
+"""How often an engine that died or hung may be restarted, and the error once it may not."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ REMEMBERED = 10
 
 @dataclass(frozen=True, slots=True)
 class RestartLimits:
-    """How often each environment may be started again; -1 lifts a limit. Named as in `env_settings`."""
+    """How often each environment may be restarted; -1 lifts a limit. Named as in `env_settings`."""
 
     max_lifetime_restarts: int = 10
     """In the whole run."""
@@ -46,7 +46,7 @@ class HostLostError(UnityEnvironmentException):  # type: ignore[misc]
 class EngineStopped(UnityCommunicatorStoppedException):  # type: ignore[misc]
     """The engine ended the session in good order: finish the run and save.
 
-    Raised when Stop is pressed in the Editor, or when an executable went on quitting beyond the limits.
+    Raised when Stop is pressed in the Editor, or when an executable quits more often than the limits allow.
     """
 
 
@@ -54,11 +54,11 @@ class RestartHistory:
     """One environment's failures and restarts. Times are seconds of one monotonic clock."""
 
     def __init__(self, limits: RestartLimits, started: float) -> None:
-        """Begin an empty history at the time `started`."""
+        """An empty history that starts at the time `started`."""
         self.limits = limits
         self.restarts = 0
         self._counted = 0
-        """Those that the limits count."""
+        """Restarts that the limits count."""
         self._excused = False
         """Whether the last failure counts towards no limit."""
         self._started = started
@@ -68,7 +68,7 @@ class RestartHistory:
         """Failures so far."""
 
     def failed(self, now: float, cause: BaseException) -> None:
-        """Remember a failure."""
+        """Record a failure."""
         self.count += 1
         self._excused = isinstance(cause, HostLostError)
         self._failures.append((now, f"{type(cause).__name__}: {_first_line(cause)}"))
@@ -90,7 +90,7 @@ class RestartHistory:
         """What to raise when the limits leave no room for another restart.
 
         Args:
-            name: How messages call the environment.
+            name: The environment's name in messages.
             error: The last failure.
         """
         text = str(error)

@@ -12,8 +12,10 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ..base import BehaviorId, EnvironmentStep
 
+logger = logging.getLogger(__name__)
+
 Refusal = Callable[[BehaviorId, BehaviorSpec, bool], str | None]
-"""Why a behavior cannot take part; None if it can. Told whether others take part already."""
+"""Why a behavior cannot take part; None if it can. The flag: whether others take part already."""
 
 
 class SpecConflictError(UnityEnvironmentException):  # type: ignore[misc]
@@ -21,15 +23,15 @@ class SpecConflictError(UnityEnvironmentException):  # type: ignore[misc]
 
 
 class MergedSpecs:
-    """What environments have shown of their behaviors, put together."""
+    """The behaviors that the environments have described so far."""
 
     def __init__(self, refusal: Refusal = lambda behavior, spec, among_others: None) -> None:
-        """Nothing is known yet. `refusal` is asked of every new behavior."""
+        """`refusal`: called with every new behavior."""
         self._refusal = refusal
         self._specs: dict[BehaviorId, BehaviorSpec] = {}
         self._sources: dict[BehaviorId, str] = {}
         self.view: Mapping[BehaviorId, BehaviorSpec] = MappingProxyType(self._specs)
-        """Follows what is added."""
+        """A read-only view of all that has been added."""
 
     def add(
         self,
@@ -37,18 +39,18 @@ class MergedSpecs:
         before: Mapping[BehaviorId, BehaviorSpec],
         source: str,
     ) -> Mapping[BehaviorId, BehaviorSpec]:
-        """Add what an environment shows of its behaviors: all of it, or nothing if there is an error.
+        """Add the behaviors that an environment describes; if there is an error, none of them.
 
         Args:
             shown: All its behaviors.
-            before: What this has returned for it last.
+            before: What this method returned for it last.
             source: Its name.
 
         Returns:
-            What has been added of it so far.
+            All that has been added of it so far.
 
         Raises:
-            SpecConflictError: Another environment describes one otherwise, or a behavior cannot take part.
+            SpecConflictError: Another environment describes one differently, or a behavior cannot take part.
         """
         new = {name: spec for name, spec in shown.items() if before.get(name) is not spec}
         if not new:
@@ -74,14 +76,11 @@ class MergedSpecs:
             )
 
 
-logger = logging.getLogger(__name__)
-
-
 class SharedGroups:
-    """Looks at an environment's steps and warns once.
+    """Warns once if a group of agents spans several behaviors.
 
-    Only at its first step, the second, the fourth, the eighth and so on: who belongs together is decided by
-    the scene, and need not be looked for for ever.
+    Each environment is checked at its first, second, fourth, eighth step and so on: the scene sets the groups,
+    and they need not be checked for ever.
     """
 
     def __init__(self) -> None:

@@ -23,17 +23,21 @@ from .specs import MergedSpecs
 
 logger = logging.getLogger(__name__)
 
+ABSENCE_SECONDS = 1.0
+"""A manager that has not polled for so long may have been suspended together with the engine, or may not have
+had the time to notice its answer: the engine then gets this time once more before it is late."""
+
 
 class EnvLauncher:
-    """Launches, closes and launches again one environment, in a thread of its own.
+    """Launches, closes and relaunches one environment, in a thread of its own.
 
-    Both can take a minute, and the thread that drives the other environments must not wait for it.
+    Each can take a minute, and the thread that drives the other environments must not wait.
 
     Args:
         index: The environment's index, for messages.
         make_env: Launches it; blocks until it is ready.
-        report: Called from the launcher's thread with every launched environment, or with what kept it
-            from starting.
+        report: Called from the launcher's thread with every launched environment, or with the error that
+            kept it from starting.
     """
 
     def __init__(
@@ -91,11 +95,6 @@ class EnvLauncher:
             logger.warning("environment %d could not be closed in good order: %s", self.index, error)
 
 
-ABSENCE_SECONDS = 1.0
-"""A manager that has not polled for so long may have slept together with the engine (a suspended machine), or
-may not have had the time to notice its answer; the engine then gets this time once more before it is late."""
-
-
 class WorkerState(Enum):
     """Whose turn it is; the values complete the sentence `it cannot be sent anything now: `."""
 
@@ -121,11 +120,11 @@ class Worker:
     reset_wanted: bool = False
     """The answer that is pending is void: a reset follows it."""
     pending_env: PendingEnv | None = None
-    """Where it comes from, if it started by itself: then it is not started again."""
+    """Its source's object, if it started by itself: then it is never restarted."""
     was_launched: bool = False
     """Whether it has ever been launched."""
     name: str = ""
-    """How messages call it."""
+    """Its name in messages."""
     _decisions: Mapping[BehaviorId, Decision] = field(default_factory=dict)
     _resetting: bool = False
     _deadline: float = math.inf
@@ -140,7 +139,7 @@ class Worker:
 
     @property
     def is_pending(self) -> bool:
-        """Whether an answer will come from it, or its failure."""
+        """Whether its answer or its failure is still to come."""
         return self.state is WorkerState.WAITING or self.state is WorkerState.STARTING
 
     def relaunch(self) -> None:
@@ -149,7 +148,7 @@ class Worker:
         self.launcher.launch()
 
     def detach(self, state: WorkerState) -> None:
-        """Let go of the environment."""
+        """Release the environment."""
         if self.env is not None:
             self.env.watch(None, None)
         self.env = None
@@ -210,9 +209,9 @@ class Worker:
 
         Raises:
             UnityException: What kept the engine from answering.
-            WireError: Two agents that ask for a decision have the same id; or images are of another kind.
+            WireError: Two agents that request a decision have the same id, or images have another dtype.
             NonFiniteError: A number is not finite, and `policy` is STOP.
-            SpecConflictError: It describes a behavior otherwise than other environments, or has one that
+            SpecConflictError: It describes a behavior differently from other environments, or has one that
                 cannot take part.
         """
         env.receive()

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import StatsAggregationMethod
 from ..protocol.engine import AgentBatch, Observed
 from .physics2d import Indices
-from .world import EndedAgents, Statistic, without_groups
+from .world import EndedAgents, Statistic, take_averages, without_groups
 
 Observations = Sequence[NDArray[np.float32]]
 
@@ -163,11 +162,7 @@ class AgentGroups:
 
     def take_returns(self) -> list[Statistic]:
         """The returns of the groups whose episodes ended since the last call, whichever agents lived."""
-        returns: list[Statistic] = [
-            (GROUP_RETURN, value, StatsAggregationMethod.AVERAGE) for value in self._returns
-        ]
-        self._returns.clear()
-        return returns
+        return take_averages(GROUP_RETURN, self._returns)
 
     def request_decisions(self, obs: GroupObservations) -> AgentBatch:
         """The agents that ended since the last call, then the living; `obs`: [areas, members, ...] each."""

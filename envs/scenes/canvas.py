@@ -263,13 +263,13 @@ def draw_figures(canvas: Canvas, figures: Sequence[Figure], ground: float = 0.0)
 
 
 def middles_of(count: int, wide: float, deep: float, breadth: float = 1.6) -> list[Vector]:
-    """Where `count` areas of that size lie, so that all together are `breadth` times as wide as deep."""
+    """The centers of `count` areas of this size, which together are `breadth` times as wide as deep."""
     columns = min(count, max(1, round(float(np.sqrt(count * breadth * deep / wide)))))
     return [np.array([wide * (k % columns), 0, -deep * (k // columns)]) for k in range(count)]
 
 
 def rows_of(count: int, spacing: float) -> list[Vector]:
-    """The centers of `count` areas of that size in rows, as many as there are columns."""
+    """The centers of `count` areas in rows at this distance, about as many rows as columns."""
     columns = -(-count // int(np.sqrt(count)))
     return [spacing * np.array([k % columns, 0, -(k // columns)]) for k in range(count)]
 
@@ -283,7 +283,7 @@ def start_canvas(
     pitch: float,
     margin: float = 0.03,
 ) -> tuple[Canvas, list[int]]:
-    """A canvas for areas with their shadows, and the areas' numbers from the farthest to the nearest.
+    """A canvas with the shadows of all areas, and the areas' numbers from the farthest to the nearest.
 
     Args:
         size: Width and height in pixels.
@@ -300,10 +300,9 @@ def start_canvas(
 
 
 def checkered(
-    canvas: Canvas, middle: Vector, half: float, thickness: float, tiles: int, *colors: Color
+    canvas: Canvas, middle: Vector, half: float, thickness: float, tiles: int, ground: Color, light: Color
 ) -> None:
-    """A square plate of the first color, on which every other one of `tiles` x `tiles` has the second."""
-    ground, light = colors
+    """A square plate in the color `ground`, on which every other one of `tiles` x `tiles` is `light`."""
     canvas.box(
         Box(middle - np.array([0, thickness, 0]), np.eye(3), np.array([half, thickness, half]), ground)
     )

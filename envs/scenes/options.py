@@ -126,9 +126,9 @@ OptionsType = TypeVar("OptionsType", bound=SceneOptions)
 
 
 def senses_option(*, small: str | None = None, **kinds: str) -> str:
-    """Declare the option `senses`: the kinds of observations with what they are.
+    """Declare the option `senses`: the kinds of observations, each with its description.
 
-    The size `full` has the first kind, the size `small` the last one unless `small` names another.
+    The size `full` has the first kind, `small` the last one unless `small` names another.
     """
     description = " or ".join(f"{kind} ({text})" for kind, text in kinds.items())
     first, *_, last = kinds
@@ -148,8 +148,8 @@ class SceneWorld(World, Generic[OptionsType]):
         """`given`: fields of `options_type`; omitted ones take the values of `size`."""
         self.options: OptionsType = self.options_type.read(given)
         self.areas = self.options.areas
-        self._earners: Sequence[Any] = ()
-        """The `IndependentAgents` and `AgentGroups` of the world, which a reset clears."""
+        self._agent_sets: Sequence[Any] = ()
+        """The `IndependentAgents` or `AgentGroups` of the world, whose rewards a reset clears."""
         self._age: Indices = np.zeros(self.areas, np.intp)
         """[areas], steps since the start of each episode."""
         self._random = np.random.default_rng(0)
@@ -160,13 +160,13 @@ class SceneWorld(World, Generic[OptionsType]):
         """Start an episode in every area."""
         self._random, self._parameters, self._revision = random, parameters, -1
         self._apply_gravity()
-        for earner in self._earners:
-            earner.reset()
+        for agents in self._agent_sets:
+            agents.reset()
         self._start_episodes(np.arange(self.areas))
         return self._request_decisions()
 
     def _apply_gravity(self) -> None:
-        """Gravity follows its parameter, taken as it is, also within an episode."""
+        """Gravity follows its parameter without a limit, also within an episode."""
         if self.gravity is not None and self._revision != self._parameters.revision:
             self._revision = self._parameters.revision
             self.dynamics.gravity = self._parameters.get("gravity", self.gravity)
@@ -177,7 +177,7 @@ class SceneWorld(World, Generic[OptionsType]):
 
     @abstractmethod
     def _request_decisions(self) -> Batches:
-        """What has ended since the last call, and the agents that request decisions."""
+        """The agents that ended since the last call, and those that request decisions."""
 
 
 class UsageError(ValueError):

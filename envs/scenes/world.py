@@ -160,6 +160,13 @@ Statistic = tuple[str, float, StatsAggregationMethod]
 """A statistic that a world reports: name, value, and how values of one name are aggregated."""
 
 
+def take_averages(name: str, values: list[float]) -> list[Statistic]:
+    """A statistic of each value, to be averaged; empties `values`."""
+    statistics = [(name, value, StatsAggregationMethod.AVERAGE) for value in values]
+    values.clear()
+    return statistics
+
+
 class World(ABC):
     """A game of any number of agents, stepped from one decision to the next.
 

@@ -88,7 +88,7 @@ class Engine(Protocol):
         """Whether all that can be found out about a lost connection is known. Does not wait."""
 
     def external_error(self) -> UnityEnvironmentException | None:
-        """What to raise if something else than the engine is to blame for its end."""
+        """What to raise if something other than the engine is to blame for its end."""
 
 
 class EngineConnection:
@@ -97,10 +97,10 @@ class EngineConnection:
     Engine and trainer take turns. The engine's call brings a message and waits for the reply.
 
     Args:
-        session: Where the engine calls.
+        session: The server that the engine calls.
         process: The engine's program; None for one that we have not started, such as the Editor.
         timeout: Seconds within which the engine has to answer.
-        name: How messages call this environment.
+        name: The environment's name in messages.
     """
 
     def __init__(self, session: EngineSession, process: Engine | None, timeout: float, name: str) -> None:
@@ -169,7 +169,7 @@ class EngineConnection:
         return self._disconnected() and (self._process is None or self._process.is_diagnosed())
 
     def timed_out(self) -> UnityException:
-        """Give the engine up, since it did not answer in time: `close` will not wait for it.
+        """Abandon the engine, which has not answered in time: `close` will not wait for it.
 
         Returns:
             The error to raise, with what is known of the engine.
@@ -224,10 +224,10 @@ class EngineConnection:
             self._process.wait(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Tell the engine to quit, wait for its end, and kill it if it does not come.
+        """Tell the engine to quit, wait for its end, and kill it if it does not end.
 
         Args:
-            timeout: Seconds to wait for it; by default the connection's own. An engine that has failed to
+            timeout: Seconds to wait; by default the connection's own. An engine that has failed to
                 answer, or has never called, gets none: it would not receive the message to quit.
         """
         if self._lost or not self._has_called:

@@ -32,19 +32,19 @@ from .launch import Launch, Transport
 logger = logging.getLogger(__name__)
 
 Connect = Callable[[Callable[[], None]], EngineConnection]
-"""What a `Launch` does: brings a connection about, knowing whom to tell when the engine's process ends."""
+"""Connects to an engine, as a `Launch` does; the argument is called when the engine's process ends."""
 
 
 class UnityEnvironment(BaseEnv):  # type: ignore[misc]
     """An engine and its agents, launched from an executable or met in the Editor.
 
-    `step` and `reset` wait for the engine. Who drives several environments sends first (`send_step`,
-    `send_reset`) and receives from each when it is `ready`.
+    `step` and `reset` wait for the engine. To drive several environments, send first (`send_step`,
+    `send_reset`), and receive from each when `poll` is true.
 
     Args:
         file_name: The executable, or one of Lanista's scenes such as `scene:ball3d`; None waits for the
             Unity Editor.
-        worker_id: Which of several environments this is; it counts the port up and names the log.
+        worker_id: Which of several environments this is; added to the port, and part of the log's name.
         base_port: The port of worker 0. Without it the Editor gets 5004, and an executable the first
             free port from 5005 + worker_id on.
         seed: For the engine's random numbers.
@@ -56,15 +56,15 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         log_folder: Where the executable writes `Player-<worker_id>.log`; made if it is missing.
         num_areas: How many copies of its training area the engine makes, if it can.
         listen: The address on which the engine calls; `localhost` is reachable from this machine alone, and
-            listened on beside any other.
-        non_finite: What becomes of NaN and infinities, `stop` or `zero`; None lets them pass. To drop the
-            agents' trajectories is for who collects them, such as an `EnvManager`.
-        engine_name: How messages call this environment.
-        images: What `get_steps` gives where the engine sends compressed pictures: `float32` in 0 to 1, as
-            ML-Agents does, or the `uint8` that these come of, a quarter of it, for a trainer. Pictures in
-            which channels are averaged (gray ones) are float32 anyway.
-        connect: Gives the connection of an engine that runs already, in place of `file_name` and all that is
-            about its launch; it gets what is to be called when the engine's process ends, if it knows one.
+            always listened on as well.
+        non_finite: What to do about NaN and infinities, `stop` or `zero`; None lets them pass. Only what
+            collects trajectories can drop them, such as an `EnvManager`.
+        engine_name: The environment's name in messages.
+        images: The type in which `get_steps` returns compressed images: `float32` in 0 to 1, as in ML-Agents,
+            or the `uint8` that these are made of, a quarter of the memory. Images in which channels are
+            averaged (gray ones) are float32 in any case.
+        connect: Connects to an engine that already runs, in place of `file_name` and all options of its
+            launch; its argument is to be called when the engine's process ends, if that can be known.
         transport: The gRPC server that the engine calls: `lean`, Lanista's own, or `grpcio` for an engine or
             a proxy that needs a full one.
 
@@ -72,7 +72,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         ValueError: `non_finite` is none of these.
         UnityEnvironmentException: The executable is missing, may not be executed, ended, or speaks
             another version of the protocol.
-        UnityWorkerInUseException: The Editor's port, or the one that was asked for, is taken.
+        UnityWorkerInUseException: The Editor's port, or the requested one, is taken.
         UnityTimeOutException: The engine did not connect in time.
         UnityCommunicationException: What the engine sent cannot be read.
     """
@@ -161,7 +161,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviors that the engine has shown so far; none before the first reset."""
+        """The behaviors that the engine has described so far; none before the first reset."""
         return self._specs  # type: ignore[no-any-return]
 
     def reset(self) -> None:
@@ -260,11 +260,10 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             self._side_channels.process(message.side_channel)
 
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
-        """What the last answer said of a behavior's agents: those that wait for a decision, and those
-        that have ended. Not a copy.
+        """A behavior's agents in the last answer: DecisionSteps and TerminalSteps. Not a copy.
 
         Raises:
-            UnityActionException: The engine has shown no such behavior.
+            UnityActionException: The engine has described no such behavior.
         """
         steps = self._steps.get(behavior_name)
         if steps is None:
@@ -280,7 +279,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             action: [n, continuous] and [n, branches], in the order of the last DecisionSteps.
 
         Raises:
-            UnityActionException: The engine has shown no such behavior, or a shape is wrong.
+            UnityActionException: The engine has described no such behavior, or a shape is wrong.
         """
         steps = self._steps.get(behavior_name)
         if steps is None:
@@ -298,7 +297,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             action: [1, continuous] and [1, branches].
 
         Raises:
-            UnityActionException: The engine has shown no such behavior, or a shape is wrong.
+            UnityActionException: The engine has described no such behavior, or a shape is wrong.
             IndexError: The agent does not wait for a decision.
         """
         self._check_behavior(behavior_name)
@@ -326,7 +325,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         return self._statistics.get_and_reset_stats()
 
     def timed_out(self) -> UnityException:
-        """Give the engine up, which has not answered in time: `close` will not wait for it.
+        """Abandon the engine, which has not answered in time: `close` will not wait for it.
 
         Returns:
             The error to raise or report, with what is known of the engine.
@@ -395,7 +394,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             self._steps[name] = found
 
     def _check_expected(self, message: EngineMessage) -> None:
-        """Refuse what only the beginning of a session has: the engine is not the one that it was."""
+        """Refuse what is sent only at the start of a session: this is another engine."""
         if message.hello is not None and message.hello.communication_version:
             came = f"the greeting of an engine ({message.hello.name or 'without a name'})"
         elif message.steps is None:

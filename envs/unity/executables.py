@@ -1,4 +1,4 @@
-"""Executables of Unity and others: which file is meant, and can it be started."""
+"""Finds an environment's executable and checks whether it can be started."""
 
 import os
 import re
@@ -20,7 +20,7 @@ def find_executable(file_name: str, platform: str = sys.platform) -> str:
     Windows `NAME.exe` or the only program in the folder `NAME`.
 
     Raises:
-        UnityEnvironmentException: Nothing fits; the message tells what was looked for and what is there.
+        UnityEnvironmentException: There is none; the message says what was looked for and what is there.
     """
     path = Path(file_name).expanduser()
     stem = path.with_suffix("") if path.suffix in _SUFFIXES else path
@@ -50,7 +50,7 @@ def check_executable(program: str, platform: str = sys.platform) -> None:
     try:
         with open(program, "rb") as file:
             head = file.read(256)
-    except OSError:  # what one may execute one need not be allowed to read
+    except OSError:  # the user may execute it, but not read it
         return
     fault = _fault(head, platform)
     if fault:
@@ -115,7 +115,7 @@ def _suggestion(name: str) -> str:
 
 
 def _hint(path: Path, stem: Path, platform: str) -> str:
-    """What is there in place of what was meant."""
+    """What was found in its place."""
     own = {"darwin": "macOS", "win32": "Windows"}.get(platform, "Linux")
     if path.exists() and _PLATFORMS.get(path.suffix, own) != own:
         return f"That is a build for {_PLATFORMS[path.suffix]}; make one for {own} in Unity's build settings."

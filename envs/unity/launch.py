@@ -1,4 +1,4 @@
-"""From what the user names as environment to a running engine."""
+"""From an environment's name to a running engine."""
 
 import logging
 import sys
@@ -19,10 +19,10 @@ from .process import EngineProcess
 logger = logging.getLogger(__name__)
 
 SCENE = "scene:"
-"""How the names of Lanista's own scenes begin."""
+"""The prefix of Lanista's own scenes."""
 
 HOSTED = "hosted:"
-"""Makes the name of an environment in Python that of an engine: `hosted:gymnasium:CartPole-v1`."""
+"""The prefix of environments in Python that run as an engine: `hosted:gymnasium:CartPole-v1`."""
 
 
 Transport = Literal["lean", "grpcio"]
@@ -31,7 +31,7 @@ Transport = Literal["lean", "grpcio"]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What engine to bring up, and how."""
+    """Which engine to launch, and how."""
 
     file_name: str | None
     """The executable or scene; None for the Editor."""
@@ -46,7 +46,7 @@ class Launch:
     timeout: float
     """Seconds that the engine has for each answer."""
     name: str
-    """How messages call the environment."""
+    """The environment's name in messages."""
     transport: Transport = "lean"
     """Which gRPC server the engine calls."""
 
@@ -58,13 +58,14 @@ class Launch:
 
         Raises:
             UnityEnvironmentException: The executable is missing or cannot be started.
-            PortInUseError: The Editor's port, or the one that was asked for, is taken.
+            PortInUseError: The Editor's port, or the requested one, is taken.
         """
         start = [] if self.file_name is None else resolve(self.file_name)
-        editor = self.file_name is None
         session = listen(
-            *(self.worker_id, self.base_port, self.listen),
-            editor=editor,
+            self.worker_id,
+            self.base_port,
+            self.listen,
+            editor=self.file_name is None,
             name=self.name,
             transport=self.transport,
         )
@@ -84,7 +85,10 @@ class Launch:
 
     def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:
         engine, _ = start_engine(
-            *(start, port, self.worker_id, self.log_folder),
+            start,
+            port,
+            self.worker_id,
+            self.log_folder,
             windowless=self.windowless,
             additional_args=self.additional_args,
             on_exit=on_exit,
@@ -105,11 +109,11 @@ def start_engine(
     """Start an engine that calls on a port of this machine.
 
     Args:
-        command: As `resolve` gives it.
-        port: Where it calls.
+        command: As returned by `resolve`.
+        port: The port on which it calls.
         worker_id: Which of several environments it is; it names the log.
         log_folder: Where its log goes; made if it is missing.
-        windowless: Without a window.
+        windowless: Launch it without a window.
         additional_args: More arguments for it.
         on_exit: Called, from another thread, when its process has ended.
 
@@ -140,16 +144,16 @@ def listen(
     """Listen where an engine will call.
 
     Args:
-        worker_id: Which of several environments it is; it counts the port up.
+        worker_id: Which of several environments it is; added to the port.
         base_port: The port of worker 0; None for the Editor's, or the first free one.
-        address: On which to listen.
+        address: The address on which to listen.
         editor: Whether the Unity Editor will call.
-        name: How messages call the environment.
+        name: The environment's name in messages.
         transport: Which gRPC server the engine calls.
 
     Raises:
         UnityEnvironmentException: There is no such port or address, or this user may not use it.
-        PortInUseError: The Editor's port, or the one that was asked for, is taken.
+        PortInUseError: The Editor's port, or the requested one, is taken.
     """
     first = base_port if base_port is not None else ports.EDITOR_PORT if editor else ports.FIRST_PORT
     name = name or f"environment {worker_id}"
@@ -186,9 +190,11 @@ def _serve(port: int, address: str, transport: Transport) -> EngineSession:
 
 
 def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
-    """The start of the command line for an environment: an executable, a scene such as
-    `scene:ball3d?areas=4`, a Python program `NAME.py`, or an environment in Python that is to be hosted; the
-    last three are run by the Python that runs us. `registry.resolve_registered` comes before this.
+    """The start of the command line for an environment.
+
+    It is an executable, a scene such as `scene:ball3d?areas=4`, a Python program `NAME.py`, or an environment
+    in Python that is to be hosted; the last three are run by the Python that runs us.
+    `registry.resolve_registered` comes before this.
 
     Raises:
         UnityEnvironmentException: There is no such executable, or the scene's name cannot be read.
@@ -217,7 +223,7 @@ def arguments(
     given = [index for index, argument in enumerate(additional) if argument.lower() == "-logfile"]
     if given:
         value = additional[given[-1] + 1 : given[-1] + 2]
-        # "-" means the standard output, whose end is kept anyway.
+        # "-" means the standard output, whose end is kept in any case.
         log_file = Path(value[0]) if value and value[0] != "-" else None
     elif log_file is not None:
         command += ["-logFile", str(log_file)]

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class PortInUseError(UnityWorkerInUseException):  # type: ignore[misc]
-    """Somebody else listens on the port that an engine must call."""
+    """Another listener has the port that an engine must call."""
 
     def __init__(self, worker_id: int, port: int, remedy: str) -> None:
         super().__init__(worker_id)
@@ -30,7 +30,7 @@ class PortInUseError(UnityWorkerInUseException):  # type: ignore[misc]
 
 
 def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int = 0, remedy: str = "") -> T:
-    """Listen on a port, or with `search` on the first one from there on that is free.
+    """Listen on a port, or with `search` on the first free one from there on.
 
     Args:
         listen: Takes a port and listens on it; raises OSError if it is taken.
@@ -51,7 +51,7 @@ def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int
             "base_port (--base-port) plus its index: choose another base_port."
         )
     for candidate in range(port, LAST_PORT + 1 if search else port + 1):
-        if _somebody_answers(candidate):
+        if _has_listener(candidate):
             continue
         try:
             return listen(candidate)
@@ -64,7 +64,7 @@ def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int
 
 
 def holder(port: int) -> str:
-    """Who listens on a port, in words; the operating system may keep it to itself."""
+    """Which process listens on a port, in words; the operating system may not tell."""
     try:
         connections = psutil.net_connections(kind="tcp")
     except (psutil.Error, OSError):
@@ -84,7 +84,7 @@ def holder(port: int) -> str:
     return f"process {pid} ({command[:200]})"
 
 
-def _somebody_answers(port: int) -> bool:
+def _has_listener(port: int) -> bool:
     """Whether a connection to the port succeeds.
 
     Some systems let a second process listen on 127.0.0.1 while a first one listens on every

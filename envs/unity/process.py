@@ -21,7 +21,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 logger = logging.getLogger(__name__)
 
 _KEPT = 8192
-"""Bytes of a log that are looked at for its last lines."""
+"""Bytes of a log that are read for its last lines."""
 _LINES = 12
 """Last lines of a log that a message shows."""
 
@@ -51,7 +51,7 @@ class EngineProcess:
         self._process = _start(self.command)
         self.pid = self._process.pid
         REAPER.add(self.pid)
-        # Also when this process ends while another thread is still busy with closing the engine.
+        # Also if this process ends while another thread is still closing the engine.
         atexit.register(self.kill)
         self._reader = threading.Thread(target=self._read, name=f"output of {self.pid}", daemon=True)
         self._reader.start()
@@ -81,7 +81,7 @@ class EngineProcess:
         return None
 
     def describe(self) -> str:
-        """How it is, or how it ended, with the last lines that it wrote."""
+        """Its state, or how it ended, with the last lines that it wrote."""
         return f"{self._state()} Its command was: {' '.join(self.command)}.{self._last_words()}"
 
     def _state(self) -> str:
@@ -107,7 +107,7 @@ class EngineProcess:
         return "\n".join([f" The last lines of {source}:", *(f"    {line}" for line in lines)])
 
     def _read(self) -> None:
-        """Empty the engine's output, so that it never waits for a reader, and keep the end of it."""
+        """Drain the engine's output, so that it never blocks, and keep the end of it."""
         stream = self._process.stdout
         assert stream is not None
         with stream:
@@ -120,7 +120,7 @@ class EngineProcess:
 
     def _wait(self) -> None:
         if hasattr(os, "waitid"):
-            # Wait without reaping: until the process is reaped nobody else can get its number,
+            # Wait without reaping: until the process is reaped no other can get its number,
             # so that the group that is killed is the engine's.
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             _kill_all(self.pid)
@@ -156,11 +156,11 @@ def _start(command: list[str]) -> "subprocess.Popen[bytes]":
 
 
 def _kill_all(pid: int) -> None:
-    """Kill the group that the process leads; where there are no groups, its children one by one."""
+    """Kill the process's group; where there are no groups, the process and its children one by one."""
     if os.name == "posix":
         try:
             os.killpg(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # all gone; macOS says so by the second
+        except (ProcessLookupError, PermissionError):  # all gone; on macOS the second
             return
         return
     try:
@@ -193,11 +193,11 @@ _CRASHES = {
     0xC000013A: "ended by Ctrl-C or with its console",
     0xC0000409: "stack buffer overrun, or an abort",
 }
-"""What usual exit codes mean on Windows."""
+"""Common exit codes of crashes on Windows."""
 
 
 def _signal_name(code: int) -> str:
-    """What an exit code says beyond the number; on Windows crashes have codes of their own."""
+    """The meaning of an exit code, in parentheses; on Windows crashes have codes of their own."""
     if code >= 0x80000000:
         return f" ({', '.join(filter(None, [hex(code), _CRASHES.get(code)]))})"
     if code >= 0:
@@ -230,7 +230,7 @@ _EXIT_SECONDS = 0.5
 
 
 class ProcessReaper:
-    """Kills process groups that outlive this process, by means of a shell that is started with the first."""
+    """Kills process groups that outlive this process, with a shell that is started with the first group."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -264,7 +264,7 @@ class ProcessReaper:
                 self._shell = None
 
     def _close(self) -> None:
-        """At this process's end: the shell ends by itself, at once if no engine is left."""
+        """When this process exits, the shell ends by itself, at once if no engine is left."""
         with self._lock:
             shell, self._shell = self._shell, None
         if shell is None or shell.stdin is None or self._owner != os.getpid():

@@ -9,8 +9,8 @@ from .connection import EngineConnection
 logger = logging.getLogger(__name__)
 
 SECONDS = 10.0
-"""How long all of them together may take to end by themselves. A user who ends a script without closing them
-has lost interest: no minute of waiting for each."""
+"""How long all of them together may take to end by themselves: a script that ends should not wait a minute
+for each."""
 
 _open: dict[EngineConnection, None] = {}
 """In the order in which they were opened."""
@@ -19,7 +19,7 @@ _open: dict[EngineConnection, None] = {}
 def register(connection: EngineConnection) -> None:
     """Close this connection when the script ends."""
     _open[connection] = None
-    # What was registered last is called first: engines are asked to end before their processes are killed.
+    # The last function registered runs first: engines are told to quit before their processes are killed.
     atexit.unregister(_close_all)
     atexit.register(_close_all)
 

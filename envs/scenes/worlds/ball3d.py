@@ -6,10 +6,7 @@ The rules, numbers and order of events are those of the official scene, so that 
 from collections.abc import Mapping
 
 import numpy as np
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-)
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ..physics import GRAVITY, Array, Balls, Boxes, from_euler, rotations

@@ -3,10 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-)
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ..sensors import vector_spec

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Color, Vector, square
+from ...canvas import Box, Canvas, Color, Vector, distance, square, start_canvas
 from .scene import BatonPass
 
 _GROUND: Color = (190, 200, 222)
@@ -32,16 +32,10 @@ def draw_baton_pass(size: tuple[int, int], world: BatonPass) -> NDArray[np.uint8
     columns = -(-areas // int(np.sqrt(areas)))
     middles = [_GAP * ground * np.array([i % columns, 0, i // columns]) for i in range(areas)]
     edge = ground / 2 + world.options.body
-    heights = (-ground / 16, 2 * world.options.body)
-    corners = np.concatenate([middle + square(edge, y) for middle in middles for y in heights])
-    canvas = Canvas(size, corners, yaw=12, pitch=46, margin=0.03)
-    canvas.shadows(
-        [middle + square(ground * 0.53, -ground / 16) for middle in middles],
-        strength=0.3,
-        softness=size[0] / 90,
-    )
-    # The far rows first, and in each the areas from the sides to where the camera stands.
-    for i in sorted(range(areas), key=lambda i: -float(np.linalg.norm(middles[i] - canvas.camera.position))):
+    outlines = square(edge, -ground / 16), square(edge, 2 * world.options.body)
+    shadow = square(ground * 0.53, -ground / 16)
+    canvas, order = start_canvas(size, outlines, shadow, middles, yaw=12, pitch=46)
+    for i in order:
         _draw_area(canvas, world, i, middles[i])
     return canvas.finish()
 
@@ -70,7 +64,7 @@ def _draw_area(canvas: Canvas, world: BatonPass, area: int, middle: Vector) -> N
     ]
     if not armed:
         things.append((_on(middle, world.ball[area]), None))
-    for where, place in sorted(things, key=lambda thing: -_depth(canvas, thing[0])):
+    for where, place in sorted(things, key=lambda thing: -distance(canvas, thing[0])):
         if place is None:
             canvas.shadow_on(floor, _at(where, radius), radius)
             canvas.ball(_at(where, radius), radius, _BALL)
@@ -106,7 +100,3 @@ def _on(middle: Vector, place: NDArray[np.float32]) -> Vector:
 def _at(point: Vector, height: float) -> Vector:
     moved: Vector = point + np.array([0, height, 0])
     return moved
-
-
-def _depth(canvas: Canvas, point: Vector) -> float:
-    return float(np.linalg.norm(point - canvas.camera.position))

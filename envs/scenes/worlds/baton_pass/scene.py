@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-)
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod

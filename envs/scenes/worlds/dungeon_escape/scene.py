@@ -104,7 +104,7 @@ class DungeonEscape(SceneWorld[DungeonEscapeOptions]):
         )
         self.motion_control = PushBlockMotion(areas, count, options.speed)
         self.groups = AgentGroups(areas, count)
-        self._earners = [self.groups]
+        self._agent_sets = [self.groups]
         self.dragon: Array = np.zeros((2, areas))
         self.dragon_lives: NDArray[np.bool_] = np.ones(areas, np.bool_)
         self.key: Array = np.zeros((2, areas))

@@ -11,11 +11,10 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
-from ....base import StatsAggregationMethod
 from ...agents import IndependentAgents
 from ...options import SceneOptions, SceneWorld, option, senses_option
 from ...physics2d import DECISION_PERIOD, TIME_STEP, Array, Indices
-from ...world import Actions, Batches, Parameters, Statistic
+from ...world import Actions, Batches, Parameters, Statistic, take_averages
 from .dynamics import AGENT_HALF, FoodDynamics
 from .sensors import FoodSensors, FoodView
 
@@ -67,7 +66,7 @@ class Food(SceneWorld[FoodCollectorOptions]):
             areas, options.agents, options.good_food + options.bad_food, options.ground / 2
         )
         self.agents = IndependentAgents(areas * options.agents)
-        self._earners = [self.agents]
+        self._agent_sets = [self.agents]
         self.heading: Array = np.zeros(shape)
         """[areas, agents], radians from z towards x."""
         self.frozen: Indices = np.zeros(shape, np.intp)
@@ -111,11 +110,7 @@ class Food(SceneWorld[FoodCollectorOptions]):
 
     def statistics(self) -> Sequence[Statistic]:
         """What all agents together have earned since the reset, every 100 physics steps."""
-        statistics: list[Statistic] = [
-            (TOTAL_SCORE, score, StatsAggregationMethod.AVERAGE) for score in self._scores
-        ]
-        self._scores.clear()
-        return statistics
+        return take_averages(TOTAL_SCORE, self._scores)
 
     def _act(self) -> None:
         """One physics step of what the agents do; the frozen ones only glide on."""

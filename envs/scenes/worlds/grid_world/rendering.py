@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Color, Points, Vector, square
+from ...canvas import Box, Canvas, Color, Points, Vector, distance, rows_of, square
 from .scene import GridWorld
 from .sensors import AGENT, EX, PLUS
 
@@ -19,18 +19,15 @@ _HEIGHT = 0.16
 def draw_grids(size: tuple[int, int], world: GridWorld) -> NDArray[np.uint8]:
     """Every grid, [height, width, 3]. An agent stands on the color of the goal that it wants."""
     most = int(world.cells.max())
-    columns = -(-world.areas // int(np.sqrt(world.areas)))
-    spacing = most + 1.6
-    middles = [spacing * np.array([k % columns, 0, -(k // columns)]) for k in range(world.areas)]
+    middles = rows_of(world.areas, most + 1.6)
     half = most / 2 + 0.35
     corners = np.concatenate([middle + square(half, y) for middle in middles for y in (-0.2, 0.9)])
     canvas = Canvas(size, corners, yaw=14, pitch=46, margin=0.03)
     canvas.shadows(
         [middle + square(half * 1.06, -0.2) for middle in middles], strength=0.3, softness=size[0] / 100
     )
-    distances = [float(np.linalg.norm(middle - canvas.camera.position)) for middle in middles]
-    for k in np.argsort(distances)[::-1]:
-        _draw_grid(canvas, world, int(k), middles[k])
+    for k in sorted(range(world.areas), key=lambda k: -distance(canvas, middles[k])):
+        _draw_grid(canvas, world, k, middles[k])
     return canvas.finish()
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Color, Points, Vector, rectangle
+from ...canvas import Box, Canvas, Color, Points, Vector, middles_of, rectangle, start_canvas, yaw
 from .dynamics import BOARD_HALF_DEPTH, HALF_BOX, Hall
 from .scene import Hallway
 
@@ -16,7 +16,7 @@ _X: Color = (124, 92, 220)
 _BOARD: Color = (238, 241, 248)
 _CIRCLE = np.linspace(0, 2 * np.pi, 36, endpoint=False)
 _BREADTH = 1.1
-"""How many times as wide as deep all halls together are."""
+"""The width of all halls together, as a multiple of their depth."""
 _LARGER = 0.045
 """Half the edge of a drawn agent as a share of the hall's width, where that is more than its own."""
 _TILES = 5
@@ -28,17 +28,12 @@ def draw_halls(size: tuple[int, int], world: Hallway) -> NDArray[np.uint8]:
     """Every hall, [height, width, 3]; a goal has the color of its symbol, agents are larger than life."""
     hall = world.hall
     wide, deep = 1.25 * hall.width, 1.15 * hall.length
-    columns = max(1, round(float(np.sqrt(world.areas * _BREADTH * deep / wide))))
-    middles = [np.array([wide * (k % columns), 0, -deep * (k // columns)]) for k in range(world.areas)]
+    middles = middles_of(world.areas, wide, deep, _BREADTH)
     x, z = hall.half_width + 0.6, hall.half_length + 0.6
-    tall = 2 * hall.board_half
-    corners = [middle + rectangle(-x, -z, x, z, y) for middle in middles for y in (-0.5, tall)]
-    canvas = Canvas(size, np.concatenate(corners), yaw=10, pitch=44, margin=0.03)
-    ground = rectangle(-x, -z, x, z, -0.5) * (1.06, 1, 1.02)
-    canvas.shadows([middle + ground for middle in middles], strength=0.3, softness=size[0] / 90)
-    distances = [float(np.linalg.norm(middle - canvas.camera.position)) for middle in middles]
-    for k in np.argsort(distances)[::-1]:
-        _draw_hall(canvas, world, int(k), middles[k])
+    low, high = (rectangle(-x, -z, x, z, y) for y in (-0.5, 2 * hall.board_half))
+    canvas, order = start_canvas(size, (low, high), low * (1.06, 1, 1.02), middles, yaw=10, pitch=44)
+    for k in order:
+        _draw_hall(canvas, world, k, middles[k])
     return canvas.finish()
 
 
@@ -117,8 +112,7 @@ def _draw_board(canvas: Canvas, foot: Vector, half: float, depth: float, is_x: b
 
 
 def _draw_agent(canvas: Canvas, foot: Vector, heading: float, half: float) -> None:
-    cosine, sine = np.cos(np.pi - heading), np.sin(np.pi - heading)
-    turned = np.array([[cosine, 0, -sine], [0, 1, 0], [sine, 0, cosine]])
+    turned = yaw(heading - np.pi)
     reach = 1.25 * half
     shadow = rectangle(-reach, -reach, reach, reach, 0.02) @ turned.T
     canvas.polygon(foot + shadow, _SHADOW, alpha=60)

@@ -79,7 +79,7 @@ class CoopPush(SceneWorld[CoopPushOptions]):
         self.bodies = Ground(areas, half, [AGENT] * agents + blocks, GRAVITY * GRAVITY_SCALE)
         self.motion_control = PushBlockMotion(areas, agents, options.speed)
         self.groups = AgentGroups(areas, agents)
-        self._earners = [self.groups]
+        self._agent_sets = [self.groups]
         self.goal = half - options.goal
         """The goal reaches from this z to the wall."""
         self.turned = np.zeros(areas, np.intp)

@@ -82,7 +82,7 @@ class Pyramids(SceneWorld[PyramidsOptions]):
         self.walls = self.rooms.walls
         self.dynamics: PyramidsDynamics = PyramidsDynamics(areas, options.speed)
         self.agents = IndependentAgents(areas)
-        self._earners = [self.agents]
+        self._agent_sets = [self.agents]
         count, stones = self.walls.shape[1], options.stone_blocks
         self.stones = slice(count, count + stones)
         self.switch, self.pyramid, self.gold = count + stones, count + stones + 1, count + stones + 2

@@ -12,11 +12,10 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
-from ....base import StatsAggregationMethod
 from ...agents import AgentGroups
 from ...options import SceneOptions, SceneWorld, option, senses_option
 from ...physics2d import DECISION_PERIOD, Array, Flags, Indices
-from ...world import Actions, Batches, Statistic
+from ...world import Actions, Batches, Statistic, take_averages
 from .dynamics import BALL, BALL_RADIUS, PLAYER_RADIUS, PLAYERS, Pitch, SoccerDynamics
 from .sensors import SoccerSensors
 
@@ -85,7 +84,7 @@ class SoccerTwos(SceneWorld[SoccerTwosOptions]):
         self.heading: Array = np.zeros((areas, PLAYERS))
         """[areas, players], radians from z towards x."""
         self.teams = [AgentGroups(areas, MEMBERS, team, teams=2) for team in range(2)]
-        self._earners = self.teams
+        self._agent_sets = self.teams
         self._sensors = SoccerSensors(areas, self.pitch)
         self._action: NDArray[np.int32] = np.zeros((areas, PLAYERS, 3), np.int32)
         self._touch_reward: Array = np.zeros(areas)
@@ -111,9 +110,7 @@ class SoccerTwos(SceneWorld[SoccerTwosOptions]):
 
     def statistics(self) -> Sequence[Statistic]:
         """Whether a goal or time has ended each episode that has ended."""
-        statistics = [(DECIDED, value, StatsAggregationMethod.AVERAGE) for value in self._decided]
-        self._decided.clear()
-        return statistics
+        return take_averages(DECIDED, self._decided)
 
     def _act(self) -> tuple[Flags, Array]:
         forward, side, turn = np.moveaxis(self._action, 2, 0)

@@ -78,7 +78,7 @@ class Sorter(SceneWorld[SorterOptions]):
             areas, options.radius, options.tile_width, options.places
         )
         self.agents = IndependentAgents(areas)
-        self._earners = [self.agents]
+        self._agent_sets = [self.agents]
         self.heading: Array = np.zeros(areas)
         """[areas], radians from z towards x."""
         self.numbers: Indices = np.zeros((areas, options.numbers), np.intp)

@@ -5,18 +5,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-)
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
-from ....base import StatsAggregationMethod
 from ...agents import IndependentAgents
 from ...options import SIZES, SceneOptions, SceneWorld, option
 from ...physics2d import DECISION_PERIOD, GRAVITY, Floats, Indices
 from ...sensors import vector_spec
-from ...world import Actions, Batches, Statistic
+from ...world import Actions, Batches, Statistic, take_averages
 from .dynamics import BACKCOURT, HIGHEST, NEAREST, SIDE, TILT, Court, TennisDynamics
 
 BEHAVIORS = ("Tennis?team=0", "Tennis?team=1")
@@ -67,7 +63,7 @@ class Tennis(SceneWorld[TennisOptions]):
             areas, Court(options.length, options.net, options.racket, options.speed)
         )
         self.players = IndependentAgents(2 * areas, len(BEHAVIORS))
-        self._earners = [self.players]
+        self._agent_sets = [self.players]
         self.players.behavior[:] = np.repeat([0, 1], areas)
         self._hits: list[float] = []
 
@@ -93,9 +89,7 @@ class Tennis(SceneWorld[TennisOptions]):
 
     def statistics(self) -> Sequence[Statistic]:
         """How often the ball was hit in each episode that has ended."""
-        statistics = [(HITS, value, StatsAggregationMethod.AVERAGE) for value in self._hits]
-        self._hits.clear()
-        return statistics
+        return take_averages(HITS, self._hits)
 
     def _end_episodes(self, over: NDArray[np.bool_], interrupted: bool) -> None:
         (which,) = np.nonzero(over)

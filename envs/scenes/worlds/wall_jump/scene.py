@@ -83,7 +83,7 @@ class WallJump(SceneWorld[WallJumpOptions]):
         options, areas = self.options, self.areas
         self.dynamics: WallJumpDynamics = WallJumpDynamics(areas)
         self.agents = IndependentAgents(areas, len(BEHAVIORS))
-        self._earners = [self.agents]
+        self._agent_sets = [self.agents]
         self.heading: Array = np.zeros(areas)
         """[areas], radians from z towards x."""
         self.near, self.far = -(1 - _FAR_SHARE) * options.platform, _FAR_SHARE * options.platform
