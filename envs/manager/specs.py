@@ -79,7 +79,7 @@ class MergedSpecs:
 class SharedGroups:
     """Warns once if a group of agents spans several behaviors.
 
-    Each environment is checked at its first, second, fourth, eighth step and so on: the scene sets the groups,
+    An environment is checked at its first, second, fourth, eighth step and so on: the scene sets the groups,
     and they need not be checked for ever.
     """
 

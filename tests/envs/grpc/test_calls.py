@@ -224,7 +224,11 @@ REFUSALS = {
     "no message": (lambda c: c.begin(1, end=True), unary.INTERNAL, "has none"),
     "an empty body": (lambda c: c.begin(1) + data(1, b""), unary.INTERNAL, "cut short"),
     "cut short": (lambda c: c.begin(1) + data(1, prefixed(b"xyz")[:-1]), unary.INTERNAL, "cut short"),
-    "too long": (lambda c: c.begin(1) + data(1, b"\0" + b"\xff" * 4, end=False), 8, "4294967295 bytes"),
+    "too long": (
+        lambda c: c.begin(1) + data(1, b"\0" + b"\xff" * 4, end=False),
+        unary.RESOURCE_EXHAUSTED,
+        "4294967295 bytes",
+    ),
 }
 
 

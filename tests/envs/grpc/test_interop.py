@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import grpc
 import pytest
@@ -34,13 +35,7 @@ def engines(trainer: Server) -> Iterator[Callable[..., Callable[[bytes], grpc.Fu
             f"localhost:{trainer.port}", [("grpc.enable_http_proxy", 0), *arguments]
         )
         channels.append(channel)
-        method = channel.unary_unary(METHOD)
-
-        def engine(data: bytes, **keywords: object) -> grpc.Future:
-            return method.future(data, wait_for_ready=True, **keywords)
-
-        engine.hang_up = channel.close
-        return engine
+        return partial(channel.unary_unary(METHOD).future, wait_for_ready=True)
 
     yield make
     for channel in channels:
@@ -137,22 +132,6 @@ def test_a_cancelled_call_is_noticed_and_another_is_served(trainer: Server, engi
     assert not trainer.disconnected
     trainer.reply(b"y")
     assert until_done(trainer, call).result() == b"y"
-
-
-def test_a_second_engine_is_rejected_until_the_first_has_gone(trainer: Server, engines) -> None:
-    first, second = engines(use_local_subchannel_pool=1), engines(use_local_subchannel_pool=1)
-    call = first(b"one")
-    assert trainer.receive(PATIENCE) == b"one"
-    refused = until_done(trainer, second(b"two"))
-    assert refused.code() == grpc.StatusCode.FAILED_PRECONDITION
-    trainer.reply(b"1")
-    assert until_done(trainer, call).result() == b"1"
-    refused = until_done(trainer, second(b"while the first computes"))
-    assert refused.code() == grpc.StatusCode.FAILED_PRECONDITION
-    first.hang_up()
-    while trainer._engine is not None:
-        trainer.pump()
-    exchange(trainer, second, b"two", b"2")
 
 
 # Strangers ------------------------------------------------------------------------------------------------

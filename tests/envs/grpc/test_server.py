@@ -153,16 +153,6 @@ def test_engines_on_this_machine_reach_the_trainer_on_any_address(host: str) -> 
     endpoint.close()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such ports")
-def test_a_port_that_needs_privileges_is_not_reported_as_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(socket.socket, "bind", refuse)
-    with pytest.raises(PermissionError, match="port 80 needs privileges"):
-        ServerSession.listen(80)
-
-
 @both
 def test_a_taken_port_is_an_error(trainer: Server) -> None:
     with pytest.raises(AddressInUseError, match=str(trainer.port)):

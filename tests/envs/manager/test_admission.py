@@ -75,20 +75,15 @@ def door():
 
 
 @pytest.fixture
-def manage(door):
-    managers = []
+def manage(manage, door):
+    """Makes started managers with this many environments from the source."""
 
-    def manage(num_envs: int = 1) -> EnvManager:
-        manager = EnvManager(None, num_envs, source=door)
-        managers.append(manager)
+    def manage_guests(num_envs: int = 1) -> EnvManager:
         for _ in range(num_envs):
             door.enter()
-        manager.start()
-        return manager
+        return manage(None, num_envs, source=door)
 
-    yield manage
-    for manager in managers:
-        manager.close()
+    return manage_guests
 
 
 def values(steps) -> dict[int, tuple]:

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from engine_processes import engine_process
 from lanista.envs.manager.manager import EnvManager
-from lanista.envs.manager.restarts import EngineStopped, RestartLimitError, RestartLimits
+from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.unity import UnityEnvironment
 from scripted_engine import executable
 
@@ -98,33 +98,6 @@ def test_a_frozen_engine_is_restarted_while_others_go_on(herd):
     assert three.until(2, fresh) > 100
     assert three.newest[2] is not frozen
     assert three.manager.restarts == 1
-
-
-def test_an_engine_that_keeps_crashing_ends_the_run_with_the_end_of_its_log(herd):
-    one = herd("greet(); steps(3); print('out of bananas', file=log); os._exit(9)", 1)
-    with pytest.raises(RestartLimitError, match="return code 9") as raised:
-        one.until(0, lambda step: False)
-    assert "out of bananas" in str(raised.value)
-    assert one.manager.restarts == 1
-
-
-def test_an_engine_that_quits_ends_the_run_without_an_error(herd):
-    one = herd("greet(); steps(3); ask(message(None, 400)); time.sleep(1)", 1, limits=RestartLimits(0))
-    with pytest.raises(EngineStopped):
-        one.until(0, lambda step: False)
-
-
-def test_malformed_bytes_of_one_engine_do_not_affect_the_others(herd):
-    mad = """
-        greet()
-        for i in range(10**9):
-            ask(b"\\xff" * 50 if i == 30 and int(port) % 2 else message(observation(i, 0)))
-    """
-    two = herd(mad, 2, limits=RestartLimits(-1, -1, 60))
-    odd = next(env for env in range(2) if two.newest[env].port % 2)
-    two.until(odd, lambda step: not step.fresh)
-    assert two.until(odd, fresh) > 0
-    assert two.manager.restarts >= 1
 
 
 def test_an_interrupted_start_leaves_no_engine(tmp_path):

@@ -110,17 +110,6 @@ def test_ordered_waits_for_all_that_were_sent_something(manage):
     assert envs(manager.wait(20)) == [0, 2]
 
 
-def test_ordered_waits_for_an_environment_that_is_restarted(manage):
-    crash = UnityEnvironmentException("crashed")
-    factory = Factory(lambda env, life, kind, n: crash if (env, life, kind) == (0, 0, "step") else True)
-    manager = manage(factory, 2, ordered=True)
-    manager.reset()
-    manager.send(0, {})
-    manager.send(1, {})
-    steps = manager.wait(20)
-    assert [(step.env, step.fresh) for step in steps] == [(0, True), (1, False)]
-
-
 def test_wait_returns_empty_handed_in_time(manage):
     manager = manage(Factory(lambda env, life, kind, n: kind == "reset"))
     manager.reset()

@@ -20,6 +20,7 @@ from lanista.envs.protocol.decoder import (
     encode_reset,
 )
 from lanista.envs.scenes.client import UnexpectedActionsError, check_actions, main
+from lanista.envs.scenes.sensors import vector_spec
 from lanista.envs.scenes.world import Parameters, World, without_groups
 from lanista.envs.side_channels import (
     EngineConfigurationChannel,
@@ -28,14 +29,7 @@ from lanista.envs.side_channels import (
     StatsSideChannel,
 )
 from lanista.envs.unity import UnityEnvironment
-from mlagents_envs.base_env import (
-    ActionSpec,
-    ActionTuple,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from mlagents_envs.base_env import ActionSpec, ActionTuple, BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 PATIENCE = 30.0
@@ -52,8 +46,7 @@ class Counter(World):
         self.steps = 0
 
     def specs(self):
-        sensor = ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "Numbers")
-        return {"Counter?team=0": BehaviorSpec([sensor], ActionSpec(1, (3,)))}
+        return {"Counter?team=0": BehaviorSpec([vector_spec(2)], ActionSpec(1, (3,)))}
 
     def reset(self, random, parameters):
         self.parameters, self.steps, self.seen = parameters, 0, random.random()

@@ -70,16 +70,6 @@ def test_launches_steps_and_closes_an_executable(tmp_path):
     assert process.command[1:3] == ["-nographics", "-batchmode"]
 
 
-def test_environments_of_one_machine_find_ports_of_their_own(tmp_path):
-    game = executable(tmp_path, "greet(); steps(10**6)")
-    envs = [UnityEnvironment(game, worker_id=0, timeout_wait=30) for _ in range(2)]
-    try:
-        assert envs[0].port != envs[1].port
-    finally:
-        for env in envs:
-            env.close()
-
-
 def test_the_first_step_is_a_reset_and_later_ones_send_what_was_set(meet):
     env, engine = meet([observation(i) for i in range(4)])
     env.step()

@@ -94,14 +94,6 @@ def test_an_unknown_platform_is_named():
         find_executable("Game", "sunos5")
 
 
-def test_a_file_without_permission_is_refused_with_the_remedy(tmp_path):
-    program = touch(tmp_path / "Game.x86_64")
-    check_executable(str(program))
-    program.chmod(0o644)
-    with pytest.raises(UnityEnvironmentException, match=r"permissions.*chmod"):
-        check_executable(str(program))
-
-
 def test_scenes_are_run_by_this_python():
     start = [sys.executable, "-m", "lanista.envs.scenes", "ball3d"]
     assert resolve("scene:ball3d") == start
