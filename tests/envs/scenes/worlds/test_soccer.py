@@ -52,6 +52,26 @@ def test_agents_groups_and_teams_have_ids_of_their_own():
     np.testing.assert_array_equal(batches[PURPLE].group_id, [2, 2, 4, 4, 6, 6])
 
 
+@pytest.mark.parametrize(
+    ("action", "way", "degrees"),
+    [
+        ((1, 0, 0), (1, 0), 0),
+        ((2, 0, 0), (-1, 0), 0),
+        ((0, 1, 0), (0, -0.3), 0),
+        ((1, 2, 0), (0, 0.3), 0),  # a step to the side replaces the one forward
+        ((0, 0, 1), (0, 0), -10),
+        ((0, 0, 2), (0, 0), 10),
+    ],
+)
+def test_actions_move_a_player_in_its_own_axes_and_turn_it(action, way, degrees):
+    play = Play()
+    play.place((0, 0))
+    play.act(blue=action)
+    speed = 2 * (1 - 0.94**5) * 0.94 / 0.06
+    np.testing.assert_allclose(play.world.dynamics.velocity[:, 0, 0], speed * np.array(way), atol=1e-9)
+    np.testing.assert_allclose(np.degrees(play.world.heading[0]), [90 + degrees, 90 + degrees, -90, -90])
+
+
 @pytest.mark.parametrize("scorer", [0, 1])
 def test_a_goal_pays_the_sooner_the_more_costs_the_others_one_and_ends_both_episodes(scorer):
     play = Play(areas=2)
