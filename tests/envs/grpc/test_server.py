@@ -13,6 +13,7 @@ from selectors import DefaultSelector
 import pytest
 from lanista.envs.errors import AddressInUseError, TrainerGoneError
 from lanista.envs.grpc import server as endpoints
+from lanista.envs.grpc.calls import FAILED_PRECONDITION
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.grpcio_server import GrpcioSession
 from lanista.envs.grpc.server import ServerSession
@@ -233,6 +234,7 @@ def test_a_second_engine_is_rejected_while_the_first_waits_and_while_it_computes
     while other.is_alive():
         trainer.pump()
     assert "Another engine" in str(refusal[0])
+    assert refusal[0].__cause__.status == FAILED_PRECONDITION
     trainer.reply(b"y")
     thread.join(PATIENCE)
     assert result == [b"y"]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import ExitStack, closing
 from selectors import DefaultSelector
 
 import numpy as np
@@ -68,6 +69,13 @@ def test_launches_steps_and_closes_an_executable(tmp_path):
     assert process.returncode == 0
     assert (tmp_path / "logs" / "Player-0.log").read_text() == "told to quit\n"
     assert process.command[1:3] == ["-nographics", "-batchmode"]
+
+
+def test_environments_of_one_machine_find_ports_of_their_own(tmp_path):
+    game = executable(tmp_path, "greet(); steps(10**6)")
+    with ExitStack() as stack:
+        envs = [stack.enter_context(closing(UnityEnvironment(game, timeout_wait=30))) for _ in range(2)]
+        assert envs[0].port != envs[1].port
 
 
 def test_the_first_step_is_a_reset_and_later_ones_send_what_was_set(meet):
