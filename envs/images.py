@@ -17,7 +17,7 @@ from .base import BehaviorId, BehaviorSteps, ObsArray
 from .errors import ObservationError
 
 Images = Literal["float32", "uint8"]
-"""What pictures are given out as, where they came as bytes: 0 to 1, or the bytes themselves."""
+"""The dtype of images that came as bytes: floats from 0 to 1, or the bytes themselves."""
 
 FULL = np.float32(255)
 BYTES = np.dtype(np.uint8)
@@ -32,7 +32,7 @@ def as_floats(pixels: ObsArray) -> NDArray[np.float32]:
 
 
 def as_bytes(numbers: ObsArray) -> NDArray[np.uint8] | None:
-    """The bytes that `as_floats` makes these numbers of; None where there are none for some of them."""
+    """The bytes that `as_floats` converts to these numbers; None if some number has none."""
     whole = np.rint(numbers * FULL)
     if not ((whole >= 0) & (whole <= FULL) & (whole / FULL == numbers)).all():
         return None
@@ -49,7 +49,7 @@ class ImageDtypes:
 
     def __init__(self) -> None:
         self.without_images: set[BehaviorId] = set()
-        """Behaviors of which `resolve` has found that they have no images: it need not be called for them."""
+        """Behaviors that `resolve` has found to have no images; it need not be called for them."""
         self._images: dict[BehaviorId, tuple[int, ...]] = {}
         self._bytes: dict[tuple[str, int], bool] = {}
 

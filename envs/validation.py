@@ -1,9 +1,11 @@
-"""Checks of what engines send and get: numbers that are not finite, and the shapes of actions."""
+"""Checks of what engines send and receive: numbers that are not finite, and the shapes of actions."""
 
 import logging
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 from mlagents_envs.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
@@ -13,6 +15,8 @@ from numpy.typing import NDArray
 from .base import BehaviorSteps, ObsArray
 
 logger = logging.getLogger(__name__)
+
+Steps = TypeVar("Steps", DecisionSteps, TerminalSteps)
 
 _BYTES = np.dtype(np.uint8)
 NO_AGENTS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
@@ -25,13 +29,13 @@ class NonFinitePolicy(str, Enum):
     STOP = "stop"
     """Raise `NonFiniteError`."""
     DROP = "drop"
-    """Put zero in its place and void the agent's unfinished trajectory."""
+    """Replace it by zero, and drop the agent's unfinished trajectory."""
     ZERO = "zero"
-    """Put zero in its place."""
+    """Replace it by zero."""
 
 
 class NonFiniteError(UnityObservationException, RuntimeError):  # type: ignore[misc]
-    """A number from an engine is NaN or infinite. Also a RuntimeError, as which ML-Agents raises it."""
+    """A number from an engine is NaN or infinite. Also a RuntimeError, which ML-Agents raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +59,17 @@ def check_finite(
     policy: NonFinitePolicy,
     warned: set[tuple[str, str]] | None = None,
 ) -> tuple[BehaviorSteps, NDArray[np.int32]]:
-    """Look for numbers that are not finite in what one behavior's agents sent.
+    """Check that all numbers that one behavior's agents sent are finite.
 
-    Costs one pass over each array while everything is finite. Arrays are never changed in place: where
-    zeros are put in, the returned steps hold a copy.
+    Costs one pass over each array while everything is finite. Arrays are never changed in place: the
+    returned steps hold a copy of those that are corrected.
 
     Args:
-        steps: the behavior's DecisionSteps and TerminalSteps.
-        spec: the behavior's; names the sensors.
-        environment: how messages call the environment, such as `environment 3`.
-        behavior: the behavior's name.
-        policy: what to do about such a number.
+        steps: The behavior's DecisionSteps and TerminalSteps.
+        spec: The behavior's; names the sensors.
+        environment: The environment's name in messages, such as `environment 3`.
+        behavior: The behavior's name.
+        policy: What to do about such a number.
         warned: (behavior, source) pairs that have been warned about; a source in it is not warned about
             again, one that is not is added. Without it every call warns.
 
@@ -73,7 +77,7 @@ def check_finite(
         The steps, and the ids [k] of the agents whose unfinished trajectories are void (DROP only).
 
     Raises:
-        NonFiniteError: with STOP, naming environment, behavior, sensor, agent and value.
+        NonFiniteError: With STOP; names environment, behavior, sensor, agent and value.
     """
     decisions, terminals = steps
     void: list[NDArray[np.int32]] = []
@@ -95,9 +99,9 @@ def check_finite(
             _warn_once(message, (behavior, fault.source), policy, warned)
             void.append(batch.agent_id[fault.rows])
         if kind == "decision":
-            decisions = _finite_decisions(decisions)
+            decisions = _finite(decisions)
         else:
-            terminals = _finite_terminals(terminals)
+            terminals = _finite(terminals)
     if not void:
         return steps, NO_AGENTS
     ids = np.unique(np.concatenate(void)).astype(np.int32) if policy is NonFinitePolicy.DROP else NO_AGENTS
@@ -147,26 +151,12 @@ def _zeroed(numbers: ObsArray) -> ObsArray:
     return numbers if numbers.dtype == _BYTES else np.where(np.isfinite(numbers), numbers, np.float32(0))
 
 
-def _finite_decisions(steps: DecisionSteps) -> DecisionSteps:
-    return DecisionSteps(
-        obs=[_zeroed(obs) for obs in steps.obs],
-        reward=_zeroed(steps.reward),
-        agent_id=steps.agent_id,
-        action_mask=steps.action_mask,
-        group_id=steps.group_id,
-        group_reward=_zeroed(steps.group_reward),
-    )
-
-
-def _finite_terminals(steps: TerminalSteps) -> TerminalSteps:
-    return TerminalSteps(
-        obs=[_zeroed(obs) for obs in steps.obs],
-        reward=_zeroed(steps.reward),
-        interrupted=steps.interrupted,
-        agent_id=steps.agent_id,
-        group_id=steps.group_id,
-        group_reward=_zeroed(steps.group_reward),
-    )
+def _finite(steps: Steps) -> Steps:
+    """A copy with zeros for numbers that are not finite; the caller's arrays stay as they are."""
+    finite = copy(steps)
+    finite.obs = [_zeroed(obs) for obs in steps.obs]
+    finite.reward, finite.group_reward = _zeroed(steps.reward), _zeroed(steps.group_reward)
+    return finite
 
 
 def with_action(
@@ -177,7 +167,7 @@ def with_action(
     action: ActionTuple,
     behavior: str,
 ) -> ActionTuple:
-    """What is given so far, with one agent's action changed; arrays of the caller's stay as they are.
+    """The actions set so far, with one agent's changed, in new arrays.
 
     Args:
         given: [n, continuous] and [n, branches]; None for zeros.
@@ -209,7 +199,7 @@ def check_shape(spec: BehaviorSpec, action: ActionTuple, agents: int, behavior: 
     """Refuse actions of another shape than the behavior's, and actions without any part.
 
     Raises:
-        UnityActionException: They are so.
+        UnityActionException: A shape is wrong, or a part is missing.
     """
     sizes = {"continuous": spec.action_spec.continuous_size, "discrete": spec.action_spec.discrete_size}
     for kind, size in sizes.items():

@@ -1,4 +1,4 @@
-"""Small environments of Gymnasium whose every step is known."""
+"""Small Gymnasium environments whose every step is known."""
 
 import gymnasium
 import numpy as np
@@ -9,11 +9,11 @@ NUMBER = Box(-np.inf, np.inf, (1,), np.float32)
 GAME = "Game?team=0"
 
 
-class Told(gymnasium.Env):
-    """Gives the observations of a script and keeps the actions; an episode lasts as long as its script.
+class ScriptedGymEnv(gymnasium.Env):
+    """Returns the observations of a script and records the actions; an episode lasts as long as its script.
 
-    `script`: per episode, over and over, what reset and each step give: (observation, reward, terminated,
-    truncated, info), of reset's the first and the last.
+    `script`: per episode, in a cycle, what reset and each step return: (observation, reward, terminated,
+    truncated, info), of which reset returns the first and the last.
     """
 
     def __init__(self, observation_space, action_space, *script, render_mode=None):
@@ -77,11 +77,11 @@ def number(value):
 
 
 def environment(*script, seen=NUMBER, acts=None, **options):
-    """One copy or several of a `Told`, and the games behind them."""
+    """One copy or several of a `ScriptedGymEnv`, and the games behind them."""
     games = []
 
     def make():
-        games.append(Told(seen, acts or Discrete(2), *script))
+        games.append(ScriptedGymEnv(seen, acts or Discrete(2), *script))
         return games[-1]
 
     return GymnasiumEnvironment(make, "Game", **options), games

@@ -81,8 +81,8 @@ class CheckedEnvironment(InProcessEnvironment):
         """A frame [height, width, 3]. Raises NotImplementedError if the environment does not draw."""
         if getattr(self.env, "draw", None) is None:
             raise NotImplementedError(f"{type(self.env).__name__} does not draw itself.")
-        picture: NDArray[np.uint8] = np.asarray(self._call("draw"), np.uint8)
-        return picture
+        frame: NDArray[np.uint8] = np.asarray(self._call("draw"), np.uint8)
+        return frame
 
     def close(self) -> None:
         """Close the environment."""

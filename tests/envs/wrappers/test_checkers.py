@@ -20,12 +20,12 @@ ALONE = {
     "sorter?areas=1": {"allow_multiple_obs": True, "flatten_branched": True},
 }
 MANY = ["ball3d?areas=3", "grid?areas=2", "wall-jump?areas=3", "dungeon-escape?areas=1"]
-"""Actions of both kinds; pictures; masks, agents that change their behaviour; groups that lose members."""
+"""Actions of both kinds; images; masks, agents that change their behavior; groups that lose members."""
 SEEDED = ["ball3d?areas=3", "wall-jump?areas=3"]
 
 
 @pytest.fixture(autouse=True)
-def _advice_is_no_fault():
+def _ignore_advice():
     """The checkers advise against infinite bounds, names without a number at their end, and the like."""
     with warnings.catch_warnings():
         for advice in ("infinity", "does not have a spec|not having a spec", "format <descriptor>_<number>"):
@@ -76,16 +76,16 @@ def test_pettingzoos_seed_tests_pass(scene):
 def test_a_vector_env_keeps_gymnasiums_rules(scene, options):
     """Gymnasium has no checker for these: what its documentation says, and the same again from a seed."""
     env = make_vector(f"scene:{scene}", **options)
-    runs = [_played(env, 120) for _ in range(2)]
+    runs = [_play(env, 120) for _ in range(2)]
     for first, second in zip(*runs):
         np.testing.assert_equal(first, second)
     env.close()
 
 
-def _played(env, steps):
+def _play(env, steps):
     env.action_space.seed(7)
     seen, infos = env.reset(seed=11)
-    told, returns, counted = [seen], 0.0, 0
+    results, returns, counted = [seen], 0.0, 0
     for _ in range(steps):
         check_obs(seen, env.observation_space, "step")
         assert seen in env.observation_space
@@ -101,8 +101,8 @@ def _played(env, steps):
             np.testing.assert_array_equal(infos["_final_obs"], ended)
             assert all(infos["final_obs"][k] in env.single_observation_space for k in np.flatnonzero(ended))
         returns += rewards.sum()
-        told.append((seen, rewards, ended))
-    return [*told, returns, counted]
+        results.append((seen, rewards, ended))
+    return [*results, returns, counted]
 
 
 def test_gymnasium_make_accepts_it():

@@ -130,7 +130,7 @@ def test_allow_multiple_obs_returns_all_observations(caplog):
 
 
 def test_uint8_images_are_the_bytes_that_were_sent():
-    """255 * x, cut off, gives some of them one too few."""
+    """255 * x, truncated, is one too small for some of them."""
     env, engine = wrap([Asks(0)], spec=spec_of((1, 16, 16), branches=(2,)), uint8_visual=True)
     pixels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16)
     env.reset()
@@ -225,8 +225,8 @@ def test_images_are_rendered():
     spec = BehaviorSpec([*spec_of((2,), (5, 4, 4), (1, 4, 6)).observation_specs], ActionSpec(1, ()))
     env, _ = wrap([Asks(0, 0.2)], spec=spec, render_mode="rgb_array")
     env.reset()
-    picture = env.render()
-    assert picture.shape == (4, 6, 3) and picture.dtype == np.uint8 and (picture == 51).all()
+    frame = env.render()
+    assert frame.shape == (4, 6, 3) and frame.dtype == np.uint8 and (frame == 51).all()
     assert wrap([Asks(0)], spec=spec)[0].render() is None
     with pytest.raises(UnityGymException, match=r"needs an image.*sensor\(1,\)"):
         wrap([Asks(0)], render_mode="rgb_array")

@@ -40,7 +40,7 @@ def test_a_new_seed_restarts_the_engine():
     assert env.reset(seed=3)[0] == 3 and starts.seeds == [3]
     env.step(STILL)
     env.reset()
-    assert starts.seeds == [3], "without a seed its chance goes on"
+    assert starts.seeds == [3], "without a seed its random numbers continue"
     assert env.reset(seed=3)[0] == 3 and starts.seeds == [3, 3]
     assert env.reset(seed=5)[0] == 5 and starts.seeds == [3, 3, 5]
     assert [engine.resets for engine in starts.engines] == [2, 1, 1]

@@ -1,4 +1,4 @@
-"""An engine's agents as PettingZoo knows agents."""
+"""An engine's agents as PettingZoo agents."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_names_are_behavior_and_slot():
         "behavior_name": NAME, "agent_id": 7, "group_id": 0, "group_reward": 0.0, "asks": True
     }  # fmt: skip
     seen, rewards, *_ = env.step({A: np.float32([1, 0.5]), B: np.float32([0, -1])})
-    assert engine.acted == [{12: ([0, -1], []), 7: ([1, 0.5], [])}], "every number of an action, as it is"
+    assert engine.acted == [{12: ([0, -1], []), 7: ([1, 0.5], [])}], "every value of an action, unchanged"
     assert rewards == {A: 0.5, B: 0.25}
     assert UnityToPettingZooWrapper is UnityParallelEnv
 
@@ -52,7 +52,7 @@ def test_an_agent_that_has_ended_is_absent_until_the_next_reset():
     assert infos[B]["agent_id"] == 1 and infos[B]["interrupted"] is False and not infos[B]["asks"]
     seen, rewards, *_ = act(env, np.ones(2, np.float32))
     assert set(seen) == set(rewards) == {A}
-    assert engine.acted[1] == {0: ([1, 1], []), 9: ([0, 0], [])}, "its successor stands still"
+    assert engine.acted[1] == {0: ([1, 1], []), 9: ([0, 0], [])}, "its successor gets zero actions"
     _, _, terminated, truncated, infos = act(env)
     assert env.agents == [] and truncated == {A: True} and infos[A]["interrupted"]
     with pytest.raises(UnityGymException, match=r"no agent is alive. Call reset\(\)"):

@@ -1,4 +1,4 @@
-"""All agents of a behaviour as a vectorised Gymnasium environment."""
+"""All agents of a behavior as a vectorized Gymnasium environment."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_a_successor_starts_in_the_step_that_ends_an_episode():
     env.reset()
     seen, rewards, terminated, truncated, infos = env.step(still(env))
     assert seen.tolist() == [[2], [7]]
-    assert rewards.tolist() == [0.5, -1], "what comes before an agent's first action is nobody's"
+    assert rewards.tolist() == [0.5, -1], "a reward before an agent's first action is not counted"
     assert terminated.tolist() == [False, True] and not truncated.any()
     assert infos["final_obs"][1].tolist() == [5] and infos["final_obs"][0] is None
     assert infos["_final_obs"].tolist() == [False, True]
@@ -61,7 +61,7 @@ def test_agents_that_act_less_often_lose_no_reward():
     assert infos["asks"].tolist() == [True, False]
     assert seen.tolist() == [[1], [10]] and rewards.tolist() == [1, 0]
     seen, rewards, *_, infos = env.step(np.full((2, 2), -1, np.float32))
-    assert engine.acted[1] == {0: ([-1, -1], [])}, "nobody else is told to act"
+    assert engine.acted[1] == {0: ([-1, -1], [])}, "no other agent acts"
     assert seen.tolist() == [[2], [12]] and rewards.tolist() == [1, 5] and infos["asks"].all()
 
 
@@ -188,8 +188,8 @@ def test_actions_of_another_shape_name_both():
 
 def test_returned_arrays_do_not_change():
     env, _ = wrap([Asks(0, 1), Asks(1, 1)], [Asks(0, 2)], [Ends(0, 3), Asks(5, 4)])
-    told = [env.reset()[0], *(env.step(still(env))[0] for _ in range(2))]
-    assert [each.ravel().tolist() for each in told] == [[1, 1], [2, 1], [4, 1]]
+    returned = [env.reset()[0], *(env.step(still(env))[0] for _ in range(2))]
+    assert [each.ravel().tolist() for each in returned] == [[1, 1], [2, 1], [4, 1]]
 
 
 def test_gymnasiums_wrappers_understand_the_infos():
@@ -208,4 +208,4 @@ def test_images_of_all_slots_are_rendered():
     env, _ = wrap([Asks(0, 0.2), Asks(1, 1)], spec=spec, render_mode="rgb_array", uint8_visual=True)
     seen, _ = env.reset()
     assert seen.dtype == np.uint8 and seen.shape == (2, 3, 4, 5)
-    assert [picture.max() for picture in env.render()] == [51, 255]
+    assert [frame.max() for frame in env.render()] == [51, 255]

@@ -17,7 +17,7 @@ SHIFTS = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 
 
 def leaves():
-    """Spaces without parts; boxes have bounds that can be told apart and no images among them."""
+    """Spaces without parts; boxes have distinct bounds and no images among them."""
     sizes = st.lists(st.integers(1, 4), min_size=1, max_size=3)
     shapes = st.lists(st.integers(1, 3), max_size=3).map(tuple)
     return st.one_of(
@@ -134,7 +134,9 @@ def test_bytes_that_are_not_an_image_are_a_vector():
     [(Text(3), ""), (Dict(note=Text(3)), "note"), (Tuple([Discrete(2), Dict(note=Text(3))]), "1.note")],
 )
 def test_a_space_that_cannot_be_used_is_named_by_its_path(what, space, path):
-    with pytest.raises(UnsupportedSpaceError, match=rf"Told.*{path}: the .* space Text.*cannot .*wrapper"):
+    with pytest.raises(
+        UnsupportedSpaceError, match=rf"ScriptedGymEnv.*{path}: the .* space Text.*cannot .*wrapper"
+    ):
         environment([moment(number(0))], **{what: space})
 
 

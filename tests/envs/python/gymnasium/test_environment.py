@@ -9,7 +9,7 @@ pytest.importorskip("gymnasium")
 
 import gymnasium
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
-from gymnasium_games import GAME, NUMBER, Cat, Told, environment, episode, moment, number
+from gymnasium_games import GAME, NUMBER, Cat, ScriptedGymEnv, environment, episode, moment, number
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.errors import EnvContractError
@@ -50,7 +50,9 @@ def test_copies_that_end_do_not_disturb_the_others():
 
     def make():
         n = next(lengths)
-        return Told(NUMBER, Discrete(2), episode(*(number(10 * n + k) for k in range(n)), truncated=True))
+        return ScriptedGymEnv(
+            NUMBER, Discrete(2), episode(*(number(10 * n + k) for k in range(n)), truncated=True)
+        )
 
     env = GymnasiumEnvironment(make, "Game", copies=3)
     env.reset()
@@ -256,9 +258,9 @@ def test_cart_poles_behave_as_gymnasium_steps_them(seed):
     env, plain = GymnasiumEnvironment(make, "CartPole", seed=seed), make()
     env.reset()
     np.testing.assert_array_equal(env.get_steps("CartPole?team=0")[0].obs[0][0], plain.reset(seed=seed)[0])
-    chance = np.random.default_rng(seed)
+    random = np.random.default_rng(seed)
     for _ in range(60):
-        action = int(chance.integers(2))
+        action = int(random.integers(2))
         env.set_actions("CartPole?team=0", ActionTuple(discrete=np.int32([[action]])))
         env.step()
         observation, reward, terminated, truncated, _ = plain.step(action)

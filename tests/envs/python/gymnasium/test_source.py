@@ -108,8 +108,8 @@ def test_only_environments_that_render_can_be_filmed():
     pytest.importorskip("pygame")
     env = make_source("gymnasium:CartPole-v1", drawn=True)
     env.reset()
-    picture = env.draw()
-    assert picture.shape == (400, 600, 3) and picture.dtype == np.uint8 and picture.std() > 0
+    frame = env.draw()
+    assert frame.shape == (400, 600, 3) and frame.dtype == np.uint8 and frame.std() > 0
     env.close()
 
 

@@ -30,7 +30,7 @@ def game_of(episodes, first=0):
 
 def plain_transitions(episodes, first, max_steps, actions, turns):
     """The same loop in plain words: per episode and seat its (seen, action, reward, ended, interrupted)."""
-    told, reports = [], []
+    dones, reports = [], []
     number = 0
     while turns:
         moves = episodes[number % len(episodes)]
@@ -67,8 +67,8 @@ def plain_transitions(episodes, first, max_steps, actions, turns):
                 reports.append((rewards, lengths))
                 break
             acting = alive[move.following % len(alive)]
-        told.append(done)
-    return told, reports
+        dones.append(done)
+    return dones, reports
 
 
 class Players:
@@ -76,7 +76,7 @@ class Players:
 
     def __init__(self, env):
         self.env, self.open = env, {}
-        self.told = defaultdict(list)
+        self.transitions = defaultdict(list)
         env.reset()
 
     def step(self):
@@ -87,9 +87,11 @@ class Players:
                     key = (name, agent)
                     if key in self.open:
                         cut = bool(ended and steps.interrupted[row])
-                        self.told[key].append((*self.open.pop(key), float(steps.reward[row]), ended, cut))
+                        self.transitions[key].append(
+                            (*self.open.pop(key), float(steps.reward[row]), ended, cut)
+                        )
                     else:
-                        assert not ended and steps.reward[row] == 0, "nothing is told before a first turn"
+                        assert not ended and steps.reward[row] == 0, "nothing is reported before a first turn"
             chosen = [self.action(steps_obs) for steps_obs in decisions.obs[0][:, -2:]]
             for agent, seen, action in zip(decisions.agent_id.tolist(), decisions.obs[0][:, -2:], chosen):
                 self.open[name, agent] = (int(seen[0]), action)
@@ -113,19 +115,19 @@ def test_rewards_belong_to_the_turns_to_which_a_plain_loop_gives_them(
     reports = []
     for _ in range(turns):
         players.step()
-        told = env.statistics()
-        if told:
+        statistics = env.statistics()
+        if statistics:
             reports.append((
-                [told[f"Turns/Reward of player_{k}"][0][0] for k in range(SEATS)],
-                [told[f"Turns/Length of player_{k}"][0][0] for k in range(SEATS)],
+                [statistics[f"Turns/Reward of player_{k}"][0][0] for k in range(SEATS)],
+                [statistics[f"Turns/Length of player_{k}"][0][0] for k in range(SEATS)],
             ))  # fmt: skip
-            assert told["Turns/Episode Length"][0][0] == sum(reports[-1][1])
+            assert statistics["Turns/Episode Length"][0][0] == sum(reports[-1][1])
     wanted, episodes_over = plain_transitions(
         episodes, first, max_steps, lambda seat, time: (time + seat) % 3, turns
     )
     players.step()  # reads what the last one has brought
     found = defaultdict(list)
-    for (name, _), life in sorted(players.told.items(), key=lambda item: item[0][1]):
+    for (name, _), life in sorted(players.transitions.items(), key=lambda item: item[0][1]):
         found[name] += life
     expected = defaultdict(list)
     for done in wanted:
@@ -134,7 +136,7 @@ def test_rewards_belong_to_the_turns_to_which_a_plain_loop_gives_them(
             expected[name] += transitions
     for name, transitions in expected.items():
         assert found[name][: len(transitions)] == transitions, name
-    # A turn that has begun ends the transition before it; the plain loop tells it when the seat acts.
+    # A turn that has started ends the transition before it; the plain loop reports it when the seat acts.
     count = sum(map(len, found.values())) - sum(map(len, expected.values()))
     assert count in (0, 1)
     assert reports == [(rewards, lengths) for rewards, lengths in episodes_over]
@@ -148,12 +150,12 @@ def test_rewards_before_a_first_turn_count_towards_the_episode_alone():
     players = Players(env)
     players.step()
     players.step()
-    told = {key: values[0][0] for key, values in env.statistics().items()}
-    assert told["Turns/Reward of player_1"] == 6 and told["Turns/Length of player_1"] == 1
-    assert told["Turns/Reward of player_2"] == 9 and told["Turns/Length of player_2"] == 0
+    statistics = {key: values[0][0] for key, values in env.statistics().items()}
+    assert statistics["Turns/Reward of player_1"] == 6 and statistics["Turns/Length of player_1"] == 1
+    assert statistics["Turns/Reward of player_2"] == 9 and statistics["Turns/Length of player_2"] == 0
     players.step()
-    assert players.told["player_1?team=1", 1] == [(1, 2, 1.0, True, False)]
-    assert not [life for (name, _), life in players.told.items() if name == "player_2?team=2" and life]
+    assert players.transitions["player_1?team=1", 1] == [(1, 2, 1.0, True, False)]
+    assert not [life for (name, _), life in players.transitions.items() if name == "player_2?team=2" and life]
 
 
 def test_one_policy_sees_its_seat_and_its_own_stack():
@@ -230,8 +232,8 @@ def test_ids_are_new_for_every_life_and_areas_have_seeds_of_their_own():
         players.step()
     assert games[0].seeds[0] == 5 and games[1].seeds[0] not in (5, None)
     assert games[0].seeds[1:] == [None, None]
-    lives = [agent for _, agent in (*players.told, *players.open)]
-    assert len(set(lives)) == len({*players.told, *players.open})
+    lives = [agent for _, agent in (*players.transitions, *players.open)]
+    assert len(set(lives)) == len({*players.transitions, *players.open})
     env.close()
     assert all(game.closed for game in games)
 
