@@ -56,7 +56,7 @@ class MLflow(Callback):
         """Metrics that the store has not taken yet."""
 
     def on_training_begin(self, event: TrainingBegin) -> None:
-        """Begin the run there, or go on with it."""
+        """Start the MLflow run, or continue it."""
         if self._id is not None:
             self._client.update_run(self._id, status="RUNNING")
             return

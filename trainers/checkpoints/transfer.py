@@ -250,7 +250,7 @@ def _module(name: str) -> str:
 
 
 def _mismatch(own: Any, saved: Any) -> str:
-    """Why a saved number or tensor cannot stand for an own one; empty if it can."""
+    """Why a saved number or tensor cannot replace our own; empty if it can."""
     if saved is None:
         return "not in the file"
     there, here = (list(getattr(x, "shape", ())) for x in (saved, own))

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("config", nargs="*", metavar="CONFIG.yaml", help="checked one by one")
     parser.add_argument(
-        *("--preset",),
+        "--preset",
         action="append",
         default=[],
         metavar="NAME",
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "lanista-learn; checked by itself if no file is given",
     )
     parser.add_argument(
-        *("--together",),
+        "--together",
         action="store_true",
         help="check the files as one configuration, as lanista-learn reads them: each overrides those "
         "before it",
@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the JSON schema with which editors complete and check a file, and do nothing else",
     )
     parser.add_argument(
-        *("--explain",),
+        "--explain",
         action="store_true",
         help="also say where ML-Agents 1.1.0 treats such a file differently, and which of its quirks "
         "affect it",

@@ -14,7 +14,7 @@ from ...envs.protocol.handshake import API_VERSION, PACKAGE_VERSION
 from ..settings.options import RunOptions
 
 PASSED_ENV = "lanista_env_"
-"""How the modules are called that hold environments which were passed to `lanista.train` as objects."""
+"""The prefix of modules that hold environments passed to `lanista.train` as objects."""
 
 
 def version_block() -> str:

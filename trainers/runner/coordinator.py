@@ -10,10 +10,10 @@ from ..utils import distributed
 
 
 class RankCoordinator:
-    """Decides with the other ranks when all of them learn, and when the run ends.
+    """Decides with the other ranks when all of them learn and when the run ends.
 
-    Every rank comes to a meeting when its agents have decided often enough, and waits there for the others.
-    What is then decided is the same everywhere, so that all ranks make the same collective calls.
+    Every rank joins a meeting when its agents have decided often enough, and waits there for the others. All
+    ranks reach the same decision, so that they make the same collective calls.
     """
 
     def __init__(self, curriculum: Curriculum) -> None:

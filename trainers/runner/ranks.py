@@ -35,14 +35,14 @@ from .signals import StopSignals
 logger = logging.getLogger(__name__)
 
 ENDING_SECONDS = 3.0
-"""In which a process has ended whose connections have broken."""
+"""By when a process whose connections broke has ended."""
 CLOSING_SECONDS = 60.0
-"""In which a rank closes its environments at the end of the run."""
+"""By when a rank has closed its environments at the end of the run."""
 _ADVICE = "What was learned before is saved: continue with --resume, and any number of --learners."
 
 
 class Assignment(NamedTuple):
-    """What rank 0 tells the other ranks."""
+    """What rank 0 sends to the other ranks."""
 
     options: RunOptions
     folder: Path
@@ -63,7 +63,7 @@ class RankProcess:
     """What it prints."""
 
     def end(self, timeout: float) -> None:
-        """Wait for its end at most so many seconds, then kill it with its children."""
+        """Wait for its end at most this many seconds, then kill it with its children."""
         if not self.process.wait(timeout):
             self.process.kill()
         if self.log.exists() and not self.log.stat().st_size:
@@ -119,7 +119,7 @@ class RankProcesses:
         return f"The learner {process.rank} of {self.world_size} (process {process.process.pid}, {where})"
 
     def end(self, timeout: float) -> None:
-        """Wait for their ends, all together at most so many seconds, and kill what is left."""
+        """Wait for all of them, at most this many seconds together, and kill those that are left."""
         deadline = time.monotonic() + timeout
         for process in self._processes:
             process.end(max(0.0, deadline - time.monotonic()))
@@ -258,7 +258,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         further_rank(int(rank), int(world_size), device, rendezvous)
     except RankLostError:
-        return 1  # rank 0 tells about it
+        return 1  # rank 0 reports it
     except KeyboardInterrupt:
         return 1
     return 0

@@ -15,8 +15,8 @@ class StopSignals:
     """While open, the first SIGINT, SIGTERM or SIGHUP stops the run gracefully, the second at once.
 
     Windows' Ctrl-Break, SIGBREAK, is one of them. Before there is anything to save, and at the second signal,
-    KeyboardInterrupt is raised wherever the main thread is: files are written atomically, so that nothing is
-    lost but the last save.
+    KeyboardInterrupt is raised wherever the main thread is. Files are written atomically, so that only the
+    last save is lost.
     """
 
     def __init__(self) -> None:

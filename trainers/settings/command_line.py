@@ -188,7 +188,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
         argument_default=argparse.SUPPRESS,
     )
     parser.add_argument(
-        *("trainer_config_path",),
+        "trainer_config_path",
         nargs="*",
         default=[],
         metavar="CONFIG.yaml",

@@ -146,7 +146,7 @@ class RunOptions(Settings):
         return self.model_copy(update={"env_settings": self.env_settings.model_copy(update={"seed": seed})})
 
     def with_start(self, initialize_from: str | None) -> RunOptions:
-        """A copy that begins with these weights; None for the run's own, or random ones."""
+        """A copy that starts with these weights; None for the run's own, or random ones."""
         settings = self.checkpoint_settings.model_copy(update={"initialize_from": initialize_from})
         return self.model_copy(update={"checkpoint_settings": settings})
 

@@ -97,7 +97,7 @@ def animation(tag: str, gif: bytes, size: tuple[int, int]) -> Value:
 
 
 class EventFile:
-    """Appends events to a new file; a failed write leaves no half record behind."""
+    """Appends events to a new file; a failed write leaves no partial record."""
 
     def __init__(self, path: Path) -> None:
         """Create the file with its first event. Raises OSError."""

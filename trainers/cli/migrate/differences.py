@@ -268,7 +268,7 @@ def explain(source: Source, options: RunOptions | None) -> list[Problem]:
 
 
 def _place(source: Source, path: Path) -> str:
-    """The line of what is written; only the file of what is not, not even the section that would hold it."""
+    """The line of the path, or of the section that would hold it; only the file if neither is written."""
     return source.place(path) if path[:1] in source.places else source.name
 
 
@@ -283,7 +283,7 @@ def _paths(data: object, path: Path) -> Iterator[Path]:
 
 
 def _position(remark: Remark, order: dict[Path, int]) -> int:
-    """That of the path, or of what would hold it; what is written nowhere comes last."""
+    """The position of the path, or of the section that would hold it; unwritten ones come last."""
     path = remark[0]
     for length in range(len(path), 0, -1):
         if path[:length] in order:

@@ -137,7 +137,7 @@ class NetworkSettings(Settings):
         return self
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values; of a critic's network all, since what is not written would be as here."""
+        """Plain values; all of a critic's network, whose missing keys would be read as the policy's."""
         written = super().as_dict()
         if self.critic is not None:
             keys = (key for key in self.critic.written() if key != "critic")

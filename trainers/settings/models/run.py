@@ -217,7 +217,7 @@ class CheckpointSettings(Settings):
 
     @property
     def maybe_init_path(self) -> str | None:
-        """The folder of the run to begin from, if any."""
+        """The folder of the run to start from, if any."""
         return (
             str(Path(self.results_dir) / self.initialize_from) if self.initialize_from is not None else None
         )
