@@ -70,14 +70,8 @@ def test_a_node_receives_the_launch_arguments(monkeypatch):
 
     monkeypatch.setattr(environments, "UnityEnvironment", environment)
     monkeypatch.setattr(environments, "EnvManager", Manager)
-    told = {
-        "ray": "auto",
-        "num_envs": 3,
-        "env_path": "Game",
-        "env_args": ["--level", "2"],
-        "timeout_wait": 17,
-    }
-    made = RunOptions.from_dict({"env_settings": told, "engine_settings": {"no_graphics": True}})
+    env = {"ray": "auto", "num_envs": 3, "env_path": "Game", "env_args": ["--level", "2"], "timeout_wait": 17}
+    made = RunOptions.from_dict({"env_settings": env, "engine_settings": {"no_graphics": True}})
     make_env_manager(made, 5, Path("logs"), Cluster())
     order = heard["order"]
     assert (heard["name"], order.file_name, order.worker_id) == ("environment 2", "Game", 2)

@@ -9,13 +9,8 @@ from console_runs import learn, weights_are_finite
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.metadata import build_network
 from lanista.trainers.cli.main import run
-from lanista.trainers.networks.actor import Actor
-from lanista.trainers.policies.onnx.export import build_brain
 from lanista.trainers.policies.onnx.runtime import Brain
-from lanista.trainers.policies.onnx.verify import verify
-from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import DecisionSteps
-from referencenets import vector_spec
 
 YAML = """\
 behaviors:
@@ -66,10 +61,3 @@ def plays_as(brain, network):
         brain.reset_agents(np.array(ended, np.int32))
         for agent in ended:
             states.pop(agent, None)
-
-
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_an_actor_is_exported_with_its_memory(kind):
-    """The network of trainers whose critic is built differently."""
-    actor = Actor(vector_spec([3], 2, (3,)), NetworkSettings(memory={"memory_type": kind, "memory_size": 6}))
-    verify(build_brain(actor, behavior="Team"), actor)

@@ -8,18 +8,15 @@ import pytest
 from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.summary import StatsSummary
-from lanista.trainers.stats.writer import StatsPropertyType, StatsWriter
+from lanista.trainers.stats.writer import StatsWriter
 
 
 class Recorder(StatsWriter):
     def __init__(self):
-        self.written, self.properties = [], []
+        self.written = []
 
     def write_stats(self, category, values, step):
         self.written.append((step, {key: summary.values.tolist() for key, summary in values.items()}))
-
-    def add_property(self, category, property_type, value):
-        self.properties.append((category, property_type, value))
 
 
 class Broken(StatsWriter):
@@ -84,12 +81,6 @@ def test_on_add_stat_receives_every_value():
         ("Ball", "a", 3.0, "SUM"),
         ("Ball", "b", 4.0, "MOST_RECENT"),
     ]
-
-
-def test_properties_reach_the_writers():
-    recorder = Recorder()
-    StatsReporter("Ball", [recorder]).add_property(StatsPropertyType.SELF_PLAY, True)
-    assert recorder.properties == [("Ball", StatsPropertyType.SELF_PLAY, True)]
 
 
 def test_no_value_is_lost_between_threads():

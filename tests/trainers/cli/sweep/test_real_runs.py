@@ -48,19 +48,10 @@ def test_a_run_that_is_pruned_ends_early_and_saves_its_brain(tmp_path, capfd):
     """Compares the learning rate itself, so that the second run is worse at every summary."""
 
     def behavior(rate, steps):
-        told = {
-            "batch_size": 16,
-            "buffer_size": 64,
-            "learning_rate": rate,
-            "learning_rate_schedule": "constant",
-        }
-        return {
-            "trainer_type": "ppo",
-            "hyperparameters": told,
-            "summary_freq": 100,
-            "time_horizon": 16,
-            "max_steps": steps,
-        }
+        schedule = {"learning_rate": rate, "learning_rate_schedule": "constant"}
+        hyperparameters = {"batch_size": 16, "buffer_size": 64, **schedule}
+        keys = {"summary_freq": 100, "time_horizon": 16, "max_steps": steps}
+        return {"trainer_type": "ppo", "hyperparameters": hyperparameters, **keys}
 
     status = sweep(
         tmp_path,

@@ -1,13 +1,7 @@
 """The reference players play as described."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
 from board_players import BoardPlayer, OneStepAhead, Perfect, connects, value_of
 from lanista.envs.python.sources import make_source
 from lanista.trainers.cli.tournament.match import play_all_sides
