@@ -20,7 +20,7 @@ def ours():
     return [IMPORT.search(row[1])[1] for row in ROWS]
 
 
-def test_every_row_says_from_where():
+def test_every_row_names_its_module():
     assert len(ROWS) > 20
     assert all(len(row) == 2 and IMPORT.fullmatch(row[0]) and IMPORT.search(row[1]) for row in ROWS)
 
@@ -37,7 +37,7 @@ def test_settings_and_environments_load_no_torch():
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:60])
-def test_names_that_both_have_are_the_same(row):
+def test_names_in_both_packages_are_equal(row):
     theirs, here = (IMPORT.search(cell)[1].partition(" import ")[2] for cell in row)
     changed = {"run_cli"}
     assert theirs == here or theirs in changed

@@ -60,7 +60,7 @@ def test_a_function_makes_the_environments(make):
     assert lanista.train(CONFIG, env=make, run_id="r", overrides=overrides).steps["Tiny"] >= 200
 
 
-def test_an_environment_stays_open_and_the_callers():
+def test_an_environment_of_the_caller_stays_open():
     game = make_game()
     closed = []
     game.close = lambda: closed.append(True)
@@ -70,18 +70,18 @@ def test_an_environment_stays_open_and_the_callers():
     assert closed
 
 
-def test_one_environment_cannot_be_several():
+def test_one_environment_cannot_be_used_as_several():
     with pytest.raises(ValueError, match="2 are asked for"):
         lanista.train(CONFIG, env=make_game(), overrides={"env_settings.num_envs": 2})
 
 
 @pytest.mark.parametrize("key", ["env_settings.env_workers", "torch_settings.learners"])
-def test_other_processes_cannot_make_an_environment_of_this_one(key):
+def test_an_environment_of_this_process_cannot_be_used_by_others(key):
     with pytest.raises(ValueError, match="a function of a module that they can import"):
         lanista.train(CONFIG, env=lambda: make_game(), overrides={key: 2})
 
 
-def test_what_is_no_environment_is_refused():
+def test_an_invalid_environment_is_refused():
     with pytest.raises(TypeError, match="Expected what --env takes"):
         lanista.train(CONFIG, env=3)
 
@@ -94,7 +94,7 @@ def test_it_works_off_the_main_thread():
     assert results[0].steps["Tiny"] >= 200
 
 
-def test_the_log_and_the_threads_of_torch_are_the_callers_again():
+def test_the_log_and_the_threads_of_torch_are_restored():
     logger, threads = logging.getLogger("lanista"), torch.get_num_threads()
     before = logger.level, logger.propagate, logger.handlers[:]
     lanista.train(CONFIG, env=make_game, run_id="r")

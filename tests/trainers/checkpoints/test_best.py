@@ -38,7 +38,7 @@ def kept(folder):
     return sorted(int(path.stem.split("-")[1]) for path in (folder / "Ball").glob("Ball-[0-9]*.pt"))
 
 
-def test_the_best_stay_whatever_their_age_and_the_others_go(make, tmp_path):
+def test_the_best_checkpoints_are_kept_regardless_of_age(make, tmp_path):
     manager = make()
     for step, reward in [(10, 5.0), (20, 1.0), (30, 2.0), (40, None), (50, 1.5)]:
         save(manager, step, reward)

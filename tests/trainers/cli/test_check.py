@@ -92,7 +92,7 @@ def test_each_file_overrides_the_presets(folder, capsys):
 @pytest.mark.parametrize(
     "text", ["", "env_settings: {seed: 1}\n", "- a\n", "\tbehaviors:\n", "behaviors: [\n"]
 )
-def test_what_trains_nothing_is_wrong(text, folder, capsys):
+def test_a_file_that_trains_nothing_is_wrong(text, folder, capsys):
     Path("odd.yaml").write_text(text)
     status, lines = checked(capsys, "odd.yaml")
     assert status == 1 and lines[0] == "odd.yaml: 1 problem" and len(lines) == 2

@@ -75,7 +75,7 @@ Without the replay a resumed run begins with an empty one, and so does the other
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_bit_differs(runs, tmp_path, monkeypatch, capsys, case):
+def test_a_killed_run_resumes_bit_for_bit(runs, tmp_path, monkeypatch, capsys, case):
     trainer, hyper, memory, ticks = CASES[case]
     text = YAML.format(
         trainer=trainer, hyper=hyper, memory=memory, keep_best=2 if case == "ppo that keeps the best" else 0
@@ -112,7 +112,7 @@ def lessons(count):
     )
 
 
-def test_no_bit_differs_in_the_middle_of_a_curriculum(runs, monkeypatch, capsys):
+def test_a_run_killed_during_a_curriculum_resumes_bit_for_bit(runs, monkeypatch, capsys):
     runs.configure(YAML.format(trainer="ppo", hyper=ON_POLICY, memory="", keep_best=0) + lessons(30))
     runs.killed_and_resumed(monkeypatch, 40)
     at_the_kill = runs.at_the_kill[1]["max_len"]["lesson_num"]

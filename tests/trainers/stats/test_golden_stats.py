@@ -26,7 +26,7 @@ class Recorder(StatsWriter):
         self.written.append((category, dict(values), step))
 
 
-def test_every_kind_is_accounted_for():
+def test_every_kind_of_case_is_tested():
     assert goldendata.kinds("stats") <= HERE | ELSEWHERE
 
 
@@ -76,7 +76,7 @@ class Lines(ConsoleWriter):
 
 
 @pytest.mark.parametrize("case", goldendata.cases("stats", "hyperparameter_text"))
-def test_settings_are_printed_as_the_reference_prints_them(case):
+def test_settings_are_printed_as_by_the_reference(case):
     assert hyperparameter_text(case["inputs"]["dict"]) == case["expected"]["text"]
 
 
@@ -86,7 +86,7 @@ def test_gauges_are_named_as_in_the_reference(case):
 
 
 @pytest.mark.parametrize("case", goldendata.cases("stats", "step_events"))
-def test_summaries_and_checkpoints_fall_due_at_the_reference_s_steps(case):
+def test_summaries_and_checkpoints_are_due_at_the_reference_s_steps(case):
     given = case["inputs"]
     clock = StepSchedule(given["summary_freq"], given["checkpoint_interval"])
     for length, expected in zip(given["trajectory_lengths"], case["expected"]["per_trajectory"]):

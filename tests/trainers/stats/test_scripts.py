@@ -100,7 +100,7 @@ def test_exported_brains_are_named(run):
     ]
 
 
-def test_the_next_command_is_named_without_a_line_that_looks_like_another(run):
+def test_the_next_command_is_named_in_a_line_of_its_own_form(run):
     (told,) = lines(r"^\[INFO\] The brain of Basic is results/r/Basic\.onnx\. See it act: (.+)$", run.out)
     assert told.startswith("lanista play results/r/Basic.onnx --env ")
 
@@ -117,7 +117,7 @@ def test_the_curves_have_ml_agents_tags_at_its_steps(run):
     assert text.step == 0 and text.tensor_proto.string_val[0].decode().count("batch_size") == 1
 
 
-def test_an_interrupted_run_says_so_in_ml_agents_words(tmp_path):
+def test_an_interrupted_run_logs_ml_agents_line(tmp_path):
     process = start(
         tmp_path, "--env", "scene:basic", yaml=YAML.replace("1000", "1e9"), stderr=subprocess.STDOUT
     )

@@ -246,7 +246,7 @@ def test_a_failing_on_add_stat_is_reported_once_and_others_continue(caplog):
     ]
 
 
-def test_where_ml_agents_is_installed_its_plug_ins_get_its_own_classes(monkeypatch, caplog):
+def test_plug_ins_of_an_installed_ml_agents_get_its_own_classes(monkeypatch, caplog):
     theirs = types.ModuleType("mlagents.trainers.stats")
     theirs.StatsPropertyType = Enum("StatsPropertyType", {"HYPERPARAMETERS": "hyperparameters"})
     theirs.StatsAggregationMethod = Enum("StatsAggregationMethod", {"AVERAGE": 0, "SUM": 2})

@@ -30,7 +30,7 @@ def test_flat_behaviors_get_their_sections():
     assert wall.self_play.play_against_latest_model_ratio == 0.3
 
 
-def test_what_is_left_out_is_told_unless_it_was_for_another_trainer():
+def test_dropped_keys_are_reported_unless_they_belong_to_another_trainer():
     assert upgrade(yaml.safe_load(FLAT)).notes == [
         "3DBall.lamda means nothing to ppo today and is left out.",
         "3DBall.train_interval means nothing to ppo today and is left out.",
@@ -40,7 +40,7 @@ def test_what_is_left_out_is_told_unless_it_was_for_another_trainer():
     ]
 
 
-def test_only_what_was_written_is_written():
+def test_only_given_keys_are_written():
     upgraded = upgrade(
         {"A": {"trainer": "ppo", "gamma_unknown": 1, "use_recurrent": False, "memory_size": 4}}
     )
@@ -57,14 +57,14 @@ def test_curricula_become_lessons_with_names():
     assert last is None
 
 
-def test_the_defaults_of_old_lessons_stay():
+def test_old_lessons_keep_their_defaults():
     curriculum = {"Wall": {"measure": "reward", "thresholds": [1], "parameters": {"h": [0, 1]}}}
     upgraded = upgrade({"Wall": {"trainer": "ppo"}}, curriculum).data
     criteria = upgraded["environment_parameters"]["h"]["curriculum"][0]["completion_criteria"]
     assert (criteria["min_lesson_length"], criteria["signal_smoothing"]) == (1, False)
 
 
-def test_samplers_get_todays_form():
+def test_samplers_get_the_current_form():
     upgraded = upgrade(yaml.safe_load(FLAT), None, yaml.safe_load(SAMPLERS))
     parameters = RunOptions.from_dict(upgraded.data).environment_parameters
     kinds = {name: parameter.curriculum[0].value.sampler_type for name, parameter in parameters.items()}
@@ -81,7 +81,7 @@ def test_one_file_of_0_17():
     assert [len(p.curriculum) for p in options.environment_parameters.values()] == [1, 2]
 
 
-def test_a_sampler_goes_before_lessons():
+def test_a_sampler_takes_precedence_over_lessons():
     curriculum = {"W": {"measure": "reward", "thresholds": [1], "parameters": {"mass": [0, 1]}}}
     upgraded = upgrade({"W": {"trainer": "ppo"}}, curriculum, yaml.safe_load(SAMPLERS))
     assert "sampler_type" in upgraded.data["environment_parameters"]["mass"]
@@ -105,12 +105,12 @@ def test_a_sampler_goes_before_lessons():
         (({"A": {"trainer": "ppo"}}, None, {"mass": {"sampler-type": "normal"}}), "found 'normal'"),
     ],
 )
-def test_what_no_version_wrote_is_refused(files, says):
+def test_invalid_old_configurations_are_refused(files, says):
     with pytest.raises(UpgradeError, match=says):
         upgrade(*files)
 
 
-def test_todays_form_is_known():
+def test_the_current_form_is_recognized():
     assert is_present({"behaviors": {}}) and not is_present({"A": {}})
     assert not is_present({"behaviors": {}, "curriculum": {}})
 
@@ -135,7 +135,7 @@ def test_the_command_writes_what_the_loader_reads(old, capsys):
     assert "lanista check --explain new.yaml" in said.out
 
 
-def test_nothing_is_written_over_unasked(old, capsys):
+def test_a_file_is_overwritten_only_with_force(old, capsys):
     (old / "new.yaml").write_text("mine")
     assert run(["upgrade", "old.yaml", "new.yaml"]) == 1
     assert (old / "new.yaml").read_text() == "mine" and "--force" in capsys.readouterr().err
@@ -143,7 +143,7 @@ def test_nothing_is_written_over_unasked(old, capsys):
     assert "behaviors" in (old / "new.yaml").read_text()
 
 
-def test_a_file_of_today_is_copied(old, capsys):
+def test_a_current_file_is_copied(old, capsys):
     text = "behaviors: {A: {trainer_type: ppo}}  # a comment\n"
     (old / "today.yaml").write_text(text)
     assert run(["upgrade", "today.yaml", "new.yaml"]) == 0
@@ -153,13 +153,13 @@ def test_a_file_of_today_is_copied(old, capsys):
 @pytest.mark.parametrize(
     "text, says", [("A: {batch_size: 3}", "specify a trainer"), ("A: {trainer: ppo, beta: x}", "found 'x'")]
 )
-def test_what_cannot_be_upgraded_is_told_and_nothing_written(old, text, says, capsys):
+def test_a_file_that_cannot_be_upgraded_is_reported_and_nothing_is_written(old, text, says, capsys):
     (old / "bad.yaml").write_text(text)
     assert run(["upgrade", "bad.yaml", "new.yaml"]) == 1
     assert says in capsys.readouterr().err and not (old / "new.yaml").exists()
 
 
-def test_behaviors_that_share_a_default_are_written_out_each(old):
+def test_behaviors_that_share_a_default_are_written_separately(old):
     (old / "shared.yaml").write_text(
         "default: {trainer: ppo, reward_signals: {extrinsic: {gamma: 0.9}}}\nA: {}\nB: {}\n"
     )

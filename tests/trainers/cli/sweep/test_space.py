@@ -18,12 +18,12 @@ def test_an_integer_range_is_sampled_in_integers():
     assert one.all == [16, 32, 48, 64] and all(isinstance(value, int) for value in one.all)
 
 
-def test_a_range_of_a_fraction_is_continuous_though_its_ends_are_whole():
+def test_a_range_of_a_float_key_is_continuous_despite_integer_ends():
     one = Dimension("gamma", Parameter(min=0, max=1), whole=False)
     assert one.distribution().step is None and one.all is None
 
 
-def test_steps_of_fractions_add_up():
+def test_fractional_steps_add_up():
     one = Dimension("lambd", Parameter(min=0.9, max=1.0, step=0.05), whole=False)
     assert one.all == [0.9, 0.95, 1.0]
 
@@ -55,7 +55,7 @@ def test_a_grid_is_every_combination():
     assert len(points) == 6 and {"a": 2, "b": 1} in points
 
 
-def test_the_kind_of_a_key_is_known_from_the_settings():
+def test_the_type_of_a_key_is_read_from_the_settings():
     options = RunOptions.from_text("behaviors: {B: {trainer_type: ppo, hyperparameters: {learning_rate: 1}}}")
     path = ("behaviors", "B")
     assert holds_whole_number(options, (*path, "hyperparameters", "batch_size")) is True
@@ -63,6 +63,6 @@ def test_the_kind_of_a_key_is_known_from_the_settings():
     assert holds_whole_number(options, (*path, "threaded")) is None
 
 
-def test_names_are_as_short_as_they_can_be_told_apart():
+def test_names_are_as_short_as_possible_and_unique():
     names = short_names(["a.x.rate", "a.y.rate", "a.y.units"])
     assert list(names.values()) == ["x.rate", "y.rate", "units"]
