@@ -1,6 +1,6 @@
-"""Players of PettingZoo's board games that nobody has to train: random, one step ahead, perfect.
+"""Players of PettingZoo's board games that need no training: random, one step ahead, perfect.
 
-They read what a seat observes, its own marks in the first plane and the other's in the second: [rows,
+They read what a seat observes, its own marks in the first plane and the opponent's in the second: [rows,
 columns, 2] in one vector, or [2, rows, columns] where the game is made with `boards`.
 """
 
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 Board = NDArray[np.bool_]
 """[rows, columns, 2]."""
 Squares = tuple[int, ...]
-"""Nine: 1 of one's own, -1 of the other's, 0 free."""
+"""Nine: 1 for one's own mark, -1 for the opponent's, 0 if free."""
 
 LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
 
 
 class BoardPlayer:
-    """Any of them; by itself it takes one of the allowed moves by chance."""
+    """Base of the players; takes a random allowed move."""
 
     def __init__(self, shape: tuple[int, int], seed: int = 0) -> None:
         self.shape = shape
@@ -42,7 +42,7 @@ class BoardPlayer:
         return ActionTuple(discrete=np.array(moves, np.int32).reshape(-1, 1))
 
     def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
-        """It remembers nobody."""
+        """It has no state."""
 
     def move(self, board: Board, allowed: NDArray[np.int64]) -> int:
         """One of the allowed moves."""
@@ -50,7 +50,7 @@ class BoardPlayer:
 
 
 class OneStepAhead(BoardPlayer):
-    """Of Connect Four: wins if it can at once, else hinders the other from doing so, else plays by chance."""
+    """Of Connect Four: wins if it can at once, else prevents the opponent from winning, else random."""
 
     def move(self, board: Board, allowed: NDArray[np.int64]) -> int:
         """See above."""
@@ -62,12 +62,12 @@ class OneStepAhead(BoardPlayer):
 
 
 class Perfect(BoardPlayer):
-    """Of tic-tac-toe: one of the best moves, by chance."""
+    """Of tic-tac-toe: a random one of the best moves."""
 
     def move(self, board: Board, allowed: NDArray[np.int64]) -> int:
         """See above."""
         squares = tuple((board[..., 0].astype(int) - board[..., 1]).ravel().tolist())
-        values = {move: -value_of(turned(squares, move)) for move in allowed.tolist()}
+        values = {move: -value_of(after_move(squares, move)) for move in allowed.tolist()}
         best = max(values.values())
         return int(self.random.choice([move for move, value in values.items() if value == best]))
 
@@ -91,15 +91,15 @@ def connects(board: Board, column: int, plane: int) -> bool:
     return False
 
 
-def turned(squares: Squares, move: int) -> Squares:
-    """The squares after one's move, as the other sees them."""
+def after_move(squares: Squares, move: int) -> Squares:
+    """The squares after a move, from the opponent's side."""
     return tuple(-1 if k == move else -square for k, square in enumerate(squares))
 
 
 @cache
 def value_of(squares: Squares) -> int:
-    """What whose turn it is reaches if both play perfectly: 1 won, 0 drawn, -1 lost."""
+    """The result of the side to move if both play perfectly: 1 won, 0 drawn, -1 lost."""
     if any(all(squares[k] == -1 for k in line) for line in LINES):
         return -1
     free = [k for k, square in enumerate(squares) if not square]
-    return max((-value_of(turned(squares, move)) for move in free), default=0)
+    return max((-value_of(after_move(squares, move)) for move in free), default=0)

@@ -71,7 +71,7 @@ def train(seeds: list[int], python: str) -> None:
 
 
 def ways() -> dict[str, Callable[[], int]]:
-    """What takes one step in each way, and tells how many agents acted in it."""
+    """By way, a function that takes one step and returns how many agents acted in it."""
     plain = UnityEnvironment(SCENE, seed=1)
     plain.reset()
     (name,) = plain.behavior_specs

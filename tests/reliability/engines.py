@@ -1,4 +1,4 @@
-"""Kills and freezes engines at random moments and reports what becomes of the run.
+"""Kills and freezes engines at random moments and reports the effect on the run.
 
     python tests/reliability/engines.py [--envs 1 4] [--kills 5] [--freezes 1] [--timeout 3]
 
@@ -6,8 +6,8 @@ For every number of environments: engine processes are stepped by one EnvManager
 at random, is ended by a signal at a random step; then one is frozen (SIGSTOP) with its socket open.
 Reported: how many of these the run survived, how long the one was missing, what the others lost, and how
 long any of them had to wait for its next step meanwhile, beside the longest wait of a quiet time before.
-Ends with status 1 when a run did not go on, when another environment lost anything, when an engine outlived
-the run, or when others stood still until the frozen one was given up.
+Ends with status 1 when a run did not continue, when another environment lost anything, when an engine
+outlived the run, or when others were blocked until the frozen one timed out.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class EngineGroup:
         return longest
 
     def harm(self, sign: signal.Signals, figures: Figures) -> None:
-        """Send a random engine a signal after a random number of steps, and go on until it is back."""
+        """Send a random engine a signal after a random number of steps, and step all until it is back."""
         figures.tried += 1
         victim = self._random.randrange(self.manager.num_envs)
         self._steps_of(victim, self._random.randint(1, LONGEST_STEPS))

@@ -101,7 +101,7 @@ def main() -> int:
     env = {"default": "scene:ball3d", "choices": list(BEHAVIORS)}
     seed = {"default": 0, "help": "of the moments"}
     options = parse_options(__doc__, kills=20, env=env, num_envs=1, seed=seed)
-    chance = random.Random(options.seed)
+    moments = random.Random(options.seed)
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
     lost = 0
     try:
@@ -109,7 +109,7 @@ def main() -> int:
         for kill in range(1, options.kills + 1):
             before = run.saved()
             # The first one trains in any case, and every later one is killed anywhere.
-            resumed, printed = run.carry_on(chance.uniform(0.6, 1.0) if kill == 1 else chance.random())
+            resumed, printed = run.carry_on(moments.uniform(0.6, 1.0) if kill == 1 else moments.random())
             after = run.saved()
             assert resumed in (None, before), f"the last checkpoint was {before}, it resumed from {resumed}"
             assert resumed is not None or not before or not printed, f"trained without resuming from {before}"

@@ -5,7 +5,7 @@
 Each fault is a process of the console script of its own, in a folder of its own. The table shows the exit
 status, the seconds until the process had ended, and the message. Ends with status 1 if a message does not
 say cause and remedy in one line, a traceback appeared, torch was loaded without need, a process was left
-behind, or a file was written or changed. What only torch or a running engine can tell is marked with `torch`
+behind, or a file was written or changed. What only torch or a running engine can find is marked with `torch`
 and `engine`: loading torch takes seconds of its own, and an engine may write its log.
 
 With --fork what needs neither is run by copies of one process that has loaded the command, which is quick.

@@ -31,8 +31,8 @@ notes = pathlib.Path({folder!r})
 life = len(list(notes.glob(f"{{me}}-*.json")))
 waits = []
 def keep():
-    told = {{"began": began, "ended": time.time(), "waits": waits}}
-    (notes / f"{{me}}-{{life}}.json").write_text(json.dumps(told))
+    note = {{"began": began, "ended": time.time(), "waits": waits}}
+    (notes / f"{{me}}-{{life}}.json").write_text(json.dumps(note))
 atexit.register(keep)
 greet()
 began = time.time()
@@ -56,7 +56,7 @@ def longest(waits: list[tuple[float, float]], gone: list[tuple[float, float]]) -
 
 
 def measure(ended: Ended, notes: Path, envs: int, failures: list[str]) -> tuple[bool, float]:
-    """Print the figures; whether nobody else was restarted, and the longest wait while 0 was gone."""
+    """Print the figures; whether no other engine was restarted, and the longest wait while 0 was gone."""
     lives = [json.loads((notes / f"0-{life}.json").read_text()) for life in range(len(failures) + 1)]
     gone = [(a["ended"], b["began"]) for a, b in pairwise(lives)]
     for fault, (begin, end) in zip(failures, gone, strict=True):

@@ -157,9 +157,9 @@ def test_a_trainer_with_another_certificate_is_not_sent_the_token(side, caplog):
 
 
 def test_without_a_trainer_the_relay_reports_it_as_unreachable(side):
-    nobody = RemoteTrainer("127.0.0.1", free_port(), TOKEN, client_context(pinned=True), side.fingerprint)
+    trainer = RemoteTrainer("127.0.0.1", free_port(), TOKEN, client_context(pinned=True), side.fingerprint)
     with pytest.raises(UnreachableError, match="no trainer answers"):
-        nobody.probe()
+        trainer.probe()
 
 
 def test_a_trainer_that_admits_no_relays_is_an_error_that_names_the_flag(side, caplog):
