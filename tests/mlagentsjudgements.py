@@ -13,7 +13,7 @@ from lanista.trainers.networks.modules.distributions import flat_actions
 from lanista.trainers.networks.team_critic import Members
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.trainer.factory import make_algorithm
-from referencenets import vector_spec
+from specs import vector_spec
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 

@@ -26,7 +26,6 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
-from specs import image_spec, spec_of_shapes, vector_spec  # noqa: F401 (for tests that need both)
 from torch import Tensor
 
 

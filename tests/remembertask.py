@@ -8,7 +8,7 @@ from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.policies.agent_states import AgentStates
 from lanista.trainers.policies.policy import ActContext, Policy
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
-from referencenets import vector_spec
+from specs import vector_spec
 
 
 class RememberTask:

@@ -14,7 +14,7 @@ from lanista.trainers.networks.actor import Actor
 from lanista.trainers.policies.onnx.load import load
 from lanista.trainers.settings.models.networks import NetworkSettings
 from lanista.trainers.utils.errors import TrainerError
-from referencenets import spec_of_shapes
+from specs import spec_of_shapes
 
 MODULE = """
 import torch

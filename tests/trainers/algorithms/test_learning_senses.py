@@ -11,8 +11,8 @@ from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.models.networks import NetworkSettings
 from lanista.trainers.trainer.factory import make_algorithm, make_policy
 from mlagents_envs.base_env import DecisionSteps
-from referencenets import spec_of_shapes
 from rollouts import make_rollout
+from specs import spec_of_shapes
 
 SHAPES = [(3,), (3, 20, 20), (4, 3), (2,)]
 SPEC = spec_of_shapes(SHAPES, [0, 0, 0, 1], continuous=1, branches=(2,))

@@ -6,7 +6,7 @@ from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint, 
 from lanista.trainers.checkpoints.metadata import build_network, describe_network, step_of
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
-from referencenets import vector_spec
+from specs import vector_spec
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
-from referencenets import vector_spec
+from specs import vector_spec
 
 SPEC = vector_spec([3, 2], continuous=2, branches=(3, 2))
 

@@ -7,7 +7,7 @@ from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.modules.body import Body
 from lanista.trainers.networks.modules.layers import activate, initialize_
 from lanista.trainers.settings.models.networks import Activation, Initialization, NetworkSettings
-from referencenets import spec_of_shapes
+from specs import spec_of_shapes
 
 SPEC = spec_of_shapes([(3,), (2,)], continuous=2, branches=(3,))
 

@@ -23,8 +23,8 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
-from referencenets import spec_of_shapes
 from reliability.resume import differences
+from specs import spec_of_shapes
 
 MODULE = '''
 import torch

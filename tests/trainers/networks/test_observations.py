@@ -11,8 +11,8 @@ from lanista.trainers.networks.modules.hypernetwork import Goals, HyperLayer
 from lanista.trainers.networks.modules.visual import VisualEncoder
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.settings.models.networks import EncoderType, NetworkSettings
-from referencenets import image_spec, spec_of_shapes
 from reliability.resume import differences
+from specs import image_spec, spec_of_shapes
 
 EVERYTHING = spec_of_shapes(
     [(3,), (3, 20, 24), (6, 4), (2,), (1, 22, 20), (5, 3)], [0, 0, 0, 1, 0, 0], 2, (3,)

@@ -37,15 +37,13 @@ from lanista.trainers.networks.team_critic import TeamCritic
 from lanista.trainers.settings.models.networks import EncoderType, MemorySettings, NetworkSettings
 from referencenets import (
     behavior_spec,
-    image_spec,
     load_normalizer,
     load_parameters,
     network_settings,
     observation_spec,
-    spec_of_shapes,
     team_critic_parameters,
-    vector_spec,
 )
+from specs import image_spec, spec_of_shapes, vector_spec
 
 FORWARDS = {f"forward_{part}" for part in ("body", "lstm", "attention", "hypernetwork")}
 BUILT = FORWARDS | {"module", "init_stats", "observation_kind", "encoder", "encoder_min"}

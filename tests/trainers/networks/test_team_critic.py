@@ -12,7 +12,8 @@ from lanista.trainers.networks.modules.attention import HEADS, LAYER_NORM_EPS, P
 from lanista.trainers.networks.modules.distributions import flat_actions
 from lanista.trainers.networks.team_critic import Members, TeamCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
-from referencenets import load_parameters, team_critic_parameters, vector_spec
+from referencenets import load_parameters, team_critic_parameters
+from specs import vector_spec
 from torch.nn import functional
 
 

@@ -10,8 +10,8 @@ from lanista.trainers.policies.agent_states import AgentStates
 from lanista.trainers.policies.policy import ActContext, Policy
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import TerminalSteps
-from referencenets import vector_spec
 from simple_engine import ListSink
+from specs import vector_spec
 
 SPEC = vector_spec([2], 1, (3,))
 BEHAVIOR = "Ball?team=0"

@@ -16,7 +16,7 @@ from lanista.trainers.policies.policy import ActContext
 from lanista.trainers.settings.models.algorithms import DDPGSettings, NoiseType
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import ActionSpec, TerminalSteps
-from referencenets import vector_spec
+from specs import vector_spec
 
 BEHAVIOR = "Ball?team=0"
 ALWAYS = ExplorationSchedule(1.0, 1.0, 0)

@@ -12,8 +12,8 @@ from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.metadata import build_network
 from lanista.trainers.policies.onnx.runtime import Brain
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
-from referencenets import vector_spec
 from reliability.resume import differences
+from specs import vector_spec
 
 ID = "Ball?team=0"
 AGENTS = 6

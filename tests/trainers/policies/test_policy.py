@@ -12,7 +12,7 @@ from lanista.trainers.policies.policy import Policy
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import ActionSpec, DecisionSteps
 from policysteps import decisions, random_obs
-from referencenets import vector_spec
+from specs import vector_spec
 
 SIZES = (5, 3)
 ACTIONS = {"continuous": ActionSpec(2, ()), "branches": ActionSpec(0, (3, 2)), "hybrid": ActionSpec(2, (3,))}

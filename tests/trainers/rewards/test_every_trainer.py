@@ -8,9 +8,9 @@ import pytest
 import torch
 from crowd import Crowd, learn_from, make_learner, write_demonstration
 from lanista.envs.errors import DemonstrationError
-from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers
 from rollouts import reloaded
+from specs import spec_of_shapes
 
 NETWORKS = {
     "vectors": {},

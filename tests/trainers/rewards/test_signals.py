@@ -23,8 +23,8 @@ from lanista.trainers.settings.models.rewards import (
     LearnedRewardSettings,
     RNDSettings,
 )
-from referencenets import spec_of_shapes, vector_spec
 from rollouts import demonstrations, random_rollout
+from specs import spec_of_shapes, vector_spec
 
 CPU = torch.device("cpu")
 SMALL = {"hidden_units": 16, "num_layers": 2}

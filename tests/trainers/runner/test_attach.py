@@ -20,8 +20,8 @@ from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.models.run import EnvironmentSettings
 from lanista.trainers.settings.options import RunOptions
-from referencenets import spec_of_shapes
 from scripted_engine import exchange_with, free_port, hello, message, observation
+from specs import spec_of_shapes
 
 
 def options(**settings):

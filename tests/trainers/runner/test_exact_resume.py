@@ -8,8 +8,8 @@ from itertools import cycle
 import pytest
 from crowd import write_demonstration
 from lanista.trainers.buffers.replay.storage import FILE
-from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers
+from specs import spec_of_shapes
 
 YAML = """\
 behaviors:

@@ -21,9 +21,9 @@ from lanista.trainers.trainer.checkpointing import LearnerCheckpointer
 from lanista.trainers.trainer.distributed import rank_state
 from lanista.trainers.utils.errors import TrainerError
 from line_runs import Runs
-from referencenets import spec_of_shapes
 from reliability.resume import differences
 from scripted_engine import executable
+from specs import spec_of_shapes
 from two_ranks import launch
 
 YAML = """\

@@ -16,7 +16,7 @@ from lanista.trainers.trainer.context import RunContext
 from lanista.trainers.trainer.learner import Learner
 from lanista.trainers.utils.errors import TrainerError
 from mlagents_envs.base_env import DecisionSteps
-from referencenets import vector_spec
+from specs import vector_spec
 from stub_rollouts import BUILD_ROLLOUT, StubTrajectory, rollout_of
 
 SPEC = vector_spec([4], continuous=2)

@@ -17,7 +17,7 @@ from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.off_policy import BURST, OffPolicyTrainer
 from lanista.trainers.utils.errors import TrainerError
-from referencenets import spec_of_shapes, vector_spec
+from specs import spec_of_shapes, vector_spec
 from stub_rollouts import check_golden, feed, process_golden, rollout_of
 from trainer_surroundings import Events, Record, given_signals
 

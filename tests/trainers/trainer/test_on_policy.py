@@ -16,7 +16,7 @@ from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.episode_stats import EpisodeStats
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
-from referencenets import vector_spec
+from specs import vector_spec
 from stub_rollouts import (
     BUILD_ROLLOUT,
     Queue,

@@ -14,7 +14,7 @@ from lanista.trainers.networks.modules.normalizer import Normalizer, SharedMomen
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.utils import distributed
 from lanista.trainers.utils.distributed import RankLostError
-from referencenets import spec_of_shapes
+from specs import spec_of_shapes
 from torch import nn
 from two_ranks import together
 

@@ -15,8 +15,8 @@ from lanista.trainers.networks.modules.memory import Memory
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.models.networks import MemorySettings
 from mlagents_envs.base_env import ActionSpec
-from referencenets import vector_spec
 from rollouts import recurrent_rollout
+from specs import vector_spec
 
 SIZE = 4
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}

@@ -5,8 +5,8 @@ import pytest
 import torch
 from lanista.trainers.algorithms.base import UnsupportedActionError
 from lanista.trainers.algorithms.ddpg.ddpg import DDPG, TD3
-from referencenets import image_spec, vector_spec
 from replaybatches import algorithm, batch, copied, swish
+from specs import image_spec, vector_spec
 
 SPEC = vector_spec([4], 2)
 RATE, TAU = 1e-2, 0.1

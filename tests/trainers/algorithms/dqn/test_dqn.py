@@ -8,8 +8,8 @@ import torch
 from lanista.trainers.algorithms.base import UnsupportedActionError
 from lanista.trainers.algorithms.dqn.dqn import DQN
 from lanista.trainers.networks.modules.memory import Memory
-from referencenets import vector_spec
 from replaybatches import algorithm, batch, copied, swish
+from specs import vector_spec
 
 BRANCHES = (3, 2)
 SPEC = vector_spec([4], 0, BRANCHES)

@@ -27,9 +27,9 @@ from lanista.trainers.networks.modules.distributions import (
 from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
 from lanista.trainers.settings.models.rewards import BehavioralCloningSettings
-from referencenets import vector_spec
 from reliability.resume import differences
 from rollouts import demonstrations
+from specs import vector_spec
 
 
 def rectangular(branches, of_branches, rows):

@@ -17,8 +17,8 @@ from lanista.trainers.buffers.columns import joined
 from lanista.trainers.networks.team_critic import Members
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
-from referencenets import vector_spec
 from rollouts import make_rollout
+from specs import vector_spec
 from trainer_surroundings import Events, Record, given_signals
 
 SPEC = vector_spec([3], 1, (2,))

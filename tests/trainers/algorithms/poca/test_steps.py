@@ -16,9 +16,9 @@ from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
-from referencenets import vector_spec
 from reliability.resume import differences
 from rollouts import reloaded
+from specs import vector_spec
 
 SPEC = vector_spec([3], 1, (2,))
 SETTINGS = TrainerSettings.model_validate(

@@ -12,7 +12,7 @@ from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import ActionSpec
 from ppo_objective import components, ppo_objective, tensor
-from referencenets import vector_spec
+from specs import vector_spec
 
 ACTIONS = {
     "continuous": ActionSpec(2, ()),

@@ -11,7 +11,7 @@ from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBatch
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from mlagents_envs.base_env import ActionSpec
-from referencenets import vector_spec
+from specs import vector_spec
 
 ACTIONS = {"continuous": ActionSpec(2, ()), "branches": ActionSpec(0, (3, 2))}
 STEPS, BATCH, EPOCHS, MAX_STEPS, STEP = 22, 8, 2, 1000, 250

@@ -10,9 +10,9 @@ from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from ppo_objective import ppo_objective
-from referencenets import vector_spec
 from remembertask import RememberTask
 from rollouts import recurrent_rollout
+from specs import vector_spec
 
 CPU = torch.device("cpu")
 A, B = AgentKey(0, 1), AgentKey(0, 2)

@@ -13,8 +13,8 @@ from lanista.trainers.buffers.replay.frame_stacks import stack_sizes
 from lanista.trainers.buffers.replay.memory_limit import require_room, size_text
 from lanista.trainers.utils.errors import TrainerError
 from mlagents_envs.base_env import BehaviorSpec
-from referencenets import spec_of_shapes
 from replay_steps import layout
+from specs import spec_of_shapes
 
 PLAIN = spec_of_shapes([(4, 84, 84)], branches=(6,))
 STACKED = PLAIN.observation_specs[0]._replace(name="StackingSensor_size4_Camera")

@@ -13,7 +13,7 @@ from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.utils.errors import CheckpointError, TrainerError
 from mlagentscheckpoints import FOLDER, NAMES, case_of
 from mlagentsjudgements import assert_judges_alike, settings_of
-from referencenets import vector_spec
+from specs import vector_spec
 
 NAME = "ball3d"
 

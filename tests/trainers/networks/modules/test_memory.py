@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.modules.memory import FEW, Memory
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
-from referencenets import vector_spec
+from specs import vector_spec
 
 KINDS = ["lstm", "gru"]
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}

@@ -16,7 +16,7 @@ from lanista.trainers.policies.onnx.verify import verify
 from lanista.trainers.settings.models.networks import NetworkSettings
 from onnx import numpy_helper
 from policysteps import change, decisions, node
-from referencenets import spec_of_shapes
+from specs import spec_of_shapes
 
 UNITYS = Path(__file__).parents[3] / "real" / "onnx"
 

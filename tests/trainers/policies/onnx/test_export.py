@@ -15,7 +15,8 @@ from lanista.trainers.policies.onnx.verify import verify
 from lanista.trainers.settings.models.networks import NetworkSettings
 from onnx import numpy_helper
 from policysteps import change, node, rename, session_of
-from referencenets import behavior_spec, load_actor, network_settings, vector_spec
+from referencenets import behavior_spec, load_actor, network_settings
+from specs import vector_spec
 
 # The one case without a network shows how the reference's exporter fails with today's torch.
 EXPORTED = cases("onnx", where=lambda case: "spec" in case["inputs"])

@@ -14,7 +14,7 @@ from lanista.trainers.policies.onnx.export import build_brain
 from lanista.trainers.policies.onnx.graph import IMPORTABLE
 from lanista.trainers.settings.models.networks import NetworkSettings
 from onnx import TensorProto
-from referencenets import spec_of_shapes
+from specs import spec_of_shapes
 
 _SENTIS = """
 Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization Bernoulli Cast

@@ -12,7 +12,7 @@ from lanista.trainers.policies.onnx.load import load
 from lanista.trainers.policies.onnx.verify import verify
 from lanista.trainers.settings.models.networks import NetworkSettings
 from policysteps import node, random_obs, session_of
-from referencenets import spec_of_shapes
+from specs import spec_of_shapes
 
 SHAPES = {
     "vectors": ([(3,), (2,)], ()),

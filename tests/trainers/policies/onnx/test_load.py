@@ -18,7 +18,7 @@ from lanista.trainers.policies.onnx.export import export_brain
 from lanista.trainers.policies.onnx.load import LoadError
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagentscheckpoints import FOLDER
-from referencenets import vector_spec
+from specs import vector_spec
 
 UNITYS = sorted((Path(__file__).parents[3] / "real" / "onnx").glob("*.onnx"))
 SPECS = {

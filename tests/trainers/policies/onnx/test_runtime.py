@@ -13,7 +13,7 @@ from lanista.trainers.policies.onnx.graph import GraphBuilder
 from lanista.trainers.policies.onnx.runtime import Brain, BrainError
 from lanista.trainers.settings.models.networks import NetworkSettings
 from policysteps import change, decisions, random_obs, rename
-from referencenets import vector_spec
+from specs import vector_spec
 
 UNITYS = sorted((Path(__file__).parents[3] / "real" / "onnx").glob("*.onnx"))
 SPEC = vector_spec([3, 2], continuous=2, branches=(3, 2))
