@@ -19,6 +19,7 @@ from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 from reliability.resume import differences
 from rollouts import reloaded
 from specs import vector_spec
+from trainer_surroundings import Events, Record
 
 SPEC = vector_spec([3], 1, (2,))
 SETTINGS = TrainerSettings.model_validate(
@@ -32,33 +33,15 @@ SETTINGS = TrainerSettings.model_validate(
 )
 
 
-class Silent:
-    def add_stat(self, key, value, aggregation): ...
-
-    def add_stats(self, key, values, aggregation): ...
-
-    def set_stat(self, key, value): ...
-
-    def on_summary(self, step): ...
-
-    def on_checkpoint(self):
-        return False
-
-    def on_steps_processed(self): ...
-
-    def on_update(self, metrics): ...
-
-
 def trainer_of(seed=0):
     poca = POCA(SPEC, SETTINGS, torch.device("cpu"), seed, NonFinitePolicy.STOP)
-    silent = Silent()
-    return OnPolicyTrainer(SETTINGS, poca, {"extrinsic": ExtrinsicReward(True)}, silent, silent)
+    return OnPolicyTrainer(SETTINGS, poca, {"extrinsic": ExtrinsicReward(True)}, Record(), Events())
 
 
 def play(trainer, ticks, seed, team=0):
     """A group of three and one of two; nobody ends, so that mates' rows come with other trajectories too."""
     queue = AgentManagerQueue("B")
-    manager = AgentManager(f"B?team={team}", SPEC, 5, Silent(), trajectory_queue=queue)
+    manager = AgentManager(f"B?team={team}", SPEC, 5, Record(), trajectory_queue=queue)
     policy = Policy(trainer.algorithm.network, SPEC, seed)
     random, decided = np.random.default_rng(seed), None
     ids, groups = np.arange(5, dtype=np.int32), np.array([1, 1, 1, 2, 2], np.int32)
