@@ -1,4 +1,4 @@
-"""Pictures of bytes on their way through acting, judging and learning give what numbers give, to the bit."""
+"""Acting, evaluation and learning give the same with images of bytes as with floats, bit for bit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BUFFER = 48
 
 
 def seer(side: int = 20) -> BehaviorSpec:
-    """Sees a picture, a vector, and another picture."""
+    """Observes an image, a vector, and another image."""
     camera = ObservationSpec((3, side, side), (NONE, SHIFTS, SHIFTS), ObservationType.DEFAULT, "camera")
     vector = ObservationSpec((2,), (NONE,), ObservationType.DEFAULT, "vector")
     grid = ObservationSpec((1, 21, 23), (NONE, SHIFTS, SHIFTS), ObservationType.DEFAULT, "grid")
@@ -78,10 +78,10 @@ def messages(spec: BehaviorSpec, as_bytes: bool) -> Iterator[tuple[DecisionSteps
 
 def play(learner: Learner, spec: BehaviorSpec, as_bytes: bool, ticks: int) -> None:
     manager, decided = learner.add_team(BEHAVIOR), None
-    told = messages(spec, as_bytes)
+    script = messages(spec, as_bytes)
     learner.trainer.advance_interval = 20
     for _ in range(ticks):
-        decisions, terminals = next(told)
+        decisions, terminals = next(script)
         manager.add_experiences(decisions, terminals, 0, decided)
         (decided,) = learner.act([decisions], [(0, BEHAVIOR)])
         learner.advance()
@@ -91,7 +91,7 @@ def play(learner: Learner, spec: BehaviorSpec, as_bytes: bool, ticks: int) -> No
 @pytest.mark.parametrize(
     ("trainer", "memory"), [("ppo", False), ("ppo", True), ("poca", False), ("poca", True), ("coma", False)]
 )
-def test_bytes_teach_what_numbers_teach(tmp_path: Path, trainer: str, memory: bool) -> None:
+def test_learning_from_bytes_equals_learning_from_floats(tmp_path: Path, trainer: str, memory: bool) -> None:
     spec = seer()
     states = []
     for as_bytes in (True, False):
@@ -100,19 +100,19 @@ def test_bytes_teach_what_numbers_teach(tmp_path: Path, trainer: str, memory: bo
         play(learner, spec, as_bytes, ticks=30)
         states.append(learner.trainer.state_dict())
         after = learner.algorithm.network.state_dict()
-        assert any(not torch.equal(before[key], after[key]) for key in before), "nothing was learnt"
-    bytes_, numbers = (state.pop("buffer") for state in states)
+        assert any(not torch.equal(before[key], after[key]) for key in before), "nothing was learned"
+    bytes_, floats = (state.pop("buffer") for state in states)
     found = {text.partition(":")[0] for text in differences(*states)}
     assert not found
-    kinds = {torch.uint8: bytes_["obs"], torch.float32: numbers["obs"]}
+    kinds = {torch.uint8: bytes_["obs"], torch.float32: floats["obs"]}
     for kind, (camera, vector, grid) in kinds.items():
         assert (camera.dtype, vector.dtype, grid.dtype) == (kind, torch.float32, kind)
         assert len(camera) > 0
-    for ours, theirs in zip(bytes_["obs"], numbers["obs"], strict=True):
+    for ours, theirs in zip(bytes_["obs"], floats["obs"], strict=True):
         assert torch.equal(ours / 255 if ours.dtype == torch.uint8 else ours, theirs)
 
 
-def test_a_resumed_run_goes_on_with_a_half_full_buffer_of_bytes(tmp_path: Path) -> None:
+def test_a_resumed_run_continues_with_a_half_full_buffer_of_bytes(tmp_path: Path) -> None:
     spec = seer()
     learner = make(tmp_path, spec, "ppo", memory=False)
     play(learner, spec, as_bytes=True, ticks=10)
@@ -128,13 +128,13 @@ def test_a_resumed_run_goes_on_with_a_half_full_buffer_of_bytes(tmp_path: Path) 
     assert resumed.trainer.buffer.columns().obs[0].dtype == np.uint8
 
 
-def test_a_picture_below_the_encoders_minimum_is_refused_when_the_behavior_appears(tmp_path: Path) -> None:
+def test_an_image_below_the_encoders_minimum_is_refused_when_the_behavior_appears(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedObservationError, match=r"camera.*20"):
         make(tmp_path, seer(side=19), "ppo", memory=False)
 
 
-def test_pictures_go_through_a_network_some_at_a_time() -> None:
-    pictures = torch.randint(0, 256, (700, 3, 64, 84), dtype=torch.uint8)
+def test_images_go_through_a_network_in_chunks() -> None:
+    images = torch.randint(0, 256, (700, 3, 64, 84), dtype=torch.uint8)
     vectors = torch.arange(700.0)[:, None]
     sizes = []
 
@@ -142,8 +142,8 @@ def test_pictures_go_through_a_network_some_at_a_time() -> None:
         sizes.append(inputs[0].nbytes)
         return inputs[1] + inputs[0][:, 0, 0, :1]
 
-    found = chunked_forward(network, [pictures, vectors])
-    assert torch.equal(found, vectors + pictures[:, 0, 0, :1])
+    found = chunked_forward(network, [images, vectors])
+    assert torch.equal(found, vectors + images[:, 0, 0, :1])
     assert len(sizes) == 3 and max(sizes) <= CHUNK_BYTES
     sizes.clear()
     chunked_forward(lambda inputs: sizes.append(0) or inputs[0], [vectors])
@@ -151,10 +151,10 @@ def test_pictures_go_through_a_network_some_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("trainer", ["ppo", "poca", "coma"])
-def test_pictures_are_judged_some_at_a_time(
+def test_images_are_evaluated_in_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: str
 ) -> None:
-    """However many steps come in at once; and nothing else comes of it."""
+    """However many steps arrive at once; the results are the same."""
     spec, states, most = seer(), [], []
     see = VisualEncoder.forward
 
@@ -177,20 +177,20 @@ def test_pictures_are_judged_some_at_a_time(
         torch.testing.assert_close(states[1]["Policy"][key], value, rtol=1e-3, atol=1e-5)
 
 
-def test_a_brain_and_a_checkpoint_read_bytes_as_the_numbers_that_they_are(tmp_path: Path) -> None:
+def test_a_brain_and_a_checkpoint_act_alike_on_bytes_and_floats(tmp_path: Path) -> None:
     spec = seer()
     learner = make(tmp_path, spec, "ppo", memory=False)
     assert learner.save()
     obs = [each[:1] for each in next(messages(spec, as_bytes=True))[0].obs]
-    numbers = [each / np.float32(255) if each.dtype == np.uint8 else each for each in obs]
+    floats = [each / np.float32(255) if each.dtype == np.uint8 else each for each in obs]
     (folder,) = {path.parent for path in tmp_path.rglob("*.onnx")}
     for file in (next(folder.glob("*.onnx")), next(folder.glob("*.pt"))):
         brain = load(file)
         found = brain.act(obs, deterministic=True)
-        expected = brain.act(numbers, deterministic=True)
+        expected = brain.act(floats, deterministic=True)
         np.testing.assert_array_equal(found.discrete, expected.discrete)
     brain = Brain(next(folder.glob("*.onnx")))
     zeros, ids = np.zeros(1, np.float32), np.zeros(1, np.int32)
-    feeds = [brain._feeds(DecisionSteps(each, zeros, ids, None, ids, zeros)) for each in (obs, numbers)]
+    feeds = [brain._feeds(DecisionSteps(each, zeros, ids, None, ids, zeros)) for each in (obs, floats)]
     for key, value in feeds[0].items():
         np.testing.assert_array_equal(value, feeds[1][key])

@@ -46,7 +46,7 @@ def rollout(teams, memory_size):
     )
 
 
-@pytest.mark.parametrize("memory", MEMORIES, ids=["forgets", "remembers"])
+@pytest.mark.parametrize("memory", MEMORIES, ids=["feedforward", "recurrent"])
 @pytest.mark.parametrize("trainer", ["ppo", "poca"])
 def test_an_update_moves_every_part_of_actor_and_critic(trainer, memory):
     network = {"hidden_units": 8, "normalize": True, "memory": memory, "critic": {"num_layers": 3}}

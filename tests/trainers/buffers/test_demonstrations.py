@@ -58,7 +58,7 @@ def test_files_of_different_behaviors_cannot_be_combined(tmp_path: Path) -> None
         load_demonstrations(tmp_path)
 
 
-def test_pictures_stay_bytes() -> None:
+def test_images_stay_bytes() -> None:
     assert load_demonstrations(FOLDER / "testhybridvis.demo").obs[0].dtype == np.uint8
 
 

@@ -48,7 +48,7 @@ def filmed(pixels):
     return steps
 
 
-def test_pictures_of_bytes_come_back_as_bytes():
+def test_images_of_bytes_come_back_as_bytes():
     pixels = np.arange(2 * 5 * 3 * 4 * 6, dtype=np.uint8).reshape(2, 5, 3, 4, 6)
     buffer = RolloutBuffer(EvaluatedSteps)
     buffer.append(filmed(pixels[0]))
@@ -85,14 +85,14 @@ class Watched(np.ndarray):
 
 
 @pytest.mark.parametrize("expected", [0, 40])
-def test_pictures_are_stored_once(expected):
+def test_images_are_stored_once(expected):
     """Neither the trajectories' own arrays nor copies of the buffer's stay beside it."""
     buffer = RolloutBuffer(EvaluatedSteps, expected)
     for update in range(2):
         for value in range(8):
-            pictures = np.full((5, 3, 4, 6), 10 * update + value, np.uint8).view(Watched)
-            buffer.append(filmed(pictures))
-            del pictures
+            images = np.full((5, 3, 4, 6), 10 * update + value, np.uint8).view(Watched)
+            buffer.append(filmed(images))
+            del images
             assert not Watched.alive
         once, twice = (buffer.columns().obs[0] for _ in range(2))
         np.testing.assert_array_equal(once[:, 0, 0, 0], np.repeat(np.arange(8) + 10 * update, 5))

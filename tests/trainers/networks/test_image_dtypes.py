@@ -1,4 +1,4 @@
-"""Pictures of bytes become the numbers that a float32 picture would have had."""
+"""Images of bytes become the floats of a float32 image."""
 
 import numpy as np
 import torch

@@ -47,7 +47,7 @@ def test_everything_at_once_becomes_one_vector_in_the_observations_order():
         assert moved[columns].any() and not moved[~own].any()
 
 
-def test_pictures_of_bytes_are_read_as_their_numbers():
+def test_images_of_bytes_are_read_as_floats():
     network = build()
     obs = observations(EVERYTHING, 3)
     pixels = torch.randint(0, 256, (3, 3, 20, 24), dtype=torch.uint8)

@@ -180,7 +180,7 @@ def test_a_seed_repeats_actions_and_a_saved_generator_continues(make):
     assert not np.array_equal(numbers(shown[0]), numbers(shown[2]))
     resumed = make(seed=99)
     resumed.generator.set_state(one.generator.get_state())
-    for policy in (one, resumed):  # a resumed run's episodes begin anew
+    for policy in (one, resumed):  # a resumed run starts new episodes
         policy.explorer.end_episodes(EnvironmentStep(0, {}, {}, fresh=True), BEHAVIOR)
     np.testing.assert_array_equal(numbers([act(one)]), numbers([act(resumed)]))
 

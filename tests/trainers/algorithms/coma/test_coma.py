@@ -95,14 +95,14 @@ def test_advantages_and_targets_follow_their_definitions():
     play.algorithm.sampler.manual_seed(0)
     steps = evaluated(play.algorithm, rows).steps
     play.algorithm.sampler.manual_seed(0)
-    judged = play.algorithm.evaluator(rows, play.algorithm.exploration)
+    estimates = play.algorithm.evaluator(rows, play.algorithm.exploration)
     reward = TeamReward(TeamRewardKind.MEAN).evaluate(rows)
     start = 0
     for j, length in enumerate(rows.lengths.tolist()):
-        target = following = judged.following[j, 0]
+        target = following = estimates.following[j, 0]
         for t in reversed(range(start, start + length)):
             last = t == start + length - 1
-            value = following if last else judged.taken[t + 1, 0]
+            value = following if last else estimates.taken[t + 1, 0]
             target = reward[t] + 0.9 * (0.3 * value + 0.7 * target)
             assert steps.returns[t, 0] == pytest.approx(target, rel=1e-4, abs=1e-5)
         start += length
@@ -131,12 +131,12 @@ def test_the_bootstrap_value_is_zero_where_all_have_terminated_and_the_survivors
     trajectories = {t.agent.agent: t for t in played(play)}
     algorithm = play.algorithm
     dead, last, interrupted = (build_rollout([trajectories[a]], with_mates=False) for a in (2, 1, 8))
-    judge = algorithm.evaluator
-    assert judge(last, 0.1).following.tolist() == [[0.0]]
-    assert judge(interrupted, 0.1).following[0, 0] != 0.0
+    evaluator = algorithm.evaluator
+    assert evaluator(last, 0.1).following.tolist() == [[0.0]]
+    assert evaluator(interrupted, 0.1).following[0, 0] != 0.0
     # One member lives on: what it does is summed over and nobody else does anything, so that this is exact.
     nets = algorithm.networks
-    following = judge(dead, 0.1).following[0, 0]
+    following = evaluator(dead, 0.1).following[0, 0]
     (survivor,) = dead.next_roster[0][dead.next_roster[0] >= 0]
     obs = [torch.from_numpy(o[[survivor]]) for o in dead.obs]
     alone = Steps(torch.tensor([0]), torch.tensor([[0, 1, 1]]), torch.tensor([0]))
@@ -160,14 +160,14 @@ def test_the_teams_reward_is_the_groups_and_the_mean_or_sum_of_the_members():
 
 def test_rewarded_members_that_decide_at_different_times_cause_one_warning(caplog):
     def after(reward, together):
-        play, judge = Play(SPEC, config()), TeamReward(TeamRewardKind.MEAN)
+        play, reward_of_team = Play(SPEC, config()), TeamReward(TeamRewardKind.MEAN)
         for ids in [[1, 2], [1, 2] if together else [1], [1, 2], [1, 2]]:
             play.tell(Batch(ids, eyes(*ids), [reward] * len(ids)))
         play.tell(None, Batch([1, 2], eyes(1, 2)))
         rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
         caplog.clear()
         for _ in range(2):
-            judge.evaluate(rows)
+            reward_of_team.evaluate(rows)
         return caplog.text.count("decide at different times")
 
     assert after(1.0, together=False) == 1

@@ -79,17 +79,17 @@ def test_a_team_with_a_memory_acts_on_a_signal_from_the_start(kind):
     random, earned = np.random.default_rng(0), []
     blank = [np.zeros((2, 2), np.float32)]
 
-    def told():
+    def instruction():
         word = int(random.integers(2))
         return word, [np.eye(2, dtype=np.float32)[[word, word]]]
 
-    word, seen = told()
+    word, seen = instruction()
     play.tell(Batch([0, 1], seen))
     for episode in range(1500):
         play.tell(Batch([0, 1], blank))
         actions = play.tell(Batch([0, 1], blank))
         earned.append(float((actions[:, 0] == word).mean()))
-        word, seen = told()
+        word, seen = instruction()
         play.tell(Batch([0, 1], seen), Batch([0, 1], blank, group_reward=earned[-1]))
         if episode % 8 == 0:
             play.trainer.advance()

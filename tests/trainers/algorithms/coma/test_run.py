@@ -78,9 +78,9 @@ def test_a_checkpoint_can_be_resumed_and_exported(tmp_path, hyper, capsys):
     _, rebuilt = build_network(load_checkpoint(checkpoint))
     assert not differences(weights, rebuilt.state_dict())
     assert export(Namespace(checkpoint=checkpoint, out=tmp_path / "out.onnx")) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for suffix in exported_networks(one.algorithm.network):
-        assert (tmp_path / f"out{suffix}.onnx").exists() and f"out{suffix}.onnx" in told
+        assert (tmp_path / f"out{suffix}.onnx").exists() and f"out{suffix}.onnx" in printed
 
 
 def test_old_brains_of_all_slots_are_removed_with_their_checkpoints(tmp_path):

@@ -171,7 +171,7 @@ def test_other_actions_are_refused_with_the_right_trainers(make, spec, found):
 
 
 @pytest.mark.parametrize("make", [ddpg, td3])
-def test_pictures_have_an_encoder_in_each_critic(make):
+def test_each_critic_has_its_own_image_encoder(make):
     spec = vector_spec([3], 2)
     spec.observation_specs.append(image_spec(1, 20, 20))
     learner, given = make(spec=spec), batch(spec, 4)

@@ -81,9 +81,9 @@ def test_gradient_steps_are_the_references(double, dueling, signals, masked, tau
     adam = torch.optim.Adam(weights.values(), lr=RATE)
     for step in range(1, 6):
         given = batch(SPEC, 7, signals, step, masked=masked, weighted=masked)
-        learnt = learner.update(given, step)
+        result = learner.update(given, step)
         loss = reference_loss(weights, target, given, signals, dueling, double)
-        assert learnt.metrics["Losses/Value Loss"] == pytest.approx(loss.item(), rel=1e-4)
+        assert result.metrics["Losses/Value Loss"] == pytest.approx(loss.item(), rel=1e-4)
         adam.zero_grad()
         loss.backward()
         adam.step()

@@ -42,7 +42,7 @@ def rectangular(branches, of_branches, rows):
 def test_the_loss(case):
     given, rows = case["inputs"], len(case["inputs"]["expert_discrete"])
     branches = given["discrete_branches"]
-    told, wanted = (
+    sent, wanted = (
         torch.from_numpy(array(given[key])).reshape(rows, -1)
         for key in ("sampled_continuous", "expert_continuous")
     )
@@ -50,7 +50,7 @@ def test_the_loss(case):
     of_choices = torch.zeros(rows, 0)
     if branches:
         of_choices = cross_entropies(rectangular(branches, given["all_log_probs_per_branch"], rows), chosen)
-    loss = cloning_loss(told - wanted, of_choices)
+    loss = cloning_loss(sent - wanted, of_choices)
     assert loss.item() == pytest.approx(case["expected"]["loss"], rel=1e-5, abs=1e-6)
 
 
@@ -154,7 +154,7 @@ def test_padding_counts_for_nothing():
 
 
 def gently(obs):
-    """An expert whose action is easily told from what is seen."""
+    """An expert whose action is easily predicted from the observation."""
     return 0.8 * np.tanh(obs[:, :1]), np.zeros((len(obs), 0), np.int32)
 
 
@@ -169,8 +169,8 @@ def test_clones_act_as_big_as_the_expert_in_the_engines_units():
             cloning.update(step)
         with torch.no_grad():
             acted = policy.act(policy.prepare([torch.from_numpy(demos.obs[0])]))
-            told = acted.to_engine(acted.mu).numpy()
-        slopes[as_engine] = float((told * demos.continuous).mean() / (demos.continuous**2).mean())
+            sent = acted.to_engine(acted.mu).numpy()
+        slopes[as_engine] = float((sent * demos.continuous).mean() / (demos.continuous**2).mean())
     assert slopes[True] > 0.9 and slopes[False] == pytest.approx(1 / 3, abs=0.06)
 
 
@@ -197,7 +197,7 @@ def test_a_memory_continues_from_sequence_to_sequence(kind):
     memory = {"memory": MemorySettings(memory_size=16, sequence_length=2, memory_type=kind)}
     cloning, _ = cloning_of(demos, memory, rate=1e-2, length=2, num_epoch=2, of_policy=64)
     losses = [cloning.update(step)["Losses/Pretraining Loss"] for step in range(60)]
-    # Three of four steps are guesses for who forgets between sequences.
+    # Three of four steps are guesses without the state of the sequence before.
     assert losses[0] > 0.6 and np.mean(losses[-3:]) < 0.2
 
 

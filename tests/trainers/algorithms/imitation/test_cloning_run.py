@@ -1,4 +1,4 @@
-"""Demonstrations that are not there are told of before anything begins."""
+"""Missing demonstrations are reported before anything starts."""
 
 from pathlib import Path
 

@@ -43,7 +43,7 @@ class Script(SimpleEngine):
     def step(self, *agents, **keys):
         self.finished += super().step(*agents, **keys)
 
-    def judged(self, poca: POCA) -> tuple[Rollout, TeamSteps, dict[int, slice]]:
+    def evaluated(self, poca: POCA) -> tuple[Rollout, TeamSteps, dict[int, slice]]:
         """The finished trajectories as a rollout, POCA's evaluation of it, and each agent's steps in it."""
         found = build_rollout(self.finished)
         rewards = {"extrinsic": ExtrinsicReward(with_mates=True).evaluate(found)}
@@ -77,7 +77,7 @@ def test_a_group_of_one_is_a_team():
     for _ in range(3):
         script.step([1], group_reward=1.0)
     script.step([], [1], group_reward=5.0)
-    found, steps, where = script.judged(poca)
+    found, steps, where = script.evaluated(poca)
     assert found.all_group_dones.tolist() == [True]
     assert sets(found, where[1]) == [set(), set(), set()]
     np.testing.assert_allclose(steps.returns[:, 0], [7.0, 6.0, 5.0])
@@ -88,7 +88,7 @@ def test_a_group_whose_members_all_die_in_one_step_has_nothing_more_to_earn():
     script.step([1, 2, 3])
     script.step([1, 2, 3], group_reward=1.0)
     script.step([], [1, 2, 3], group_reward=2.0)
-    found, steps, where = script.judged(poca)
+    found, steps, where = script.evaluated(poca)
     assert found.all_group_dones.all() and found.done_reached.all()
     for agent in (1, 2, 3):
         np.testing.assert_allclose(steps.returns[where[agent], 0], [3.0, 2.0])
@@ -102,7 +102,7 @@ def test_a_member_that_dies_early_is_credited_with_the_value_of_the_survivors():
     script.step([2], [1])
     script.step([2])
     script.step([], [2], group_reward=1.0)
-    found, steps, where = script.judged(poca)
+    found, steps, where = script.evaluated(poca)
     # The survivor as it was last seen: its own step of that time is recorded behind the death.
     worth = value_of(poca, sight(1, 2), sight(2, 1))
     np.testing.assert_allclose(steps.returns[where[1], 0], [worth, worth], rtol=1e-4)
@@ -117,7 +117,7 @@ def test_a_late_joiner_is_a_teammate_from_then_on():
     script.step([1, 2])
     script.step([1, 2])
     script.step([], [1, 2], group_reward=1.0)
-    found, steps, where = script.judged(poca)
+    found, steps, where = script.evaluated(poca)
     assert sets(found, where[1]) == [set(), set(), {2}, {2}]
     assert sets(found, where[2]) == [{1}, {1}]
     np.testing.assert_allclose(steps.returns[:, 0], 1.0)
@@ -128,7 +128,7 @@ def test_two_groups_of_one_environment_know_nothing_of_each_other():
     script.step([1, 2, 3, 4])
     script.step([3, 4], [1, 2], group_reward=1.0)
     script.step([], [3, 4], group_reward=2.0)
-    found, steps, where = script.judged(poca)
+    found, steps, where = script.evaluated(poca)
     assert found.all_group_dones.all(), "the living of the other group are nobody's survivors"
     for agent, mate in ((1, 2), (2, 1), (3, 4), (4, 3)):
         assert all(seen == {mate} for seen in sets(found, where[agent]))
@@ -143,7 +143,7 @@ def test_agents_without_a_group_are_teams_of_one_each():
     script.step([1, 2])
     script.step([2], [1])
     script.step([], [2])
-    found, steps, where = script.judged(poca)
+    found, steps, where = script.evaluated(poca)
     assert found.all_group_dones.all()
     assert sets(found, where[1]) == [set()] and sets(found, where[2]) == [set(), set()]
     np.testing.assert_allclose(steps.returns[:, 0], 0.0)
@@ -156,7 +156,7 @@ def test_all_of_them_are_learned_from_in_one_update():
     script.step([1, 2, 4, 5], [3], group_reward=1.0)
     script.step([2, 4], [1, 5])
     script.step([], [2, 4], group_reward=2.0)
-    _, steps, _ = script.judged(poca)
+    _, steps, _ = script.evaluated(poca)
     before = [p.clone() for p in (*poca.network.parameters(), *poca.critic.parameters())]
     figures = poca.update(steps, 0)
     after = [*poca.network.parameters(), *poca.critic.parameters()]

@@ -1,4 +1,4 @@
-"""Every step stands in exactly one moment, in the set that it had, and an epoch takes whole moments."""
+"""Every step belongs to exactly one group-step, that of its set, and an epoch takes whole group-steps."""
 
 import numpy as np
 import torch
@@ -29,19 +29,19 @@ def steps_with_mates(draw):
 @given(steps_with_mates())
 def test_each_step_keeps_its_own_set(case):
     own, mates = case
-    moments = group_by_time(own, mates)
-    assert sorted(moments.steps.tolist()) == list(range(len(own)))
-    of_step = np.repeat(np.arange(len(moments)), moments.counts)
-    for step, place, moment in zip(moments.steps, moments.slots, of_step):
-        members = moments.members[moment]
+    group_steps = group_by_time(own, mates)
+    assert sorted(group_steps.steps.tolist()) == list(range(len(own)))
+    of_step = np.repeat(np.arange(len(group_steps)), group_steps.counts)
+    for step, place, group_step in zip(group_steps.steps, group_steps.slots, of_step):
+        members = group_steps.members[group_step]
         assert members[place] == own[step]
         assert set(members[members >= 0]) == {own[step], *mates[step][mates[step] >= 0]}
-    sets = [tuple(m[m >= 0]) for m in moments.members]
+    sets = [tuple(m[m >= 0]) for m in group_steps.members]
     assert len(set(sets)) == len(sets)
 
 
 @given(steps_with_mates(), st.integers(1, 9), st.integers(0, 99))
-def test_minibatches_are_whole_moments_of_about_the_size_asked_for(case, size, seed):
+def test_minibatches_are_whole_group_steps_of_about_the_given_size(case, size, seed):
     counts = group_by_time(*case).counts
     parts = list(shuffled_units(counts, size, torch.Generator().manual_seed(seed)))
     taken = np.concatenate(parts) if parts else np.zeros(0, np.int64)
@@ -54,14 +54,14 @@ def test_minibatches_are_whole_moments_of_about_the_size_asked_for(case, size, s
 
 
 @given(steps_with_mates(), st.integers(1, 9))
-def test_portions_are_all_moments_in_order(case, size):
-    moments = group_by_time(*case)
-    parts = list(moments.chunks(size))
-    assert np.concatenate([p.steps for p in parts]).tolist() == moments.steps.tolist()
+def test_chunks_are_all_group_steps_in_order(case, size):
+    group_steps = group_by_time(*case)
+    parts = list(group_steps.chunks(size))
+    assert np.concatenate([p.steps for p in parts]).tolist() == group_steps.steps.tolist()
     assert all(len(p) == 1 or len(p) * p.members.shape[1] ** 2 <= size for p in parts)
 
 
-def test_lone_steps_of_large_teams_come_in_portions_as_small_as_their_moments_are_large():
+def test_chunks_count_the_pairs_of_a_team_however_few_of_its_steps_there_are():
     """Twelve steps, each of which alone saw three mates: 16 pairs each."""
     own = np.arange(12)
     mates = 100 + np.arange(36).reshape(12, 3)
@@ -69,7 +69,7 @@ def test_lone_steps_of_large_teams_come_in_portions_as_small_as_their_moments_ar
     assert [len(p) for p in group_by_time(own, None).chunks(5)] == [5, 5, 2]
 
 
-def test_without_mates_everybody_is_alone():
-    moments = group_by_time(np.array([4, 2]), None)
-    assert moments.members.tolist() == [[2], [4]]
-    assert moments.steps.tolist() == [1, 0]
+def test_without_teammates_every_step_is_a_group_step():
+    group_steps = group_by_time(np.array([4, 2]), None)
+    assert group_steps.members.tolist() == [[2], [4]]
+    assert group_steps.steps.tolist() == [1, 0]

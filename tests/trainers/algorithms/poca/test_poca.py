@@ -68,8 +68,8 @@ def test_values_of_trajectories_are_those_of_the_reference(case):
             for key in ("critic_values", "baseline_values")
         )
         following = np.array([[trajectory["critic_next_value_raw"][s] for s in signals]], np.float32)
-        judgement = TeamEstimates(value, baseline, following, None, None)
-        poca.evaluator.evaluate = lambda rollout, found=judgement: found
+        estimates = TeamEstimates(value, baseline, following, None, None)
+        poca.evaluator.evaluate = lambda rollout, found=estimates: found
         for name, provider in providers.items():
             provider.given = array(trajectory["signal_rewards_unscaled"][name]).astype(np.float32)
         env, _, agent = trajectory["agent_id"].removeprefix("agent_").partition("-")
@@ -223,7 +223,7 @@ def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory):
     poca = algorithm(settings(network_settings=network))
     for parameter in poca.critic.parameters():
         parameter.data.normal_(0, 0.3, generator=torch.Generator().manual_seed(1))
-    parts, judged = [], []
+    parts, values = [], []
     for seen in range(2):  # the second continues the first
         rollout = teams(generator, [3, 2], 7)
         rollout.numbers = rollout.numbers + 10_000 * seen
@@ -232,10 +232,10 @@ def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory):
         evaluation = evaluated(poca, rollout)
         parts.append(evaluation.steps)
         value = evaluation.estimates["Value Estimate"]
-        judged.append(value if memory is None else pad_sequences(rollout.lengths, 3).column(value))
+        values.append(value if memory is None else pad_sequences(rollout.lengths, 3).column(value))
     steps = joined(parts)
     # Returns are shuffled with their rows, so that each row carries its value.
-    steps.returns = np.concatenate(judged)
+    steps.returns = np.concatenate(values)
     learning, taken = TeamMinibatches(poca.evaluator, steps), 0
     for batch in learning.minibatches(12, poca.shuffler):
         with torch.no_grad():

@@ -48,8 +48,8 @@ def play(trainer, ticks, seed, team=0):
     for _ in range(ticks):
         obs, reward = random.normal(size=(5, 3)), random.normal(size=5)
         zeros, mask = np.zeros(5, np.float32), [np.zeros((5, 2), bool)]
-        told = [obs.astype(np.float32)], reward.astype(np.float32)
-        batch = DecisionSteps(*told, ids, mask, groups, zeros)
+        obs, reward = [obs.astype(np.float32)], reward.astype(np.float32)
+        batch = DecisionSteps(obs, reward, ids, mask, groups, zeros)
         manager.add_experiences(batch, TerminalSteps.empty(SPEC), 0, decided)
         (decided,) = policy.act([batch])
     trainer.subscribe(queue)

@@ -1,4 +1,4 @@
-"""SAC with memories, pictures, entities and goals, in both precisions."""
+"""SAC with memories, images, entities and goals, in both precisions."""
 
 from dataclasses import replace
 
@@ -32,8 +32,8 @@ def sequences(spec, real=None, **changes):
 
 def learn(sac, batch, steps=2):
     for _ in range(steps):
-        learnt = sac.update(batch, 0)
-    return learnt
+        result = sac.update(batch, 0)
+    return result
 
 
 def weights(sac):
@@ -77,10 +77,8 @@ def test_with_other_senses_all_weights_learn(sense, precision, kind):
     sac = algorithm(spec, precision=precision)
     batch = some_batch(spec, ROWS)
     if sense == "picture":
-        pictures = [
-            (rows[0].abs() * 80).clamp(0, 255).to(torch.uint8) for rows in (batch.obs, batch.next_obs)
-        ]
-        batch = replace(batch, obs=[pictures[0], batch.obs[1]], next_obs=[pictures[1], batch.next_obs[1]])
+        images = [(rows[0].abs() * 80).clamp(0, 255).to(torch.uint8) for rows in (batch.obs, batch.next_obs)]
+        batch = replace(batch, obs=[images[0], batch.obs[1]], next_obs=[images[1], batch.next_obs[1]])
     assert_everything_moves(sac, batch)
 
 
@@ -155,7 +153,7 @@ def test_the_value_s_memory_is_kept_with_the_steps():
     rollout = recurrent_rollout([6, 3], [AgentKey(0, 1), AgentKey(0, 2)], [True, True], memory_size=SIZE)
     sac = algorithm(spec_of(ACTIONS["continuous"], ((3,),)), network=MEMORY | {"normalize": False})
     value = sac.networks.value
-    told = sac.estimates(rollout)["Value"]
+    values = sac.estimates(rollout)["Value"]
     kept = sac.extra(rollout)["value_states"]
     assert [column.name for column in sac.extra_columns] == ["value_states"] and kept.shape == (9, SIZE)
     rows = torch.from_numpy(rollout.obs[0][:9])
@@ -163,7 +161,7 @@ def test_the_value_s_memory_is_kept_with_the_steps():
         for start, length in ((0, 4), (4, 2), (6, 3)):
             part, state = value.encoding([rows[start : start + length]]), torch.from_numpy(kept[[start]])
             expected = value.values(value.memory()(part, state, length)[0])
-            np.testing.assert_allclose(told[start : start + length], expected, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(values[start : start + length], expected, rtol=1e-5, atol=1e-6)
     assert not kept[0].any() and not kept[6].any() and kept[4].any()
 
 

@@ -148,9 +148,9 @@ def test_weights_and_losses_are_those_of_the_formulas(kind, masked_and_weighted)
     for seed in range(3):
         batch = some_batch(spec, ROWS, masked=masked_and_weighted, weighted=masked_and_weighted, seed=seed)
         expected = reference.update(batch)
-        learnt = sac.update(batch, STEP)
+        result = sac.update(batch, STEP)
         names = ("Policy", "Q1", "Q2", "Value")
-        found = [learnt.metrics[f"Losses/{name} Loss"] for name in names]
+        found = [result.metrics[f"Losses/{name} Loss"] for name in names]
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     entries = dict(zip(("actor", "q", "t", "v"), sac.networks[:-1], strict=True))
     for key, wanted in reference.p.items():
@@ -165,12 +165,12 @@ def test_weights_and_losses_are_those_of_the_formulas(kind, masked_and_weighted)
 def test_metrics_of_an_update():
     sac = algorithm(spec_of(ACTIONS["hybrid"]), learning_rate=0.02, learning_rate_schedule="linear")
     before = sac.networks.temperatures.log_discrete.detach().clone()
-    learnt = sac.update(some_batch(sac.spec, ROWS), STEP)
-    assert learnt.metrics["Policy/Learning Rate"] == pytest.approx(0.015)
+    result = sac.update(some_batch(sac.spec, ROWS), STEP)
+    assert result.metrics["Policy/Learning Rate"] == pytest.approx(0.015)
     alphas = sac.networks.temperatures.log_discrete.detach().exp()
     assert not torch.equal(alphas.log(), before)
-    assert learnt.metrics["Policy/Discrete Entropy Coeff"] == pytest.approx(alphas.mean().item())
-    assert learnt.td_errors.shape == (ROWS,) and bool((learnt.td_errors > 0).all())
+    assert result.metrics["Policy/Discrete Entropy Coeff"] == pytest.approx(alphas.mean().item())
+    assert result.td_errors.shape == (ROWS,) and bool((result.td_errors > 0).all())
 
 
 def test_errors_are_the_distances_from_the_targets():
@@ -178,8 +178,8 @@ def test_errors_are_the_distances_from_the_targets():
     spec = spec_of(ACTIONS["continuous"])
     batch = some_batch(spec, ROWS)
     batch.rewards.mul_(1e6)
-    learnt = algorithm(spec).update(batch, STEP)
-    torch.testing.assert_close(learnt.td_errors, batch.rewards.abs().mean(1), rtol=1e-3, atol=10.0)
+    result = algorithm(spec).update(batch, STEP)
+    torch.testing.assert_close(result.td_errors, batch.rewards.abs().mean(1), rtol=1e-3, atol=10.0)
 
 
 def test_a_coefficient_without_actions_of_its_kind_stays():
@@ -236,6 +236,6 @@ def test_a_run_starts_from_the_weights_of_another():
     assert torch.equal(sac._target_weights, other._target_weights)
     assert other.optimizer.adam.steps == 1
     one_signal = algorithm(spec, seed=9, signals=("extrinsic",))
-    told = " ".join(one_signal.initialize_from(sac.state_dict()))
-    assert "Value.values" in told and "Q.head" in told and "Policy" not in told
+    mismatches = " ".join(one_signal.initialize_from(sac.state_dict()))
+    assert "Value.values" in mismatches and "Q.head" in mismatches and "Policy" not in mismatches
     assert torch.equal(one_signal._target_weights, one_signal._value_weights)

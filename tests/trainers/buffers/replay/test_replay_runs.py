@@ -50,8 +50,8 @@ def behavior(tmp_path):
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_replay_smaller_than_a_batch_is_refused_before_anything_is_written(runs, tmp_path, capsys, trainer):
     assert runs(trainer=trainer, size=15) == 1
-    told = capsys.readouterr().err
-    assert "buffer_size" in told and "found 15" in told and "batch_size 16" in told
+    printed = capsys.readouterr().err
+    assert "buffer_size" in printed and "found 15" in printed and "batch_size 16" in printed
     assert not (tmp_path / "results").exists()
 
 
@@ -73,9 +73,9 @@ def test_a_replay_of_less_than_a_batch_of_whole_sequences_is_learned_from(runs, 
 def test_a_replay_that_no_memory_holds_is_refused_with_numbers(runs, capsys, monkeypatch, trainer):
     monkeypatch.setattr(memory, "_limits", lambda: iter([(1000, "the machine")]))
     assert runs(trainer=trainer) == 1
-    told = capsys.readouterr().err
-    assert re.search(r"Tiny: its replay of 256 steps.* takes [\d.]+ kB.*the machine leaves 1 kB", told)
-    assert re.search(r"buffer_size to at most about \d+", told)
+    printed = capsys.readouterr().err
+    assert re.search(r"Tiny: its replay of 256 steps.* takes [\d.]+ kB.*the machine leaves 1 kB", printed)
+    assert re.search(r"buffer_size to at most about \d+", printed)
 
 
 def test_the_size_of_the_replay_is_reported_at_the_start(runs, capsys):
@@ -101,9 +101,9 @@ def test_a_damaged_replay_is_dropped_and_the_run_continues(runs, behavior, capsy
     (behavior / FILE).write_bytes(DAMAGES[damage](data))
     capsys.readouterr()
     assert runs("--resume", end=400) == 0
-    told = capsys.readouterr().out
-    assert "Replay buffer was unable to load, starting from scratch." in told
-    assert re.search(r"(Its \d+ steps are|What it held is) dropped", told)
+    printed = capsys.readouterr().out
+    assert "Replay buffer was unable to load, starting from scratch." in printed
+    assert re.search(r"(Its \d+ steps are|What it held is) dropped", printed)
     after = load_checkpoint(behavior / "checkpoint.pt")
     assert before < 250 and after["step"] >= 400
     # It learns on, and the replay of the steps since is saved in the damaged one's place.
@@ -122,8 +122,8 @@ def test_a_disk_that_fills_while_the_replay_is_saved_costs_the_new_replay_alone(
     fill_disk(monkeypatch, 4000)
     capsys.readouterr()
     assert runs("--resume", end=400) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"Tiny: the replay of step \d+ could not be saved \(.*No space left", told)
+    printed = capsys.readouterr().out
+    assert re.search(r"Tiny: the replay of step \d+ could not be saved \(.*No space left", printed)
     assert load_checkpoint(behavior / "checkpoint.pt")["step"] >= 400
     assert (behavior / FILE).read_bytes() == older and not list(behavior.parent.rglob("*.partial"))
     assert (behavior.parent / "Tiny.onnx").exists()

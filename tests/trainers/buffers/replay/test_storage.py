@@ -42,7 +42,7 @@ SHAPES = {
     "wrapped": layout(100, longest=7),
     "prioritized": layout(100, longest=7, prioritized=True),
     "sequences": layout(100, longest=7, sequence_length=4, memory_size=3, prioritized=True),
-    "plain pictures": layout(100, stacks=1, longest=7),
+    "plain images": layout(100, stacks=1, longest=7),
 }
 
 
@@ -132,7 +132,7 @@ def test_another_time_horizon_is_a_reason_to_drop_it_for_stacks_alone(tmp_path, 
     assert "its time horizon is 7, with the current settings 9" in caplog.text
 
 
-def test_pictures_that_came_as_numbers_are_no_reason_to_drop_it(tmp_path):
+def test_a_change_from_bytes_to_floats_does_not_drop_the_replay(tmp_path):
     floats = layout(100, longest=7, dtypes=(np.dtype(np.float32),) * 2)
     replay = played(Game(np.random.default_rng(0)), floats)
     save_replay("B", tmp_path, replay, 1)

@@ -181,7 +181,7 @@ def test_a_wrong_memory_is_refused(kind, damage):
 
 DAMAGES = {
     "a weight": lambda m: change(m, "body.0.weight", lambda w: w + (np.arange(w.size) == 4).reshape(w.shape)),
-    "the normaliser": lambda m: change(m, "normalizer.0.deviation", lambda d: d * 1.1),
+    "the normalizer": lambda m: change(m, "normalizer.0.deviation", lambda d: d * 1.1),
     "sigma": lambda m: change(m, "actions.sigma", lambda s: s * 2),
     "noise": lambda m: change(m, "actions.sigma", lambda s: s * 0),
     "the clipping": lambda m: node(m, "Div", 1).input.__setitem__(0, node(m, "Add").output[0]),

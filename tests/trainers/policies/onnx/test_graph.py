@@ -55,7 +55,7 @@ SENSES = {
     "layers": ([(3,)], (), {"activation": "elu", "layer_norm": True, "num_layers": 3}),
     "gelu": ([(3,)], (), {"activation": "gelu"}),
 }
-MEMORIES = {"forgets": None, "lstm": {"memory_size": 6}, "gru": {"memory_size": 6, "memory_type": "gru"}}
+MEMORIES = {"feedforward": None, "lstm": {"memory_size": 6}, "gru": {"memory_size": 6, "memory_type": "gru"}}
 HYBRID, CONTINUOUS, DISCRETE = (2, (3, 2)), (2, ()), (0, (4,))
 HEADS = {
     "hybrid": (HYBRID, HeadConfig()),
