@@ -271,7 +271,7 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
         Args:
             rollout: the trajectories.
             rewards: [steps] of each signal.
-            ignores_done: the signals that go on after an episode has ended.
+            ignores_done: the signals that continue after the end of an episode.
         """
 
     @abstractmethod

@@ -1,1 +1,1 @@
-"""What is stored until it is learnt from."""
+"""What is stored until it is learned from."""

@@ -1,1 +1,1 @@
-"""The networks: what reads observations, the bodies, and the heads that stand on them."""
+"""The networks: encoders of observations, bodies, and heads."""

@@ -263,7 +263,7 @@ def require_equal_groups(encoder: ObservationEncoder, of_critic: ObservationEnco
 def _groups(
     specs: Sequence[ObservationSpec], alone: set[int], leave_out: Sequence[int], *, join: bool
 ) -> Iterator[ObservationGroup]:
-    """The observations in order, neighboring vectors together except those that stand `alone`."""
+    """The observations in order, neighboring vectors together except those in `alone`."""
     indices: list[int] = []
 
     def run() -> Iterator[ObservationGroup]:

@@ -1,6 +1,6 @@
 """The centralized critic of POCA: the value of a team, and a counterfactual baseline for each member.
 
-    value        V(o_1 .. o_n)               every member stands in the set with its observation
+    value        V(o_1 .. o_n)               each member with its observation
     baseline i   b_i(o_i, (o_j, a_j), j != i) member i with its observation, the others with their action too
 
 Source: Cohen et al. 2021, "On the Use and Misuse of Absorbing States in Multi-agent Reinforcement Learning",
@@ -145,7 +145,7 @@ class TeamCritic(RecurrentModule):
         """[G, n, h] of the sets in which member i waits and the others have acted.
 
         Logits are [G, i, head, query j, key k]: those between two that have acted are the same for every i;
-        in row and column i stands member i as one that waits.
+        row and column i are of member i, which waits.
         """
         sets, n = members.sets, members.width
         between = self.attention.logits(acting.queries, acting.keys)  # [G, head, j, k]

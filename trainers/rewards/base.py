@@ -27,7 +27,7 @@ class RewardProvider(Protocol):
     """A reward signal; a trainer may add up several."""
 
     ignores_done: bool
-    """The signal goes on after the end of an episode: values are bootstrapped there too (curiosity, RND)."""
+    """The signal continues after an episode's end: values are bootstrapped there too (curiosity, RND)."""
 
     def evaluate(self, rollout: Rollout) -> NDArray[np.float32]:
         """[rollout.steps] rewards of the trajectories' own steps, before `strength`."""

@@ -17,7 +17,7 @@ from . import distributed
 _PARTIAL = re.compile(r"\..+\.([0-9a-f]{12})-[0-9]+\.partial")
 _numbers = count()
 _PATIENCE = 2.0 if os.name == "nt" else 0.0
-"""Seconds. Windows replaces no file that somebody has open, as virus scanners have for a moment."""
+"""Seconds. Windows does not replace an open file, and virus scanners open new files for a moment."""
 
 
 class _Session:

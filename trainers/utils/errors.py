@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 class TrainerError(Exception):
-    """A run cannot start or go on; the message says why and what to do."""
+    """A run cannot start or continue; the message says why and what to do."""
 
 
 class CheckpointError(TrainerError):

@@ -59,7 +59,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         require_actions(
             self.spec.action_spec,
             "discrete",
-            "COMA weighs every action that an agent could have taken, so it needs discrete ones alone",
+            "COMA weighs every action that an agent could have taken, so it needs discrete actions only",
             "Use trainer_type: poca for teams with continuous actions.",
         )
         self.traits = Traits(
@@ -115,8 +115,8 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
     ) -> RolloutEvaluation[RosterSteps]:
         """The target critic's TD(lambda) targets; advantages come with the update.
 
-        Where no member goes on the bootstrap value is zero, whatever the signal; otherwise it is the target
-        critic's expectation of the next state under pi'.
+        Where no member continues, the bootstrap value is zero, whatever the signal; otherwise it is the
+        target critic's expectation of the next state under pi'.
         """
         estimates = self.evaluator(rollout, self.exploration)
         targets = np.empty_like(estimates.taken)

@@ -69,7 +69,7 @@ def on_average(values: Tensor, probabilities: Tensor, branches: Sequence[int]) -
 
 
 class NextMembers:
-    """The E group members who go on after the trajectories of a rollout, trajectory by trajectory."""
+    """The E group members that continue after the trajectories of a rollout, trajectory by trajectory."""
 
     def __init__(self, rollout: Rollout) -> None:
         assert rollout.next_roster is not None
@@ -129,7 +129,7 @@ class CounterfactualEstimates:
     expected: Floats
     """[steps, S] the critic's values of the average action."""
     following: Floats
-    """[J, S] the target critic's expectation after each trajectory; 0 where no member goes on."""
+    """[J, S] the target critic's expectation after each trajectory; 0 where no member continues."""
     critic_states: Floats | None
     """[J, memory_size] the critic's state before each trajectory; None without a memory."""
 
@@ -203,7 +203,7 @@ class CounterfactualEvaluator:
     def _sequences(
         self, rollout: Rollout, some: Ints, before: _States
     ) -> tuple[PackedSequences | None, PackedSequences | None]:
-        """These trajectories as the critic and the target go on with them."""
+        """These trajectories, from the current states of the critic and of the target."""
         if not self.networks.critic.memories:
             return None, None
         agents = [rollout.agents[j] for j in some.tolist()]
@@ -222,9 +222,9 @@ class CounterfactualEvaluator:
     ) -> Floats:
         """[J, S] the target critic's expectation of the states after the trajectories.
 
-        Every member that goes on counts alike, for they earn the same. What the others will do is drawn from
-        pi'; what the member itself does is summed over. Each is valued with what the target remembers of it:
-        `earlier` and `final` as of `NextMembers.latest`.
+        Every member that continues counts equally: they earn the same. The actions of the others are sampled
+        from pi'; those of the member itself are summed over. Each is valued with the target's recurrent state
+        of it: `earlier` and `final` as of `NextMembers.latest`.
         """
         rollout, end, slot = following.rollout, following.end, following.slot
         assert rollout.next_roster is not None

@@ -56,8 +56,8 @@ class TeamMinibatches:
     def minibatches(self, size: int, generator: torch.Generator) -> Iterator[TeamMinibatch]:
         """One epoch: group-steps, or sequences that start in one group-step, in random order.
 
-        A step that stands alone in a set of n members costs as much as n steps that share theirs: where many
-        do, as in teams whose members decide at different times, a minibatch takes up to n times the memory.
+        The only step of a set of n members costs as much as n steps that share theirs: where many are alone,
+        as in teams whose members decide at different times, a minibatch takes up to n times the memory.
         """
         if self._length:
             yield from self._sequences(size, generator)

@@ -1,8 +1,8 @@
 """Multi-agent posthumous credit assignment (Cohen et al. 2021, arXiv 2111.05992).
 
 A team's value is estimated from the observations of all members; a member's action is compared with a
-baseline that knows the others' actions, but not its own. A member that dies goes on earning what its team
-earns: its last step is bootstrapped with the survivors' value until the whole team has ended.
+baseline that knows the others' actions, but not its own. A member that dies continues to earn what its
+team earns: its last step is bootstrapped with the survivors' value until the whole team has ended.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         """Values, baselines and TD(lambda) returns per signal.
 
         Nothing more is earned only once the whole team has truly ended: then the bootstrap value is zero,
-        unless the signal goes on regardless.
+        unless the signal continues regardless.
         """
         found = self.evaluator.evaluate(rollout)
         ended = rollout.done_reached & rollout.all_group_dones & ~rollout.interrupted_at_end

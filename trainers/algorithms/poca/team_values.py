@@ -222,8 +222,8 @@ class TeamEvaluator:
 def members_of(groups: GroupSteps, device: torch.device) -> tuple[Members, Tensor]:
     """The sets of some group-steps, and the rows that they consist of.
 
-    Usually each row stands in one set, and rows are taken in the sets' order; where many stand in several,
-    each is taken once.
+    Usually each row is in one set, and rows are taken in the sets' order; where many are in several, each is
+    taken once.
     """
     sets, width = groups.members.shape
     present = groups.members >= 0

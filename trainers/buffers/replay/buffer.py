@@ -1,4 +1,4 @@
-"""The replay itself: takes trajectories in, forgets the oldest, and gives batches (Lin 1992)."""
+"""The replay buffer: appends trajectories, drops the oldest steps, and samples the others (Lin 1992)."""
 
 from __future__ import annotations
 

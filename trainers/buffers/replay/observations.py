@@ -122,7 +122,7 @@ def grown(array: NDArray[Any], rows: int) -> NDArray[Any]:
 
 
 class PendingNext(NamedTuple):
-    """The end of a trajectory whose agent goes on."""
+    """The end of a trajectory whose agent continues."""
 
     place: int
     """Of its last step."""
@@ -133,7 +133,7 @@ class PendingNext(NamedTuple):
 class FinalObservations:
     """Allocates slots for the observations after trajectories' last steps, which belong to no step.
 
-    Knows which agents go on from where.
+    Also tracks which trajectories are pending: their agents continue.
     """
 
     def __init__(self, places: int) -> None:

@@ -72,7 +72,7 @@ class ReplaySampler:
 
         Args:
             gammas: of each reward signal.
-            ignores_ends: of each signal, whether it goes on after the true end of an episode.
+            ignores_ends: of each signal, whether it continues after the true end of an episode.
             device: the learner's.
             seed: of the sampling.
             n_step: the number of steps of the returns.
@@ -188,11 +188,11 @@ def n_step_returns(
     Args:
         places: [B] of the steps.
         rewards: [places, S].
-        following: [places] the slot of the next observation: the next step's place where the agent goes on,
+        following: [places] the slot of the next observation: the next step's place where the agent continues,
             else beyond all places (or, with `own_observation`, the own place of an interrupted step).
         ended: [places] no rewards follow these steps.
         gammas: [S].
-        ignores_ends: [S] signals that go on after the end of an episode.
+        ignores_ends: [S] signals that continue after the end of an episode.
         n: at least 1.
     """
     at, total = places, rewards[places]

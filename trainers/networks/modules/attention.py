@@ -56,10 +56,10 @@ class Entities(NamedTuple):
 
 
 class SelfAttention(nn.Module):
-    """The four linear maps, and what can be done with each entity before it is known in which set it stands.
+    """The four linear maps, and what can be done with each entity before its set is known.
 
     The output projection is linear, so it is applied to each entity's values, head by head, before they are
-    mixed: an entity that stands in many sets is projected once.
+    mixed: an entity of many sets is projected once.
     """
 
     def __init__(self, size: int, generator: torch.Generator | None = None) -> None:

@@ -27,7 +27,7 @@ one."""
 class Memory(nn.Module):
     """One recurrent layer between a body and its heads.
 
-    The gates' weights stand one below the other as torch has them: input, forget, cell, output of an LSTM
+    The gates' weights are stacked as in torch: input, forget, cell, output of an LSTM
     (Hochreiter and Schmidhuber 1997); reset, update, new of a GRU (Cho et al. 2014, arXiv 1406.1078).
     The state of an agent is one vector: [h, c] of an LSTM, h of a GRU; zeros at the beginning of its episode.
     """

@@ -34,7 +34,7 @@ def export_brain(
     """Write the actor of `network` to `path` as ONNX, after verifying that it acts as the network does.
 
     Args:
-        network: copied first: a trainer may go on changing it.
+        network: copied first: a trainer may keep changing it.
         path: replaced atomically, or unchanged if anything fails.
         behavior: the behavior's name; stored in the file's metadata with `step` and `reward`.
         step: how many agent steps the policy was trained for.

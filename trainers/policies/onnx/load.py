@@ -24,8 +24,8 @@ def load(
 
     Args:
         path: a brain (.onnx; Lanista's, ML-Agents' or Unity's), a checkpoint of Lanista (.pt), the folder of
-            a behavior in a run, or the folder of a run. A folder stands for its newest brain, or for its
-            checkpoint where there is no brain. A brain needs no torch.
+            a behavior in a run, or the folder of a run. Of a folder the newest brain is loaded, or
+            the checkpoint where there is no brain. A brain needs no torch.
         behavior: which one, if a run has several.
         place: whose, if agents act by their slot in the team (COMA with share_parameters: false).
         seed: of sampled actions; without it they differ each time.
@@ -60,7 +60,7 @@ def find_policy(
 
 
 def _in_folder(folder: Path, behavior: str | None, place: int | None) -> Path:
-    """The file that the folder of a run, or of one behavior, stands for."""
+    """The file to load from the folder of a run, or of one behavior."""
     if _has_policy(folder):
         if behavior not in (None, folder.name):
             raise LoadError(f"{folder} is the folder of the behavior {folder.name}: found {behavior=}.")
