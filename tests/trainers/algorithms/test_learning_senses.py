@@ -9,7 +9,7 @@ from lanista.trainers.networks.multi_actor import MultiActor
 from lanista.trainers.policies.greedy import CheckpointPolicy
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.models.networks import NetworkSettings
-from lanista.trainers.trainer.factory import make_algorithm, make_policy
+from lanista.trainers.trainer.factory import make_algorithm
 from mlagents_envs.base_env import DecisionSteps
 from rollouts import make_rollout
 from specs import spec_of_shapes
@@ -69,19 +69,6 @@ def test_an_update_moves_every_part_of_actor_and_critic(trainer, memory):
             n for n, p in one.named_parameters() if torch.equal(p, old[n]) and "actions.log_sigma" not in n
         ]
         assert not still
-
-
-def test_a_policy_acts_on_bytes_as_on_numbers():
-    config = TrainerSettings.model_validate({"trainer_type": "ppo", "network_settings": {"hidden_units": 8}})
-    network = make_algorithm(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP).network
-    obs, ids, zeros = observations(np.random.default_rng(0), 6), np.arange(6, dtype=np.int32), np.zeros(6)
-    said = []
-    for picture in (obs[1], obs[1].astype(np.float32) / 255):
-        policy = make_policy(network, SPEC, 1, deterministic=True)
-        steps = DecisionSteps([obs[0], picture, *obs[2:]], zeros, ids, None, ids, zeros)
-        said.append(policy.act([steps])[0])
-    np.testing.assert_allclose(said[0].action.continuous, said[1].action.continuous, atol=1e-6)
-    np.testing.assert_array_equal(said[0].action.discrete, said[1].action.discrete)
 
 
 @pytest.mark.parametrize("hidden", [None, 0, 1])

@@ -85,25 +85,16 @@ def test_the_size_of_the_replay_is_reported_at_the_start(runs, capsys):
     )
 
 
-DAMAGES = {
-    "cut off": lambda data: data[: len(data) // 2],
-    "a flipped bit": lambda data: data[:3000] + bytes([data[3000] ^ 4]) + data[3001:],
-    "another file": lambda data: b"hello",
-    "empty": lambda data: b"",
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_replay_is_dropped_and_the_run_continues(runs, behavior, capsys, damage):
+def test_a_damaged_replay_is_dropped_and_the_run_continues(runs, behavior, capsys):
     assert runs() == 0
     before = load_checkpoint(behavior / "checkpoint.pt")["step"]
     data = (behavior / FILE).read_bytes()
-    (behavior / FILE).write_bytes(DAMAGES[damage](data))
+    (behavior / FILE).write_bytes(data[:3000] + bytes([data[3000] ^ 4]) + data[3001:])
     capsys.readouterr()
     assert runs("--resume", end=400) == 0
     printed = capsys.readouterr().out
     assert "Replay buffer was unable to load, starting from scratch." in printed
-    assert re.search(r"(Its \d+ steps are|What it held is) dropped", printed)
+    assert re.search(r"Its \d+ steps are dropped", printed)
     after = load_checkpoint(behavior / "checkpoint.pt")
     assert before < 250 and after["step"] >= 400
     # It learns on, and the replay of the steps since is saved in the damaged one's place.

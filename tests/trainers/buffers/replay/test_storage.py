@@ -15,7 +15,7 @@ from replay_steps import Game, fill_disk, layout, rollout_of
 
 
 def played(game, shape, rounds=12):
-    replay = Replay(shape, 0.6 if shape.prioritized else None)
+    replay = new(shape)
     for k in range(rounds):
         ends = ["on", "over", "interrupted"]
         calls = [game.trajectory(agent, 7, ends[(k + agent) % 3]) for agent in range(2)]
@@ -64,7 +64,7 @@ def test_a_loaded_replay_continues_bit_for_bit(tmp_path, name):
         assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
 
-def test_pieces_that_are_smaller_than_a_column_make_no_difference(tmp_path, monkeypatch):
+def test_columns_may_be_written_in_several_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(replay_file, "PIECE", 50)
     replay = played(Game(np.random.default_rng(0)), SHAPES["wrapped"])
     save_replay("B", tmp_path, replay, 1)
@@ -79,17 +79,18 @@ def saved(tmp_path):
     return tmp_path
 
 
-def test_where_none_was_saved_that_is_said_in_mlagents_words(tmp_path, caplog):
+def test_a_missing_replay_is_reported_as_by_mlagents(tmp_path, caplog):
     assert load_replay("B", tmp_path, new(SHAPES["wrapped"]), 5) is None
     assert "Replay buffer was unable to load, starting from scratch." in caplog.text
 
 
-def test_every_cut_is_noticed(saved, caplog):
+def test_every_cut_and_another_file_are_detected(saved, caplog):
     data = (saved / FILE).read_bytes()
-    for length in [*range(0, 60, 7), *range(60, len(data), len(data) // 40), len(data) - 1]:
+    lengths = [*range(0, 60, 7), *range(60, len(data), len(data) // 40), len(data) - 1]
+    for damaged in [b"hello", *(data[:length] for length in lengths)]:
         caplog.clear()
-        (saved / FILE).write_bytes(data[:length])
-        assert load_replay("B", saved, new(SHAPES["wrapped"]), 168) is None, length
+        (saved / FILE).write_bytes(damaged)
+        assert load_replay("B", saved, new(SHAPES["wrapped"]), 168) is None, len(damaged)
         assert NOT_LOADED in caplog.text and "dropped" in caplog.text
 
 
@@ -117,12 +118,12 @@ def test_every_flipped_bit_is_detected_and_the_loss_reported(saved, caplog):
         (layout(100, longest=7, prioritized=True), "its prioritized is False"),
     ],
 )
-def test_one_of_other_settings_is_dropped_and_they_are_named(saved, caplog, other, said):
+def test_a_replay_of_other_settings_is_dropped_and_they_are_named(saved, caplog, other, said):
     assert load_replay("B", saved, new(other), 168) is None
     assert said in caplog.text
 
 
-def test_another_time_horizon_is_a_reason_to_drop_it_for_stacks_alone(tmp_path, caplog):
+def test_another_time_horizon_drops_only_a_replay_of_stacks(tmp_path, caplog):
     for stacks, held in ((1, 100), (3, None)):
         shape = layout(100, stacks=stacks, longest=7)
         replay = played(Game(np.random.default_rng(0)), shape)
@@ -140,7 +141,7 @@ def test_a_change_from_bytes_to_floats_does_not_drop_the_replay(tmp_path):
     assert loaded.layout.dtypes == floats.dtypes and len(loaded) == len(replay)
 
 
-def test_one_that_the_memory_does_not_hold_is_dropped(tmp_path, caplog, monkeypatch):
+def test_a_replay_too_large_for_the_memory_is_dropped(tmp_path, caplog, monkeypatch):
     floats = layout(100, longest=7, dtypes=(np.dtype(np.float32),) * 2)
     save_replay("B", tmp_path, played(Game(np.random.default_rng(0)), floats), 1)
     empty = new(SHAPES["wrapped"])
@@ -153,7 +154,7 @@ def test_one_that_the_memory_does_not_hold_is_dropped(tmp_path, caplog, monkeypa
     assert "Unable to allocate 7 GiB. Its 100 steps are dropped." in caplog.text
 
 
-def test_one_of_another_step_than_the_checkpoint_is_used_and_that_is_said(saved, caplog):
+def test_a_replay_of_another_step_than_the_checkpoint_is_used_and_reported(saved, caplog):
     with caplog.at_level(logging.INFO):
         assert load_replay("B", saved, new(SHAPES["wrapped"]), 200) is not None
     assert "It is of step 168, the checkpoint of step 200" in caplog.text
