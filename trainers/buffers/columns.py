@@ -1,4 +1,4 @@
-"""Columns of steps that arrive a few at a time: how parts become one, and images without a second copy."""
+"""Joins columns of steps that arrive in parts, and stores images without a second copy."""
 
 from __future__ import annotations
 

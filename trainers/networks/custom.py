@@ -34,7 +34,7 @@ class CustomNetwork(nn.Module):
     """
 
     size: int
-    """Of a row of what `forward` gives."""
+    """The length of a row of the output."""
 
     def forward(self, observations: Any) -> Tensor:
         """[B, *shape] float32, of a body one tensor per observation in a list -> [B, size].
@@ -75,7 +75,7 @@ def build_custom(
                 f"a row of what it gives; found {type(network).__name__} with size {size!r}."
             )
         for module in network.modules():
-            if isinstance(module, _STANDING_STILL):
+            if isinstance(module, _FROZEN):
                 module.eval()
         for rows in (1, 3):
             _try(reference, network, size, specs, rows)
@@ -90,14 +90,14 @@ def not_exportable(network: nn.Module) -> list[str]:
 
 
 def reference_of(network: nn.Module) -> str:
-    """By what name the YAML has a network of the user's; empty of any other."""
+    """The name of a user's network in the YAML; empty for any other network."""
     return str(getattr(network, _REFERENCE, ""))
 
 
 _REFERENCE = "_lanista_reference"
-_STANDING_STILL = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
-"""Layers that in training do something else than in acting. Agents learn from what they did, and brains are
-to do the same: that takes one function, so that these layers are in evaluation mode throughout."""
+_FROZEN = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
+"""Layers that compute something else in training than in inference. Learning, acting and brains need the same
+function, so these layers are in evaluation mode throughout."""
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ class ActingHead(nn.Module):
     bias: nn.Parameter
     sigma_of_state = False
     greedy = False
-    """Whether agents do the best that is known: see `GreedyHead`."""
+    """Whether agents take the best known action: see `GreedyHead`."""
 
     def __init__(self, spec: ActionSpec, *, squashed: bool) -> None:
         super().__init__()

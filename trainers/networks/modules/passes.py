@@ -1,4 +1,4 @@
-"""How forward passes run: in which precision, and in chunks where rows that need no gradient hold images."""
+"""How forward passes run: in which precision, and in chunks for images that need no gradient."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Precision(str, Enum):
     probabilities and Adam stay in float32, and so do acting, the values of a rollout, and brains."""
 
     def passes(self, device: torch.device) -> AbstractContextManager[object]:
-        """Where the passes through networks run that a gradient is taken of."""
+        """The context of passes through networks whose gradient is taken."""
         if self is Precision.FLOAT32:
             return nullcontext()
         return torch.autocast(device.type, torch.bfloat16)
 
 
 def widened(tensor: Tensor) -> Tensor:
-    """In float32 what was computed in bfloat16; anything else as it is."""
+    """A bfloat16 tensor as float32; any other one unchanged."""
     return tensor.float() if tensor.dtype == torch.bfloat16 else tensor
 
 
