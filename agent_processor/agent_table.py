@@ -186,9 +186,10 @@ class AgentTable:
     def _grow(self) -> None:
         """Twice as many slots."""
         n = len(self)
-        for name in ("env", "agent", "row", "acted", "count", "earlier", "memory", "prev_discrete"):
-            column = getattr(self, name)
-            setattr(self, name, _extended(column, -1 if name in ("env", "row") else 0))
+        self.env, self.agent = _extended(self.env, -1), _extended(self.agent, 0)
+        self.row, self.acted = _extended(self.row, -1), _extended(self.acted, 0)
+        self.count, self.earlier = _extended(self.count, 0), _extended(self.earlier, 0)
+        self.memory, self.prev_discrete = _extended(self.memory, 0), _extended(self.prev_discrete, 0)
         self._in_batch, self._scratch = _extended(self._in_batch, 0), _extended(self._scratch, 0)
         open_rows: Rows = np.empty((2 * n, self.open_rows.shape[1]), dtype=np.int64)
         open_rows[:n] = self.open_rows

@@ -23,7 +23,7 @@ class GroupTable:
     meanwhile acts for another group keeps its last state in this one until its episode ends. Planes: the
     member's slot, the row it finished last, the row of its newest observation, and whether that finished step
     ended its episode (0 or 1). -1 where there is no member. An agent that has not finished a step yet is a
-    newcomer, listed apart: its teammates' trajectories go on with it, though it has no place.
+    pending member, listed apart: it has no place, but its teammates' trajectories continue with it.
     """
 
     def __init__(self) -> None:
@@ -37,10 +37,10 @@ class GroupTable:
         self._id = np.zeros(0, dtype=np.int64)  # per slot: the group it acts for, as the engine numbers it,
         self._group = np.zeros(0, dtype=np.int64)  # as this table numbers it,
         self._place = np.zeros(0, dtype=np.int64)  # and its place there; -1: not a member yet
-        self._newcomers: dict[tuple[int, int], dict[int, int]] = {}
-        """By group, the slots that have not finished a step in it, with the rows of their observations."""
-        self._newcomer_of: dict[int, tuple[int, int]] = {}
-        """The group of each of these slots."""
+        self._pending: dict[tuple[int, int], dict[int, int]] = {}
+        """By group, its pending members: their slots, with the rows of their observations."""
+        self._pending_group: dict[int, tuple[int, int]] = {}
+        """The group in which each of these slots is pending."""
         self.any = False
         """Whether there is, or has been, an agent with a group."""
 
@@ -53,7 +53,7 @@ class GroupTable:
         """
         member = group_ids > 0
         self.any = True
-        self.forget_newcomers(slots)
+        self.discard_pending(slots)
         self._reserve(int(slots.max()) + 1)
         strangers = member & ((self._id[slots] != group_ids) | (self._place[slots] < 0))
         for i in np.flatnonzero(strangers).tolist():
@@ -67,37 +67,37 @@ class GroupTable:
             places[~member] = 0
         return groups, places
 
-    def await_first_steps(self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows) -> None:
-        """These agents [n] observe `rows`; those that are not members yet are newcomers of their groups."""
+    def add_pending(self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows) -> None:
+        """Record that these agents [n] observe `rows`; those that are not members yet become pending members."""
         self.any = True
         for slot, group_id, row in zip(slots.tolist(), group_ids.tolist(), rows.tolist(), strict=True):
             key = (env, group_id)
-            if self._newcomer_of.get(slot, key) != key:
-                self._forget_newcomer(slot)
+            if self._pending_group.get(slot, key) != key:
+                self._discard_pending(slot)
             is_member = slot < len(self._place) and self._place[slot] >= 0 and self._id[slot] == group_id
             if group_id > 0 and not is_member:
-                self._newcomer_of[slot] = key
-                self._newcomers.setdefault(key, {})[slot] = row
+                self._pending_group[slot] = key
+                self._pending.setdefault(key, {})[slot] = row
 
-    def newcomers(self, groups: NDArray[np.int64]) -> list[list[int]] | None:
-        """[n] the rows of the newcomers of each group; None if there are none anywhere."""
-        if not self._newcomers:
+    def pending_rows(self, groups: NDArray[np.int64]) -> list[list[int]] | None:
+        """[n] the rows of the pending members of each group; None if no group has any."""
+        if not self._pending:
             return None
         keys = [self._keys.get(group, (0, NO_GROUP)) for group in groups.tolist()]
-        return [list(self._newcomers.get(key, {}).values()) for key in keys]
+        return [list(self._pending.get(key, {}).values()) for key in keys]
 
-    def forget_newcomers(self, slots: Slots) -> None:
-        """These agents have finished a step, or their episodes."""
-        if self._newcomers:
+    def discard_pending(self, slots: Slots) -> None:
+        """Record that these agents are no longer pending: they finished a step, or their episodes ended."""
+        if self._pending:
             for slot in slots.tolist():
-                self._forget_newcomer(slot)
+                self._discard_pending(slot)
 
-    def _forget_newcomer(self, slot: int) -> None:
-        key = self._newcomer_of.pop(slot, None)
+    def _discard_pending(self, slot: int) -> None:
+        key = self._pending_group.pop(slot, None)
         if key is not None:
-            del self._newcomers[key][slot]
-            if not self._newcomers[key]:
-                del self._newcomers[key]
+            del self._pending[key][slot]
+            if not self._pending[key]:
+                del self._pending[key]
 
     def _write(
         self, groups: NDArray[np.int64], places: NDArray[np.int64], rows: Rows, current: Rows, over: bool
@@ -134,7 +134,7 @@ class GroupTable:
 
     def remove(self, slots: Slots) -> None:
         """Remove these agents, whose episodes are over, from every group."""
-        self.forget_newcomers(slots)
+        self.discard_pending(slots)
         if not self.any:
             return
         known = slots[slots < len(self._place)]

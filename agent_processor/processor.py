@@ -193,7 +193,7 @@ class AgentProcessor:
             interrupted = np.asarray(terminals.interrupted)[acted]
             ending = slots[acted]
             rows = agents.row[ending]
-            self._groups.forget_newcomers(slots[first])
+            self._groups.discard_pending(slots[first])
             place, lengths, _ = self._finish(env, ending, rows, terminals, acted, next_rows, interrupted)
             self._emit(ending, lengths, next_rows, place, interrupted)
             totals = agents.earlier[ending] + lengths - 1
@@ -239,7 +239,7 @@ class AgentProcessor:
             group_ids = np.asarray(decisions.group_id)[new]
             if self._groups.any or group_ids.any():
                 rows = np.arange(begun.start, begun.stop)[new]
-                self._groups.await_first_steps(env, slots[new], group_ids, rows)
+                self._groups.add_pending(env, slots[new], group_ids, rows)
         if self._rosters is not None:
             seated = self._rosters.seat(env, slots, np.asarray(decisions.group_id), begun)
             self._rows.seat(begun, seated)
@@ -314,10 +314,10 @@ class AgentProcessor:
             counts = (others >= 0).sum(axis=1).tolist()
             next_mates = [mates[:count] for mates, count in zip(others, counts)]
             all_over = self._groups.all_over(*place).tolist()
-            if interrupted is not None:  # newcomers continue without the agent, too
-                for i, newcomers in enumerate(self._groups.newcomers(place[0]) or ()):
-                    if newcomers and all_over[i]:
-                        next_mates[i] = np.append(next_mates[i], newcomers)
+            if interrupted is not None:  # pending members continue without the agent
+                for i, pending in enumerate(self._groups.pending_rows(place[0]) or ()):
+                    if pending and all_over[i]:
+                        next_mates[i] = np.append(next_mates[i], pending)
                         all_over[i] = False
         ended = interrupted is not None
         was_interrupted = interrupted.tolist() if interrupted is not None else [False] * n

@@ -47,7 +47,7 @@ class PlainProcessor:
         self.agents: dict[Key, _Agent] = {}
         self.status: dict[Key, dict[Key, dict[str, Any]]] = {}
         self.current: dict[Key, dict[Key, Any]] = {}
-        self.newcomers: dict[Key, dict[Key, Any]] = {}
+        self.pending: dict[Key, dict[Key, Any]] = {}
         """By group, what agents observe that have not finished a step in it."""
         self.trajectories: list[dict[str, Any]] = []
         self.stats: list[list[Any]] = []
@@ -58,7 +58,7 @@ class PlainProcessor:
                 self.stats.append(["Policy/Entropy", entropy, "AVERAGE"])
             self._act(env, decided)
         for agent in terminals["agent_id"]:
-            self._forget_newcomer((env, agent))
+            self._discard_pending((env, agent))
         for batch, ends in ((terminals, True), (decisions, False)):
             for i in self._rows(batch, ends):
                 self._note_status(env, batch, i, ends)
@@ -161,15 +161,15 @@ class PlainProcessor:
         agent.ongoing += not ends
         if ends or len(agent.experiences) >= self.horizon:
             all_over = all(mate["done"] for mate in mates)
-            newcomers = self._newcomers_of(group) if ends and all_over else []
+            pending = self._pending_of(group) if ends and all_over else []
             self.trajectories.append(
                 {
                     "agent_id": f"agent_{key[0]}-{key[1]}",
                     "next_obs": [obs[i] for obs in batch["obs"]],
                     "next_group_obs": [o for mate, o in self.current.get(group, {}).items() if mate != key]
-                    + newcomers,
+                    + pending,
                     "done_reached": ends,
-                    "all_group_dones_reached": all_over and not newcomers,
+                    "all_group_dones_reached": all_over and not pending,
                     "interrupted": agent.experiences[-1]["interrupted"],
                     "steps": agent.experiences,
                 }
@@ -179,24 +179,24 @@ class PlainProcessor:
             self.stats.append(["Environment/Episode Length", agent.ongoing, "AVERAGE"])
 
     def _await_first_step(self, env: int, batch: Steps, i: int) -> None:
-        """A member that has not finished a step in its group is a newcomer from its first decision on."""
+        """A member that has not finished a step in its group is pending from its first decision on."""
         key, group = (env, batch["agent_id"][i]), (env, batch["group_id"][i])
-        is_newcomer = group[1] > 0 and key not in self.status.get(group, {})
-        if not is_newcomer or key not in self.newcomers.get(group, {}):
-            self._forget_newcomer(key)
-        if is_newcomer:
-            self.newcomers.setdefault(group, {})[key] = [obs[i] for obs in batch["obs"]]
+        is_pending = group[1] > 0 and key not in self.status.get(group, {})
+        if not is_pending or key not in self.pending.get(group, {}):
+            self._discard_pending(key)
+        if is_pending:
+            self.pending.setdefault(group, {})[key] = [obs[i] for obs in batch["obs"]]
 
-    def _forget_newcomer(self, key: Key) -> None:
-        for waiting in self.newcomers.values():
+    def _discard_pending(self, key: Key) -> None:
+        for waiting in self.pending.values():
             waiting.pop(key, None)
 
-    def _newcomers_of(self, group: Key) -> list[Any]:
-        """What newcomers observe that had decided before this message, and finish no step in it."""
+    def _pending_of(self, group: Key) -> list[Any]:
+        """What pending members observe that had decided before this message, and finish no step in it."""
         if self.quirks.mates_from_first_finish:
             return []
         status = self.status.get(group, {})
-        return [obs for mate, obs in self.newcomers.get(group, {}).items() if mate not in status]
+        return [obs for mate, obs in self.pending.get(group, {}).items() if mate not in status]
 
     def _leave_groups(self, key: Key) -> None:
         for table in (self.status, self.current):
@@ -207,7 +207,7 @@ class PlainProcessor:
 
     def forget(self, key: Key) -> None:
         self.agents.pop(key, None)
-        self._forget_newcomer(key)
+        self._discard_pending(key)
         self._leave_groups(key)
 
     def end_episode(self, env: int | None = None) -> None:

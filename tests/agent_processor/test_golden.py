@@ -55,12 +55,12 @@ def test_trajectories_and_statistics(case: dict[str, Any]) -> None:
         expected = case["expected"]["per_event"][i]
         if event["op"] != "env_stats":
             plain = play_plainly(model, event)
-            newcomer_left_behind = _ends(plain) != _ends(play_plainly(as_reference, event))
-            if forced_reset or discrete or newcomer_left_behind:
+            pending_member_remains = _ends(plain) != _ends(play_plainly(as_reference, event))
+            if forced_reset or discrete or pending_member_remains:
                 expected = plain
         same(found["stats"], expected["stats"], f"event {i} stats")
         same(found["trajectories"], _without(expected["trajectories"], "behavior_id"), f"event {i}")
-        if not (forced_reset or newcomer_left_behind):
+        if not (forced_reset or pending_member_remains):
             theirs = case["expected"]["per_event"][i]["trajectories"]
             same(found["trajectories"], _without(theirs, "behavior_id", "prev_action"), f"event {i}")
 
