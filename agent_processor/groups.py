@@ -68,7 +68,7 @@ class GroupTable:
         return groups, places
 
     def add_pending(self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows) -> None:
-        """Record that these agents [n] observe `rows`; those that are not members yet become pending members."""
+        """Record that these agents [n] observe `rows`; those that are not members yet are pending ones."""
         self.any = True
         for slot, group_id, row in zip(slots.tolist(), group_ids.tolist(), rows.tolist(), strict=True):
             key = (env, group_id)

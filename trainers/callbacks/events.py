@@ -126,7 +126,7 @@ class EpisodeScore:
     agent: int
     reward: float
     length: int
-    """Decisions."""
+    """Decisions but the last, as `Environment/Episode Length`."""
     first: int
     """The number of the evaluation's step with which it started."""
     last: int
@@ -172,15 +172,16 @@ class EvaluationEnd(Event):
     step: int
     """Trainer steps of the behavior at the time of the evaluation."""
     score: float
-    """The mean return: of groups if they earn rewards, else of agents."""
+    """What policies are compared by: in self-play the rating; otherwise the mean return, of groups if they
+    earn rewards, else of agents. If the behavior has several teams or seats, the mean over these."""
     std: float
-    """The standard deviation of the returns that `score` is the mean of."""
+    """The standard deviation of the returns."""
     rewards: Sequence[float]
     """Of the counted agents' episodes, in the order in which they ended."""
     group_rewards: Sequence[float]
     """Of the counted groups."""
     lengths: Sequence[int]
-    """Decisions in each of the agents' episodes."""
+    """Decisions but the last in each of the agents' episodes, as `Environment/Episode Length`."""
     seconds: float
     """How long the evaluation took, during which training paused."""
     folder: Path
@@ -189,6 +190,8 @@ class EvaluationEnd(Event):
     """Saves the policy in a numbered checkpoint and returns the path of its weights, or None if that failed.
     The checkpoint is deleted when keep_checkpoints and keep_best no longer keep it, so copy it."""
     show_video: ShowVideo = field(compare=False)
+    seats: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """The returns of each team or seat by its name; a single one if the behavior has but one team."""
 
 
 @dataclass(frozen=True, slots=True)

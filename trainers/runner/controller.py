@@ -106,12 +106,16 @@ class TrainerController:
     def run(self) -> None:
         """The whole run: train, then write the last checkpoints and models, even after an error.
 
+        Before they are written, a training that was not ended from outside evaluates the final policies.
+
         Raises:
             KeyboardInterrupt: the user wants to stop at once; nothing is saved then.
         """
+        complete = False
         try:
             try:
                 self._train()
+                complete = not self._stopping
             except EngineStopped as end:
                 logger.info("%s Finishing the run.", end)
                 if self._ranks is not None:
@@ -121,7 +125,7 @@ class TrainerController:
                 distributed.leave()
                 self._save(log_failures=True)
                 raise
-            self._save()
+            self._save(evaluate=complete)
             self._callbacks.raise_failure()
         except KeyboardInterrupt:
             self._stop_threads(ABORT_TIMEOUT)
@@ -389,10 +393,11 @@ class TrainerController:
         self._stopping = True
         self.display.status("Saving and exporting. Press Ctrl-C again to stop at once.")
 
-    def _save(self, *, log_failures: bool = False) -> None:
+    def _save(self, *, evaluate: bool = False, log_failures: bool = False) -> None:
         """Write the last checkpoints and models of a training run, as many as can be written.
 
         Args:
+            evaluate: evaluate the policies before, if that has not been done at this step.
             log_failures: only log failures, because a worse error is about to be raised.
 
         Raises:
@@ -402,9 +407,15 @@ class TrainerController:
         # The loop may have ended before it noticed a thread's error. One that it noticed is the worse error.
         threads = [] if log_failures else self._threads
         failures: list[Exception | BaseException] = [t.error for t in threads if t.error is not None]
+        names = self.learners if self._ranks is None else self._ranks.behaviors
+        learners = [self.learners[name] for name in names]
+        if self.training:
+            for learner in learners:
+                learner.process_remaining()
+            if evaluate and not failures:
+                self._evaluate_at_end()
         with self._timers.span("TrainerController._save_models"):
-            for name in self.learners if self._ranks is None else self._ranks.behaviors:
-                learner = self.learners[name]
+            for learner in learners:
                 try:
                     if self.training:
                         learner.finish()
@@ -416,6 +427,13 @@ class TrainerController:
             raise failures[0]
         for failure in failures:
             logger.error("%s", failure)
+
+    def _evaluate_at_end(self) -> None:
+        """Evaluate the policies that are about to be exported, unless they have been; Ctrl-C skips that."""
+        evaluator = self._evaluator
+        if evaluator is not None and evaluator.is_due_at_end(self.learners):
+            with self._timers.span("Evaluation"):
+                evaluator.run(self.learners, self.curriculum.samplers(), lambda: self._stopping)
 
     def _stop_threads(self, timeout: float | None = None) -> None:
         """Stop the learners' threads, all at once; wait at most `timeout` seconds for each."""

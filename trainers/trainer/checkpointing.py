@@ -136,9 +136,15 @@ class LearnerCheckpointer:
                 *(getattr(self.network, key, None) for key in ("shared_critic", "arguments", "head")),
             ),
             "judged": score,
-            **({"test_due": self.evaluation_schedule.next_step} if self.evaluation_schedule.enabled else {}),
+            **self._evaluation_state(),
             **({} if self.self_play is None else {SELF_PLAY: self.self_play.state_dict()}),
         }
+
+    def _evaluation_state(self) -> dict[str, Any]:
+        schedule = self.evaluation_schedule
+        if not schedule.enabled:
+            return {}
+        return {"test_due": schedule.next_step, "last_test": schedule.last_step}
 
     def _export(self, path: Path) -> None:
         """Export the ONNX files of a checkpoint, of which `path` is the (first) one."""
@@ -256,7 +262,7 @@ class LearnerCheckpointer:
                 self._resume_self_play(self.self_play, state)
         except (RuntimeError, KeyError, TypeError, ValueError) as error:
             raise self._mismatch_error(error) from error
-        self.evaluation_schedule.restore(self.trainer.step, state.get("test_due"))
+        self.evaluation_schedule.restore(self.trainer.step, state.get("test_due"), state.get("last_test"))
         if self.run.training:
             self.trainer.load_beside(self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))

@@ -95,6 +95,8 @@ class Learner:
         )
         self._best_score: float | None = None
         """The mean reward or rating that makes the current policy one of the best; None if it is not."""
+        self._failure: Exception | None = None
+        """The error of `process_remaining`."""
         self.managers: dict[BehaviorId, AgentManager] = {}
         """The agent managers of the behavior's teams."""
         self.checkpointer.restore()
@@ -115,10 +117,12 @@ class Learner:
         settings, run = self.settings.self_play, self.run
         if settings is None or not run.training:
             return None
-        return SelfPlayManager(
+        manager = SelfPlayManager(
             *(self.name, settings, run.rotation, self.algorithm.network, self.inference.opponent),
             *(self.reporter, run.seed + 5),
         )
+        self.trainer.rating = lambda: manager.elo
+        return manager
 
     def add_team(self, behavior_id: BehaviorId) -> AgentManager:
         """Make the agent manager of one of the behavior's ids (one per team), unless it is there."""
@@ -295,12 +299,13 @@ class Learner:
         self.restart_due = self.run.restart_engines_at_checkpoints
         return self.restart_due
 
-    def on_reward_reached(self, mean: float) -> None:
+    def on_reward_reached(self, reached: float) -> None:
         """Log why the training is over before max_steps."""
+        of = f"mean reward of the last {EPISODES} episodes" if self.self_play is None else "rating"
         logger.info(
-            "%s: the mean reward of the last %d episodes, %.3f, has reached stop_at_reward (%g) at step %d. "
+            "%s: the %s, %.3f, has reached stop_at_reward (%g) at step %d. "
             "Training of this behavior is over.",
-            *(self.name, EPISODES, mean, self.settings.stop_at_reward, self.trainer.step),
+            *(self.name, of, reached, self.settings.stop_at_reward, self.trainer.step),
         )
 
     def on_steps_processed(self) -> None:
@@ -331,25 +336,27 @@ class Learner:
         score, self._best_score = self._best_score, None
         return self.checkpointer.save(score, due)
 
-    def finish(self) -> Path:
-        """Process what is still queued, save once more and copy the newest model to `<run>/<behavior>.onnx`.
-
-        Raises:
-            CheckpointError: the weights or the model could not be written.
-            Exception: what was queued could not be processed, such as a FloatingPointError of numbers that
-                are not finite; everything else is written then.
-        """
-        failure: Exception | None = None
+    def process_remaining(self) -> None:
+        """Process what is still queued, before `finish`, which raises the error if that fails."""
         try:
             if self.self_play is not None:
                 self._split_by_team(self.self_play)
             self.trainer.process_queues()
         except Exception as error:  # whatever it is: what was learned before is to be saved
-            failure = error
+            self._failure = error
+
+    def finish(self) -> Path:
+        """Save once more and copy the newest model to `<run>/<behavior>.onnx`.
+
+        Raises:
+            CheckpointError: the weights or the model could not be written.
+            Exception: of `process_remaining`, such as a FloatingPointError of numbers that are not finite;
+                everything else is written then.
+        """
         self._is_one_of_the_best()
         model = self.checkpointer.finish(saved=self.save())
-        if failure is not None:
-            raise failure
+        if self._failure is not None:
+            raise self._failure
         return model
 
     def conclude(self) -> None:

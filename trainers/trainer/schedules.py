@@ -132,6 +132,8 @@ class EvaluationSchedule:
         self.frequency = frequency
         self.next_step = max(frequency, 1) * (step // max(frequency, 1) + 1)
         """The step from which on an evaluation is due."""
+        self.last_step: int | None = None
+        """The step of the last evaluation; None before the first."""
 
     @property
     def enabled(self) -> bool:
@@ -142,14 +144,20 @@ class EvaluationSchedule:
         """Whether the behavior is to be evaluated at `step`."""
         return self.frequency > 0 and step >= self.next_step
 
+    def is_due_at_end(self, step: int) -> bool:
+        """Whether the policy of `step`, at the end of a training, is still to be evaluated."""
+        return self.enabled and self.last_step != step
+
     def advance(self, step: int) -> None:
         """An evaluation took place at `step`."""
+        self.last_step = step
         self.next_step = self.frequency * ((step + self.frequency // 2) // self.frequency + 1)
 
-    def restore(self, step: int, next_step: int | None) -> None:
+    def restore(self, step: int, next_step: int | None, last_step: int | None = None) -> None:
         """Continue at `step`; from the next multiple if `next_step` is None or of another frequency."""
         if not self.enabled:
             return
+        self.last_step = last_step
         following = self.frequency * (step // self.frequency + 1)
         fits = next_step is not None and next_step % self.frequency == 0
         if next_step is not None and fits and next_step - step <= 3 * self.frequency // 2:

@@ -63,7 +63,7 @@ class SummaryEvents:
         """Save nothing."""
         return False
 
-    def on_reward_reached(self, mean: float) -> None:
+    def on_reward_reached(self, reached: float) -> None:
         """Leave it to `should_still_train`."""
 
     def on_steps_processed(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
@@ -61,8 +61,8 @@ class TrainerEvents(Protocol):
         """Save now. True: drop what has not been counted yet, because the engines restart."""
         ...
 
-    def on_reward_reached(self, mean: float) -> None:
-        """The mean reward has reached `stop_at_reward`: training is over."""
+    def on_reward_reached(self, reached: float) -> None:
+        """The mean reward, in self-play the rating, has reached `stop_at_reward`: training is over."""
         ...
 
     def on_steps_processed(self) -> None:
@@ -150,6 +150,8 @@ class Trainer(ABC):
         """Trains the policy on demonstrations, if the settings ask for it."""
         self.reached: float | None = None
         """The `stop_at_reward` that was reached, which ends the training."""
+        self.rating: Callable[[], float] | None = None
+        """Returns the policy's rating, in self-play; there `stop_at_reward` is one."""
         self._engines_restart = False
         self._warned = False
 
@@ -304,14 +306,18 @@ class Trainer(ABC):
         self._check_stop_reward()
 
     def _check_stop_reward(self) -> None:
-        """End the training once the mean reward has reached `stop_at_reward`."""
-        wanted, mean = self.settings.stop_at_reward, self.episodes.history.recent_mean()
-        if wanted is None or mean is None or mean < wanted or not self.should_still_train:
+        """End the training once the mean reward, in self-play the rating, has reached `stop_at_reward`."""
+        wanted, found = self.settings.stop_at_reward, self.episodes.history.recent_mean()
+        if wanted is None or found is None or not self.should_still_train:
+            return
+        if self.rating is not None:
+            found = self.rating()
+        if found < wanted:
             return
         if distributed.rank():  # rank 0 decides for all
             return
         self.reached = wanted
-        self.events.on_reward_reached(mean)
+        self.events.on_reward_reached(found)
 
     def _drop_overflowing(
         self, rollout: Rollout, rewards: Rewards

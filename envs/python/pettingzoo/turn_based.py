@@ -28,13 +28,13 @@ AVERAGE = StatsAggregationMethod.AVERAGE
 
 
 class _Area:
-    """One copy of the game, and the ids and observations of its seats."""
+    """One copy of the game, and the observations of its seats."""
 
     def __init__(self, loop: TurnLoop, index: int) -> None:
         self.loop = loop
         self.index = index
-        self.ids: dict[int, int] = {}
-        """By seat, the agent's id in this episode."""
+        self.game = 0
+        """The number of its current game, among those of all areas."""
         self.seen: dict[int, list[ObsArray]] = {}
         """By seat, the stacked observation of its last turn."""
 
@@ -95,6 +95,8 @@ class TurnBasedEnvironment(ReportingEnvironment):
         self.seats: list[Seat] = make_seats(game, self_play, stack_size, images, boards=boards)
         self._behaviors = {seat.behavior.name: seat.behavior for seat in self.seats}
         self._statistics: dict[str, list[tuple[float, StatsAggregationMethod]]] = {}
+        self._games = 0
+        """Games that have started, in all areas."""
 
     @property
     def num_agents(self) -> int:
@@ -109,8 +111,7 @@ class TurnBasedEnvironment(ReportingEnvironment):
         """
         self._start_step()
         for area in self._areas:
-            area.ids.clear()
-            area.seen.clear()
+            self._start_game(area)
             self._report(area, area.loop.reset())
         self._finish_step()
 
@@ -132,8 +133,7 @@ class TurnBasedEnvironment(ReportingEnvironment):
             for turn in turns[:-1]:
                 self._report(area, turn)
             if episode is not None:
-                area.ids.clear()
-                area.seen.clear()
+                self._start_game(area)
                 self._record_episode(episode)
             self._report(area, turns[-1])
         self._finish_step()
@@ -142,6 +142,20 @@ class TurnBasedEnvironment(ReportingEnvironment):
         """Rewards and turns per seat, and all turns, of the episodes that have ended since the last call."""
         stats, self._statistics = self._statistics, {}
         return stats
+
+    def seat_name(self, behavior_id: str) -> str:
+        """The seat, one of the game's possible agents, whose agents have this behavior id."""
+        return next(seat.agent for seat in self.seats if seat.behavior.name == behavior_id)
+
+    def game_of(self, agent_id: int) -> int:
+        """The number of the game that an agent plays, among those of all areas."""
+        return agent_id // len(self.seats)
+
+    def _start_game(self, area: _Area) -> None:
+        """Number an area's next game; an agent's id is made of the game's number and its seat's."""
+        area.game = self._games
+        self._games += 1
+        area.seen.clear()
 
     def _copies(self) -> list[Any]:
         return [area.loop.game for area in self._areas]
@@ -153,14 +167,12 @@ class TurnBasedEnvironment(ReportingEnvironment):
             closed = read_mask(seat.behavior, turn.observation, turn.info, turn.ended)
         except ValueError as error:
             raise mismatch(area.loop.game, seat.agent, error, HELP) from error
-        if turn.seat not in area.ids:
-            area.ids[turn.seat] = self._new_id()
-        number = area.ids[turn.seat]
+        number = area.game * len(self.seats) + turn.seat
         report = AgentReport(area.index, seat.agent, number, seen, turn.reward, turn.interrupted, closed)
         (self._ended if turn.ended else self._waiting)[seat.behavior.name].append(report)
         area.seen[turn.seat] = seen
         if turn.ended:
-            del area.ids[turn.seat], area.seen[turn.seat]
+            del area.seen[turn.seat]
 
     def _record_episode(self, episode: EpisodeReport) -> None:
         stats = {"Turns/Episode Length": float(sum(episode.lengths))}

@@ -78,6 +78,7 @@ def test_the_replay_holds_the_actions_taken_and_the_run_exports_a_greedy_brain(t
     if masked:
         assert all((d.env_action.discrete[:, 0] != 1).all() for d in done)
     collect(one, 40)
+    one.process_remaining()
     path = one.finish()
     _, network = build_network(load_checkpoint(tmp_path / "Ball" / "checkpoint.pt"))
     asking = batch(np.random.default_rng(5))

@@ -97,6 +97,7 @@ def test_what_is_queued_at_the_end_is_counted_and_saved(tmp_path, gathered):
     learner = make(tmp_path)
     learner.add_team("Ball?team=0")
     learner.collected.put(StubTrajectory(7))
+    learner.process_remaining()
     learner.finish()
     assert load_checkpoint(tmp_path / "Ball" / "checkpoint.pt")["step"] == 7
 
@@ -109,6 +110,7 @@ def test_a_flawed_last_trajectory_does_not_prevent_the_last_save(tmp_path, monke
         raise kind("too large")
 
     monkeypatch.setattr(learner.trainer, "process_queues", flawed)
+    learner.process_remaining()
     with pytest.raises(kind, match="too large"):
         learner.finish()
     assert (tmp_path / "Ball.onnx").exists()

@@ -12,8 +12,10 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ....envs.manager.manager import EnvManager
 from ....envs.manager.restarts import RestartLimits
+from ....envs.python.pettingzoo.turn_based import TurnBasedEnvironment
 from ....envs.validation import NonFinitePolicy
 from ...callbacks.events import Image
+from .scores import GameIndex
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +40,8 @@ class EvaluationEnvironment:
         self._non_finite = NonFinitePolicy.ZERO if non_finite is NonFinitePolicy.DROP else non_finite
         self._env: BaseEnv | None = None
         self._renders = True
+        self._rendered = False
+        """Whether the environment was launched to render itself."""
 
     @contextmanager
     def launched(self, *, rendered: bool) -> Iterator[EnvManager]:
@@ -60,19 +64,26 @@ class EvaluationEnvironment:
                 self._env = None
 
     def _launch(self, rendered: bool) -> BaseEnv:
-        if rendered and self._renders:
+        self._rendered = rendered and self._renders
+        if self._rendered:
             try:
                 self._env = self._make(True)
                 return self._env
             except UnityEnvironmentException as error:
-                self._renders = False
+                self._renders = self._rendered = False
                 logger.warning("Evaluations are not filmed: %s", error)
-        return self._make(False)
+        self._env = self._make(False)
+        return self._env
+
+    @property
+    def games(self) -> GameIndex | None:
+        """The launched environment, if it knows the games that its agents play."""
+        return self._env if isinstance(self._env, TurnBasedEnvironment) else None
 
     def render(self) -> Image | None:
         """The current state of the environment, [height, width, 3]; None if it cannot render itself."""
         draw = getattr(self._env, "draw", None)
-        if draw is None or not self._renders:
+        if draw is None or not self._rendered or not self._renders:
             return None
         try:
             image = np.asarray(draw(), dtype=np.uint8)

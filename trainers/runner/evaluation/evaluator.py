@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ....envs.base import StatsAggregationMethod
+from ....envs.base import EngineStatistics, StatsAggregationMethod
 from ....envs.manager.async_env import Parameters
 from ...callbacks.dispatcher import CallbackDispatcher
 from ...callbacks.events import EvaluationEnd
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HISTOGRAM, AVERAGE = StatsAggregationMethod.HISTOGRAM, StatsAggregationMethod.AVERAGE
+MOST_RECENT = StatsAggregationMethod.MOST_RECENT
 
 
 class Evaluator:
@@ -50,10 +51,18 @@ class Evaluator:
         self._callbacks = callbacks
         self._clock = clock
         self._policies: dict[str, EvaluationPolicy] = {}
+        self._aborted = False
+        """The last evaluation was; the run then ends without another one."""
 
     def is_due(self, learners: Mapping[str, Learner]) -> bool:
         """Whether some behavior is to be evaluated now."""
         return any(one.evaluation_schedule.is_due(one.trainer.step) for one in learners.values())
+
+    def is_due_at_end(self, learners: Mapping[str, Learner]) -> bool:
+        """Whether some behavior's final policy has not been evaluated, and that was not aborted."""
+        return not self._aborted and any(
+            one.evaluation_schedule.is_due_at_end(one.trainer.step) for one in learners.values()
+        )
 
     def run(
         self, learners: Mapping[str, Learner], parameters: Parameters, should_stop: Callable[[], bool]
@@ -68,14 +77,10 @@ class Evaluator:
         evaluated = {
             name: learner for name, learner in learners.items() if learner.evaluation_schedule.enabled
         }
-        scores = {
-            name: Scores(name, one.settings.test_episodes, one.settings.test_max_decisions)
-            for name, one in evaluated.items()
-        }
         start = self._clock()
         try:
             with isolated_random_state(EVALUATION_SEED), warnings_only():
-                completed = self._roll_out(learners, scores, parameters, should_stop)
+                rollout = self._roll_out(learners, evaluated, parameters, should_stop)
         except Exception as error:  # of an engine, or of a user's environment: no reason to end training
             for name, learner in evaluated.items():
                 learner.evaluation_schedule.advance(learner.trainer.step)
@@ -85,21 +90,23 @@ class Evaluator:
                     exc_info=logger.isEnabledFor(logging.DEBUG),
                 )
             return
-        if not completed:
+        self._aborted = rollout is None
+        if rollout is None:
             logger.info("The test was aborted; a resumed run starts with it.")
             return
         seconds = self._clock() - start
         for name, learner in evaluated.items():
             learner.evaluation_schedule.advance(learner.trainer.step)
-            report(learner, scores[name], seconds)
+            report(learner, rollout.scores[name], rollout.statistics, seconds)
 
     def _roll_out(
         self,
         learners: Mapping[str, Learner],
-        scores: Mapping[str, Scores],
+        evaluated: Mapping[str, Learner],
         parameters: Parameters,
         should_stop: Callable[[], bool],
-    ) -> bool:
+    ) -> EvaluationRollout | None:
+        """The finished rollout; None if it was aborted."""
         for name, learner in learners.items():
             if name not in self._policies:
                 self._policies[name] = EvaluationPolicy(
@@ -107,11 +114,16 @@ class Evaluator:
                     learner.algorithm.traits.roster_size,
                 )
             self._policies[name].reset(learner.algorithm.network.state_dict())
-        steps = {name: learners[name].trainer.step for name in scores}
+        steps = {name: learner.trainer.step for name, learner in evaluated.items()}
         with self._environment.launched(rendered=self._callbacks.wants_frames) as envs:
+            games = self._environment.games
+            scores = {
+                name: Scores(name, one.settings.test_episodes, one.settings.test_max_decisions, games)
+                for name, one in evaluated.items()
+            }
             render = self._environment.render
             rollout = EvaluationRollout(envs, self._policies, scores, self._callbacks, steps, render)
-            return rollout.run(parameters, should_stop)
+            return rollout if rollout.run(parameters, should_stop) else None
 
 
 @contextmanager
@@ -132,7 +144,7 @@ def isolated_random_state(seed: int) -> Iterator[None]:
         torch.random.set_rng_state(states[2])
 
 
-def report(learner: Learner, scores: Scores, seconds: float) -> None:
+def report(learner: Learner, scores: Scores, statistics: EngineStatistics, seconds: float) -> None:
     """Report an evaluation of `learner`'s policy that took `seconds`; save one of the best policies."""
     if not scores.rewards:
         logger.warning(
@@ -141,13 +153,13 @@ def report(learner: Learner, scores: Scores, seconds: float) -> None:
         )
         return
     step = learner.trainer.step
-    learner.reporter.write_between(metrics(scores, seconds), step)
+    learner.reporter.write_between(metrics(scores, statistics, seconds), step)
     logger.info("%s", line(scores, step, seconds))
     _notify_callbacks(learner, scores, seconds, learner.save_if_best(scores.mean()))
 
 
-def metrics(scores: Scores, seconds: float) -> dict[str, StatsSummary]:
-    """The statistics of an evaluation, by name."""
+def metrics(scores: Scores, statistics: EngineStatistics, seconds: float) -> dict[str, StatsSummary]:
+    """The statistics of an evaluation, by name; `statistics`: the engine's own."""
     values: dict[str, tuple[Sequence[float], StatsAggregationMethod]] = {
         "Evaluation/Cumulative Reward": (scores.rewards, HISTOGRAM),
         "Evaluation/Cumulative Reward Std": ([_std(scores.rewards)], AVERAGE),
@@ -157,16 +169,26 @@ def metrics(scores: Scores, seconds: float) -> dict[str, StatsSummary]:
     if any(scores.group_rewards):
         values["Evaluation/Group Cumulative Reward"] = (scores.group_rewards, HISTOGRAM)
         values["Evaluation/Group Cumulative Reward Std"] = ([_std(scores.group_rewards)], AVERAGE)
+    seats = scores.returns_by_seat()
+    if len(seats) > 1:
+        of = "Group Cumulative Reward" if scores.by_groups else "Cumulative Reward"
+        values.update({f"Evaluation/{name}/{of}": (returns, AVERAGE) for name, returns in seats.items()})
+    for key, entries in statistics.items():
+        method = entries[-1][1]
+        samples = [value for value, _ in entries]
+        values[f"Evaluation/{key}"] = (samples[-1:] if method is MOST_RECENT else samples, method)
     return {key: StatsSummary(list(samples), method) for key, (samples, method) in values.items()}
 
 
 def line(scores: Scores, step: int, seconds: float) -> str:
     """The evaluation as a console line, in the words of summaries."""
-    of = "Group Reward" if scores.returns is not scores.rewards else "Reward"
-    cut = f" ({scores.cut} of them cut at {scores.most_decisions} decisions)" if scores.cut else ""
+    of = "Group Reward" if scores.by_groups else "Reward"
+    cut = f" ({scores.num_cut} of them cut at {scores.most_decisions} decisions)" if scores.num_cut else ""
+    means = [f"{name} {np.mean(returns):0.3f}" for name, returns in scores.returns_by_seat().items()]
+    seats = f" Seats: {', '.join(means)}." if len(means) > 1 else ""
     return (
         f"{scores.behavior}. Test at Step: {step}. Mean {of}: {scores.mean():0.3f}. Std of {of}: "
-        f"{scores.std():0.3f}. Episodes: {len(scores.returns)}{cut}. Took: {seconds:0.1f} s."
+        f"{scores.std():0.3f}. Episodes: {scores.num_episodes}{cut}. Took: {seconds:0.1f} s.{seats}"
     )
 
 
@@ -187,11 +209,12 @@ def _notify_callbacks(learner: Learner, scores: Scores, seconds: float, saved: P
         EvaluationEnd(
             behavior=scores.behavior,
             step=step,
-            score=scores.mean(),
+            score=scores.mean() if learner.self_play is None else learner.self_play.elo,
             std=scores.std(),
             rewards=scores.rewards,
             group_rewards=scores.group_rewards,
             lengths=scores.lengths,
+            seats=scores.returns_by_seat(),
             seconds=seconds,
             folder=learner.checkpointer.folder,
             save=lambda: saved or learner.checkpointer.save_now(),

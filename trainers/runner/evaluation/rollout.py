@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from mlagents_envs.base_env import DecisionSteps
 
-from ....envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep
+from ....envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep, StatsAggregationMethod
 from ....envs.manager.async_env import Parameters
 from ....envs.manager.manager import EnvManager
 from ...callbacks.dispatcher import CallbackDispatcher
@@ -52,6 +52,8 @@ class EvaluationRollout:
         self.callbacks = callbacks
         self.steps = steps
         self.render = render
+        self.statistics: dict[str, list[tuple[float, StatsAggregationMethod]]] = {}
+        """The engine's own."""
         self._number = 0
         self._idle = 0
         self._limit = (1 + max(one.episodes for one in scores.values())) * max(
@@ -81,6 +83,8 @@ class EvaluationRollout:
     def _collect(self, step: EnvironmentStep) -> bool:
         """Count what the agents earned; whether all episodes are counted."""
         ended: list[EpisodeScore] = []
+        for key, values in step.statistics.items():
+            self.statistics.setdefault(key, []).extend(values)
         for behavior_id, (decisions, terminals) in step.steps.items():
             name = BehaviorName.parse(behavior_id).name
             if name in self.policies:

@@ -1,4 +1,4 @@
-"""The returns of agents and groups in an evaluation.
+"""The returns of agents and groups in an evaluation, by seat.
 
 A group's episode lasts from the moment its first member appears until its last one has ended.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 
+from ....envs.base import BehaviorName
 from ...callbacks.events import EpisodeScore
 
 
@@ -33,7 +35,9 @@ class GroupReturns:
 
     def __init__(self) -> None:
         self.finished: list[float] = []
-        """Returns of the counted groups whose members have all ended."""
+        """Returns of the counted groups whose members have all ended, or that were cut."""
+        self.num_cut = 0
+        """Counted groups that were cut."""
         self.started = 0
         """Counted groups that have started."""
         self._running_groups: dict[int, GroupEpisode] = {}
@@ -52,6 +56,7 @@ class GroupReturns:
         group = self._running_groups.get(group_id)
         if group is not None and group.counted:
             group.counted = False
+            self.num_cut += 1
             self.finished.append(group.reward)
 
     def cut_all(self) -> None:
@@ -89,6 +94,16 @@ class GroupReturns:
                 self._running_groups[group_id].members.add(agent)
 
 
+class GameIndex(Protocol):
+    """What an environment knows about the games that its agents play; see `TurnBasedEnvironment`."""
+
+    def seat_name(self, behavior_id: str) -> str:
+        """The name of the seat whose agents have this behavior id."""
+
+    def game_of(self, agent_id: int) -> int:
+        """The number of the game that an agent plays."""
+
+
 @dataclass
 class _Episode:
     """An agent's running episode."""
@@ -97,57 +112,121 @@ class _Episode:
     group: int
     first: int
     reward: float = 0.0
-    length: int = 0
+    decisions: int = 0
+
+
+@dataclass
+class SeatScores:
+    """The counted episodes of the agents with one behavior id: of one team, or one seat of a game."""
+
+    name: str
+    rewards: list[float] = field(default_factory=list)
+    """Returns of the counted agents' finished episodes, in the order in which they ended."""
+    groups: GroupReturns = field(default_factory=GroupReturns)
+    alone: int = 0
+    """Counted agents without a group that have started."""
+    num_cut: int = 0
+    """Agents' episodes that were cut."""
+    running: dict[int, _Episode] = field(default_factory=dict)
+    """By agent id."""
+
+    @property
+    def started(self) -> int:
+        """Counted episodes that have started, of groups and of agents without one."""
+        return self.alone + self.groups.started
+
+    @property
+    def any_counted(self) -> bool:
+        """Whether a counted episode has not ended yet."""
+        return self.groups.running or any(episode.counted for episode in self.running.values())
+
+    def firsts(self) -> list[int]:
+        """The numbers of the steps with which the counted running episodes started."""
+        return [episode.first for episode in self.running.values() if episode.counted]
 
 
 class Scores:
     """Counts the first episodes that start, each to its end: those that end first would be the short ones.
 
-    For agents in groups an episode is the group's, from its first member to its last.
+    For agents in groups an episode is the group's, from its first member to its last. If a behavior has
+    several teams or seats, so many episodes of each are counted, and the score is the mean over them: in a
+    zero-sum game the seats that happen to start first would otherwise decide. Where the environment knows
+    its games, the same games are counted for all seats.
     """
 
-    def __init__(self, behavior: str, episodes: int, most_decisions: int = 5000) -> None:
+    def __init__(
+        self, behavior: str, episodes: int, most_decisions: int = 5000, games: GameIndex | None = None
+    ) -> None:
         """Start counting.
 
         Args:
             behavior: its name.
-            episodes: how many are counted.
+            episodes: how many are counted, of each seat.
             most_decisions: an episode of this length is cut and counted with its reward so far.
+            games: of the environment, if it knows them.
         """
         self.behavior = behavior
         self.episodes = episodes
         self.most_decisions = most_decisions
         self.rewards: list[float] = []
-        """Returns of the counted agents' finished episodes, in the order in which they ended."""
+        """Returns of the counted agents' finished episodes of all seats, in the order in which they ended."""
         self.lengths: list[int] = []
-        """Decisions in each of them."""
-        self.cut = 0
-        """How many of them were cut."""
-        self._alone = 0
-        """Counted agents without a group that have started."""
-        self._groups: dict[str, GroupReturns] = {}
-        self._running: dict[tuple[str, int], _Episode] = {}
+        """Decisions but the last in each of them, as `Environment/Episode Length` counts."""
+        self._games = games
+        self._counted_games: set[int] = set()
+        self._seats: dict[str, SeatScores] = {}
 
     @property
     def group_rewards(self) -> list[float]:
         """Returns of the counted groups that have ended."""
-        return [reward for groups in self._groups.values() for reward in groups.finished]
+        return [reward for seat in self._seats.values() for reward in seat.groups.finished]
 
     @property
     def complete(self) -> bool:
-        """Whether all counted episodes have started and ended."""
-        running = any(episode.counted for episode in self._running.values())
-        return not (self._left or running or any(groups.running for groups in self._groups.values()))
+        """Whether all counted episodes have started and ended.
+
+        A seat that is empty once another one has all its episodes counts with those that it has.
+        """
+        seats = self._seats.values()
+        if any(seat.any_counted for seat in seats):
+            return False
+        full = [not self._left(seat) for seat in seats]
+        return any(full) and not any(seat.running for seat, done in zip(seats, full) if not done)
+
+    @property
+    def by_groups(self) -> bool:
+        """Whether the policy is scored by the returns of groups, because these earn rewards."""
+        return any(self.group_rewards)
 
     @property
     def returns(self) -> list[float]:
         """The returns that the policy is scored by: of groups if they earn rewards, else of agents."""
-        groups = self.group_rewards
-        return groups if any(groups) else self.rewards
+        return self.group_rewards if self.by_groups else self.rewards
+
+    def returns_by_seat(self) -> dict[str, list[float]]:
+        """`returns` by the name of the seat, in the order of the teams' numbers; without empty ones."""
+        by_groups, found = self.by_groups, dict[str, list[float]]()
+        for behavior_id in sorted(self._seats, key=lambda one: BehaviorName.parse(one).team_id):
+            seat = self._seats[behavior_id]
+            if returns := seat.groups.finished if by_groups else seat.rewards:
+                found.setdefault(seat.name, []).extend(returns)
+        return found
+
+    @property
+    def num_episodes(self) -> int:
+        """Episodes of the seat with the most."""
+        return max(map(len, self.returns_by_seat().values()), default=0)
+
+    @property
+    def num_cut(self) -> int:
+        """How many of `returns` were cut, of the seat with the most."""
+        by_groups = self.by_groups
+        return max((s.groups.num_cut if by_groups else s.num_cut for s in self._seats.values()), default=0)
 
     def mean(self) -> float:
-        """Mean of `returns`; NaN if there are none."""
-        return float(np.mean(self.returns)) if self.returns else float("nan")
+        """Mean over the seats of the means of their `returns`; NaN if there are none."""
+        means = [np.mean(returns) for returns in self.returns_by_seat().values()]
+        return float(np.mean(means)) if means else float("nan")
 
     def std(self) -> float:
         """Standard deviation of `returns` (divided by n); NaN if there are none."""
@@ -155,73 +234,88 @@ class Scores:
 
     def firsts(self) -> list[int]:
         """The numbers of the steps with which the counted episodes that are still running started."""
-        return [one.first for one in self._running.values() if one.counted]
+        return [first for seat in self._seats.values() for first in seat.firsts()]
 
     def add(
         self, behavior_id: str, decisions: DecisionSteps, terminals: TerminalSteps, number: int
     ) -> list[EpisodeScore]:
         """Add step `number` of the agents of one of the behavior's ids; the counted episodes that it ends."""
-        groups = self._groups.setdefault(behavior_id, GroupReturns())
-        groups.add(decisions, terminals, counting=True, most=self._left)
+        if behavior_id not in self._seats:
+            if not len(decisions):
+                return []
+            self._seats[behavior_id] = SeatScores(self._seat_name(behavior_id))
+        seat = self._seats[behavior_id]
+        seat.groups.add(decisions, terminals, counting=True, most=self._left(seat))
         ended = []
         for agent, reward in zip(terminals.agent_id.tolist(), terminals.reward.tolist()):
-            episode = self._running.pop((behavior_id, agent), None)
+            episode = seat.running.pop(agent, None)
             if episode is not None:
                 episode.reward += reward
-                ended += self._count(agent, episode, number)
+                ended += self._count(seat, agent, episode, number)
         rows = zip(decisions.agent_id.tolist(), decisions.group_id.tolist(), decisions.reward.tolist())
         for agent, group, reward in rows:
-            episode = self._running.get((behavior_id, agent))
+            episode = seat.running.get(agent)
             if episode is not None:
                 episode.reward += reward
-                if episode.counted and episode.length >= self.most_decisions:
-                    ended += self._cut(behavior_id, agent, number)
-            if (behavior_id, agent) not in self._running:
-                episode = self._running[behavior_id, agent] = self._start(groups, group, number)
+                if episode.counted and episode.decisions >= self.most_decisions:
+                    ended += self._cut(seat, agent, number)
+            if agent not in seat.running:
+                episode = seat.running[agent] = self._start(seat, agent, group, number)
             assert episode is not None
-            episode.length += 1
+            episode.decisions += 1
         return ended
 
     def cut_all(self, number: int) -> list[EpisodeScore]:
         """Cut all counted episodes that are still running."""
-        counted = [key for key, episode in self._running.items() if episode.counted]
-        ended = [score for key in counted for score in self._cut(*key, number)]
-        for groups in self._groups.values():
-            groups.cut_all()
+        ended = []
+        for seat in self._seats.values():
+            for agent in [agent for agent, episode in seat.running.items() if episode.counted]:
+                if agent in seat.running:
+                    ended += self._cut(seat, agent, number)
+            seat.groups.cut_all()
         return ended
 
-    @property
-    def _left(self) -> int:
-        """How many of the counted episodes have not started."""
-        started = self._alone + sum(groups.started for groups in self._groups.values())
+    def _seat_name(self, behavior_id: str) -> str:
+        if self._games is not None:
+            return self._games.seat_name(behavior_id)
+        return f"{self.behavior}_{BehaviorName.parse(behavior_id).team_id}"
+
+    def _left(self, seat: SeatScores) -> int:
+        """How many of the seat's counted episodes have not started."""
+        started = seat.started if self._games is None else len(self._counted_games)
         return max(0, self.episodes - started)
 
-    def _start(self, groups: GroupReturns, group: int, number: int) -> _Episode:
+    def _start(self, seat: SeatScores, agent: int, group: int, number: int) -> _Episode:
         if group > 0:
-            return _Episode(groups.counts(group), group, number)
-        counted = self._left > 0
-        self._alone += counted
+            return _Episode(seat.groups.counts(group), group, number)
+        counted = self._left(seat) > 0
+        if self._games is not None:
+            game = self._games.game_of(agent)
+            if len(self._counted_games) < self.episodes:
+                self._counted_games.add(game)
+            counted = game in self._counted_games
+        seat.alone += counted
         return _Episode(counted, 0, number)
 
-    def _count(self, agent: int, episode: _Episode, number: int) -> list[EpisodeScore]:
+    def _count(self, seat: SeatScores, agent: int, episode: _Episode, number: int) -> list[EpisodeScore]:
         if not episode.counted:
             return []
+        length = episode.decisions - 1
+        seat.rewards.append(episode.reward)
         self.rewards.append(episode.reward)
-        self.lengths.append(episode.length)
-        return [EpisodeScore(self.behavior, agent, episode.reward, episode.length, episode.first, number)]
+        self.lengths.append(length)
+        return [EpisodeScore(self.behavior, agent, episode.reward, length, episode.first, number)]
 
-    def _cut(self, behavior_id: str, agent: int, number: int) -> list[EpisodeScore]:
+    def _cut(self, seat: SeatScores, agent: int, number: int) -> list[EpisodeScore]:
         """Count an episode, of a group those of all its members, as it stands."""
-        group = self._running[behavior_id, agent].group
-        mates = [(behavior_id, agent)]
+        group = seat.running[agent].group
+        members = [agent]
         if group > 0:
-            mates = [
-                key for key, one in self._running.items() if key[0] == behavior_id and one.group == group
-            ]
-            self._groups[behavior_id].cut(group)
+            members = [other for other, episode in seat.running.items() if episode.group == group]
+            seat.groups.cut(group)
         ended = []
-        for key in mates:
-            score = self._count(key[1], self._running.pop(key), number)
-            self.cut += len(score)
+        for member in members:
+            score = self._count(seat, member, seat.running.pop(member), number)
+            seat.num_cut += len(score)
             ended += score
         return ended

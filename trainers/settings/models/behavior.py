@@ -117,7 +117,8 @@ class TrainerSettings(Settings):
     linear schedules and even_checkpoints, which need an end, are then refused."""
     stop_at_reward: Number | None = own(None)
     """Training of the behavior ends, as at max_steps, once the mean reward of its last 100 finished episodes
-    reaches this value; for a team that earns group rewards, their mean. Not given: only at max_steps."""
+    reaches this value; for a team that earns group rewards, their mean; in self-play, once its rating does.
+    Not given: only at max_steps."""
     time_horizon: Integer = Field(default=64, ge=1)
     """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
     summary_freq: Integer = Field(default=50000, ge=1)
@@ -133,9 +134,11 @@ class TrainerSettings(Settings):
     """Imitate demonstrations in addition."""
     test_frequency: Integer = own(NEVER, ge=NEVER)
     """Trainer steps between evaluations in a separate environment, in which agents take their best actions
-    and nothing is learned (docs/evaluation.md). keep_best then uses their results. -1: never."""
+    and nothing is learned (docs/evaluation.md); the final policy is evaluated too. keep_best then uses their
+    results. -1: never."""
     test_episodes: Integer = own(10, ge=1)
-    """Episodes of an evaluation; for teams whose members are in groups, episodes of groups."""
+    """Episodes of an evaluation; for teams whose members are in groups, episodes of groups. If a behavior has
+    several teams or seats, so many of each."""
     test_max_decisions: Integer = own(5000, ge=1)
     """Decisions after which an evaluation's episode that does not end is cut and counted: an agent that
     always takes its best action may push against a wall forever."""
@@ -198,6 +201,17 @@ class TrainerSettings(Settings):
         if self.test_video and not self.tested:
             message = "found true, but there are no tests to film: set test_frequency"
             raise self._refusal("test_video", message)
+        return self
+
+    @model_validator(mode="after")
+    def _stops_at_a_rating(self) -> TrainerSettings:
+        reward, self_play = self.stop_at_reward, self.self_play
+        if reward is not None and self_play is not None and reward <= self_play.initial_elo:
+            message = (
+                f"found {reward:g}; in self-play it is a rating, and ratings start at self_play.initial_elo "
+                f"({self_play.initial_elo:g}): expected a higher one"
+            )
+            raise self._refusal("stop_at_reward", message)
         return self
 
     @property

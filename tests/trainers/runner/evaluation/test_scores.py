@@ -1,4 +1,4 @@
-"""Counted are the first episodes that begin, of groups where agents are in groups, each to its end."""
+"""The first episodes that start are counted, of groups if agents are in groups, each to its end; by seat."""
 
 import numpy as np
 from lanista.trainers.runner.evaluation.scores import Scores
@@ -28,12 +28,12 @@ def test_short_episodes_do_not_push_in_front_of_long_ones():
     scores = Scores("Ball", 2)
     assert scores.add("Ball?team=0", asking((1, 0), (2, 0), (3, 0)), ending(), 0) == []
     ended = scores.add("Ball?team=0", asking((2, 1), (3, 1), (1, 0)), ending((1, 5)), 1)
-    assert [(e.agent, e.reward, e.length, e.first, e.last) for e in ended] == [(1, 5, 1, 0, 1)]
+    assert [(e.agent, e.reward, e.length, e.first, e.last) for e in ended] == [(1, 5, 0, 0, 1)]
     assert not scores.complete and scores.firsts() == [0]
     scores.add("Ball?team=0", asking((2, 1)), ending((1, 9), (3, 9)), 2)
     assert not scores.complete, "the second to begin still goes on; later ones do not count"
     scores.add("Ball?team=0", asking(), ending((2, 1)), 3)
-    assert scores.complete and scores.rewards == [5, 3] and scores.lengths == [1, 3]
+    assert scores.complete and scores.rewards == [5, 3] and scores.lengths == [0, 2]
     assert (scores.mean(), scores.std(), scores.firsts()) == (4.0, 1.0, [])
 
 
@@ -59,7 +59,8 @@ def test_what_does_not_end_is_counted_as_it_stands():
     ended = []
     for number in range(5):
         ended += scores.add("Ball?team=0", asking((1, 1), (2, 0, 5, 0.5)), ending(), number)
-    assert {e.agent for e in ended} == {1, 2} and scores.complete and scores.cut == 2
+    assert {e.agent for e in ended} == {1, 2} and scores.complete
+    assert (scores.num_episodes, scores.num_cut) == (1, 1), "a group's, since groups earn rewards"
     assert sorted(scores.rewards) == [0.0, 3.0] and scores.group_rewards == [1.5]
 
 
@@ -70,10 +71,47 @@ def test_all_can_be_cut_at_once():
     assert len(scores.rewards) == 2 and len(scores.group_rewards) == 1
 
 
-def test_teams_of_a_behaviour_count_together():
+def test_each_team_has_its_episodes_and_the_score_is_the_mean_over_teams():
+    scores = Scores("Soccer", 2)
+    scores.add("Soccer?team=1", asking((1, 0)), ending(), 0)
+    for number in range(4):  # team 0 plays four episodes while team 1 plays two
+        scores.add("Soccer?team=0", asking((number, 0)), ending(), 2 * number)
+        scores.add("Soccer?team=0", asking(), ending((number, 1)), 2 * number + 1)
+        assert not scores.complete
+    scores.add("Soccer?team=1", asking((2, 0)), ending((1, -3)), 8)
+    scores.add("Soccer?team=1", asking(), ending((2, -5)), 9)
+    assert scores.complete and scores.returns_by_seat() == {"Soccer_0": [1, 1], "Soccer_1": [-3, -5]}
+    assert (scores.mean(), scores.num_episodes) == (-1.5, 2)
+
+
+def test_a_team_that_leaves_for_good_does_not_hold_up_the_others():
     scores = Scores("Soccer", 2)
     for team in "01":
         scores.add(f"Soccer?team={team}", asking((1, 0)), ending(), 0)
-    for team, reward in ("0", 1), ("1", -1):
-        scores.add(f"Soccer?team={team}", asking(), ending((1, reward)), 1)
-    assert scores.complete and scores.rewards == [1, -1]
+    scores.add("Soccer?team=1", asking(), ending((1, 4)), 1)
+    for number in (1, 2):
+        assert not scores.complete
+        scores.add("Soccer?team=0", asking((number + 1, 0)), ending((number, 2)), number)
+    assert scores.complete and scores.mean() == 3.0
+
+
+class TwoSeats:
+    def seat_name(self, behavior_id):
+        return ("north", "south")[int(behavior_id[-1])]
+
+    def game_of(self, agent_id):
+        return agent_id // 2
+
+
+def test_the_same_games_are_counted_for_all_seats():
+    """Agent 2 g + s plays game g; the second game starts with the south, the third with the north."""
+    scores = Scores("Chess", 2, games=TwoSeats())
+    scores.add("Chess?team=0", asking((0, 0)), ending(), 0)
+    scores.add("Chess?team=1", asking((3, 0)), ending(), 0)
+    for team, ids in ("0", (4, 2)), ("1", (1, 5)):
+        scores.add(f"Chess?team={team}", asking(*((agent, 0) for agent in ids)), ending(), 1)
+    assert not scores.complete
+    for team, ends in ("0", ((4, 9), (0, 1), (2, 1))), ("1", ((5, -9), (1, -1), (3, -1))):
+        scores.add(f"Chess?team={team}", asking(), ending(*ends), 2)
+    assert scores.complete and scores.returns_by_seat() == {"north": [1, 1], "south": [-1, -1]}
+    assert scores.mean() == 0
