@@ -47,7 +47,7 @@ def is_mlagents_file(path: Path) -> bool:
 
 
 def refuse_to_resume(run: Path) -> None:
-    """Say what can be done with a run of ML-Agents that is to be resumed.
+    """Refuse to resume a run of ML-Agents, and say how to start from it.
 
     Its checkpoints lack what an exact continuation needs: random states, the steps that wait for an update.
 

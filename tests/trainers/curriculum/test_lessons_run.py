@@ -1,4 +1,4 @@
-"""Runs with lessons: what environments are told, when they are reset, and what a user sees of it."""
+"""Runs with lessons: what environments receive, when they are reset, and what a user sees."""
 
 import json
 import re
@@ -36,8 +36,8 @@ LINE = r"^\[INFO\] Parameter 'num_tiles' is in lesson '(\w+)' and has value '(.+
 
 
 def sorter(*values):
-    told = {"behavior": "Sorter", "parameter": "num_tiles", "reset": "true"}
-    return (BEHAVIOR + LESSONS).format(values=values, **told)
+    keys = {"behavior": "Sorter", "parameter": "num_tiles", "reset": "true"}
+    return (BEHAVIOR + LESSONS).format(values=values, **keys)
 
 
 def test_a_scene_receives_its_lessons_over_the_wire(tmp_path):
@@ -63,8 +63,8 @@ def test_the_scene_applies_the_lessons_that_it_receives(tmp_path):
     assert [name for name, _ in re.findall(LINE, ended.out, re.MULTILINE)] == ["First", "Second"]
 
 
-class Told(LineGame):
-    """Remembers what it was told, and when it was reset."""
+class Recorded(LineGame):
+    """Records its parameters and resets, in order."""
 
     log: list
 
@@ -78,54 +78,53 @@ class Told(LineGame):
 
 
 @pytest.fixture
-def told(runs, monkeypatch):
+def sent(runs, monkeypatch):
     """A run of the line game with these lessons; what its only environment was sent."""
-    monkeypatch.setattr("line_runs.LineGame", Told)
+    monkeypatch.setattr("line_runs.LineGame", Recorded)
 
-    def told(*arguments, reset="false", behavior="Tiny", more="", values=(5, 6, 7)):
-        Told.log = []
+    def train(*arguments, reset="false", behavior="Tiny", more="", values=(5, 6, 7)):
+        Recorded.log = []
         lessons = LESSONS.format(parameter="max_len", behavior=behavior, values=values, reset=reset)
         runs.configure(BEHAVIOR.format(behavior="Tiny") + more + lessons)
         assert runs("c.yaml", "--run-id", "r", "--seed", "3", *arguments) == 0
-        return Told.log
+        return Recorded.log
 
-    return told
-
-
-def test_a_lesson_applies_to_the_episodes_that_start_after_it(told):
-    assert told() == [5.0, "reset", 6.0, 7.0]
+    return train
 
 
-def test_require_reset_resets_the_environments(told):
-    assert told(reset="true") == [5.0, "reset", 6.0, "reset", 7.0]
+@pytest.mark.parametrize(
+    ("reset", "log"), [("false", [5.0, "reset", 6.0, 7.0]), ("true", [5.0, "reset", 6.0, "reset", 7.0])]
+)
+def test_lessons_are_sent_in_order_with_a_reset_if_required(sent, reset, log):
+    assert sent(reset=reset) == log
 
 
-def test_the_best_checkpoints_are_those_of_the_last_lesson(told, tmp_path):
+def test_the_best_checkpoints_are_those_of_the_last_lesson(sent, tmp_path):
     """No agent arrives in so few steps, and each costs 0.01: by reward alone an early one would be best."""
     keep = ["--set", "behaviors.Tiny.keep_best=1", "--set", "behaviors.Tiny.summary_freq=50"]
-    told(*keep, values=(1, 1, 2))
+    sent(*keep, values=(1, 1, 2))
     status = json.loads((tmp_path / "results" / "r" / "run_logs" / "training_status.json").read_text())
     (best,) = status["Tiny"]["best_checkpoints"]
     assert best["steps"] > 360 and best["reward"] == pytest.approx(-0.02, abs=1e-4)
 
 
-def test_a_resumed_run_continues_in_its_lesson(told, capsys):
-    told("--set", "behaviors.Tiny.max_steps=300")
+def test_a_resumed_run_continues_in_its_lesson(sent, capsys):
+    sent("--set", "behaviors.Tiny.max_steps=300")
     capsys.readouterr()
-    assert told("--resume")[0] == 7.0
+    assert sent("--resume")[0] == 7.0
     assert "Parameter 'max_len' is in lesson 'Third'" in capsys.readouterr().out
 
 
-def test_a_lesson_that_depends_on_an_absent_behavior_is_a_warning(told, capsys):
-    told(behavior="Other", more="  Other: {trainer_type: ppo}\n")
+def test_a_lesson_that_depends_on_an_absent_behavior_is_a_warning(sent, capsys):
+    sent(behavior="Other", more="  Other: {trainer_type: ppo}\n")
     out = capsys.readouterr().out
     assert "stays in lesson 'First' until the behavior Other is trained" in out and "(shown: Tiny)" in out
 
 
-def test_a_damaged_lesson_ends_the_resumed_run_before_the_engine_starts(told, tmp_path, capsys):
-    told()
+def test_a_damaged_lesson_ends_the_resumed_run_before_the_engine_starts(sent, tmp_path, capsys):
+    sent()
     file = tmp_path / "results" / "r" / "run_logs" / "training_status.json"
     file.write_text(file.read_text().replace('"lesson_num": 2', '"lesson_num": "two"'))
     with pytest.raises(AssertionError):
-        told("--resume")
+        sent("--resume")
     assert "max_len.lesson_num is 'two'" in capsys.readouterr().err
