@@ -20,6 +20,20 @@ from lanista.trainers.utils import distributed
 from line_game import LineGame
 from mlagents_envs.base_env import BaseEnv
 
+EVALUATED = """\
+default_settings:
+  trainer_type: ppo
+  hyperparameters: {batch_size: 16, buffer_size: 128, num_epoch: 1}
+  network_settings: {hidden_units: 8, num_layers: 1}
+  max_steps: 400
+  time_horizon: 8
+  summary_freq: 100
+  test_frequency: 100
+  test_episodes: 4
+"""
+"""A configuration with evaluations."""
+START = ["c.yaml", "--env", "scene:basic", "--seed", "3", "--run-id", "r"]
+
 
 class Kill:
     """Ends a run so many ticks after its first checkpoint, as a kill does: without a save."""

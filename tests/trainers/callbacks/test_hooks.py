@@ -7,6 +7,7 @@ import pytest
 from lanista.trainers.callbacks import Callback
 from lanista.trainers.callbacks.dispatcher import HOOKS, CallbackDispatcher, CallbackError, named
 from lanista.trainers.callbacks.events import EpisodeEnd, Event, StepTaken, TrainingEnd
+from line_runs import START
 from recorded_events import Recorder
 
 YAML = """\
@@ -21,7 +22,6 @@ default_settings:
   test_frequency: 150
   test_episodes: 4
 """
-START = ["c.yaml", "--env", "scene:basic", "--seed", "3", "--run-id", "r"]
 
 
 @pytest.fixture

@@ -20,24 +20,12 @@ from lanista.trainers.callbacks.stop_at_reward import StopAtReward
 from lanista.trainers.callbacks.video import WriteVideo, has_mp4_encoder
 from lanista.trainers.settings import RunOptions
 from line_game import LineGame
+from line_runs import EVALUATED, START
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-YAML = """\
-default_settings:
-  trainer_type: ppo
-  hyperparameters: {batch_size: 16, buffer_size: 128, num_epoch: 1}
-  network_settings: {hidden_units: 8, num_layers: 1}
-  max_steps: 400
-  time_horizon: 8
-  summary_freq: 100
-  test_frequency: 100
-  test_episodes: 4
-"""
-START = ["c.yaml", "--env", "scene:basic", "--seed", "3", "--run-id", "r"]
 
 
 def write(runs, callbacks, more=""):
-    runs.configure(f"{YAML}{more}callbacks: {callbacks}\n")
+    runs.configure(f"{EVALUATED}{more}callbacks: {callbacks}\n")
 
 
 def episode(reward, behavior="A"):

@@ -5,19 +5,9 @@ import sys
 import pytest
 from lanista.trainers.callbacks.factory import make_callbacks
 from lanista.trainers.settings import RunOptions, TrainerConfigError
+from line_runs import EVALUATED, START
 
-YAML = """\
-default_settings:
-  trainer_type: ppo
-  hyperparameters: {batch_size: 16, buffer_size: 128, num_epoch: 1}
-  network_settings: {hidden_units: 8, num_layers: 1}
-  max_steps: 250
-  time_horizon: 8
-  summary_freq: 100
-  test_frequency: 100
-  test_episodes: 2
-"""
-START = ["c.yaml", "--env", "scene:basic", "--seed", "3", "--run-id", "r"]
+YAML = EVALUATED.replace("max_steps: 400", "max_steps: 250").replace("test_episodes: 4", "test_episodes: 2")
 ON = ["--resume", "--set", "default_settings.max_steps=400"]
 
 
