@@ -99,6 +99,18 @@ def test_motion_agrees_with_a_recording_from_unity():
         assert x * sine + z * cosine == pytest.approx(ahead[number], abs=0.08), number
 
 
+@pytest.mark.parametrize(
+    ("action", "ahead", "degrees"), [(FORWARD, 1, 0), (BACK, -1, 0), (TURN_RIGHT, 0, 20), (TURN_LEFT, 0, -20)]
+)
+def test_actions_move_an_agent_along_its_heading_or_turn_it(action, ahead, degrees):
+    play = Play()
+    play.arrange()
+    play.place(0, 0)
+    play.act(action)
+    np.testing.assert_array_equal(np.sign(play.world.dynamics.velocity[:, 0]), [0, ahead])
+    np.testing.assert_allclose(np.degrees(play.world.dynamics.heading), degrees)
+
+
 def test_the_switch_builds_the_pyramid_once_and_pays_nothing():
     play = Play()
     play.arrange(switch=(0, 5), pyramid=(0, -30))

@@ -82,6 +82,26 @@ def test_an_agent_ends_under_its_old_behavior_and_asks_under_the_new_one():
     assert (np.hypot(*play.world.dynamics.velocity[::2]) > 1).all()
 
 
+@pytest.mark.parametrize(
+    ("action", "way", "degrees"),
+    [
+        (FORWARD, (1, 0), 0),
+        (BACK, (-1, 0), 0),
+        ((0, 0, 1, 0), (0, 1), 0),
+        ((1, 0, 2, 0), (0, -1), 0),  # a step to the side replaces the one forward
+        ((0, 1, 0, 0), (0, 0), -30),
+        ((0, 2, 0, 0), (0, 0), 30),
+    ],
+)
+def test_actions_move_an_agent_in_its_own_axes_and_turn_it(action, way, degrees):
+    play = Play()
+    play.world.heading[:] = np.pi / 2
+    play.act(action)
+    velocity = play.world.dynamics.velocity[::2, 0]
+    np.testing.assert_array_equal(np.sign(velocity.round(9)), way)
+    np.testing.assert_allclose(np.degrees(play.world.heading), 90 + degrees)
+
+
 @pytest.mark.parametrize("who", ["agent", "block"])
 def test_off_the_platform_costs_one_in_place_of_all_else(who):
     play = Play(seed=2)
