@@ -86,8 +86,9 @@ class UnaryServer:
 
     @property
     def stream_ids_exhausted(self) -> bool:
-        """Whether the client must soon continue on another connection: three quarters of the stream
-        identifiers are used up (some clients stop there), or it has sent GOAWAY.
+        """Whether the client must soon continue on another connection.
+
+        Three quarters of the stream identifiers are used up (some clients stop there), or it has sent GOAWAY.
         """
         return self._last_stream > MAX_STREAM_ID // 4 * 3 or self.connection.goaway_stream is not None
 

@@ -1,4 +1,4 @@
-"""The engine's end of the connection: it calls the trainer and waits in the call for what to do."""
+"""The engine's end of the connection: it calls the trainer and waits in the call for the answer."""
 
 import contextlib
 import math
@@ -34,7 +34,7 @@ class EngineEndpoint:
         self._spin_wait = SpinWait(spin=_DONT_WAIT is not None)
 
     def connect(self, timeout: float) -> None:
-        """Waits until a trainer listens. Raises TrainerGoneError when none does within `timeout` seconds."""
+        """Wait until a trainer listens; raises TrainerGoneError if none does within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while self._socket is None:
             remaining = deadline - time.monotonic()
@@ -48,7 +48,7 @@ class EngineEndpoint:
                 time.sleep(_RETRY_SECONDS)
 
     def exchange(self, data: bytes) -> bytes:
-        """Sends a message and waits, as long as it takes, for the answer.
+        """Send a message and wait, as long as it takes, for the answer.
 
         Raises:
             TrainerGoneError: The connection broke or was refused.
@@ -60,7 +60,7 @@ class EngineEndpoint:
             raise TrainerGoneError(f"The trainer on port {self.port} is gone: {error}") from error
 
     def close(self) -> None:
-        """Hangs up, also from another thread, in which a call then fails."""
+        """Hang up; may be called from another thread, and a pending call then fails."""
         endpoint, self._socket = self._socket, None
         if endpoint is not None:
             with contextlib.suppress(OSError):  # the trainer may have hung up before
@@ -82,7 +82,7 @@ class EngineEndpoint:
         connection = self._socket or self._open(None)
         before: socket.socket | None = None
         if self._client.exhausted:
-            # The trainer must not take this for the end: the old connection goes once the new one serves.
+            # The old connection is closed once the new one serves, or the trainer would take this for the end.
             before, connection = connection, self._open(None)
         client = self._client
         client.call(data)

@@ -1,7 +1,7 @@
 """The trainer's end of an engine's connection on grpcio's server, for what the lean one does not speak.
 
-It accepts whatever a full gRPC server does: compressed messages, calls that a proxy spreads over several
-connections, keepalive pings while the trainer learns. Its price are the threads that grpcio answers from: an
+It accepts all that a full gRPC server does: compressed messages, calls that a proxy spreads over several
+connections, keepalive pings while the trainer learns. The price is grpcio's threads, which answer: an
 exchange takes about 200 microseconds where `server.ServerSession` takes 15 to 30.
 """
 
@@ -46,7 +46,7 @@ class _Call:
 class GrpcioSession:
     """A server for one engine; to be used as `server.ServerSession`.
 
-    Calls are accepted from any connection, one at a time: between two calls grpcio does not tell whether a
+    Calls are accepted from any connection, one at a time: between two calls grpcio does not report whether a
     connection is still open, so that only an engine that goes away while it waits is noticed.
     """
 

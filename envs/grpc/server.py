@@ -1,5 +1,4 @@
-"""The trainer's end of an engine's connection. It serves the engine's calls in the thread that waits for
-them.
+"""The trainer's end of an engine's connection: serves the engine's calls in the thread that waits for them.
 
 There is no thread of its own: a second thread would have to wait for the interpreter's lock, up to five
 milliseconds, each time the trainer computes while the engine calls.
@@ -77,13 +76,13 @@ class Peer:
         self.max_bytes = max_bytes
         self.server = UnaryServer()
         self.error = ""
-        """What it did wrong, once `receive` has ended the connection for that."""
+        """Its violation, once `receive` has ended the connection because of it."""
         self.watched_events = EVENT_READ
-        """What selectors look for at present."""
+        """The events that selectors report at present."""
 
     @property
     def events(self) -> int:
-        """What selectors should look for."""
+        """The events that selectors should report."""
         return EVENT_READ | EVENT_WRITE if self.server.connection.out else EVENT_READ
 
     def receive(self) -> bool:
@@ -180,8 +179,9 @@ class ServerSession:
 
     @property
     def disconnected(self) -> bool:
-        """Whether the engine has gone: it hung up before it had an answer (its process died, say), or between
-        two calls and has not come back.
+        """Whether the engine has gone.
+
+        It hung up before it had an answer (its process died, say), or between two calls and did not come back.
         """
         if self._hung_up_at is not None and time.monotonic() - self._hung_up_at >= _RECONNECT_SECONDS:
             self._gone = True
@@ -272,7 +272,7 @@ class ServerSession:
                     self._receive_from(peer)
 
     def _receive_from(self, peer: Peer) -> None:
-        """Process what a connection has brought."""
+        """Process what has arrived on a connection."""
         server = peer.server
         usable = peer.receive()
         if peer.error and self._listeners:

@@ -170,7 +170,7 @@ class DungeonEscape(SceneWorld[DungeonEscapeOptions]):
         if not touches.any():
             return
         dragon, key, door, portal = touches
-        over = self._die(dragon)
+        over = self._meet_dragon(dragon)
         # What appears in this step can be touched in the next, when the physics reports it.
         areas, members = _first(key)
         self.has_key[areas, members] = True
@@ -180,7 +180,7 @@ class DungeonEscape(SceneWorld[DungeonEscapeOptions]):
             self.groups.add_reward(escaped.astype(float))
             self._end_episodes(escaped)
             over |= escaped
-        self._go(portal & self.groups.alive & ~over[:, None])
+        self._use_portal(portal & self.groups.alive & ~over[:, None])
 
     def _touches(self) -> NDArray[np.bool_]:
         """[4, areas, agents]: which agents touch the dragon, the key, the door, the portal."""
@@ -200,7 +200,7 @@ class DungeonEscape(SceneWorld[DungeonEscapeOptions]):
         touches[1] &= self.key_lies[:, None]
         return touches
 
-    def _die(self, dragon: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _meet_dragon(self, dragon: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Agents that touch the dragon die with it, which leaves the key; [areas], the episodes that end."""
         areas, members = _first(dragon)
         self.key[:, areas] = self.dragon[:, areas]
@@ -209,22 +209,22 @@ class DungeonEscape(SceneWorld[DungeonEscapeOptions]):
         self._dragon_speed[areas] = 0
         self.tomb[:, areas] = self.bodies.pose[:2, areas, members]
         if len(areas):
-            self._leave(areas, members)
+            self._remove(areas, members)
         over: NDArray[np.bool_] = ~np.asarray(self.groups.alive.any(axis=1))
         self._end_episodes(over)
         return over
 
-    def _go(self, portal: NDArray[np.bool_]) -> None:
+    def _use_portal(self, portal: NDArray[np.bool_]) -> None:
         """Agents that touch the portal are out; with the key, or as the last, they end the episode."""
         if not portal.any():
             return
         with_key = (portal & self.has_key).any(axis=1)
         over = np.logical_or(with_key, ~(self.groups.alive & ~portal).any(axis=1))
         areas, members = np.nonzero(portal)
-        self._leave(areas, members)
+        self._remove(areas, members)
         self._end_episodes(over)
 
-    def _leave(self, areas: Indices, members: Indices) -> None:
+    def _remove(self, areas: Indices, members: Indices) -> None:
         seen = self._observe(areas)
         rows = np.arange(len(areas))
         self.groups.remove(areas, members, [obs[rows, members] for obs in seen])

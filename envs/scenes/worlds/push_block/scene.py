@@ -111,7 +111,7 @@ class CoopPush(SceneWorld[CoopPushOptions]):
             self.bodies.step(self.motion_control.push)
             self._age += 1
             self.groups.add_reward(_TIME_PENALTY / self.options.max_steps)
-            self._take_in()
+            self._score_blocks()
             late = self._age >= self.options.max_steps
             if late.any():
                 (which,) = np.nonzero(late)
@@ -122,7 +122,7 @@ class CoopPush(SceneWorld[CoopPushOptions]):
         """The returns of the groups whose episodes ended."""
         return self.groups.take_returns()
 
-    def _take_in(self) -> None:
+    def _score_blocks(self) -> None:
         """Blocks that reach the goal disappear and add their reward; the last one ends the episode."""
         agents = self.options.agents
         near = self.bodies.pose[1] + self.bodies.extent >= self.goal
