@@ -15,6 +15,11 @@ def random_actions(spec: BehaviorSpec, count: int, random: np.random.Generator) 
     return continuous, np.array(discrete, np.int32).reshape(len(discrete), count).T
 
 
+def play_of(scene: type[World]) -> "type[ScenePlay]":
+    """The class that plays this world."""
+    return type("Play", (ScenePlay,), {"scene": scene})
+
+
 class ScenePlay:
     """A world with its parameters and its last batches; a subclass names the world's class."""
 

@@ -82,7 +82,7 @@ class EngineEndpoint:
         connection = self._socket or self._open(None)
         before: socket.socket | None = None
         if self._client.exhausted:
-            # The old connection is closed once the new one serves, or the trainer would take this for the end.
+            # The old connection is closed once the new one serves: the trainer must not take it for the end.
             before, connection = connection, self._open(None)
         client = self._client
         client.call(data)

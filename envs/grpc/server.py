@@ -181,7 +181,7 @@ class ServerSession:
     def disconnected(self) -> bool:
         """Whether the engine has gone.
 
-        It hung up before it had an answer (its process died, say), or between two calls and did not come back.
+        It hung up before it had an answer (its process died, say), or between two calls and did not return.
         """
         if self._hung_up_at is not None and time.monotonic() - self._hung_up_at >= _RECONNECT_SECONDS:
             self._gone = True

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from lanista.envs.errors import ObservationError
 from lanista.envs.images import as_bytes, as_floats
 from lanista.envs.protocol import images
-from lanista.envs.protocol import images as decoding
 from lanista.envs.protocol.decoder import Decoder
 from wiremessages import agent, brain, compressed, decisions, message, picture, vector
 
@@ -18,7 +17,7 @@ CHANNELS_FIRST, CHANNELS_LAST = (1, 2, 2), (2, 2, 1)
 
 
 @st.composite
-def mapped_pictures(draw: Any) -> tuple[list[np.ndarray], tuple[int, ...], int]:
+def mapped_images(draw: Any) -> tuple[list[np.ndarray], tuple[int, ...], int]:
     """Files, which channel each of their planes counts towards, and how many channels there are."""
     height, width = draw(st.integers(2, 6)), draw(st.integers(2, 6))
     kinds = draw(st.lists(st.sampled_from([(), (3,), (4,)]), min_size=1, max_size=3))
@@ -35,7 +34,7 @@ def plain_planes(files: list[np.ndarray]) -> np.ndarray:
 
 
 @settings(max_examples=80, deadline=None)
-@given(mapped_pictures(), st.booleans())
+@given(mapped_images(), st.booleans())
 def test_planes_count_towards_channels_as_the_mapping_says(drawn, last: bool) -> None:
     files, mapping, channels = drawn
     planes = plain_planes(files) / np.float32(255)
@@ -103,13 +102,13 @@ def test_raw_images_whose_channels_change_between_steps_are_refused() -> None:
             decoder.decode(message(agent(raw), agent(other, id=3)))
 
 
-STACKED_GREY = (0, 0, 0, 1, 1, 1, 2, 2, 2)
+STACKED_GRAY = (0, 0, 0, 1, 1, 1, 2, 2, 2)
 STACKED_GRID = (0, 1, 2, 3, 4, -1, 5, 6, 7, 8, 9, -1)
 UNITYS = {
     "a camera": (3, 1, ()),
-    "a grey camera": (1, 1, ()),
+    "a gray camera": (1, 1, ()),
     "a camera, three frames": (9, 3, tuple(range(9))),
-    "a grey camera, three frames": (3, 3, STACKED_GREY),
+    "a gray camera, three frames": (3, 3, STACKED_GRAY),
     "a grid of one tag": (1, 1, ()),
     "a grid of two tags": (2, 1, ()),
     "a grid of five tags": (5, 2, ()),
@@ -138,8 +137,8 @@ def test_what_unitys_sensors_send_is_read_as_ml_agents_reads_it(kind: str, last:
         data = message(sent, brains=(brain(),) * (step == 0))
         found = {images: decisions(decoder, data).obs[0] for images, decoder in decoders.items()}
         np.testing.assert_allclose(found["float32"][0], expected, rtol=1e-6)
-        grey = channels == 1 or mapping == STACKED_GREY
-        assert found["uint8"].dtype == (np.float32 if grey else np.uint8)
+        gray = channels == 1 or mapping == STACKED_GRAY
+        assert found["uint8"].dtype == (np.float32 if gray else np.uint8)
         np.testing.assert_array_equal(as_floats(found["uint8"]), found["float32"])
 
 
@@ -203,8 +202,8 @@ def test_sizes_and_channels_that_change_between_steps_are_refused(changed: Any) 
 
 def test_a_mean_that_is_not_a_whole_number_is_refused_where_bytes_are_kept() -> None:
     decoder = Decoder(images="uint8")
-    grey = np.zeros((64, 84), np.uint8)
-    first = compressed((1, 64, 84), [grey], properties=CHANNELS_FIRST)
+    gray = np.zeros((64, 84), np.uint8)
+    first = compressed((1, 64, 84), [gray], properties=CHANNELS_FIRST)
     decoder.decode(message(agent(first), brains=(brain(),)))
     same = compressed((1, 64, 84), [np.full((64, 84, 3), 9, np.uint8)], properties=CHANNELS_FIRST)
     assert (decisions(decoder, message(agent(same))).obs[0] == 9).all()
@@ -230,7 +229,7 @@ def test_equal_files_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_images_are_decoded_while_the_calling_thread_does_something_else(monkeypatch) -> None:
-    monkeypatch.setattr(decoding, "_threads", lambda: 2)
+    monkeypatch.setattr(images, "_threads", lambda: 2)
     begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
     main, read = threading.get_ident(), images.read_png
 

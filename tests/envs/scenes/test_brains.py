@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lanista.envs.scenes.in_process import WorldEnvironment
-from lanista.envs.scenes.world import Parameters
 from lanista.envs.scenes.worlds import ball3d, basic
 from lanista.envs.scenes.worlds.hallway import scene as hallway
 from lanista.envs.scenes.worlds.sorter import scene as sorter
+from scene_play import play_of
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="brains need onnxruntime")
 
@@ -30,14 +30,11 @@ def brain(name):
 @pytest.mark.parametrize("output", ["deterministic_continuous_actions", "continuous_actions"])
 def test_unitys_3dball_brain_balances(output):
     """100.0 in the real player; an episode of it is 1000 decisions."""
-    session = brain("3DBall.onnx")
-    world = ball3d.Ball3D(24)
-    batch = world.reset(np.random.default_rng(1), Parameters())[ball3d.BEHAVIOR]
-    none = np.zeros((24, 0), np.int32)
+    session, play = brain("3DBall.onnx"), play_of(ball3d.Ball3D)(areas=24, seed=1)
     returns, finished = np.zeros(24), []
     for _ in range(1000):
-        (actions,) = session.run([output], {"obs_0": batch.obs[0][~batch.done]})
-        batch = world.step({ball3d.BEHAVIOR: (actions, none)})[ball3d.BEHAVIOR]
+        (actions,) = session.run([output], {"obs_0": play.batch.obs[0][~play.batch.done]})
+        batch = play.act(continuous=actions)
         for agent, reward in zip(batch.agent_id[batch.done], batch.reward[batch.done]):
             finished.append(returns[agent] + reward)
             returns[agent] = 0
@@ -48,15 +45,12 @@ def test_unitys_3dball_brain_balances(output):
 
 @pytest.mark.parametrize("output", ["deterministic_discrete_actions", "discrete_actions"])
 def test_unitys_basic_brain_finds_the_large_goal(output):
-    session = brain("Basic.onnx")
-    world = basic.Basic()
-    batch = world.reset(np.random.default_rng(0), Parameters())[basic.BEHAVIOR]
-    none = np.zeros((1, 0), np.float32)
+    session, play = brain("Basic.onnx"), play_of(basic.Basic)()
     earned, ends = 0.0, 0
     while ends < 20:
-        inputs = {"obs_0": batch.obs[0][~batch.done], "action_masks": np.ones((1, 3), np.float32)}
-        (actions,) = session.run([output], inputs)
-        batch = world.step({basic.BEHAVIOR: (none, actions.astype(np.int32))})[basic.BEHAVIOR]
+        seen = play.batch.obs[0][~play.batch.done]
+        (actions,) = session.run([output], {"obs_0": seen, "action_masks": np.ones((1, 3), np.float32)})
+        batch = play.act(actions)
         earned += float(batch.reward[0])
         ends += int(batch.done.sum())
     assert earned / ends > 0.9
@@ -66,14 +60,12 @@ def test_unitys_basic_brain_finds_the_large_goal(output):
 def test_unitys_sorter_brain_touches_the_tiles_in_order(output):
     """Of two tiles at most: it wins more than 99 of 100 episodes, random actions one of six."""
     session, count = brain("Sorter.onnx"), 48
-    world = sorter.Sorter(areas=count, tiles=2)
-    batch = world.reset(np.random.default_rng(1), Parameters())[sorter.BEHAVIOR]
-    none, masks = np.zeros((count, 0), np.float32), np.ones((count, 9), np.float32)
+    play, masks = play_of(sorter.Sorter)(areas=count, seed=1, tiles=2), np.ones((count, 9), np.float32)
     finished, won = 0, 0
     for _ in range(80):
-        inputs = {f"obs_{i}": obs[~batch.done] for i, obs in enumerate(batch.obs)}
+        inputs = {f"obs_{i}": obs[~play.batch.done] for i, obs in enumerate(play.batch.obs)}
         (actions,) = session.run([output], {**inputs, "action_masks": masks})
-        batch = world.step({sorter.BEHAVIOR: (none, actions.astype(np.int32))})[sorter.BEHAVIOR]
+        batch = play.act(actions)
         finished += int(batch.done.sum())
         won += int((batch.reward[batch.done] > 0).sum())
     assert finished >= 2 * count and won > 0.97 * finished

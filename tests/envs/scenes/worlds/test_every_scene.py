@@ -8,7 +8,7 @@ from lanista.envs.scenes.in_process import make_in_process
 from lanista.envs.scenes.registry import SCENES
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.base_env import ActionTuple, DimensionProperty, ObservationType
-from scene_play import ScenePlay, random_actions
+from scene_play import play_of, random_actions
 
 SIZED = [name for name in SCENES if name not in ("ball3d", "basic")]
 DECISION_PERIODS = {"hallway": 6, "grid": 1, "baton-pass": 1}
@@ -76,10 +76,6 @@ def agents(play, ended):
     return set(ids.tolist())
 
 
-def play_of(name):
-    return type("Play", (ScenePlay,), {"scene": SCENES[name].load()})
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -89,7 +85,7 @@ def play_of(name):
 )
 def test_the_seed_decides_everything(name, options):
     def run(seed):
-        play, random = play_of(name)(areas=4, seed=seed, **options), np.random.default_rng(5)
+        play, random = play_of(SCENES[name].load())(areas=4, seed=seed, **options), np.random.default_rng(5)
         seen, living = [], agents(play, ended=False)
         for _ in range(60):
             play.act_randomly(random)
@@ -108,7 +104,7 @@ def test_the_seed_decides_everything(name, options):
 
 @pytest.mark.parametrize("name", SIZED)
 def test_the_limit_of_steps_interrupts_every_episode(name):
-    play = play_of(name)(areas=2, max_steps=4 * DECISION_PERIODS.get(name, 5))
+    play = play_of(SCENES[name].load())(areas=2, max_steps=4 * DECISION_PERIODS.get(name, 5))
     for decision in range(1, 5):
         play.act()
         done = np.concatenate([batch.done for batch in play.batches.values()])
