@@ -15,14 +15,14 @@ HUNG_UP = UnityCommunicatorStoppedException("Communicator has exited. It hung up
 PATIENCE = 20
 
 
-class Guest:
+class FakePendingEnv:
     """An engine that wants to join."""
 
     def __init__(self, number: int, engine: FakeEngine | BaseException) -> None:
         self.where = f"guest {number}"
         self.engine = engine
         self.index: int | None = None
-        self.told = ""
+        self.reason = ""
         self.free = threading.Event()
         self.free.set()
 
@@ -34,20 +34,20 @@ class Guest:
         return self.engine
 
     def close_with_reason(self, reason: str) -> None:
-        self.told = reason
+        self.reason = reason
 
 
-class OpenDoor:
-    where = "the door"
+class FakeSource:
+    where = "the address"
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[Guest] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[FakePendingEnv] = queue.SimpleQueue()
         self._announce: Callable[[], None] = lambda: None
         self._count = 0
         self.closed = False
 
-    def enter(self, engine: FakeEngine | BaseException | None = None, *, held: bool = False) -> Guest:
-        guest = Guest(self._count, engine or FakeEngine(self._count))
+    def add(self, engine: FakeEngine | BaseException | None = None, *, held: bool = False) -> FakePendingEnv:
+        guest = FakePendingEnv(self._count, engine or FakeEngine(self._count))
         self._count += 1
         if held:
             guest.free.clear()
@@ -59,7 +59,7 @@ class OpenDoor:
         self._announce = announce
         announce()
 
-    def next(self) -> Guest | None:
+    def next(self) -> FakePendingEnv | None:
         return None if self._waiting.empty() else self._waiting.get_nowait()
 
     def refusal(self, behavior: str, spec: BehaviorSpec, among_others: bool) -> str | None:
@@ -70,18 +70,18 @@ class OpenDoor:
 
 
 @pytest.fixture
-def door():
-    return OpenDoor()
+def source():
+    return FakeSource()
 
 
 @pytest.fixture
-def manage(manage, door):
+def manage(manage, source):
     """Makes started managers with this many environments from the source."""
 
     def manage_guests(num_envs: int = 1) -> EnvManager:
         for _ in range(num_envs):
-            door.enter()
-        return manage(None, num_envs, source=door)
+            source.add()
+        return manage(None, num_envs, source=source)
 
     return manage_guests
 
@@ -107,18 +107,18 @@ def until(manager: EnvManager, wanted: Callable) -> list:
     return seen
 
 
-def test_the_run_begins_when_enough_environments_have_come(manage, door):
+def test_the_run_begins_when_enough_environments_have_come(manage, source):
     manager = manage(3)
     steps = manager.reset({"mass": 2.0})
     assert [step.env for step in steps] == [0, 1, 2]
     assert all(step.fresh for step in steps)
 
 
-def test_a_late_environment_joins_with_the_parameters_of_the_run(manage, door):
+def test_a_late_environment_joins_with_the_parameters_of_the_run(manage, source):
     manager = manage()
     answer(manager, manager.reset({"mass": 2.0}))
     manager.set_parameters({"mass": 3.0})
-    late = door.enter()
+    late = source.add()
     (step,) = [step for step in until(manager, lambda step: step.env == 1) if step.env == 1]
     assert step.fresh
     assert late.engine.log[:2] == [{"mass": 3.0}, "reset"]
@@ -126,7 +126,7 @@ def test_a_late_environment_joins_with_the_parameters_of_the_run(manage, door):
     assert manager.restarts == 0
 
 
-def test_an_environment_that_leaves_is_reported_and_the_others_go_on(manage, door):
+def test_an_environment_that_leaves_is_reported_and_the_others_go_on(manage, source):
     manager = manage(3)
     steps = manager.reset()
     leaver = next(guest for guest in _guests(manager) if guest.index == 1)
@@ -142,25 +142,25 @@ def test_an_environment_that_leaves_is_reported_and_the_others_go_on(manage, doo
         manager.send(1, {})
 
 
-def _guests(manager: EnvManager) -> list[Guest]:
+def _guests(manager: EnvManager) -> list[FakePendingEnv]:
     return [worker.pending_env for worker in manager._workers.values()]
 
 
-def test_a_free_index_is_given_again_once_the_departure_was_reported(manage, door):
+def test_a_free_index_is_given_again_once_the_departure_was_reported(manage, source):
     manager = manage(2)
     steps = manager.reset()
     first = next(guest for guest in _guests(manager) if guest.index == 0)
     first.engine.play = lambda kind, n: HUNG_UP
     answer(manager, steps)
     until(manager, lambda step: step.left)
-    newcomer = door.enter()
+    newcomer = source.add()
     seen = until(manager, lambda step: step.env == 0)
     assert newcomer.index == 0
     assert next(step for step in seen if step.env == 0).fresh
     assert list(manager._workers) == [0, 1]
 
 
-def test_when_none_is_left_the_run_waits_for_the_next(manage, door, caplog):
+def test_when_none_is_left_the_run_waits_for_the_next(manage, source, caplog):
     manager = manage()
     steps = manager.reset()
     _guests(manager)[0].engine.play = lambda kind, n: HUNG_UP
@@ -170,21 +170,21 @@ def test_when_none_is_left_the_run_waits_for_the_next(manage, door, caplog):
         assert manager.num_envs == 0
         assert manager.wait(0.05) == []
         assert manager.reset() == [], "a reset has nobody to wait for"
-        door.enter()
+        source.add()
         (step,) = manager.wait(PATIENCE)
     assert (step.env, step.fresh) == (0, True)
-    assert caplog.text.count("No engine is left: the run waits for the next one at the door.") == 1
+    assert caplog.text.count("No engine is left: the run waits for the next one at the address.") == 1
     assert "has joined: the run goes on." in caplog.text
 
 
-def test_limits_of_restarts_do_not_apply_to_environments_that_leave(manage, door):
+def test_limits_of_restarts_do_not_apply_to_environments_that_leave(manage, source):
     manager = manage()
     steps = manager.reset()
     for _ in range(12):
         _guests(manager)[0].engine.play = lambda kind, n: UnityEnvironmentException("it crashed")
         answer(manager, steps)
         until(manager, lambda step: step.left)
-        door.enter()
+        source.add()
         steps = manager.wait(PATIENCE)
     assert values(steps) == {0: (12, 1)}
 
@@ -202,14 +202,14 @@ def test_limits_of_restarts_do_not_apply_to_environments_that_leave(manage, door
     ],
     ids=["another spec", "values that are not finite", "a behavior that nobody trains"],
 )
-def test_an_environment_that_does_not_fit_is_turned_away_alone(manage, door, caplog, make, reason, log):
+def test_an_environment_that_does_not_fit_is_turned_away_alone(manage, source, caplog, make, reason, log):
     manager = manage()
     answer(manager, manager.reset())
     with caplog.at_level(logging.WARNING):
-        guest = door.enter(make())
+        guest = source.add(make())
         until(manager, lambda step: step.left)
     assert guest.engine.closed.wait(PATIENCE)
-    assert reason in guest.told
+    assert reason in guest.reason
     assert log in caplog.text
     assert list(manager._workers) == [0]
     assert dict(manager.behavior_specs) == {BALL: ball_spec()}, "it leaves no trace"
@@ -228,12 +228,12 @@ def with_behavior(name: str) -> FakeEngine:
     return engine
 
 
-def test_an_environment_that_fails_in_the_handshake_is_turned_away_alone(manage, door, caplog):
+def test_an_environment_that_fails_in_the_handshake_is_turned_away_alone(manage, source, caplog):
     manager = manage()
     answer(manager, manager.reset())
     with caplog.at_level(logging.WARNING):
-        door.enter(UnityEnvironmentException("another version"))
-        newcomer = door.enter()
+        source.add(UnityEnvironmentException("another version"))
+        newcomer = source.add()
         until(manager, lambda step: step.fresh)
         while "Turned away" not in caplog.text:  # each handshake has a thread of its own
             manager.wait(0.01)
@@ -241,10 +241,10 @@ def test_an_environment_that_fails_in_the_handshake_is_turned_away_alone(manage,
     assert newcomer.index in (1, 2)
 
 
-def test_a_newcomer_that_hangs_does_not_delay_a_reset(manage, door):
+def test_a_newcomer_that_hangs_does_not_delay_a_reset(manage, source):
     manager = manage()
     answer(manager, manager.reset())
-    slow = door.enter(held=True)
+    slow = source.add(held=True)
     manager.wait(PATIENCE)
     while slow.index is None:
         manager.wait(0.01)
@@ -252,34 +252,34 @@ def test_a_newcomer_that_hangs_does_not_delay_a_reset(manage, door):
     slow.free.set()
 
 
-def test_an_environment_that_leaves_before_the_run_begins_is_not_counted(door, caplog):
-    manager = EnvManager(None, 2, source=door)
+def test_an_environment_that_leaves_before_the_run_begins_is_not_counted(source, caplog):
+    manager = EnvManager(None, 2, source=source)
     starting = threading.Thread(target=manager.start, daemon=True)
     with caplog.at_level(logging.INFO):
         starting.start()
-        first = door.enter()
+        first = source.add()
         while "1 of 2" not in caplog.text:
             starting.join(0.01)
         first.engine.finish(HUNG_UP)
         while "has left" not in caplog.text:
             starting.join(0.01)
-        door.enter()
-        door.enter()
+        source.add()
+        source.add()
         starting.join(PATIENCE)
     assert not starting.is_alive()
     assert sorted(values(manager.reset())) == [0, 1]
     manager.close()
-    assert door.closed
+    assert source.closed
 
 
-def test_nothing_is_kept_of_environments_that_come_and_go(manage, door):
+def test_nothing_is_kept_of_environments_that_come_and_go(manage, source):
     manager = manage()
     steps = manager.reset()
     for _ in range(30):
         _guests(manager)[0].engine.play = lambda kind, n: HUNG_UP
         answer(manager, steps)
         until(manager, lambda step: step.left)
-        door.enter()
+        source.add()
         steps = manager.wait(PATIENCE)
     keepers = [thread for thread in threading.enumerate() if thread.name.startswith("keeper")]
     assert len(keepers) < 5
@@ -288,7 +288,7 @@ def test_nothing_is_kept_of_environments_that_come_and_go(manage, door):
 
 @pytest.mark.parametrize(
     ("make_env", "options"),
-    [(None, {}), (FakeEngine, {"source": OpenDoor()}), (None, {"source": OpenDoor(), "ordered": True})],
+    [(None, {}), (FakeEngine, {"source": FakeSource()}), (None, {"source": FakeSource(), "ordered": True})],
 )
 def test_options_that_contradict_each_other_are_refused(make_env, options):
     with pytest.raises(ValueError):
