@@ -1,5 +1,8 @@
 """Environments that a user's function makes: all kinds of them, by names and arguments."""
 
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("pettingzoo")
@@ -126,6 +129,16 @@ def agents(env):
 @pytest.mark.parametrize("name", ["python:mygame:make", " python:x", "pettingzoo:some.module"])
 def test_names(name):
     assert in_process(name) and not in_process("scene:ball3d") and not in_process(None)
+
+
+def test_settings_know_the_names_without_loading_numpy_or_mlagents_envs():
+    code = """
+import sys
+from lanista.trainers.settings import RunOptions
+assert RunOptions.from_dict({"env_settings": {"env_path": "python:mygame:make", "env_workers": 2}})
+assert not {"numpy", "mlagents_envs"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(
