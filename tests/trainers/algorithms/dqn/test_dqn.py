@@ -157,18 +157,6 @@ def test_padding_teaches_nothing():
         assert torch.equal(one.optimizer.flat.vector, two.optimizer.flat.vector)
 
 
-def test_a_restored_algorithm_learns_the_same():
-    one, two = dqn(dueling=True), dqn(dueling=True)
-    for step in range(3):
-        one.update(batch(SPEC, 6, seed=step), step)
-    two.load_state_dict(one.state_dict())
-    for step in range(3, 6):
-        for learner in (one, two):
-            learner.update(batch(SPEC, 6, seed=step), step)
-    assert torch.equal(one.optimizer.flat.vector, two.optimizer.flat.vector)
-    assert torch.equal(one.target.weights, two.target.weights)
-
-
 @pytest.mark.parametrize(
     ("spec", "found"),
     [
