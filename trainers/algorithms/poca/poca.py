@@ -21,7 +21,7 @@ from ...networks.modules.distributions import ActionDistribution
 from ...networks.modules.passes import widened
 from ...networks.observations import require_equal_groups
 from ...networks.team_critic import TeamCritic
-from ...settings.models.algorithms import POCASettings
+from ...settings.models.algorithms import BaselineClip, POCASettings
 from ...settings.models.behavior import TrainerSettings
 from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits
@@ -106,6 +106,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         """
         learning_rate, epsilon, beta = self.schedules.at(policy_step)
         source = TeamMinibatches(self.evaluator, steps)
+        baseline_range = self._baseline_range(epsilon, steps)
         losses: list[Tensor] = []
         statistics: list[Tensor] = []
         for _ in range(self.hyper.num_epoch):
@@ -120,9 +121,12 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
                 policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon, batch.real)
                 value_loss = masked_mean((batch.returns - values) ** 2, batch.real)
                 entropy = masked_mean(distribution.entropy(), batch.real)
-                baseline_loss = clipped_value_loss(
-                    baselines, batch.old_values, batch.returns, epsilon, batch.real
-                )
+                if baseline_range is None:
+                    baseline_loss = masked_mean((batch.returns - baselines) ** 2, batch.real)
+                else:
+                    baseline_loss = clipped_value_loss(
+                        baselines, batch.old_values, batch.returns, baseline_range, batch.real
+                    )
                 loss = policy_loss + VALUE_WEIGHT * value_loss - beta * entropy
                 loss = loss + VALUE_WEIGHT * BASELINE_WEIGHT * baseline_loss
                 self.optimizer.zero_grad()
@@ -145,6 +149,15 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
             "Policy/Approximate KL": approx_kl,
             "Policy/Clip Fraction": clip_fraction,
         }
+
+    def _baseline_range(self, epsilon: float, steps: TeamSteps) -> Tensor | None:
+        """[S] how far a baseline may move before the clipped error counts; None: as far as it wants."""
+        if self.hyper.baseline_clip is BaselineClip.NONE:
+            return None
+        units = np.ones(steps.returns.shape[1], np.float32)
+        if self.hyper.baseline_clip is BaselineClip.DEVIATION:
+            units = steps.returns[slice(None) if steps.real is None else steps.real].std(axis=0)
+        return torch.from_numpy(epsilon * units).to(self.device)
 
     def _distribution(self, batch: RolloutBatch) -> ActionDistribution:
         if batch.actor_states is None:

@@ -41,16 +41,17 @@ def clipped_surrogate(
 
 
 def clipped_value_loss(
-    values: Tensor, old_values: Tensor, returns: Tensor, epsilon: float, mask: Tensor | None = None
+    values: Tensor, old_values: Tensor, returns: Tensor, epsilon: float | Tensor, mask: Tensor | None = None
 ) -> Tensor:
     """max((R - V)^2, (R - V_clip)^2) with V_clip within epsilon of V_old; mean over rows and signals.
 
     Args:
         values, old_values, returns: [B, signals].
-        epsilon: how far the value may move before the clipped error counts.
+        epsilon: how far the value may move before the clipped error counts; a Tensor is [signals].
         mask: [B], rows that count.
     """
-    clipped = old_values + torch.clamp(values - old_values, -epsilon, epsilon)
+    limit = torch.as_tensor(epsilon, dtype=values.dtype, device=values.device)
+    clipped = old_values + torch.clamp(values - old_values, -limit, limit)
     return masked_mean(torch.maximum((returns - values) ** 2, (returns - clipped) ** 2), mask)
 
 

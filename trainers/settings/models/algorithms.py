@@ -50,8 +50,21 @@ class PPOSettings(ClippedObjectiveSettings):
     """Bound how far a value estimate moves in one update, by epsilon. ML-Agents means to, but never does."""
 
 
+class BaselineClip(str, Enum):
+    """How far a baseline may move in one update before the clipped error counts."""
+
+    REWARD = "reward"
+    DEVIATION = "deviation"
+    NONE = "none"
+
+
 class POCASettings(ClippedObjectiveSettings):
     """Posthumous credit assignment."""
+
+    baseline_clip: BaselineClip = own(BaselineClip.REWARD)
+    """Unit of the epsilon by which a baseline may move in one update. reward: as in ML-Agents, that of the
+    reward, so that baselines of large returns learn slowly; deviation: the standard deviation of the returns;
+    none: baselines are not clipped, as values are not."""
 
 
 class TeamRewardKind(str, Enum):

@@ -160,6 +160,23 @@ def test_an_update_changes_actor_and_critic_deterministically():
     torch.testing.assert_close(outcomes[0], outcomes[1], rtol=0, atol=0)
 
 
+def test_the_clip_of_baselines_counts_in_rewards_in_deviations_or_not_at_all():
+    """Returns vary by about 30: a clip of 0.2 in units of the reward slows a baseline most."""
+    generator = np.random.default_rng(4)
+    rollout = teams(generator, [3, 3], 40)
+    rewards = 30 * rollout.obs[0][: rollout.steps, 0]
+    errors = {}
+    for clip in ("reward", "deviation", "none"):
+        hyper = {"batch_size": 32, "buffer_size": 128, "num_epoch": 30, "learning_rate": 0.003, "lambd": 0}
+        poca = algorithm(settings(hyperparameters={**hyper, "baseline_clip": clip}))
+        steps = evaluated(poca, rollout, rewards).steps
+        poca.update(steps, 0)
+        learned = poca.evaluator.evaluate(rollout).baselines
+        errors[clip] = float(((learned - steps.returns) ** 2).mean() / steps.returns.var())
+    assert errors["none"] < 0.1 * errors["reward"]
+    assert 0.1 * errors["reward"] < errors["deviation"] < 0.6 * errors["reward"]
+
+
 def test_a_group_whose_members_came_in_different_parts_is_reassembled():
     generator = np.random.default_rng(3)
     poca = algorithm(settings())
