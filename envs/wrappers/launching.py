@@ -324,8 +324,10 @@ class JoinedEnvironment(InProcessEnvironment):
         self, batches: Sequence[DecisionSteps] | Sequence[TerminalSteps], spec: BehaviorSpec
     ) -> tuple[list[NDArray[np.float32]], NDArray[np.float32], NDArray[np.int32]]:
         """The observations, rewards and ids of all engines' agents."""
-        filled = [batch for batch in batches if len(batch)] or batches[:1]  # others may have another dtype
-        obs = [np.concatenate([batch.obs[k] for batch in filled]) for k in range(len(spec.observation_specs))]
+        nonempty = [batch for batch in batches if len(batch)] or batches[:1]  # others may have another dtype
+        obs = [
+            np.concatenate([batch.obs[k] for batch in nonempty]) for k in range(len(spec.observation_specs))
+        ]
         ids = self._unique_ids([batch.agent_id for batch in batches])
         return obs, np.concatenate([batch.reward for batch in batches]), ids
 
