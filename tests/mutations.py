@@ -1,12 +1,14 @@
 """Changes one line of the product at a time and sees whether the tests notice.
 
-    .venv/bin/pytest -q -n 2 --cov=. --cov-context=test --cov-report=     # once: which tests run which lines
+    .venv/bin/pytest -q -n 2 --cov=. --cov-context=test --cov-report= --junitxml=tests.xml
     python tests/mutations.py --count 300 --seed 0 --table before.csv     # draws mutations and tries them
     python tests/mutations.py --again before.csv --table after.csv        # tries the same on another state
 
 A mutation replaces an operator, a constant or a condition of one line that some test runs. It is caught if
 one of the tests that run the line fails, or does not end. `--again` finds each mutated line of a table by
 its text, in whichever file it stands now; a line that is gone or stands in several places is reported so.
+With `--times tests.xml` the fastest tests come first; `--shard 0/2` tries every second one, and another clone
+the rest.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from xml.etree import ElementTree
 
 from coverage import CoverageData
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("envs", "agent_processor", "trainers")
 MOST_TESTS = 40
-"""Of the tests that run a line; a mutation that these do not notice survives."""
+"""Of the tests that run a line, the fastest if times are known; a mutation that these miss survives."""
 TIMEOUT = 300.0
 """Seconds after which the tests of a mutation count as hanging."""
 
@@ -112,8 +115,16 @@ def draw(count: int, seed: int, tests: dict[str, dict[int, list[str]]]) -> list[
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
-def tests_of_lines() -> dict[str, dict[int, list[str]]]:
-    """Which tests run each line, from the coverage data of a run with `--cov-context=test`."""
+def seconds_of_tests(path: Path) -> dict[str, float]:
+    """How long each test took, from a file that `--junitxml` wrote."""
+    return {
+        f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}": float(case.get("time", 0))
+        for case in ElementTree.parse(path).iter("testcase")
+    }
+
+
+def tests_of_lines(seconds: dict[str, float]) -> dict[str, dict[int, list[str]]]:
+    """The tests of each line, from the coverage data of a run with `--cov-context=test`, fast ones first."""
     data = CoverageData(str(ROOT / ".coverage"))
     data.read()
     found = {}
@@ -121,7 +132,10 @@ def tests_of_lines() -> dict[str, dict[int, list[str]]]:
         path = Path(file)
         if path.is_relative_to(ROOT):
             contexts = data.contexts_by_lineno(file)
-            named = {n: sorted({c.split("|")[0] for c in cs if c}) for n, cs in contexts.items()}
+            named = {
+                n: sorted({c.split("|")[0] for c in cs if c}, key=lambda test: (seconds.get(test, 0.0), test))
+                for n, cs in contexts.items()
+            }
             found[path.relative_to(ROOT).as_posix()] = named
     return found
 
@@ -168,14 +182,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", type=Path, help="a table whose caught mutations are tried on this state")
     parser.add_argument("--table", type=Path, default=Path("mutations.csv"))
+    parser.add_argument("--times", type=Path, help="how long tests take, as --junitxml writes it")
+    parser.add_argument("--shard", default="0/1", help="I/N: every Nth mutation, from the Ith on")
     args = parser.parse_args()
-    tests = tests_of_lines()
+    tests = tests_of_lines(seconds_of_tests(args.times) if args.times else {})
     if args.again:
         rows = csv.DictReader(args.again.open(encoding="utf-8"))
         known = [Mutation(**{**row, "line": int(row["line"])}) for row in rows]  # type: ignore[arg-type]
         wanted = [find(mutation) for mutation in known if mutation.outcome == "caught"]
     else:
         wanted = draw(args.count, args.seed, tests)
+    first, step = map(int, args.shard.split("/"))
+    wanted = wanted[first::step]
     with args.table.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Mutation)])
         writer.writeheader()
