@@ -17,7 +17,7 @@ from results import BF16, LANISTA, PEER, RESULTS, ROOT, THREADED, Results, Row, 
 from results import table as markdown
 from script_options import parse_options
 from timed_scene import executable
-from training_run import measure
+from training_run import measure, peer_settings
 
 VARIANTS = {
     LANISTA: [],
@@ -83,7 +83,8 @@ def _train(case: Case, trainer: str, turn: int, peer: Path, folder: Path, result
         print(f"{peer} is missing: tests/peer/install.sh puts ML-Agents there", file=sys.stderr)
         return
     mark, config = folder / "first-step", folder / "config.yaml"
-    config.write_text(yaml.safe_dump({"behaviors": {case.behavior: dict(case.settings)}}))
+    settings = {"behaviors": {case.behavior: dict(case.settings)}}
+    config.write_text(yaml.safe_dump(peer_settings(settings) if trainer == PEER else settings))
     if trainer == PEER:
         command = [str(peer), "-W", "ignore", str(ROOT / "tests" / "peer" / "run_peer.py")]
     else:

@@ -28,6 +28,7 @@ import yaml
 from phases import free_port
 from results import RESULTS, ROOT, read, table, write, write_page
 from script_options import parse_options
+from training_run import peer_settings
 
 BIN = Path(sys.executable).parent
 PEER_SCRIPT = ROOT / "tests" / "peer" / "run_peer.py"
@@ -145,7 +146,7 @@ def train_peer(task: Task, way: str, seed: int, folder: Path, script: Path) -> P
     settings = yaml.safe_load((ROOT / task.ways[way].config).read_text(encoding="utf-8"))
     settings["behaviors"][task.behavior]["max_steps"] = task.max_steps
     config = folder / "settings.yaml"
-    config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+    config.write_text(yaml.safe_dump(peer_settings(settings), sort_keys=False), encoding="utf-8")
     name, _, options = task.environment.removeprefix("scene:").partition("?")
     run_command(["lanista", "scenes", "export", name, folder / "scene"])
     command = [os.environ[task.ways[way].python], "-W", "ignore", script, config, "--run-id=run"]

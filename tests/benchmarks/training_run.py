@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import subprocess
@@ -11,8 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
+from lanista.trainers.cli.migrate.mlagents_config import own_keys
+from lanista.trainers.settings.yaml_source import Source
 
 SUMMARY = re.compile(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s")
 LOOK_SECONDS = 0.25
@@ -46,6 +50,17 @@ class _Moment:
     engine: float
     machine: float
     """Processor seconds."""
+
+
+def peer_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """A configuration as ML-Agents gets it: without the keys that are Lanista's own, which it refuses."""
+    copied = copy.deepcopy(settings)
+    for path, _ in list(own_keys(Source(copied))):
+        section = copied
+        for key in path[:-1]:
+            section = section[key]
+        del section[path[-1]]
+    return copied
 
 
 class Watch:

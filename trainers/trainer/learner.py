@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 THREADED_QUEUE = 20
 """Trajectories that may be queued for a threaded trainer before the collector has to wait."""
+LARGE_KL = 1.0
+"""Approximate KL divergence of one update above which there is a warning."""
 
 
 class Learner:
@@ -95,6 +97,8 @@ class Learner:
         )
         self._best_score: float | None = None
         """The mean reward or rating that makes the current policy one of the best; None if it is not."""
+        self._largest_kl = LARGE_KL
+        """Of an update without a warning."""
         self._failure: Exception | None = None
         """The error of `process_remaining`."""
         self.managers: dict[BehaviorId, AgentManager] = {}
@@ -322,6 +326,19 @@ class Learner:
         if self.self_play is not None:
             self.self_play.on_update()
         self.run.callbacks.dispatch(UpdateEnd(self.name, self.trainer.step, metrics))
+        self._warn_of_large_kl(metrics.get("Policy/Approximate KL", 0.0))
+
+    def _warn_of_large_kl(self, kl: float) -> None:
+        """Warn of an update that has changed the policy too much, and then only of much larger ones."""
+        if kl <= self._largest_kl:
+            return
+        self._largest_kl = 2 * kl
+        logger.warning(
+            "%s: the policy changed by an approximate KL divergence of %.1f in one update, at step %d; below "
+            "0.05 is usual. A few such updates can undo what was learned: set hyperparameters.max_grad_norm "
+            "(0.5), or lower learning_rate or num_epoch.",
+            *(self.name, kl, self.trainer.step),
+        )
 
     def _episode_ended(self, agent: AgentKey, reward: float, group_reward: float | None, length: int) -> None:
         event = EpisodeEnd(

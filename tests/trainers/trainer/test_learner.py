@@ -1,5 +1,7 @@
 """One behavior of a run: when its trainer is called, what its actor receives, what it writes."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -91,6 +93,16 @@ def test_an_acting_copy_gets_the_normalizer_s_statistics_and_every_update(tmp_pa
         assert same(acting, learning)
         changed = [not torch.equal(p, before[name]) for name, p in acting.named_parameters()]
         assert any(changed) == parameters_change
+
+
+def test_updates_that_change_the_policy_out_of_proportion_are_warned_of_once_per_doubling(tmp_path, caplog):
+    learner = make(tmp_path)
+    for kl in (0.02, 0.9, 14.5, 20.0, 29.5):
+        learner.on_update({"Policy/Approximate KL": kl})
+    found = re.findall(
+        r"Ball: the policy changed by an approximate KL divergence of (\S+) in one", caplog.text
+    )
+    assert found == ["14.5", "29.5"]
 
 
 def test_what_is_queued_at_the_end_is_counted_and_saved(tmp_path, gathered):
