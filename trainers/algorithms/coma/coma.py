@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import STATE
-from ...buffers.rollout_buffer import RolloutEvaluation
+from ...buffers.rollout_buffer import RolloutEvaluation, explained_variance
 from ...networks.modules.exploration import ExplorationSchedule, ExploringDistribution
 from ...networks.modules.normalizer import Normalizer, SharedMoments
 from ...networks.modules.passes import widened
@@ -154,10 +154,15 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         return metrics | {"Policy/Exploration Epsilon": self.exploration}
 
     def _update_critic(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
-        """`critic_epochs` epochs of (y - Q(s, u))^2; the target critic follows."""
+        """`critic_epochs` epochs of (y - Q(s, u))^2; the target critic follows.
+
+        The explained variance is that of the first epoch, in which the critic has not seen the steps before.
+        """
         learning_rate = self.critic_schedule(policy_step)
         losses: list[Tensor] = []
-        for _ in range(self.hyper.critic_epochs):
+        estimates: list[Tensor] = []
+        targets: list[Tensor] = []
+        for epoch in range(self.hyper.critic_epochs):
             for batch in distributed.in_step(source.shuffled(self.hyper.batch_size, self.shuffler)):
                 errors = batch.targets.unsqueeze(2) - self._values_of_actions(batch)
                 loss = ((errors / self.networks.critic.scale[:, None]) ** 2).mean()
@@ -166,7 +171,14 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
                 self.critic_optimizer.step(learning_rate, policy_step)
                 self._update_target()
                 losses.append(loss.detach())
-        return {"Losses/Value Loss": torch.stack(losses).mean().item()} if losses else {}
+                if epoch == 0:
+                    estimates.append(batch.targets - errors.detach().mean(2))
+                    targets.append(batch.targets)
+        if not losses:
+            return {}
+        found = [torch.cat(columns).float().cpu().numpy() for columns in (estimates, targets)]
+        explained = explained_variance("Losses/Value Explained Variance", *found, real=None)
+        return {"Losses/Value Loss": torch.stack(losses).mean().item(), **explained}
 
     @torch.no_grad()
     def _advantages(self, source: RosterMinibatches) -> Tensor:

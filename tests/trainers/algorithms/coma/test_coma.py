@@ -370,6 +370,18 @@ def test_the_critic_has_a_learning_rate_of_its_own_on_the_same_schedule():
     assert Play(SPEC, config(**keys)).algorithm.critic_schedule(0) == 1e-3
 
 
+def test_the_explained_variance_is_of_steps_that_the_critic_has_not_seen():
+    """As of the critic before the update, whatever it has learned of them in the later epochs."""
+    still, _ = prepared(config(critic_learning_rate=0.0, critic_epochs=1, batch_size=16))
+    learning, steps = prepared(config(critic_learning_rate=0.05, critic_epochs=50, batch_size=16))
+    assert len(steps) // 16 == 1, "all in one minibatch, so that the first epoch is one gradient step"
+    tag = "Losses/Value Explained Variance"
+    found = still.algorithm.update(steps, 0)[tag]
+    assert found < 0.9
+    assert learning.algorithm.update(steps, 0)[tag] == pytest.approx(found, rel=1e-4)
+    assert learning.algorithm.update(steps, 0)[tag] > found
+
+
 def test_exploration_is_frozen_until_an_update_and_stored_in_rollouts():
     play = Play(SPEC, config(epsilon_start=0.5, epsilon_end=0.1, epsilon_decay_steps=100))
     assert play.algorithm.exploration == 0.5
