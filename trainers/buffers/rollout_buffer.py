@@ -99,13 +99,23 @@ class RolloutBatch(NamedTuple):
     """[sequences, memory_size], before each of the sequences of which the rows then consist."""
 
     @classmethod
-    def of(cls, steps: EvaluatedSteps, inputs: list[Tensor], device: torch.device) -> RolloutBatch:
-        """All steps of an update, with `inputs` prepared once for all epochs."""
-        mask = steps.action_mask
+    def of(
+        cls,
+        steps: EvaluatedSteps,
+        inputs: list[Tensor],
+        device: torch.device,
+        *,
+        normalize_padding: bool = True,
+    ) -> RolloutBatch:
+        """All steps of an update, with `inputs` prepared once for all epochs.
+
+        `normalize_padding`: padded steps count in the mean and deviation of the advantages.
+        """
+        mask, counted = steps.action_mask, None if normalize_padding else steps.real
         discrete = torch.from_numpy(steps.discrete.astype(np.int64))
         columns = (
             *(None if mask is None or not mask.any() else mask, steps.log_probs),
-            *(normalized(steps.advantages)[:, None], steps.values, steps.returns),
+            *(normalized(steps.advantages, counted)[:, None], steps.values, steps.returns),
             *(steps.real, steps.memory, steps.critic_memory),
         )
         tensors: list[Any] = [None if c is None else torch.from_numpy(c).to(device) for c in columns]
@@ -149,14 +159,15 @@ def _cut(column: Tensor, rows: Tensor, size: int) -> Iterable[Tensor]:
     return pieces
 
 
-def normalized(advantages: Floats) -> Floats:
-    """Advantages of any shape with mean 0 and deviation 1 over the whole buffer."""
+def normalized(advantages: Floats, which: NDArray[np.bool_] | None = None) -> Floats:
+    """Advantages [N, ...] with mean 0 and deviation 1 over the whole buffer, or over `which` [N]."""
+    counted = advantages if which is None else advantages[which]
     if distributed.world_size() == 1:
-        mean, deviation = advantages.mean(), advantages.std()
+        mean, deviation = counted.mean(), counted.std()
     else:
-        count, total = distributed.sums(advantages.size, float(advantages.sum(dtype=np.float64)))
+        count, total = distributed.sums(counted.size, float(counted.sum(dtype=np.float64)))
         mean = np.float32(total / count)
-        squares = float(((advantages - mean) ** 2).sum(dtype=np.float64))
+        squares = float(((counted - mean) ** 2).sum(dtype=np.float64))
         deviation = np.float32(np.sqrt(distributed.sums(squares)[0] / count))
     result: Floats = ((advantages - mean) / (deviation + 1e-10)).astype(np.float32)
     return result

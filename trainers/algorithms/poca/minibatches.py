@@ -34,7 +34,8 @@ class TeamMinibatch(NamedTuple):
 class TeamMinibatches:
     """The columns of one update, which do not change during it."""
 
-    def __init__(self, evaluator: TeamEvaluator, steps: TeamSteps) -> None:
+    def __init__(self, evaluator: TeamEvaluator, steps: TeamSteps, *, normalize_padding: bool = True) -> None:
+        """`normalize_padding`: padded steps count in the mean and deviation of the advantages."""
         self._device = evaluator.device
         self._length = evaluator.sequence_length
         self._found = Rows.of(steps)
@@ -45,7 +46,8 @@ class TeamMinibatches:
         self._actions = Actions(self._tensor(steps.continuous), self._tensor(steps.discrete.astype(np.int64)))
         self._action_mask = self._tensor(steps.action_mask) if masked else None
         self._log_probs = self._tensor(steps.log_probs)
-        self._advantages = self._tensor(normalized(steps.advantages)[:, None])
+        counted = None if normalize_padding else steps.real
+        self._advantages = self._tensor(normalized(steps.advantages, counted)[:, None])
         self._baselines, self._returns = self._tensor(steps.baselines), self._tensor(steps.returns)
         self._steps = steps
 

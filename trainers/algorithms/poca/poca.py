@@ -105,7 +105,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
             The means of losses and statistics over the minibatches, and the values of the schedules.
         """
         learning_rate, epsilon, beta = self.schedules.at(policy_step)
-        source = TeamMinibatches(self.evaluator, steps)
+        source = TeamMinibatches(self.evaluator, steps, normalize_padding=self.hyper.normalize_padding)
         baseline_range = self._baseline_range(epsilon, steps)
         losses: list[Tensor] = []
         statistics: list[Tensor] = []

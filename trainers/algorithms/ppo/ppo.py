@@ -129,7 +129,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         learning_rate, epsilon, beta = self.schedules.at(policy_step)
         with torch.no_grad():
             inputs = self.network.encoder.prepare(to_tensors(steps.obs, self.device))
-        rollout = RolloutBatch.of(steps, inputs, self.device)
+        rollout = RolloutBatch.of(steps, inputs, self.device, normalize_padding=self.hyper.normalize_padding)
         statistics: list[Statistics] = []
         for _ in range(self.hyper.num_epoch):
             minibatches = rollout.minibatches(self.hyper.batch_size, self.shuffler, self.sequence_length)

@@ -37,7 +37,15 @@ class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
     """linear: epsilon goes to 0.1 at max_steps; constant: stays. Not given: as learning_rate_schedule."""
 
 
-class PPOSettings(ClippedObjectiveSettings):
+class PaddedObjectiveSettings(ClippedObjectiveSettings):
+    """Hyperparameters of trainers that pad sequences."""
+
+    normalize_padding: Flag = own(True)
+    """With a memory, count the padding of sequences in the mean and deviation that normalize advantages, as
+    ML-Agents does. false: only real steps."""
+
+
+class PPOSettings(PaddedObjectiveSettings):
     """Proximal policy optimization."""
 
     yaml_order = (*ClippedObjectiveSettings.yaml_order, "shared_critic")
@@ -58,7 +66,7 @@ class BaselineClip(str, Enum):
     NONE = "none"
 
 
-class POCASettings(ClippedObjectiveSettings):
+class POCASettings(PaddedObjectiveSettings):
     """Posthumous credit assignment."""
 
     baseline_clip: BaselineClip = own(BaselineClip.REWARD)

@@ -7,7 +7,7 @@ from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.ppo.ppo import PPO
-from lanista.trainers.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
+from lanista.trainers.buffers.rollout_buffer import RolloutBatch, RolloutBuffer, normalized
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from ppo_objective import ppo_objective
 from remembertask import RememberTask
@@ -84,6 +84,23 @@ def test_minibatches_are_whole_sequences_with_their_own_states():
             seen += of_sequences[:, 0].tolist()
         assert sorted(seen) == rows[::3].tolist()
     assert not torch.equal(epochs[0][0].old_log_probs, epochs[1][0].old_log_probs)
+
+
+def test_padding_counts_in_the_normalization_of_advantages_unless_it_is_left_out():
+    """As in ML-Agents by default, where the zeros of padding make the advantages of real steps larger."""
+    gradients = {}
+    for normalize_padding in (True, False):
+        ppo = algorithm(vector_spec([3], 1), normalize_padding=normalize_padding, batch_size=36)
+        steps = buffered(ppo).columns()
+        found = normalized(steps.advantages, None if normalize_padding else steps.real)
+        rows = slice(None) if normalize_padding else steps.real
+        assert not steps.real.all() and abs(found[rows].mean()) < 1e-6
+        assert found[rows].std() == pytest.approx(1, abs=1e-5)
+        ppo.optimizer.step = lambda *_, ppo=ppo, of=normalize_padding: gradients.setdefault(
+            of, ppo.optimizer.flat.gradient.clone()
+        )
+        ppo.update(steps, 0)
+    assert not torch.allclose(gradients[True], gradients[False])
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
