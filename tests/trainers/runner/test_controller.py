@@ -164,6 +164,9 @@ class Saving(FakeLearner):
         self.saved = saved
         self.settings = SimpleNamespace(threaded=False, **settings)
 
+    def process_remaining(self):
+        """There is nothing left to process."""
+
     def finish(self):
         self.saved.append(self.name)
         if self.name == "Cat":

@@ -176,8 +176,8 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
                     targets.append(batch.targets)
         if not losses:
             return {}
-        found = [torch.cat(columns).float().cpu().numpy() for columns in (estimates, targets)]
-        explained = explained_variance("Losses/Value Explained Variance", *found, real=None)
+        estimated, wanted = (torch.cat(column).float().cpu().numpy() for column in (estimates, targets))
+        explained = explained_variance("Losses/Value Explained Variance", estimated, wanted, None)
         return {"Losses/Value Loss": torch.stack(losses).mean().item(), **explained}
 
     @torch.no_grad()

@@ -12,7 +12,6 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ....envs.manager.manager import EnvManager
 from ....envs.manager.restarts import RestartLimits
-from ....envs.python.pettingzoo.turn_based import TurnBasedEnvironment
 from ....envs.validation import NonFinitePolicy
 from ...callbacks.events import Image
 from .scores import GameIndex
@@ -78,7 +77,7 @@ class EvaluationEnvironment:
     @property
     def games(self) -> GameIndex | None:
         """The launched environment, if it knows the games that its agents play."""
-        return self._env if isinstance(self._env, TurnBasedEnvironment) else None
+        return self._env if isinstance(self._env, GameIndex) else None
 
     def render(self) -> Image | None:
         """The current state of the environment, [height, width, 3]; None if it cannot render itself."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
@@ -94,6 +94,7 @@ class GroupReturns:
                 self._running_groups[group_id].members.add(agent)
 
 
+@runtime_checkable
 class GameIndex(Protocol):
     """What an environment knows about the games that its agents play; see `TurnBasedEnvironment`."""
 
