@@ -38,6 +38,12 @@ def test_a_run_returns_its_models_rewards_steps_and_folder(tmp_path):
     assert np.isfinite(result.rewards["Tiny"])
     policy = lanista.load(result.brains["Tiny"])
     assert policy is not None and result.brains["Tiny"] == result.folder / "Tiny.onnx"
+    assert not acts_deterministically(result), "unless that is asked for"
+
+
+def acts_deterministically(result):
+    settings = yaml.safe_load((result.folder / "configuration.yaml").read_text())
+    return settings["behaviors"]["Tiny"]["network_settings"]["deterministic"]
 
 
 def test_overrides_win_over_every_kind_of_configuration(tmp_path):
@@ -147,6 +153,7 @@ def test_a_deterministic_run_repeats_bit_for_bit():
         run = lanista.train(
             CONFIG, env=make_game, run_id=run_id, deterministic=True, overrides={"env_settings.seed": 5}
         )
+        assert acts_deterministically(run)
         return run.brains["Tiny"].read_bytes()
 
     assert weights("a") == weights("b")
