@@ -60,7 +60,7 @@ class StopAtReward(Callback):
         """Check the score of an evaluation."""
         if not self.evaluation or not self._watches(event.behavior) or event.score < self.reward:
             return None
-        return f"the mean reward of {event.behavior} in a test is {event.score:.3f}, at least {self.reward:g}"
+        return f"the score of {event.behavior} in a test is {event.score:.3f}, at least {self.reward:g}"
 
     def _watches(self, behavior: str) -> bool:
         return self.behavior is None or behavior == self.behavior

@@ -61,7 +61,7 @@ def test_stop_at_reward_ends_a_run(runs, tmp_path, capsys):
     write(runs, "[{stop_at_reward: {reward: -0.5, evaluation: true}}]")
     assert runs(*START) == 0
     out = capsys.readouterr().out
-    assert "The callback stop_at_reward ends the training: the mean reward of Tiny in a test is" in out
+    assert "The callback stop_at_reward ends the training: the score of Tiny in a test is" in out
     assert out.count("Test at Step") == 1 and (tmp_path / "results" / "r" / "Tiny.onnx").exists()
 
 

@@ -91,7 +91,8 @@ class EvaluationRollout:
                 self.policies[name].collect(step, behavior_id)
             if name in self.scores:
                 ended += self.scores[name].add(behavior_id, decisions, terminals, self._number)
-        if self._number >= self._limit:
+        limit = self._limit * max(1, *(scores.num_seats for scores in self.scores.values()))
+        if self._number >= limit:
             for scores in self.scores.values():
                 ended += scores.cut_all(self._number)
         if self.callbacks.has_hook(EvaluationStep):
@@ -100,7 +101,7 @@ class EvaluationRollout:
             self.callbacks.dispatch(
                 EvaluationStep(self._number, step, self.steps, ended, oldest, newest, self.render)
             )
-        return self._number >= self._limit or all(scores.complete for scores in self.scores.values())
+        return self._number >= limit or all(scores.complete for scores in self.scores.values())
 
     def _act(self, step: EnvironmentStep) -> None:
         """Decide for all agents that request it, one forward pass per behavior, and send the actions."""

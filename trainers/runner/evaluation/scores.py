@@ -126,6 +126,8 @@ class SeatScores:
     groups: GroupReturns = field(default_factory=GroupReturns)
     alone: int = 0
     """Counted agents without a group that have started."""
+    games: set[int] = field(default_factory=set)
+    """The games of these, if the environment knows them: an episode that was cut does not count again."""
     num_cut: int = 0
     """Agents' episodes that were cut."""
     running: dict[int, _Episode] = field(default_factory=dict)
@@ -219,6 +221,11 @@ class Scores:
         return max(map(len, self.returns_by_seat().values()), default=0)
 
     @property
+    def num_seats(self) -> int:
+        """How many teams or seats have appeared."""
+        return len(self._seats)
+
+    @property
     def num_cut(self) -> int:
         """How many of `returns` were cut, of the seat with the most."""
         by_groups = self.by_groups
@@ -294,7 +301,8 @@ class Scores:
             game = self._games.game_of(agent)
             if len(self._counted_games) < self.episodes:
                 self._counted_games.add(game)
-            counted = game in self._counted_games
+            counted = game in self._counted_games - seat.games
+            seat.games.add(game)
         seat.alone += counted
         return _Episode(counted, 0, number)
 

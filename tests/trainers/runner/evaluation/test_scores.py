@@ -115,3 +115,14 @@ def test_the_same_games_are_counted_for_all_seats():
         scores.add(f"Chess?team={team}", asking(), ending(*ends), 2)
     assert scores.complete and scores.returns_by_seat() == {"north": [1, 1], "south": [-1, -1]}
     assert scores.mean() == 0
+
+
+def test_a_game_that_never_ends_is_cut_and_counted_once():
+    """Its agents act on under the same ids, in the same game."""
+    scores = Scores("Chess", 1, most_decisions=2, games=TwoSeats())
+    for number in range(3):
+        assert not scores.complete
+        for team in (0, 1):
+            scores.add(f"Chess?team={team}", asking((team, 1)), ending(), number)
+    assert scores.complete and scores.returns_by_seat() == {"north": [2], "south": [2]}
+    assert scores.num_cut == 1 and scores.num_episodes == 1
