@@ -152,7 +152,7 @@ class Scores:
     """Counts the first episodes that start, each to its end: those that end first would be the short ones.
 
     For agents in groups an episode is the group's, from its first member to its last. If a behavior has
-    several teams or seats, so many episodes of each are counted, and the score is the mean over them: in a
+    several teams or seats, this many episodes of each are counted, and the score is the mean over them: in a
     zero-sum game the seats that happen to start first would otherwise decide. Where the environment knows
     its games, the same games are counted for all seats.
     """

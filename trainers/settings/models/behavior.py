@@ -138,7 +138,7 @@ class TrainerSettings(Settings):
     results. -1: never."""
     test_episodes: Integer = own(10, ge=1)
     """Episodes of an evaluation; for teams whose members are in groups, episodes of groups. If a behavior has
-    several teams or seats, so many of each."""
+    several teams or seats, this many of each."""
     test_max_decisions: Integer = own(5000, ge=1)
     """Decisions after which an evaluation's episode that does not end is cut and counted: an agent that
     always takes its best action may push against a wall forever."""
