@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -50,14 +50,8 @@ class EpsilonGreedy:
         explores = uniform[:, 0] < self.schedule(step)
         if not explores.any():
             return greedy
-        masks: Sequence[Any] = [None] * len(self.sizes)
-        if forbidden is not None:
-            masks = np.split(forbidden, np.cumsum(self.sizes)[:-1], axis=1)
-        random_actions = [
-            _random_action(uniform[:, 1 + k], size, mask)
-            for k, (size, mask) in enumerate(zip(self.sizes, masks))
-        ]
-        return np.where(explores[:, None], np.stack(random_actions, axis=1), greedy)
+        random_actions = _random_branches(uniform[:, 1:], self.sizes, forbidden)
+        return np.where(explores[:, None], random_actions, greedy)
 
     def end_episodes(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
         """Nothing is kept of agents."""
@@ -117,11 +111,68 @@ def action_noise(spec: ActionSpec, hyper: DeterministicPolicySettings) -> Action
     return ActionNoise(spec, hyper.noise_type, schedule)
 
 
+class UniformActions(NamedTuple):
+    """Random actions of n agents, uniform over what engines take."""
+
+    continuous: Floats
+    """[n, A] from -1 to 1."""
+    discrete: Ints
+    """[n, K] among those that are not forbidden."""
+    log_probs: Floats
+    """[n, A + K]."""
+    entropy: Floats
+    """[n], the mean over components plus the sum over branches, as of other policies."""
+
+
+def uniform_actions(
+    spec: ActionSpec, count: int, forbidden: NDArray[np.bool_] | None, generator: torch.Generator
+) -> UniformActions:
+    """The actions of `count` agents, independent of each other in all components and branches.
+
+    Args:
+        spec: of the actions.
+        count: n.
+        forbidden: [n, sum of branch sizes], or None.
+        generator: of n (A + K) numbers.
+    """
+    size = int(spec.continuous_size)
+    sizes = tuple(int(branch) for branch in spec.discrete_branches)
+    uniform: Floats = torch.rand((count, size + len(sizes)), generator=generator).numpy()
+    log_probs = np.full(uniform.shape, -math.log(2.0), np.float32)
+    for k, (branch, mask) in enumerate(zip(sizes, _masks(sizes, forbidden)), start=size):
+        log_probs[:, k] = -np.log(branch if mask is None else _available(mask).sum(axis=1))
+    entropy = -log_probs[:, size:].sum(axis=1)
+    if size:
+        entropy += np.float32(math.log(2.0))
+    discrete = _random_branches(uniform[:, size:], sizes, forbidden)
+    return UniformActions(2.0 * uniform[:, :size] - 1.0, discrete, log_probs, entropy)
+
+
+def _random_branches(uniform: Floats, sizes: Sequence[int], forbidden: NDArray[np.bool_] | None) -> Ints:
+    """[n, K] actions of K branches from uniform numbers [n, K] in [0, 1)."""
+    actions = np.zeros(uniform.shape, np.int64)
+    for k, (size, mask) in enumerate(zip(sizes, _masks(sizes, forbidden))):
+        actions[:, k] = _random_action(uniform[:, k], size, mask)
+    return actions
+
+
+def _masks(
+    sizes: Sequence[int], forbidden: NDArray[np.bool_] | None
+) -> Sequence[NDArray[np.bool_]] | Sequence[None]:
+    """[n, size] of each branch, or None."""
+    return [None] * len(sizes) if forbidden is None else np.split(forbidden, np.cumsum(sizes)[:-1], axis=1)
+
+
 def _random_action(uniform: Floats, size: int, forbidden: NDArray[np.bool_] | None) -> Ints:
     """[n] actions of one branch from uniform numbers [n] in [0, 1); any action where all are forbidden."""
     if forbidden is None:
         return np.minimum((uniform * size).astype(np.int64), size - 1)
-    available = ~forbidden | forbidden.all(axis=1, keepdims=True)
+    available = _available(forbidden)
     counts = available.sum(axis=1)
     rank = np.minimum((uniform * counts).astype(np.int64), counts - 1)
     return np.asarray((available.cumsum(axis=1) > rank[:, None]).argmax(axis=1))
+
+
+def _available(forbidden: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """[n, size] the actions of a branch that may be taken: all where all are forbidden."""
+    return ~forbidden | forbidden.all(axis=1, keepdims=True)

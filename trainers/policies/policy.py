@@ -16,10 +16,12 @@ from torch import Tensor
 
 from ...envs.base import Decision
 from ..networks.actor import ActingNetwork
+from ..networks.modules.distributions import ENGINE_RANGE
 from ..networks.modules.exploration import explore
 from ..networks.modules.memory import PackedSequences
 from ..networks.multi_actor import MultiActor
 from .agent_states import AgentStates, BatchSource
+from .exploration import uniform_actions
 from .fast_forward import RecurrentActor, actor_of, sample_gaussian
 
 logger = logging.getLogger(__name__)
@@ -38,6 +40,8 @@ class ActContext(NamedTuple):
     """The trainer's, by which explorers follow their schedules."""
     exploration: float = 0.0
     """The share of the uniform distribution in discrete actions, see `ExploringDistribution`."""
+    uniform: bool = False
+    """Take `uniform_actions` instead of the policy's, whose recurrent states still follow what is seen."""
 
 
 NO_CONTEXT = ActContext()
@@ -79,7 +83,10 @@ class Policy:
         if context.states is not None:
             memory = torch.from_numpy(context.states.read(context.sources, batches))
         columns, memory = self._forward(list(map(torch.from_numpy, obs)), memory, context)
-        decision = self._decide(batches, agents, columns, context)
+        if context.uniform:
+            decision = self._decide_uniformly(batches, agents)
+        else:
+            decision = self._decide(batches, agents, columns, context)
         checksum = float(decision.action.continuous.sum())
         if self._has_branches:  # the choice among logits would not show whether they are finite
             checksum += float(columns.sum())
@@ -126,6 +133,22 @@ class Policy:
             log_probs=distribution.log_probs(actions).numpy(),
             entropy=distribution.entropy().numpy(),
             exploration=exploration,
+        )
+
+    def _decide_uniformly(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Decision:
+        """Random actions of the n agents of all batches, as before anything was learned."""
+        mask = self._action_mask(batches, agents)
+        forbidden = None if mask is None else mask.numpy()
+        drawn = uniform_actions(self.spec.action_spec, len(agents), forbidden, self.generator)
+        discrete = drawn.discrete.astype(np.int32)
+        # What is stored is what the policy would have sampled to send this.
+        stored = drawn.continuous * np.float32(1.0 if self.network.actions.squashed else ENGINE_RANGE)
+        return Decision(
+            agent_id=agents,
+            action=ActionTuple(stored, discrete),
+            env_action=ActionTuple(drawn.continuous, discrete),
+            log_probs=drawn.log_probs,
+            entropy=drawn.entropy,
         )
 
     def _decide_gaussian(self, agents: NDArray[np.int32], columns: Tensor) -> Decision:

@@ -36,6 +36,7 @@ class InferencePolicy:
         separate: bool,
         deterministic: bool,
         slots: FindSlots,
+        random_steps: int = 0,
     ) -> None:
         """Start with the network's current weights.
 
@@ -47,10 +48,12 @@ class InferencePolicy:
             separate: act with a copy on the CPU, because another thread or device learns.
             deterministic: take the likeliest actions.
             slots: finds the agents' group slots.
+            random_steps: the trainer step until which agents act uniformly at random.
         """
         self.separate = separate
         self._algorithm = algorithm
         self._slots = slots
+        self._random_steps = random_steps
         self._published: AgentManagerQueue[dict[str, Tensor]] = AgentManagerQueue(name)
         network = algorithm.network
         self.network = copy.deepcopy(network).cpu().requires_grad_(False) if separate else network
@@ -88,7 +91,8 @@ class InferencePolicy:
     ) -> list[Decision]:
         """Let this policy, or an opponent's, decide at the trainer's `step`; see `Policy.act`."""
         slots = self._slots(batches, sources) if isinstance(policy, SlotPolicy) else None
-        context = ActContext(sources, self.states, slots, step, self._algorithm.exploration)
+        uniform = step < self._random_steps
+        context = ActContext(sources, self.states, slots, step, self._algorithm.exploration, uniform)
         return policy.act(batches, context)
 
     def end_episodes(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:

@@ -88,6 +88,7 @@ class Learner:
             separate=needs_copy(settings.threaded, run.device),
             deterministic=self._is_deterministic(),
             slots=self._slots,
+            random_steps=settings.hyperparameters.random_steps if run.training else 0,
         )
         self.self_play = self._make_self_play()
         self.evaluation_schedule = EvaluationSchedule(settings.test_frequency if run.training else NEVER)

@@ -156,6 +156,7 @@ class StandaloneTrainer(Trainer):
             deterministic=read.network_settings.deterministic,
             explorer=algorithm.explorer if training else None,
         )
+        self._random_steps = read.hyperparameters.random_steps if training else 0
 
     @classmethod
     def _settings(cls, name: str, settings: TrainerSettings | Mapping[str, Any] | None) -> TrainerSettings:
@@ -197,6 +198,7 @@ class StandaloneTrainer(Trainer):
             torch.from_numpy(manager.places(env, ids)) if self.algorithm.traits.roster_size else None,
             self.step,
             self.algorithm.exploration,
+            self.step < self._random_steps,
         )
         return self.policy.act([decisions], context)[0]
 

@@ -10,7 +10,13 @@ from lanista.envs.base import EnvironmentStep
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.modules.exploration import ExplorationSchedule
 from lanista.trainers.networks.modules.heads import HeadConfig
-from lanista.trainers.policies.exploration import THETA, ActionNoise, EpsilonGreedy, action_noise
+from lanista.trainers.policies.exploration import (
+    THETA,
+    ActionNoise,
+    EpsilonGreedy,
+    action_noise,
+    uniform_actions,
+)
 from lanista.trainers.policies.greedy import GreedyPolicy, make_actor_policy
 from lanista.trainers.policies.policy import ActContext
 from lanista.trainers.settings.models.algorithms import DDPGSettings, NoiseType
@@ -52,6 +58,33 @@ def test_random_actions_are_never_forbidden_ones(seed, sizes):
         nothing = mask.all(1)
         assert (nothing | ~mask[np.arange(rows), chosen[:, k]]).all()
         start += size
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6), st.integers(0, 3), st.lists(st.integers(1, 4), max_size=3))
+def test_uniform_actions_are_allowed_ones_and_their_probabilities_those_of_the_uniform(seed, size, sizes):
+    random, rows = np.random.default_rng(seed), 40
+    forbidden = random.random((rows, sum(sizes))) < 0.6 if sizes else None
+    drawn = uniform_actions(ActionSpec(size, tuple(sizes)), rows, forbidden, generator(seed))
+    assert drawn.continuous.shape == (rows, size) and (np.abs(drawn.continuous) <= 1.0).all()
+    np.testing.assert_allclose(drawn.log_probs[:, :size], np.log(0.5), rtol=1e-6)
+    entropy, start = np.full(rows, np.log(2.0) if size else 0.0), 0
+    for k, branch in enumerate(sizes):
+        for row in range(rows):
+            free = np.flatnonzero(~forbidden[row, start : start + branch])
+            free = free if len(free) else np.arange(branch)
+            assert drawn.discrete[row, k] in free
+            assert drawn.log_probs[row, size + k] == pytest.approx(-np.log(len(free)), abs=1e-6)
+            entropy[row] += np.log(len(free))
+        start += branch
+    np.testing.assert_allclose(drawn.entropy, entropy, rtol=1e-5, atol=1e-6)
+
+
+def test_uniform_actions_reach_everything_equally_often():
+    drawn = uniform_actions(ActionSpec(2, (4,)), 40000, None, generator())
+    np.testing.assert_allclose(np.histogram(drawn.continuous, 8, (-1, 1))[0] / 80000, 1 / 8, atol=0.01)
+    assert abs(np.corrcoef(drawn.continuous.T)[0, 1]) < 0.02
+    np.testing.assert_allclose(np.bincount(drawn.discrete[:, 0]) / 40000, 1 / 4, atol=0.015)
 
 
 def test_every_agent_tosses_a_coin_of_its_own_and_one_for_all_branches():

@@ -29,6 +29,7 @@ torch_settings: {{num_threads: 1}}
 ON_POLICY = "batch_size: 16, buffer_size: 128, num_epoch: 1, learning_rate_schedule: linear"
 OFF_POLICY = "batch_size: 16, buffer_size: 256, buffer_init_steps: 50, steps_per_update: 5"
 SAVED = f"{OFF_POLICY}, save_replay_buffer: true"
+RANDOM = f"{SAVED.replace('_steps: 50', '_steps: 350')}, random_initial_actions: true"
 RICH = f"{SAVED}, n_step: 3, prioritized_replay: true, normalize_rewards: true"
 SIGNALS = """\
     reward_signals:
@@ -60,12 +61,14 @@ CASES = {
     "sac without": ("sac", OFF_POLICY, "", 40),
     "sac with a memory": ("sac", SAVED, LSTM, 15),
     "sac with a memory, without": ("sac", OFF_POLICY, LSTM, 15),
+    "sac within its random actions": ("sac", RANDOM, LSTM, 3),
     "dqn": ("dqn", f"{RICH}, epsilon_decay_steps: 600", "", 25),
     "dqn on frames": ("dqn", f"{SAVED}, frame_stack: 3, epsilon_decay_steps: 600", "", 15),
     "dqn without": ("dqn", f"{OFF_POLICY}, prioritized_replay: true, epsilon_decay_steps: 600", "", 25),
     "ddpg": ("ddpg", f"{SAVED}, normalize_rewards: true, noise_type: ornstein_uhlenbeck", "", 25),
     "ddpg without": ("ddpg", f"{OFF_POLICY}, noise_type: ornstein_uhlenbeck", "", 25),
     "td3": ("td3", RICH, "", 25),
+    "td3 within its random actions": ("td3", RANDOM, "", 3),
     "td3 without": ("td3", f"{OFF_POLICY}, normalize_rewards: true", "", 25),
 }
 """By name: trainer, hyperparameters, memory, and ticks from the checkpoint to the kill.

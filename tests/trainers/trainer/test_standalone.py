@@ -3,12 +3,14 @@
 import lanista
 import numpy as np
 import pytest
+import torch
 from lanista import trainers
 from lanista.trainers import StatsWriter, TrainerConfigError
 from line_game import LineGame
 
 ON_POLICY = {"hyperparameters": {"batch_size": 16, "buffer_size": 64}}
 OFF_POLICY = {"hyperparameters": {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 32}}
+RANDOM = {"hyperparameters": OFF_POLICY["hyperparameters"] | {"random_initial_actions": True}}
 COMMON = {
     "network_settings": {"hidden_units": 8, "num_layers": 1},
     "max_steps": 150,
@@ -86,6 +88,20 @@ def test_every_trainer_clips_its_gradients(case):
     assert summaries.values["Policy/Gradient Norm"].mean > 1e-6, "before clipping"
     for optimizer in trainer.algorithm.optimizers().values():
         assert optimizer.adam.steps and optimizer.adam.mean.norm() <= 1e-6
+
+
+def test_the_agents_of_a_script_act_at_random_first():
+    game = LineGame(1, ["Tiny?team=0"], agents=4, max_len=10, cont=1)
+    game.reset()
+    decisions, _ = game.get_steps("Tiny?team=0")
+    taken = []
+    for gain in (1.0, -5.0):
+        trainer = trainers.SACTrainer("Tiny?team=0", game.behavior_specs["Tiny?team=0"], COMMON | RANDOM)
+        with torch.no_grad():
+            for parameter in trainer.algorithm.network.parameters():
+                parameter.mul_(gain)
+        taken.append(trainer.act(decisions, trainer.make_manager("Tiny?team=0")).action.continuous)
+    np.testing.assert_array_equal(*taken)
 
 
 def test_the_events_of_a_script_are_called():

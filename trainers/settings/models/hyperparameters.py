@@ -35,6 +35,11 @@ class HyperparamSettings(Settings):
     learns_sequences: ClassVar[bool] = True
     """A memory is learned from sequences of sequence_length steps."""
 
+    @property
+    def random_steps(self) -> int:
+        """The trainer step until which agents act at random while they learn."""
+        return 0
+
 
 class OnPolicyHyperparamSettings(HyperparamSettings):
     """Hyperparameters of on-policy trainers, which learn from fresh experience."""
@@ -96,6 +101,9 @@ class ReplaySettings(OffPolicyHyperparamSettings):
 
     reward_signal_steps_per_update: Number = Field(default_factory=_as_policy, gt=0)
     """The same as steps_per_update, for the networks of reward signals. Not given: as steps_per_update."""
+    random_initial_actions: Flag = own(False)
+    """Before buffer_init_steps agents take uniformly random actions, as of no policy; a network that has
+    learned nothing yet often repeats one action. Not in evaluations."""
     gradient_steps: Integer = own(1, ge=1)
     """Consecutive gradient steps, each on a batch of its own, when an update is due."""
     n_step: Integer = own(1, ge=1)
@@ -114,3 +122,18 @@ class ReplaySettings(OffPolicyHyperparamSettings):
     frame_stack: Integer = own(1, ge=1)
     """Number of frames stacked in an image, along its first axis and the newest last, if the sensor's name
     (StackingSensor_size4_...) does not show it. The replay then keeps each frame once."""
+
+    @property
+    def random_steps(self) -> int:
+        """See `HyperparamSettings.random_steps`."""
+        return self.buffer_init_steps if self.random_initial_actions else 0
+
+    @model_validator(mode="after")
+    def _is_random_for_some_steps(self, info: ValidationInfo) -> ReplaySettings:
+        if self.random_initial_actions and not self.buffer_init_steps:
+            note(
+                info,
+                "random_initial_actions has no effect, because buffer_init_steps is 0: learning starts at "
+                "once. Set buffer_init_steps to the number of steps that are to be random, such as 1000.",
+            )
+        return self
