@@ -76,6 +76,7 @@ setup(
             "pytest-xdist",
             "ray>=2.49",
             "ruff",
+            "scipy>=1.15",
             "setuptools>=70.1",
             "types-protobuf",
             "types-psutil",

@@ -23,9 +23,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
+from products import play, run_command
 from results import LANISTA, PEER, ROOT, Results, median, read, table, write, write_page
 from side_by_side import Case, parse_comparison, train_in_turns
-from study import play, run_command
 
 CONFIG, BEHAVIOR = "config/ppo/ball3d.yaml", "3DBall"
 RAY, KIND = "Lanista, Ray", "num-envs"

@@ -1,6 +1,6 @@
-"""Whether training works: trains the scenes with several seeds and scores the models that come out.
+"""Whether PPO learns, beside ML-Agents: scenes with vectors, images, a memory, entities and two behaviors.
 
-    python tests/benchmarks/learning.py
+    python tests/benchmarks/learning.py [--tasks ball3d ...] [--ways lanista ...] [--seeds 0 1 ...] [--jobs 2]
     LANISTA_PEER=path/to/python python tests/benchmarks/learning.py
 
 Every run is a `lanista-learn` process from the command line, and every score that of a fresh `lanista play`
@@ -8,40 +8,66 @@ process that has nothing but the exported ONNX file. With LANISTA_PEER, the Pyth
 (CONTRIBUTING.md says how to install one aside), the same is done with `mlagents-learn`, in the same scene,
 exported as an executable, with the same settings and seeds.
 
-Results are added to docs/results/learning.csv and learning-curves.csv. What is there already is not run
-again, so that the table can grow; delete lines to repeat them. The page and its picture are written each
-time.
+Results are added to docs/results/learning.csv and learning-curves.csv. A run that is there with the settings
+of today is not made again; the page and its picture are written each time.
 """
 
-from study import COLORS, Study, Summary, Task, Way, draw, link
+from claims import claims_table, not_behind, reached
+from products import ML_AGENTS
+from study import Study, Task, Way, link
 
-NAMES = {"lanista": "Lanista", "ml-agents": "ML-Agents 1.1.0"}
+LABELS = {
+    "lanista": "Lanista",
+    "ml-agents": "ML-Agents 1.1.0",
+    "gru": "Lanista, a GRU",
+    "no-memory": "Lanista, no memory",
+    "flat": "Lanista, one flat vector",
+}
+MEMORY = "behaviors.Hallway.network_settings.memory"
 
 
-def task(scene: str, behavior: str, max_steps: int, goal: float) -> Task:
-    """A scene, and the mean reward that a trained model is expected to reach."""
-    config = f"config/ppo/{scene}.yaml"
-    ways = {"lanista": Way(config), "ml-agents": Way(config, python="LANISTA_PEER")}
-    return Task(scene, f"scene:{scene}", behavior, max_steps, ways, goal=goal)
+def task(scene: str, behavior: str, max_steps: int, *, name: str = "", **keys: object) -> Task:
+    """A scene at its full size; with a number of areas, at its small one, scored with sampled actions."""
+    small = "areas" in keys
+    config = f"config/ppo/{scene}{'-small' if small else ''}.yaml"
+    ways = {"lanista": Way(config), "ml-agents": Way(config, product=ML_AGENTS), **keys.pop("ways", {})}
+    environment = f"scene:{scene}{'?size=small' if small else ''}"
+    return Task(name or scene, environment, behavior, max_steps, ways, sampled=small, **keys)
+
+
+HALLWAY, SORTER = "config/ppo/hallway-small.yaml", "config/ppo/sorter-small.yaml"
+MEMORIES = {
+    "no-memory": Way(HALLWAY, ["--set", f"{MEMORY}=null"]),
+    "gru": Way(HALLWAY, ["--set", f"{MEMORY}.memory_type=gru"], optional=True),
+}
+FLAT = {"flat": Way(SORTER, environment="scene:sorter?size=small&senses=flat")}
+TASKS = [
+    task("ball3d", "3DBall", 120_000, goal=95.0),
+    task("basic", "Basic", 20_000, goal=0.9),
+    task("grid", "GridWorld", 100_000, areas=16, goal=0.9),
+    task("hallway", "Hallway", 1_000_000, areas=64),
+    task("sorter", "Sorter", 600_000, areas=32, ways=FLAT),
+    task("wall-jump", "BigWallJump", 800_000, areas=32, others={"SmallWallJump": 300_000}, episodes=170),
+    task(
+        "hallway", "Hallway", 5_000_000, name="hallway-long", areas=64, goal=0.7, ways=MEMORIES, optional=True
+    ),
+]
+COMPARED = ["ball3d", "basic", "grid", "hallway", "sorter", "wall-jump"]
 
 
 def settings(task: Task) -> str:
-    return f"Settings: {link(task.ways['lanista'].config)} with `max_steps: {task.max_steps}`."
-
-
-def reached(task: Task) -> Summary:
-    return {"reached the goal": lambda scores: f"{sum(x >= task.goal for x in scores)} of {len(scores)}"}
+    return f"`{' '.join(task.where('lanista'))}`; settings: {link(task.ways['lanista'].config)}."
 
 
 def main() -> None:
-    study = Study("learning", [task("ball3d", "3DBall", 120_000, 95.0), task("basic", "Basic", 20_000, 0.9)])
-    study.run(__doc__, seeds=range(5))
-    look = {"colors": dict(zip(NAMES, COLORS)), "labels": NAMES, "size": (10.5, 3.9)}
-    ylabel = "mean reward of training episodes"
-    draw(study.tasks, study.points, "learning", ylabel, **look, legend=-1, goals=True)
+    study = Study("learning", TASKS, LABELS)
+    study.run(__doc__)
+    study.draw()
+    aims = [reached(study, "grid", "lanista", 0.9, 10)]
+    aims += [not_behind(study, name, "lanista", "ml-agents") for name in COMPARED]
     study.write_page(
-        episodes=100,
-        tables=study.sections(settings, ", goal {goal:g}", reached, labels=NAMES, digits=2),
+        aims=claims_table(aims),
+        tables=study.sections(settings),
         commands=study.commands(lambda task: ["lanista"]),
     )
 

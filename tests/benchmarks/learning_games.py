@@ -24,9 +24,10 @@ from board_players import BoardPlayer, OneStepAhead, Perfect
 from lanista.envs.python.sources import make_source
 from lanista.trainers.cli.tournament.match import Result, play_all_sides
 from lanista.trainers.cli.tournament.players import participants_of
+from products import curve, run_command, train
 from results import RESULTS, read, write
 from script_options import parse_options
-from study import Task, Way, curve, run_command, train
+from study import Task, Way
 
 MATCHES_CSV, CURVES_CSV = RESULTS / "others-games.csv", RESULTS / "others-games-curves.csv"
 GAMES = 200

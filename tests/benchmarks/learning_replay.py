@@ -1,6 +1,6 @@
 """Whether the trainers with a replay learn: SAC, DQN, DDPG and TD3, beside Stable-Baselines3 where it can.
 
-    python tests/benchmarks/learning_replay.py [--tasks ball3d basic cartpole pendulum] [--seeds 0 1 2]
+    python tests/benchmarks/learning_replay.py [--tasks pendulum ...] [--ways SAC ...] [--seeds 0 1 ...]
     LANISTA_SB3=path/to/python python tests/benchmarks/learning_replay.py
 
 Every run is a `lanista-learn` process from the command line, and every score that of a fresh `lanista play`
@@ -8,81 +8,85 @@ process that has nothing but the exported ONNX file. With LANISTA_SB3, the Pytho
 stable-baselines3 and gymnasium, the same is done there for the tasks of Gymnasium, with the budget and the
 hyperparameters of the same YAML.
 
-Results are added to docs/results/replay.csv and replay-curves.csv. What is there already is not run again, so
-that the table can grow; delete lines to repeat them. The page and its picture are written each time.
+Results are added to docs/results/replay.csv and replay-curves.csv. A run that is there with the settings of
+today is not made again; the page and its picture are written each time.
 """
 
-import argparse
-import json
-import os
+from typing import Any
 
 import yaml
-from study import ROOT, Point, Run, Study, Task, Way, draw, link, measure, run_command
+from claims import claims_table, not_behind
+from products import LANISTA, Script
+from results import ROOT
+from study import Study, Task, Way, link
 
-SB3 = "SB3 "
-"""Before an algorithm's name: Stable-Baselines3's."""
-
-
-def task(
-    name: str, environment: str, behavior: str, areas: int, max_steps: int, goal: str, *algorithms: str
-) -> Task:
-    """An environment and the algorithms that learn it, Stable-Baselines3's too if it is Gymnasium's."""
-    ways = {each: Way(f"config/{each.lower()}/{name}.yaml") for each in algorithms}
-    if environment.startswith("gymnasium:"):
-        ways |= {SB3 + each: Way(ways[each].config, python="LANISTA_SB3") for each in algorithms}
-    return Task(name, environment, behavior, max_steps, ways, areas, goal)
+SHARED = (
+    *("learning_rate", "learning_rate_schedule", "batch_size", "buffer_size", "buffer_init_steps"),
+    *("steps_per_update", "tau", "target_update_interval", "epsilon_start", "epsilon_end"),
+    *("epsilon_decay_steps", "noise_end"),
+)
+"""The hyperparameters that Stable-Baselines3 can be told."""
 
 
-TASKS = [
-    task("ball3d", "scene:ball3d", "3DBall", 12, 60_000, "95 or more", "SAC"),
-    task("basic", "scene:basic", "Basic", 1, 20_000, "0.9 or more", "DQN"),
-    task("cartpole", "gymnasium:CartPole-v1", "CartPole-v1", 8, 100_000, "475 or more", "DQN"),
-    task(
-        "pendulum", "gymnasium:Pendulum-v1", "Pendulum-v1", 1, 20_000, "-200 or better", "SAC", "TD3", "DDPG"
-    ),
-]
-
-
-def measure_any(task: Task, way: str, seed: int, given: argparse.Namespace) -> tuple[Run, list[Point]]:
-    """Train once and score, with Stable-Baselines3 where the way is its own."""
-    if not way.startswith(SB3):
-        return measure(task, way, seed, given)
+def plan(task: Task, way: str) -> dict[str, Any]:
+    """What Stable-Baselines3 is told."""
     text = (ROOT / task.ways[way].config).read_text(encoding="utf-8")
     settings = yaml.safe_load(text)["behaviors"][task.behavior]
-    plan = {
+    return {
         "algorithm": settings["trainer_type"],
         "environment": task.environment.partition(":")[2],
         "copies": task.areas,
         "max_steps": task.max_steps,
         "summary_freq": settings["summary_freq"],
-        "seed": seed,
         "episodes": task.episodes,
         "gamma": settings["reward_signals"]["extrinsic"]["gamma"],
         "hidden_units": settings["network_settings"]["hidden_units"],
         "num_layers": settings["network_settings"]["num_layers"],
-        "hyperparameters": settings["hyperparameters"],
+        "hyperparameters": {k: v for k, v in settings["hyperparameters"].items() if k in SHARED},
     }
-    script = ROOT / "tests" / "peer" / "run_sb3.py"
-    found = json.loads(run_command([os.environ["LANISTA_SB3"], script, json.dumps(plan)]).splitlines()[-1])
-    points = [Point(task.name, way, seed, *p) for p in found["curve"]]
-    return Run(task.name, way, seed, task.max_steps, found["mean"], found["std"]), points
+
+
+SB3 = Script("LANISTA_SB3", "run_sb3.py", plan)
+
+
+def task(
+    name: str, environment: str, behavior: str, areas: int, max_steps: int, goal: float, *algorithms: str
+) -> Task:
+    """An environment and the algorithms that learn it, Stable-Baselines3's too if it is Gymnasium's."""
+    ways = {each: Way(f"config/{each.lower()}/{name}.yaml") for each in algorithms}
+    if environment.startswith("gymnasium:"):
+        ways |= {f"SB3 {each}": Way(ways[each].config, product=SB3) for each in algorithms}
+    return Task(name, environment, behavior, max_steps, ways, areas, goal)
+
+
+TASKS = [
+    task("ball3d", "scene:ball3d", "3DBall", 12, 60_000, 95, "SAC", "TD3", "DDPG"),
+    task("basic", "scene:basic", "Basic", 1, 20_000, 0.9, "DQN"),
+    task("cartpole", "gymnasium:CartPole-v1", "CartPole-v1", 8, 100_000, 475, "DQN"),
+    task("pendulum", "gymnasium:Pendulum-v1", "Pendulum-v1", 1, 20_000, -200, "SAC", "TD3", "DDPG"),
+]
 
 
 def ours(task: Task) -> list[str]:
     """The ways of Lanista."""
-    return [way for way in task.ways if not way.startswith(SB3)]
+    return [name for name, way in task.ways.items() if way.product is LANISTA]
 
 
 def settings(task: Task) -> str:
     files = ", ".join(link(task.ways[way].config) for way in ours(task))
-    return f"`{task.environment}`. Settings: {files}. Expected: {task.goal}."
+    return f"`{' '.join(task.where(ours(task)[0]))}`; settings: {files}."
 
 
 def main() -> None:
-    study = Study("replay", TASKS, measure_any)
-    study.run(__doc__, threads=1)
-    draw(study.tasks, study.points, "replay")
-    study.write_page(episodes=100, tables=study.sections(settings), commands=study.commands(ours))
+    study = Study("replay", TASKS)
+    study.run(__doc__)
+    study.draw()
+    pairs = [(task, way) for task in TASKS for way in ours(task) if f"SB3 {way}" in task.ways]
+    study.write_page(
+        aims=claims_table([not_behind(study, task.name, way, f"SB3 {way}") for task, way in pairs]),
+        tables=study.sections(settings),
+        commands=study.commands(ours),
+    )
 
 
 if __name__ == "__main__":

@@ -1,69 +1,68 @@
-"""Whether teams learn: POCA, COMA and PPO in the scenes of groups, with equal budgets of steps.
+"""Whether teams learn: POCA, COMA and PPO in the environments of groups, with equal budgets of steps.
 
-    python tests/benchmarks/learning_teams.py [--tasks coop-push dungeon-escape] [--seeds 0 1 2] [--jobs 1]
-    LANISTA_PEER=path/to/python python tests/benchmarks/learning_teams.py --trainers ml-agents
+    python tests/benchmarks/learning_teams.py [--tasks coop-push ...] [--ways poca ...] [--seeds 0 1 ...]
+    LANISTA_PEER=path/to/python python tests/benchmarks/learning_teams.py
 
 Every run is a `lanista-learn` process from the command line, and every score that of a fresh `lanista play`
 process that has nothing but the exported ONNX file and samples its actions, as Unity does by default. The
-trainer `ml-agents` is the POCA of ML-Agents 1.1.0 in the same scenes with the same settings (in those tasks
-that are scenes): it draws its minibatches step by step, ours moment by moment. `poca-bf16` is our POCA with
-`--precision bf16`.
+way `ml-agents` is the POCA of ML-Agents 1.1.0 in the same scenes with the same settings (in those tasks that
+are scenes). `poca-bf16` is our POCA with `--precision bf16`.
 
-Results are added to docs/results/teams.csv and teams-curves.csv. What is there already is not run again, so
-that the table can grow; delete lines to repeat them. The page and its picture are written each time.
+Results are added to docs/results/teams.csv and teams-curves.csv. A run that is there with the settings of
+today is not made again; the page and its picture are written each time.
 """
 
-from study import MEAN, Study, Task, Way, draw, link
+from claims import PEER_RUNS, RUNS, claims_table, not_behind, ordered, reached
+from products import ML_AGENTS
+from study import Study, Task, Way, link
 
-NAMES = {
-    "poca": "POCA",
-    "coma": "COMA",
-    "ppo": "PPO",
-    "poca-bf16": "POCA in bf16",
-    "ml-agents": "ML-Agents' POCA",
-}
-COLORS = {"poca": "#d1495b", "coma": "#edae49", "ppo": "#30638e", "ml-agents": "#8d99ae"}
-PEER_NOTE = """ "ML-Agents' POCA" is that of ML-Agents 1.1.0 in the same
-scene processes with the same YAML: it samples minibatches step by step, Lanista by moments of whole teams."""
+TRAINERS = {"poca": "POCA", "coma": "COMA", "ppo": "PPO"}
+LABELS = {**TRAINERS, "poca-bf16": "POCA in bf16", "ml-agents": "ML-Agents' POCA"}
 
 
-def task(name: str, environment: str, settings: str, behavior: str, max_steps: int, areas: int) -> Task:
+def task(name: str, environment: str, behavior: str, max_steps: int, areas: int, settings: str = "") -> Task:
     """An environment of groups; 300 episodes of single agents are about 100 groups'."""
-    ways = {trainer: Way(f"config/{trainer}/{settings}.yaml") for trainer in ("poca", "coma", "ppo")}
+    ways = {trainer: Way(f"config/{trainer}/{settings or name}.yaml") for trainer in TRAINERS}
     poca = ways["poca"].config
-    ways["poca-bf16"] = Way(poca, ("--precision", "bf16"), optional=True)
+    if name == "dungeon-escape":
+        ways["poca-bf16"] = Way(poca, ("--precision", "bf16"))
     keys = {"areas": areas, "episodes": 300, "sampled": True}
     if environment.startswith("scene:"):
-        ways["ml-agents"] = Way(poca, python="LANISTA_PEER", optional=True)
+        ways["ml-agents"] = Way(poca, product=ML_AGENTS)
         keys |= {"score": "mean_group_reward", "curve": "Environment/Group Return"}
     return Task(name, environment, behavior, max_steps, ways, **keys)
 
 
 def scene(name: str, behavior: str, max_steps: int) -> Task:
-    return task(name, f"scene:{name}?size=small", f"{name}-small", behavior, max_steps, 32)
+    return task(name, f"scene:{name}?size=small", behavior, max_steps, 32, f"{name}-small")
 
 
-SPREAD = "simple-spread"
 TASKS = [
-    scene("coop-push", "PushBlockCollab", 1_500_000),
     scene("dungeon-escape", "DungeonEscape", 300_000),
-    task(SPREAD, "pettingzoo:mpe2.simple_spread_v3", SPREAD, "agent", 400_000, 16),
+    scene("coop-push", "PushBlockCollab", 600_000),
+    task("simple-spread", "pettingzoo:mpe2.simple_spread_v3", "agent", 400_000, 16),
 ]
-SUMMARY = {**MEAN, "best": lambda scores: f"{max(scores):.3f}"}
 
 
 def settings(task: Task) -> str:
-    files = ", ".join(link(task.ways[way].config, NAMES[way]) for way in ("poca", "coma", "ppo"))
-    return f"`--env {task.environment} --num-areas {task.areas}`; settings: {files}."
+    files = ", ".join(link(task.ways[way].config, label) for way, label in TRAINERS.items())
+    return f"`{' '.join(task.where('poca'))}`; settings: {files}."
 
 
 def main() -> None:
-    study = Study("teams", TASKS)
+    study = Study("teams", TASKS, LABELS)
     study.run(__doc__)
-    draw(study.tasks, study.points, "teams", colors=COLORS, labels=NAMES, legend=0)
+    study.draw()
+    aims = [
+        ordered(study, "dungeon-escape", ["poca", "coma", "ppo"]),
+        reached(study, "dungeon-escape", "coma", 0.9, 8),
+        not_behind(study, "dungeon-escape", "poca", "ml-agents"),
+        not_behind(study, "coop-push", "poca", "ml-agents"),
+        ordered(study, "coop-push", ["poca", "ml-agents"], {"poca": RUNS, "ml-agents": PEER_RUNS}),
+    ]
     study.write_page(
-        peer=PEER_NOTE if any(run.product == "ml-agents" for run in study.runs) else "",
-        tables=study.sections(settings, summary=lambda task: SUMMARY, labels=NAMES),
+        aims=claims_table(aims),
+        tables=study.sections(settings),
         commands=study.commands(lambda task: ["poca"]),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import platform
 import statistics
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
+from lanista.trainers.utils.atomic_files import atomic_write_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -37,13 +39,14 @@ def read(path: Path, kind: type[Line]) -> list[Line]:
 
 
 def write(path: Path, kind: type[Line], lines: Iterable[Line], digits: int = 4) -> None:
-    """All lines, sorted, with numbers rounded to what a reader can use."""
+    """All lines, sorted, with numbers rounded to what a reader can use; the file changes at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(field.name for field in fields(kind))  # type: ignore[arg-type]
-        for line in sorted(map(astuple, lines)):  # type: ignore[arg-type]
-            writer.writerow(round(x, digits) if isinstance(x, float) else x for x in line)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(field.name for field in fields(kind))  # type: ignore[arg-type]
+    for line in sorted(map(astuple, lines)):  # type: ignore[arg-type]
+        writer.writerow(round(x, digits) if isinstance(x, float) else x for x in line)
+    atomic_write_bytes(path, text.getvalue().encode())
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

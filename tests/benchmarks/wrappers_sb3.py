@@ -24,9 +24,9 @@ from lanista.envs.unity import UnityEnvironment
 from lanista.envs.wrappers import make_aec, make_parallel, make_vector
 from mlagents_envs.base_env import ActionTuple
 from numpy.typing import NDArray
+from products import run_command
 from results import RESULTS, read, table, write, write_page
 from script_options import parse_options
-from study import run_command
 
 RUNS_CSV, COSTS_CSV = RESULTS / "wrappers.csv", RESULTS / "wrappers-cost.csv"
 SCRIPT = Path(__file__).with_name("sb3_ball3d.py")
