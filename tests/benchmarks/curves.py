@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def draw(panels: Sequence[Panel], path: Path, label: str = "return of training e
     from matplotlib import pyplot as plt
 
     labels = dict.fromkeys(way for panel in panels for way in panel.curves)
-    colors = dict(zip(labels, COLORS, strict=False))
+    colors = dict(zip(labels, cycle(COLORS), strict=False))
     columns = min(len(panels), COLUMNS)
     rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(

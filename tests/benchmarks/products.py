@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BIN = Path(sys.executable).parent
 PEER_SCRIPT = ROOT / "tests" / "peer" / "run_peer.py"
-WITHOUT_EFFECT = ("checkpoint_interval", "keep_checkpoints")
+WITHOUT_EFFECT = {"checkpoint_interval", "keep_checkpoints"}
 """Settings of a behavior that change nothing in what it learns."""
 
 
@@ -95,13 +95,18 @@ class Lanista:
     """The environment variable that names a product's Python."""
 
     def settings(self, task: Task, way: str) -> Any:
-        """All that decides what is learned, as JSON knows it; Lanista's own keys only if they are set."""
+        """What decides what is learned: all settings that are not at their defaults.
+
+        A key that is added later thus leaves old runs as they are.
+        """
         config, *others = task.learn_command(way, 0, "run")[1:]
         options = parse_command_line([str(ROOT / config), *others])
-        behaviors = {name: behavior.as_dict() for name, behavior in options.behaviors.items()}
-        for behavior in behaviors.values():
-            for key in WITHOUT_EFFECT:
-                behavior.pop(key, None)
+        behaviors = {
+            name: behavior.model_dump(
+                mode="json", exclude=WITHOUT_EFFECT, exclude_defaults=True, serialize_as_any=True
+            )
+            for name, behavior in options.behaviors.items()
+        }
         return {"behaviors": behaviors, "options": list(task.ways[way].options)}
 
     def measure(self, task: Task, way: str, seed: int, folder: Path, given: argparse.Namespace) -> Outcome:

@@ -13,7 +13,6 @@ import os
 import shlex
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -193,14 +192,10 @@ class Study:
         found = [run for run in self.records.runs if (run.scene, run.product) == (task.name, way)]
         return sorted((run for run in found if self._is_current(run, task)), key=lambda run: run.seed)
 
-    def outdated(self, task: Task) -> dict[str, int]:
-        """By way, how many runs were made with other settings than today's and are not counted."""
-        runs = [run for run in self.records.runs if run.scene == task.name and run.product in task.ways]
-        return Counter(run.product for run in runs if not self._is_current(run, task))
-
-    def measured(self, task: Task) -> list[str]:
-        """The ways of which there are runs."""
-        return [way for way in task.ways if self.runs_of(task, way)]
+    def older(self, task: Task, way: str) -> list[Run]:
+        """The runs with the budget of today, but with other settings."""
+        found = [run for run in self.records.runs if (run.scene, run.product) == (task.name, way)]
+        return [run for run in found if run.max_steps == task.max_steps and not self._is_current(run, task)]
 
     def scores(self, task: Task, way: str) -> list[float]:
         """Of the final models, by seed."""
@@ -208,42 +203,46 @@ class Study:
 
     def areas(self, task: Task, way: str) -> list[float]:
         """Under the curves, by seed; of those runs that have a curve."""
+        return self._areas(self.runs_of(task, way))
+
+    def _areas(self, runs: Sequence[Run]) -> list[float]:
         curves = self.records.curves()
-        runs = self.runs_of(task, way)
-        return [area(curves[run.key], task.max_steps) for run in runs if run.key in curves]
+        return [area(curves[run.key], run.max_steps) for run in runs if run.key in curves]
 
     # The page -----------------------------------------------------------------------------------------
 
     def label(self, way: str) -> str:
         return self.labels.get(way, way)
 
+    def groups(self, task: Task) -> dict[str, list[Run]]:
+        """By label, the runs of each way that has any, and then those with older settings."""
+        found = {self.label(way): self.runs_of(task, way) for way in task.ways}
+        found |= {f"{self.label(way)}, older settings": self.older(task, way) for way in task.ways}
+        return {label: runs for label, runs in found.items() if runs}
+
     def sections(self, describe: Callable[[Task], str]) -> str:
         """A heading, a line and the table of each task that was run."""
         parts = []
         for task in self.tasks:
-            if self.measured(task) or self.outdated(task):
+            if self.groups(task):
                 parts.append(f"## {task.name}: {task.max_steps:,} agent-steps\n")
                 parts += [f"{describe(task)}\n", self.score_table(task), ""]
         return "\n".join(parts)
 
     def score_table(self, task: Task) -> str:
-        """A row for each way, and a line for the runs that are not in it."""
+        """A row for each way, and one for its runs with older settings, which are to be repeated."""
         heads = ["", "runs:", "final score:", "area under the curve:", "worst run:"]
         if task.goal is not None:
             heads.append(f"at {task.goal:g} or more:")
         rows = []
-        for way in self.measured(task):
-            scores, areas = self.scores(task, way), self.areas(task, way)
-            row = [self.label(way), str(len(scores)), estimate(scores).text()]
+        for label, runs in self.groups(task).items():
+            scores, areas = [run.score for run in runs], self._areas(runs)
+            row = [label, str(len(runs)), estimate(scores).text()]
             row += [estimate(areas).text() if areas else "", f"{min(scores):.3f}"]
             if task.goal is not None:
                 row.append(f"{sum(score >= task.goal for score in scores)} of {len(scores)}")
             rows.append(row)
-        shown = table(heads, rows) if rows else "Not run yet."
-        if outdated := self.outdated(task):
-            ways = ", ".join(f"{self.label(way)} ({count})" for way, count in outdated.items())
-            shown += f"\n\nRuns that had other settings than today's are not counted: {ways}."
-        return shown
+        return table(heads, rows) if rows else "Not run yet."
 
     def draw(self) -> None:
         """All tasks' curves, as NAME.png."""
@@ -251,8 +250,8 @@ class Study:
         panels = []
         for task in self.tasks:
             found = {
-                self.label(way): [curves[run.key] for run in self.runs_of(task, way) if run.key in curves]
-                for way in self.measured(task)
+                label: [curves[run.key] for run in runs if run.key in curves]
+                for label, runs in self.groups(task).items()
             }
             if found or not task.optional:
                 panels.append(Panel(task.name, task.max_steps, found, task.goal))
