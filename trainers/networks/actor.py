@@ -40,7 +40,7 @@ class Actor(RecurrentModule):
             squashed: continuous actions go through tanh, as SAC's.
             sigma_of_state: the deviations of continuous actions depend on the state, as SAC's.
             head: another head, instead of the two arguments before.
-            leave_out: indices of observations that it does not read.
+            leave_out: indices of observations that are neither prepared nor read.
 
         Errors are those of `ObservationEncoder`.
         """

@@ -20,9 +20,9 @@ class ActorCritic(RecurrentModule):
     """An actor and a critic.
 
     If both have the same shape they are two streams of one body; a shared critic is a head on the actor's
-    only stream; a critic with other settings has a body of its own. Encoders with weights, as those of images
-    and entities, exist once for each. Both read the same prepared inputs: the normalizers of an actor and of
-    a critic would always have seen the same.
+    only stream; a critic with other settings or observations has a body of its own. Encoders with weights, as
+    those of images and entities, exist once for each. Both read the same prepared inputs: the normalizers of
+    an actor and of a critic would always have seen the same.
     With a memory, each stream has its own, and the methods whose names end in `_with_memory` must be called:
     they take sequences of steps and the states before these.
     """
@@ -46,13 +46,15 @@ class ActorCritic(RecurrentModule):
         self.spec = spec
         self.shared_critic = shared_critic
         of_critic = settings if settings.critic is None else settings.critic
-        apart = settings.critic is not None and not shared_critic
         specs = spec.observation_specs
         self.encoder = ObservationEncoder(specs, settings, generator)
+        apart = not shared_critic and (settings.critic is not None or bool(self.encoder.unread))
         self.critic_encoder: ObservationEncoder | None = None
         """Of a critic that cannot share the actor's."""
         if not shared_critic and (apart or self.encoder.has_parameters):
-            self.critic_encoder = ObservationEncoder(specs, of_critic, generator, normalize=False)
+            self.critic_encoder = ObservationEncoder(
+                specs, of_critic, generator, normalize=False, of_critic=True
+            )
             require_equal_groups(self.encoder, self.critic_encoder)
         self.body = body_on(self.encoder, 1 if shared_critic or apart else 2, settings, generator)
         self.critic_body: Body | None = None

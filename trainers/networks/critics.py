@@ -79,7 +79,9 @@ class StackedCritics(RecurrentModule):
         self.count = count
 
         def encoder() -> ObservationEncoder:
-            return ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
+            return ObservationEncoder(
+                spec.observation_specs, settings, generator, normalize=False, of_critic=True
+            )
 
         first = encoder()
         more = count - 1 if first.has_parameters else 0
@@ -196,7 +198,8 @@ class ValueNetwork(RecurrentModule):
     ) -> None:
         """Build it with initial weights; arguments and errors as for `TwinQ`."""
         super().__init__()
-        self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
+        specs = spec.observation_specs
+        self.encoder = ObservationEncoder(specs, settings, generator, normalize=False, of_critic=True)
         self.body = body_on(self.encoder, 1, settings, generator)
         encoding_size = self.add_memories(1, self.body.hidden, settings.memory, generator)
         self.values = ValueHead(encoding_size, signals, generator)

@@ -53,7 +53,7 @@ class MultiActor(nn.Module):
         """What a checkpoint needs to build the networks; its keys stay."""
         self.slot_count = slots
         count = 1 if shared else slots
-        vectors = only_vectors(spec.observation_specs, settings)
+        vectors = only_vectors(spec.observation_specs, settings) and not settings.critic_only_observations
         unseen = () if vectors or hidden is None else (hidden,)
         self.members = nn.ModuleList(Actor(spec, settings, generator, leave_out=unseen) for _ in range(count))
         # Hidden vectors have weights, which are zero: so policies can be transferred to tasks that show them.

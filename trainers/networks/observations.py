@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..settings.models.networks import ConditioningType, NetworkSettings
+from ..utils.errors import nearest
 from .custom import build_custom
 from .modules.attention import ENTITY_SIZE, EntityEncoder
 from .modules.normalizer import Normalizer
@@ -50,6 +51,9 @@ class ObservationEncoder(nn.Module):
     update and takes rows of the result afterwards; `forward` does the rest, with gradients. The output holds
     the vectors, images and others in the observations' order, then one vector of all entities. Neighboring
     vectors share one normalizer: their step counts are always the same.
+
+    A policy and its critic take the same prepared observations. Those that `critic_only_observations` keeps
+    from the policy are groups of their own: its encoder prepares them too, and does not read them.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class ObservationEncoder(nn.Module):
         *,
         normalize: bool | None = None,
         leave_out: Sequence[int] = (),
+        of_critic: bool = False,
     ) -> None:
         """Build the encoder with fresh weights, drawn from `generator` or torch's own.
 
@@ -68,10 +73,11 @@ class ObservationEncoder(nn.Module):
             settings: which encoders, and whether vectors are normalized.
             generator: of the first weights.
             normalize: instead of the settings'; False to read what another encoder has prepared.
-            leave_out: indices of observations that are not read.
+            leave_out: indices of observations that are neither prepared nor read.
+            of_critic: read the observations that are the critic's alone.
 
         Raises:
-            UnsupportedObservationError: there is no observation, or one that cannot be encoded.
+            UnsupportedObservationError: there is no observation to read, or one that cannot be encoded.
             TrainerError: a custom encoder cannot be built.
         """
         super().__init__()
@@ -80,17 +86,24 @@ class ObservationEncoder(nn.Module):
                 "The behavior has no observations: there is nothing to learn from."
             )
         self.specs = list(specs)
-        read = [spec for i, spec in enumerate(specs) if i not in leave_out]
         self.settings = settings
+        critic_only = critic_only_observations(specs, settings)
+        self.unread = frozenset(() if of_critic else critic_only)
+        """Indices of observations that are prepared for a critic."""
+        read = [spec for i, spec in enumerate(specs) if i not in leave_out and i not in self.unread]
+        _require_some(read, specs)
         self.whole = build_custom(settings.body, read, settings, generator) if settings.body else None
         """A custom network, which replaces encoders and hidden layers."""
         chosen = _chosen(specs, settings)
         self.encoders = nn.ModuleDict()
         """By the observation's index: images, and those with a custom encoder."""
-        self.groups = list(_groups(specs, set(chosen), leave_out, join=self.whole is None))
+        self.groups = list(_groups(specs, set(chosen), leave_out, critic_only, join=self.whole is None))
+        """What `prepare` gives."""
+        self.read = [group for group in self.groups if group.indices[0] not in self.unread]
+        """What `forward` reads."""
         if self.whole is None:
-            _require_numbers([specs[index] for group in self.groups for index in group.indices])
-            for group in self.groups:
+            _require_numbers(read)
+            for group in self.read:
                 spec, named = specs[group.indices[0]], chosen.get(group.indices[0])
                 if named:
                     self.encoders[str(group.index)] = build_custom(named, spec, settings, generator)
@@ -99,7 +112,7 @@ class ObservationEncoder(nn.Module):
                     self.encoders[str(group.index)] = VisualEncoder(spec, kind, width, generator)
         self.columns, own_size = self._layout()
         """The columns of each observation's encoding in the output; entities have none of their own."""
-        self.set_indices = [group.index for group in self.groups if self._is_set(group)]
+        self.set_indices = [group.index for group in self.read if self._is_set(group)]
         """The observations that are read as sets of entities."""
         sets = [int(specs[index].shape[1]) for index in self.set_indices]
         self.entities = EntityEncoder(sets, own_size, generator) if sets else None
@@ -123,7 +136,7 @@ class ObservationEncoder(nn.Module):
         if self.whole is not None:
             return {}, self.whole.size
         columns, start = {}, 0
-        for group in self.groups:
+        for group in self.read:
             for k, index in enumerate(group.indices):
                 if self._is_set(group):
                     continue
@@ -154,11 +167,14 @@ class ObservationEncoder(nn.Module):
         """The output of `prepare` -> the body's input [B, size]."""
         if self.is_vectors_only:
             return inputs[0]
+        if self.unread:
+            pairs = zip(self.groups, inputs, strict=True)
+            inputs = [rows for group, rows in pairs if group.indices[0] not in self.unread]
         if self.whole is not None:
             read: Tensor = self.whole([as_float(rows) for rows in inputs])
             return read
         encodings, sets = [], []
-        for group, rows in zip(self.groups, inputs, strict=True):
+        for group, rows in zip(self.read, inputs, strict=True):
             key = str(group.indices[0])
             if key in self.encoders:
                 encodings.append(self.encoders[key](as_float(rows)))
@@ -181,7 +197,7 @@ class ObservationEncoder(nn.Module):
         """
         if self.whole is not None or self.settings.goal_conditioning_type is ConditioningType.NONE:
             return []
-        read = {index for group in self.groups for index in group.indices}
+        read = {index for group in self.read for index in group.indices}
         goals = [i for i in goal_observations(self.specs) if i in read]
         for index in goals:
             if index not in self.columns:
@@ -246,6 +262,28 @@ def goal_observations(specs: Sequence[ObservationSpec]) -> list[int]:
     return [i for i, spec in enumerate(specs) if spec.observation_type == ObservationType.GOAL_SIGNAL]
 
 
+def critic_only_observations(specs: Sequence[ObservationSpec], settings: NetworkSettings) -> tuple[int, ...]:
+    """Indices of the observations that the settings keep from the policy.
+
+    Raises:
+        UnsupportedObservationError: one of the settings' names is no sensor's.
+    """
+    names, wanted = [str(spec.name) for spec in specs], settings.critic_only_observations
+    unknown = [one for one in wanted if not any(_is_named(name, one) for name in names)]
+    if unknown:
+        hints = [f" Did you mean {close!r}?" for one in unknown if (close := nearest(one, names))]
+        raise UnsupportedObservationError(
+            f"network_settings.critic_only_observations names {', '.join(map(repr, unknown))}, and no sensor "
+            f"has such a name.{''.join(hints[:1])} Sensors: {', '.join(map(repr, names))}. A star at the end "
+            "stands for the rest of a name."
+        )
+    return tuple(i for i, name in enumerate(names) if any(_is_named(name, one) for one in wanted))
+
+
+def _is_named(name: str, wanted: str) -> bool:
+    return name.startswith(wanted[:-1]) if wanted.endswith("*") else name == wanted
+
+
 def require_equal_groups(encoder: ObservationEncoder, of_critic: ObservationEncoder) -> None:
     """Refuse a critic whose inputs differ from those that the policy's encoder prepares.
 
@@ -261,9 +299,17 @@ def require_equal_groups(encoder: ObservationEncoder, of_critic: ObservationEnco
 
 
 def _groups(
-    specs: Sequence[ObservationSpec], alone: set[int], leave_out: Sequence[int], *, join: bool
+    specs: Sequence[ObservationSpec],
+    alone: set[int],
+    leave_out: Sequence[int],
+    critic_only: Sequence[int],
+    *,
+    join: bool,
 ) -> Iterator[ObservationGroup]:
-    """The observations in order, neighboring vectors together except those in `alone`."""
+    """The observations in order, neighboring vectors together except those in `alone`.
+
+    A policy's and those of the critic alone are never together.
+    """
     indices: list[int] = []
 
     def run() -> Iterator[ObservationGroup]:
@@ -277,7 +323,7 @@ def _groups(
             continue
         kind = observation_kind(spec, any_shape=not join or index in alone)
         together = join and index not in alone and kind is ObservationKind.VECTOR
-        if not together:
+        if not together or (indices and (index in critic_only) is not (indices[-1] in critic_only)):
             yield from run()
         if kind is ObservationKind.VECTOR:
             indices.append(index)
@@ -288,8 +334,16 @@ def _groups(
     yield from run()
 
 
+def _require_some(read: Sequence[ObservationSpec], specs: Sequence[ObservationSpec]) -> None:
+    if not read:
+        raise UnsupportedObservationError(
+            "network_settings.critic_only_observations leaves no sensor for the agents to act by. "
+            f"Sensors: {', '.join(repr(str(spec.name)) for spec in specs)}."
+        )
+
+
 def _require_numbers(read: Sequence[ObservationSpec]) -> None:
-    if read and not any(math.prod(spec.shape) for spec in read):
+    if not any(math.prod(spec.shape) for spec in read):
         raise UnsupportedObservationError(
             f"The observations ({', '.join(repr(str(spec.name)) for spec in read)}) have no numbers in them: "
             "there is nothing to learn from. Give the agent's sensors something to observe."

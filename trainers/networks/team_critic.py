@@ -73,8 +73,8 @@ class TeamCritic(RecurrentModule):
             ValueError: `hidden_units` is not divisible by the number of attention heads.
         """
         super().__init__()
-        hidden = settings.hidden_units
-        self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
+        hidden, specs = settings.hidden_units, spec.observation_specs
+        self.encoder = ObservationEncoder(specs, settings, generator, normalize=False, of_critic=True)
         """Reads the actor's prepared inputs: the normalizers of both would always have seen the same."""
         self.action_size = spec.action_spec.continuous_size + sum(spec.action_spec.discrete_branches)
         self.embed_waiting = EntityEmbedding(self.encoder.size, hidden, generator)

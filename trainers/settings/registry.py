@@ -44,18 +44,22 @@ class TrainerType:
     """Whether its critic may have a network that differs from the policy's."""
     critic_prepares: bool = False
     """Whether such a critic normalizes observations, and cuts sequences, for itself."""
+    critic_only: bool = False
+    """Whether its critic reads what `network_settings.critic_only_observations` keeps from the policy."""
     learners: bool = False
     """Whether several ranks can update together: its optimizers are `CheckedAdam`s, its epochs `in_step`."""
 
 
 trainer_types: dict[str, TrainerType] = {
-    "ppo": TrainerType(PPOSettings, recurrent=True, own_critic=True, learners=True),
-    "sac": TrainerType(SACSettings, recurrent=True, own_critic=True, learners=True),
-    "poca": TrainerType(POCASettings, recurrent=True, own_critic=True, learners=True),
-    "coma": TrainerType(COMASettings, recurrent=True, own_critic=True, critic_prepares=True, learners=True),
+    "ppo": TrainerType(PPOSettings, recurrent=True, own_critic=True, critic_only=True, learners=True),
+    "sac": TrainerType(SACSettings, recurrent=True, own_critic=True, critic_only=True, learners=True),
+    "poca": TrainerType(POCASettings, recurrent=True, own_critic=True, critic_only=True, learners=True),
+    "coma": TrainerType(
+        COMASettings, recurrent=True, own_critic=True, critic_prepares=True, critic_only=True, learners=True
+    ),
     "dqn": TrainerType(DQNSettings, recurrent=True, learners=True),
-    "ddpg": TrainerType(DDPGSettings, learners=True),
-    "td3": TrainerType(TD3Settings, learners=True),
+    "ddpg": TrainerType(DDPGSettings, critic_only=True, learners=True),
+    "td3": TrainerType(TD3Settings, critic_only=True, learners=True),
 }
 """The built-in trainers. A new entry makes its name a `trainer_type`; so does a plug-in."""
 

@@ -15,7 +15,7 @@ from .models.rewards import LearnedRewardSettings
 from .models.run import EnvironmentSettings
 from .options import RunOptions
 from .problems import dotted
-from .registry import find_trainer, trainer_types
+from .registry import TrainerType, find_trainer, trainer_types
 from .yaml_source import Path
 
 UNREWARDED = (
@@ -121,6 +121,7 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
         yield ("network_settings", "critic"), f"{message}: remove this section"
     elif kind is not None and not kind.critic_prepares:
         yield from _critics_lacks(settings)
+    yield from _critic_only_lacks(settings, kind)
     yield from _later_keys(settings, ())
 
 
@@ -150,6 +151,23 @@ def _critics_lacks(settings: TrainerSettings) -> Iterator[Lack]:
     if lengths[0] != lengths[1]:
         message = "policy and critic learn from the same sequences: give both a memory of one sequence_length"
         yield (*place, "memory"), f"{message}, or neither"
+
+
+def _critic_only_lacks(settings: TrainerSettings, kind: TrainerType | None) -> Iterator[Lack]:
+    """Observations can be kept from the policy where a critic that is not a part of it reads them."""
+    hidden, path = (
+        settings.network_settings.critic_only_observations,
+        ("network_settings", "critic_only_observations"),
+    )
+    if not hidden:
+        return
+    if not (kind and kind.critic_only):
+        able = [name for name, kind in trainer_types.items() if kind.critic_only]
+        message = f"{settings.trainer_type} has no critic beside its policy ({', '.join(able)} have)"
+        yield path, f"found {found(hidden)}; {message}: remove this key"
+    elif getattr(settings.hyperparameters, "shared_critic", False):
+        message = "a shared critic reads what the policy reads: remove this key or shared_critic"
+        yield path, f"found {found(hidden)}; {message}"
 
 
 def _later_keys(settings: Settings, path: Path) -> Iterator[Lack]:

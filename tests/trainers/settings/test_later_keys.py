@@ -55,10 +55,14 @@ def test_the_place_is_named():
 
 
 def test_a_critic_takes_unset_keys_from_the_policy():
-    network = "{normalize: true, hidden_units: 32, memory: {memory_size: 8}, critic: {hidden_units: 64}}"
+    network = (
+        "{normalize: true, hidden_units: 32, memory: {memory_size: 8}, critic: {hidden_units: 64},"
+        " critic_only_observations: [Wind, 'Map*']}"
+    )
     options = RunOptions.from_text(f"behaviors: {{B: {{trainer_type: coma, network_settings: {network}}}}}")
     critic = options.behaviors["B"].network_settings.critic
     assert (critic.hidden_units, critic.normalize, critic.memory.memory_size) == (64, True, 8)
+    assert critic.critic_only_observations == ["Wind", "Map*"]
     require_support(options)
     again = RunOptions.from_dict(options.as_dict())
     assert again.behaviors["B"].network_settings == options.behaviors["B"].network_settings
@@ -81,6 +85,18 @@ def test_a_critic_takes_unset_keys_from_the_policy():
         ),
         ("{trainer_type: coma, network_settings: {critic: {critic: {}}}}", "a critic has no critic"),
         ("{reward_signals: {extrinsic: {network_settings: {critic: {}}}}}", "a reward signal has no critic"),
+        (
+            "{network_settings: {critic: {critic_only_observations: [Wind]}}}",
+            r"critic\.critic_only_observations: .* move this key from critic to network_settings",
+        ),
+        (
+            "{network_settings: {critic_only_observations: [Wind], critic: {critic_only_observations: []}}}",
+            r"critic\.critic_only_observations: .* move this key from critic to network_settings",
+        ),
+        (
+            "{reward_signals: {rnd: {network_settings: {critic_only_observations: [Wind]}}}}",
+            r"rnd\.network_settings\.critic_only_observations: a reward signal reads all observations",
+        ),
     ],
 )
 def test_critic_settings_that_cannot_be_used_are_refused(behavior, message):

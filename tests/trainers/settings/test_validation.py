@@ -26,6 +26,13 @@ UNSUPPORTED = {
         )
         for trainer in ("sac", "dqn", "ddpg", "td3")
     },
+    r"network_settings.critic_only_observations: found \['Wind'\]; dqn has no critic beside its policy": (
+        "{trainer_type: dqn, network_settings: {critic_only_observations: [Wind]}}"
+    ),
+    r"network_settings.critic_only_observations: found \['Wind'\]; a shared critic reads what the policy": (
+        "{hyperparameters: {shared_critic: true}, trainer_type: ppo,"
+        " network_settings: {critic_only_observations: [Wind]}}"
+    ),
 }
 
 
@@ -45,6 +52,10 @@ def test_what_is_not_supported_is_refused_with_its_path(path):
         *(
             f"{{trainer_type: {name}, hyperparameters: {{n_step: 3}}}}"
             for name in ("sac", "dqn", "ddpg", "td3")
+        ),
+        *(
+            f"{{trainer_type: {name}, network_settings: {{critic_only_observations: [Wind, Map*]}}}}"
+            for name in ("ppo", "poca", "coma", "sac", "ddpg", "td3")
         ),
     ],
 )

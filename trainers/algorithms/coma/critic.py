@@ -91,10 +91,12 @@ class CentralCritic(RecurrentModule):
         specs = spec.observation_specs
         hidden = [] if state is None else [state]
         seen = [i for i in range(len(specs)) if i != state]
-        self.encoder = ObservationEncoder(specs, settings, generator, leave_out=hidden)
+        self.encoder = ObservationEncoder(specs, settings, generator, leave_out=hidden, of_critic=True)
         self.state_encoder = None
         if state is not None:
-            self.state_encoder = ObservationEncoder(specs, settings, generator, leave_out=seen)
+            self.state_encoder = ObservationEncoder(
+                specs, settings, generator, leave_out=seen, of_critic=True
+            )
         of_state = slots * self.encoder.size if self.state_encoder is None else self.state_encoder.size
         # State, presence, own observation, others' actions, own slot.
         size = of_state + slots + self.encoder.size + slots * self.action_size + slots

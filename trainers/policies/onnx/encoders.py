@@ -43,7 +43,7 @@ def encode(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[
     if encoder.whole is not None:
         return _custom(graph, encoder.whole, values)
     encodings, sets = [], []
-    for part, value in zip(encoder.groups, values, strict=True):
+    for part, value in zip(encoder.read, values, strict=True):
         key = str(part.indices[0])
         if key in encoder.encoders:
             own = encoder.encoders[key]
@@ -90,15 +90,15 @@ def _custom(graph: GraphBuilder, network: nn.Module, inputs: str | list[str]) ->
 
 
 def _prepared(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[str]) -> list[str]:
-    """One value per part: vectors concat and normalized, all others as they come."""
-    values, run = [], 0
-    for part in encoder.groups:
+    """One value per part that is read: vectors concat and normalized, all others as they come."""
+    values = []
+    for part in encoder.read:
         value = concat(graph, [observations[k] for k in part.indices])
         if part.kind is ObservationKind.VECTOR and encoder.normalizers is not None:
+            run = encoder.runs.index(part)
             normalizer = encoder.normalizers[run]
             assert isinstance(normalizer, Normalizer)
             value = _normalized(graph, normalizer, value, f"normalizer.{run}")
-            run += 1
         values.append(value)
     return values
 

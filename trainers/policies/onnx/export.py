@@ -63,8 +63,10 @@ def build_brain(
     """The actor of `network` as an ONNX model, not yet verified. See docs/brains.md for the interface."""
     graph = GraphBuilder(behavior)
     specs = network.spec.observation_specs
+    # Unity refuses a brain that lacks the input of a sensor, also of one that only the critic reads.
     observations = [graph.input(f"obs_{i}", *spec.shape) for i, spec in enumerate(specs)]
-    masks = graph.input("action_masks", sum(network.spec.action_spec.discrete_branches))
+    branches = network.spec.action_spec.discrete_branches
+    masks = graph.input("action_masks", sum(branches)) if branches else ""
     encoding = layers.body(graph, network.body, 0, encode(graph, network.encoder, observations))
     after = None
     if network.memory_size:

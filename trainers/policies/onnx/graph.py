@@ -39,10 +39,9 @@ class GraphBuilder:
         self._initializers: list[TensorProto] = []
         self._inputs: list[ValueInfoProto] = []
         self._outputs: list[ValueInfoProto] = []
-        self._used: set[str] = set()
 
     def input(self, name: str, *row: int) -> str:
-        """Declare a float32 input [batch, *row]. An input that no node reads is omitted from the file."""
+        """Declare a float32 input [batch, *row], in the order of these calls."""
         self._inputs.append(helper.make_tensor_value_info(name, FLOAT, [BATCH, *row]))
         return name
 
@@ -66,7 +65,6 @@ class GraphBuilder:
         self._nodes.append(
             helper.make_node(operator, list(inputs), [output], name=f"node_{output}", **attributes)
         )
-        self._used.update(inputs)
         return output
 
     def add_many(self, operator: str, *inputs: str, outputs: Sequence[str], **attributes: Any) -> None:
@@ -74,7 +72,6 @@ class GraphBuilder:
         self._nodes.append(
             helper.make_node(operator, list(inputs), list(outputs), name=f"node_{outputs[0]}", **attributes)
         )
-        self._used.update(inputs)
 
     def shape(self, sizes: Sequence[int]) -> str:
         """A constant for Reshape; -1 stands for the remaining size."""
@@ -100,7 +97,7 @@ class GraphBuilder:
         graph = helper.make_graph(
             self._nodes,
             self.name,
-            [value for value in self._inputs if value.name in self._used],
+            self._inputs,
             self._outputs,
             self._initializers,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from ..base import Flag, Integer, Settings, own, plain, refuse, wrong
+from ..base import Flag, Integer, Settings, Text, own, plain, refuse, wrong
 
 _REFERENCE = re.compile(r"[\w.-]+(:[\w.]+)?")
 
@@ -105,6 +105,9 @@ class NetworkSettings(Settings):
     """Encoders of your own: a sensor's name, and the class (package.module:Class) that encodes it."""
     body: str | None = own(None)
     """A network of your own (package.module:Class) instead of encoders and hidden layers."""
+    critic_only_observations: list[Text] = own([])
+    """Sensors that the critic reads and the policy does not, by their names; a star at the end of a name
+    stands for its rest."""
     critic: NetworkSettings | None = own(None)
     """Keys in which the critic's network differs; those not given here are as above. null: in none."""
 
@@ -132,6 +135,10 @@ class NetworkSettings(Settings):
             return self
         if self.critic.critic is not None:
             raise refuse(type(self).__name__, "a critic has no critic: remove this key", "critic", "critic")
+        key = "critic_only_observations"
+        if key in self.critic.model_fields_set and getattr(self.critic, key) != getattr(self, key):
+            message = "it says what the policy does not read: move this key from critic to network_settings"
+            raise refuse(type(self).__name__, message, "critic", key, value=getattr(self.critic, key))
         for key in self.model_fields_set - self.critic.model_fields_set - {"critic"}:
             setattr(self.critic, key, getattr(self, key))
         return self

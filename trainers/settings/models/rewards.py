@@ -36,6 +36,9 @@ class RewardSignalSettings(Settings):
     def _no_critic(cls, value: NetworkSettings) -> NetworkSettings:
         if value.critic is not None:
             raise refuse("NetworkSettings", "a reward signal has no critic: remove this key", "critic")
+        if value.critic_only_observations:
+            message = "a reward signal reads all observations: remove this key"
+            raise refuse("NetworkSettings", message, "critic_only_observations")
         return value
 
 

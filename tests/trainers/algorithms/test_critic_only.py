@@ -1,0 +1,135 @@
+"""Every trainer with observations that its critic alone reads: it learns, resumes and exports."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from crowd import Crowd, learn_from, make_learner, write_demonstration
+from lanista.trainers.networks.multi_actor import exported_networks
+from lanista.trainers.policies.onnx.export import export_brain
+from mlagents_envs.base_env import BehaviorSpec
+from reliability.resume import differences, numbers
+from rollouts import reloaded
+from specs import sensor, spec_of_shapes
+
+ON_POLICY = {"batch_size": 8, "buffer_size": 20, "num_epoch": 1}
+OFF_POLICY = {"batch_size": 8, "buffer_size": 100, "steps_per_update": 6.0}
+TRAINERS = {
+    "ppo": (ON_POLICY, (1, (3, 2))),
+    "poca": (ON_POLICY, (1, (3, 2))),
+    "coma": (ON_POLICY, (0, (3, 2))),
+    "sac": ({**OFF_POLICY, "save_replay_buffer": True}, (1, (3, 2))),
+    "ddpg": ({**OFF_POLICY, "save_replay_buffer": True}, (2, ())),
+    "td3": ({**OFF_POLICY, "save_replay_buffer": True}, (2, ())),
+}
+"""Hyperparameters, and the continuous and discrete actions that each learns."""
+SENSORS = {
+    "vectors": [sensor((1,), "hidden wind"), sensor((3,), "eyes"), sensor((2,), "hidden map")],
+    "senses": [sensor((1, 20, 20), "eyes"), sensor((4, 3), "hidden enemies"), sensor((2,), "own")],
+}
+MEMORY = {"memory_size": 4, "sequence_length": 4}
+ROWS = (".buffer.numbers", ".buffer.mates", ".buffer.other_numbers")
+"""Numbers by which the rows of a process are told apart."""
+CELLS = [
+    pytest.param(trainer, sensors, memory, id=f"{trainer}-{sensors}{'-memory' if memory else ''}")
+    for trainer in TRAINERS
+    for sensors, memory in (("vectors", None), ("senses", None), ("vectors", MEMORY))
+    if memory is None or trainer not in ("ddpg", "td3")
+]
+
+
+def behavior_of(trainer, sensors, memory=None, **network):
+    hyper, (continuous, branches) = TRAINERS[trainer]
+    actions = spec_of_shapes([], continuous=continuous, branches=branches).action_spec
+    small = {"hidden_units": 8, "num_layers": 1, "normalize": True, "memory": memory}
+    kind = {**small, "critic_only_observations": ["hidden*"], **network}
+    yaml = {"trainer_type": trainer, "hyperparameters": hyper, "network_settings": kind, "time_horizon": 5}
+    return BehaviorSpec(SENSORS[sensors], actions), yaml
+
+
+def weights(algorithm):
+    return {
+        f"{entry}.{name}": p.clone()
+        for entry, module in algorithm.modules().items()
+        for name, p in module.named_parameters()
+    }
+
+
+@pytest.mark.parametrize("trainer, sensors, memory", CELLS)
+def test_it_learns_and_resumes_and_exports(tmp_path, trainer, sensors, memory):
+    spec, behavior = behavior_of(trainer, sensors, memory)
+    one, crowd = make_learner(tmp_path / "one", spec, behavior), Crowd(spec)
+    before = weights(one.algorithm)
+    for _ in range(2):
+        learn_from(one, crowd.play(one, 7))
+    after = weights(one.algorithm)
+    learning = {name for name in before if name.endswith("weight") and not name.startswith("Target")}
+    assert not [name for name in learning if torch.equal(before[name], after[name])], "all layers learn"
+
+    (tmp_path / "beside").mkdir()
+    one.trainer.save_beside(tmp_path / "beside")
+    other = make_learner(tmp_path / "other", spec, behavior)
+    other.trainer.load_state_dict(reloaded(one.trainer.state_dict()))
+    other.trainer.load_beside(tmp_path / "beside")
+    collected = crowd.play(one, 7)
+    for learner in (one, other):
+        learn_from(learner, collected)
+    ends = [learner.trainer.state_dict() for learner in (one, other)]
+    assert numbers(ends[0]) > 100
+    assert not [text for text in differences(*ends) if not text.startswith(ROWS)]
+
+    (network, *_) = exported_networks(one.algorithm.network).values()
+    export_brain(network, tmp_path / "b.onnx", behavior="B")
+    session = onnxruntime.InferenceSession(str(tmp_path / "b.onnx"), providers=["CPUExecutionProvider"])
+    inputs = {value.name: [4, *value.shape[1:]] for value in session.get_inputs()}
+    assert {f"obs_{i}" for i in range(3)} <= inputs.keys()
+    names = [value.name for value in session.get_outputs() if value.name.startswith("deterministic_")]
+    random = np.random.default_rng(0)
+    feeds = {name: random.random(shape).astype(np.float32) for name, shape in inputs.items()}
+    expected = session.run(names, feeds)
+    for index, one_spec in enumerate(spec.observation_specs):
+        if one_spec.name.startswith("hidden"):
+            feeds[f"obs_{index}"] = feeds[f"obs_{index}"] * np.nan
+    for wanted, found in zip(expected, session.run(names, feeds), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "coma", "sac"])
+def test_a_critic_of_another_size_reads_them_too(tmp_path, trainer):
+    spec, behavior = behavior_of(trainer, "vectors", critic={"hidden_units": 12})
+    learner = make_learner(tmp_path, spec, behavior)
+    before = weights(learner.algorithm)
+    for _ in range(2):
+        learn_from(learner, Crowd(spec).play(learner, 7))
+    assert any(not torch.equal(value, before[name]) for name, value in weights(learner.algorithm).items())
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "sac"])
+def test_signals_and_cloning_go_along(tmp_path, trainer):
+    """Signals read all observations; the cloned policy reads what it acts by."""
+    spec, behavior = behavior_of(trainer, "vectors")
+    demo, small = write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7]), {"hidden_units": 8}
+    signals = {"extrinsic": {}, "rnd": {"network_settings": small}, "curiosity": {"network_settings": small}}
+    behavior["reward_signals"] = {**signals, "gail": {"demo_path": str(demo), "network_settings": small}}
+    behavior["behavioral_cloning"] = {"demo_path": str(demo), "num_epoch": 1}
+    learner = make_learner(tmp_path, spec, behavior)
+    for _ in range(2):
+        learn_from(learner, Crowd(spec).play(learner, 7))
+    assert learner.trainer.learned["rnd"].predictor.encoder.size == 6
+    losses = learner.reporter._chunks["Losses/Pretraining Loss"]
+    assert losses and all(math.isfinite(loss) and loss > 0 for loss in losses)
+
+
+def test_another_run_s_policy_is_taken_over_where_it_reads_the_same(tmp_path):
+    spec, behavior = behavior_of("poca", "vectors")
+    first, second = (make_learner(tmp_path / name, spec, behavior) for name in ("one", "two"))
+    learn_from(first, Crowd(spec).play(first, 7))
+    assert second.trainer.load_matching(first.trainer.state_dict()) == []
+    spec, behavior = behavior_of("poca", "vectors", critic_only_observations=[])
+    seeing = make_learner(tmp_path / "three", spec, behavior)
+    misfits = seeing.trainer.load_matching(first.trainer.state_dict())
+    assert "Policy.body.layers.0 (of shape [1, 3, 8] there, [1, 6, 8] here)" in misfits
