@@ -55,6 +55,8 @@ class AgentTable:
         """The policy has answered that decision step."""
         self.count = np.zeros(n, dtype=np.int64)
         """Steps of the open trajectory."""
+        self.by_snapshot = np.zeros(n, dtype=bool)
+        """Of the decisions of the open trajectory, see `Decision`; arbitrary where that has no steps."""
         self.earlier = np.zeros(n, dtype=np.int64)
         """Steps of this episode that went out in trajectories before it."""
         self.open_rows: Rows = np.empty((n, min(FIRST_STEPS, horizon)), dtype=np.int64)
@@ -189,6 +191,7 @@ class AgentTable:
         self.env, self.agent = _extended(self.env, -1), _extended(self.agent, 0)
         self.row, self.acted = _extended(self.row, -1), _extended(self.acted, 0)
         self.count, self.earlier = _extended(self.count, 0), _extended(self.earlier, 0)
+        self.by_snapshot = _extended(self.by_snapshot, 0)
         self.memory, self.prev_discrete = _extended(self.memory, 0), _extended(self.prev_discrete, 0)
         self._in_batch, self._scratch = _extended(self._in_batch, 0), _extended(self._scratch, 0)
         open_rows: Rows = np.empty((2 * n, self.open_rows.shape[1]), dtype=np.int64)

@@ -67,6 +67,12 @@ class GroupTable:
             places[~member] = 0
         return groups, places
 
+    def places(self, slots: Slots) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The groups and places [n] each of these agents, as when they last finished a step."""
+        self._reserve(int(slots.max()) + 1)
+        member = self._place[slots] >= 0
+        return np.where(member, self._group[slots], NO_GROUP), np.where(member, self._place[slots], 0)
+
     def add_pending(self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows) -> None:
         """Record that these agents [n] observe `rows`; those that are not members yet are pending ones."""
         self.any = True

@@ -61,6 +61,8 @@ class AgentProcessor:
         self._agents = AgentTable(spec.action_spec.discrete_size, memory_size, max_trajectory_length)
         self._groups = GroupTable()
         self._rosters = GroupSlots(behavior_id, places) if places else None
+        self._snapshots_act = False
+        """Whether some decision was a snapshot's."""
         self._ready: list[Trajectory] = []
         """Trajectories of the current step, which are published when the step is complete."""
         self._their_rosters: list[int] = []
@@ -165,6 +167,8 @@ class AgentProcessor:
             memory = None if memory is None else memory[known]
         if not len(slots):
             return
+        if decided.by_snapshot or self._snapshots_act:
+            self._switch_policy(slots, decided.by_snapshot)
         self._rows.act(rows, continuous, discrete, log_probs, decided.exploration)
         agents.acted[slots] = True
         if discrete.shape[1]:
@@ -175,6 +179,18 @@ class AgentProcessor:
                     f"{self.behavior_id}: a decision without memory; expected {self._memory_size} per agent"
                 )
             agents.memory[slots] = memory
+
+    def _switch_policy(self, slots: Slots, by_snapshot: bool) -> None:
+        """Cut trajectories before the first step that the other policy decided, so that each is of one."""
+        agents = self._agents
+        self._snapshots_act = True
+        changed = slots[agents.by_snapshot[slots] != by_snapshot]
+        cut = changed[agents.count[changed] > 0]
+        if len(cut):
+            place = self._groups.places(cut) if self._groups.any else None
+            self._emit_open(cut, agents.count[cut], agents.row[cut], place)
+            self._publish()
+        agents.by_snapshot[changed] = by_snapshot
 
     def _end(self, env: int, terminals: TerminalSteps) -> Slots:
         """Finish and emit the trajectories of agents whose episodes end; returns these agents' slots."""
@@ -288,9 +304,20 @@ class AgentProcessor:
         cut = slots[which]
         if place is not None:
             place = (place[0][which], place[1][which])
-        self._emit(cut, lengths[which], next_rows[which], place, None, None if lost is None else lost[which])
-        self._agents.earlier[cut] += lengths[which]
-        self._agents.count[cut] = 0
+        self._emit_open(cut, lengths[which], next_rows[which], place, None if lost is None else lost[which])
+
+    def _emit_open(
+        self,
+        slots: Slots,
+        lengths: NDArray[np.int64],
+        next_rows: Rows,
+        place: Place | None,
+        lost: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Make the open trajectories of continuing episodes ready; others begin."""
+        self._emit(slots, lengths, next_rows, place, None, lost)
+        self._agents.earlier[slots] += lengths
+        self._agents.count[slots] = 0
 
     def _emit(
         self,
@@ -322,6 +349,7 @@ class AgentProcessor:
         ended = interrupted is not None
         was_interrupted = interrupted.tolist() if interrupted is not None else [False] * n
         lives = lost.tolist() if lost is not None else [False] * n
+        by_snapshot = agents.by_snapshot[slots].tolist()
         envs, ids = agents.env[slots].tolist(), agents.agent[slots].tolist()
         ends, following = lengths.tolist(), next_rows.tolist()
         for i in range(n):
@@ -336,6 +364,7 @@ class AgentProcessor:
                 interrupted=was_interrupted[i],
                 all_group_dones_reached=all_over[i],
                 life_lost=lives[i],
+                by_snapshot=by_snapshot[i],
             )
             self._ready.append(trajectory)
         if self._rosters is not None:

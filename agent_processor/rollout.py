@@ -49,6 +49,7 @@ def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -
         next_place=_next_places(trajectories) if rosters else None,
         next_agents=_stacked([t.next_agents for t in trajectories]) if rosters else None,
         life_lost=np.array([t.life_lost for t in trajectories], dtype=bool),
+        of_opponent=np.array([t.of_opponent for t in trajectories], dtype=bool),
         next_numbers=next_numbers,
         next_action_mask=following.action_mask,
     )
@@ -56,7 +57,8 @@ def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -
 
 _OF_TRAJECTORIES = (
     *("lengths", "next_obs", "next_mates_obs", "next_mates", "done_reached", "interrupted_at_end"),
-    *("all_group_dones", "next_place", "next_agents", "life_lost", "next_numbers", "next_action_mask"),
+    *("all_group_dones", "next_place", "next_agents", "life_lost", "of_opponent", "next_numbers"),
+    "next_action_mask",
 )
 """The columns of a `Rollout` with one entry per trajectory."""
 

@@ -51,6 +51,10 @@ class Trajectory:
     """[places] the ids of the agents whose rows these are, -1 for none. None without rosters."""
     life_lost: bool = False
     """The agent lost a life: for what is learned its episode is done, and yet it goes on."""
+    by_snapshot: bool = False
+    """As of the decisions of its steps: a trajectory's are all alike."""
+    of_opponent: bool = False
+    """It is learned from, but its rewards are an opponent's, which count in no statistics."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -129,6 +133,8 @@ class Rollout(RowColumns):
     """[J, places] the ids of the agents in `next_roster`, all of the trajectory's environment; -1: none."""
     life_lost: NDArray[np.bool_] | None = None
     """[J] which of the `done_reached` are lost lives, with episodes that go on. None: none."""
+    of_opponent: NDArray[np.bool_] | None = None
+    """[J] see `Trajectory`. None: none."""
     next_numbers: NDArray[np.int64] | None = None
     """[J] the numbers of the rows that `next_obs` is of. Where the agent goes on, its next trajectory begins
     with this row. None where somebody else than `rollout` made this Rollout."""

@@ -97,6 +97,8 @@ class Decision:
     """[n, memory_size]: the recurrent state that comes out of this decision."""
     exploration: float = 0.0
     """How much of the policy was chance alone: see the trainer `coma`."""
+    by_snapshot: bool = False
+    """Decided by a snapshot of earlier weights, where steps of those are told apart from the newest's."""
 
     @classmethod
     def of_actions(cls, decisions: DecisionSteps, action: ActionTuple) -> "Decision":

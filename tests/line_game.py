@@ -31,8 +31,11 @@ class Line:
     and 1, 2 and 3) who has ended stays away until its mate has, and who ends last gets the group's reward.
     """
 
-    def __init__(self, spec: BehaviorSpec, agents: int, max_len: int, groups: bool, seed: int) -> None:
+    def __init__(
+        self, spec: BehaviorSpec, agents: int, max_len: int, groups: bool, seed: int, first_id: int = 0
+    ) -> None:
         self.spec = spec
+        self.first_id = first_id
         shape = spec.observation_specs[0].shape
         self.frames = np.zeros((agents, *shape), np.float32) if len(shape) == 3 else None
         """Where observations are images: each agent's last frames."""
@@ -66,7 +69,7 @@ class Line:
 
     def act(self, action: ActionTuple) -> None:
         """One step of all agents that wait."""
-        ids = self.decisions.agent_id
+        ids = self.decisions.agent_id - self.first_id
         if self.spec.action_spec.continuous_size:
             self.position[ids] += 0.4 * np.clip(action.continuous[:, 0], -1, 1)
         else:
@@ -85,7 +88,7 @@ class Line:
             [self._obs()[over]],
             reward[over].astype(np.float32),
             ~arrived[over],
-            self.ids[over],
+            self.ids[over] + self.first_id,
             self.of_group[over],
             team[over].astype(np.float32),
         )
@@ -103,7 +106,7 @@ class Line:
     def _steps(self, ids: np.ndarray, reward: np.ndarray | None = None) -> DecisionSteps:
         zeros = np.zeros(len(ids), np.float32)
         earned = zeros if reward is None else reward[ids].astype(np.float32)
-        return DecisionSteps([self._obs()[ids]], earned, ids, None, self.of_group[ids], zeros)
+        return DecisionSteps([self._obs()[ids]], earned, ids + self.first_id, None, self.of_group[ids], zeros)
 
 
 class LineGame(BaseEnv):
@@ -115,6 +118,7 @@ class LineGame(BaseEnv):
         self.seed = seed
         self.engine_stats = options.pop("engine_stats", False)
         groups = options.pop("groups", False)
+        apart = agents if options.pop("unique_ids", False) else 0
         self.until = options.pop("until", None)
         """The step with which it ends the session, as the Editor does when Stop is pressed."""
         self.steps = 0
@@ -124,7 +128,7 @@ class LineGame(BaseEnv):
         self.spec = BehaviorSpec([sensor(shape, "line")], actions)
         self.max_len = max_len
         """Steps of an episode; also an environment parameter."""
-        self.make = lambda k: Line(self.spec, agents, self.max_len, groups, seed + 100 * k)
+        self.make = lambda k: Line(self.spec, agents, self.max_len, groups, seed + 100 * k, apart * k)
         self.names = list(behaviors)
         self.lines: dict[str, Line] = {}
 

@@ -75,12 +75,13 @@ class SimpleEngine:
         answer: bool = True,
         interrupted: bool = False,
         exploration: float = 0.0,
+        by_snapshot: bool = False,
         lost: Sequence[int] = (),
     ) -> list[Trajectory]:
         """One step of one environment; the decisions that wait there are answered first."""
         group = self.group if group is None else group
         answered = self.waiting.get(env, []) if answer else []
-        decided = self._decision(answered, exploration) if answered else None
+        decided = self._decision(answered, exploration, by_snapshot) if answered else None
         self.waiting[env] = list(decide)
         obs, reward, ids, *groups = self._batch(decide, group, group_reward)
         decisions = DecisionSteps(obs, reward, ids, None, *groups)
@@ -106,7 +107,7 @@ class SimpleEngine:
             np.full(n, group_reward, np.float32),
         )
 
-    def _decision(self, agents: list[int], exploration: float) -> Decision:
+    def _decision(self, agents: list[int], exploration: float, by_snapshot: bool) -> Decision:
         n, continuous = len(agents), self.spec.action_spec.continuous_size
         branches = self.spec.action_spec.discrete_branches
         discrete = np.array([[agent % size for size in branches] for agent in agents], np.int32)
@@ -114,4 +115,5 @@ class SimpleEngine:
         log_probs = np.full((n, continuous + len(branches)), -1.0, np.float32)
         memory = np.full((n, self.memory_size), self.time, np.float32) if self.memory_size else None
         ids = np.array(agents, np.int32)
-        return Decision(ids, action, action, log_probs, np.zeros(n, np.float32), memory, exploration)
+        entropy = np.zeros(n, np.float32)
+        return Decision(ids, action, action, log_probs, entropy, memory, exploration, by_snapshot)

@@ -54,7 +54,7 @@ class EpisodeStats:
         """Returns by which policies are compared: of groups if they earn rewards, else of agents."""
 
     def add(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], stats: StatsSink) -> None:
-        """Count the trajectories of `rollout`; `rewards` holds [steps] per signal, scaled."""
+        """Count the trajectories of `rollout` but opponents'; `rewards` holds [steps] per signal, scaled."""
         own = slice(rollout.steps)
         of_group = [rollout.group_reward[own]] if self.groups else []
         lengths = np.ones(rollout.steps)
@@ -64,7 +64,12 @@ class EpisodeStats:
         starts = np.cumsum(rollout.lengths) - rollout.lengths
         sums = np.add.reduceat(columns.astype(np.float64), starts, axis=0)
         flags = zip(rollout.episode_over.tolist(), rollout.all_group_dones.tolist())
-        for agent, earned, (done, all_done) in zip(rollout.agents, sums, flags, strict=True):
+        opponents = [False] * len(sums) if rollout.of_opponent is None else rollout.of_opponent.tolist()
+        for agent, earned, (done, all_done), opponent in zip(
+            rollout.agents, sums, flags, opponents, strict=True
+        ):
+            if opponent:
+                continue
             total = self.sums.pop(agent, 0.0) + earned
             if done:
                 self._report(agent, total, all_done, stats)

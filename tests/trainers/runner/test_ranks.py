@@ -52,6 +52,7 @@ SIGNALS = """\
     behavioral_cloning: {demo_path: expert.demo, steps: 2000, num_epoch: 1, samples_per_update: 32}
 """
 PLAY = "    self_play: {save_steps: 100, team_change: 300, swap_steps: 50, window: 3}\n"
+BOTH = PLAY.replace("}", ", learn_from_both_sides: true, opponent_sampling: prioritized}")
 LESSONS = """\
 environment_parameters:
   max_len:
@@ -69,6 +70,7 @@ CASES = {
     "ppo, threaded": ("ppo", ON_POLICY, "", {}, "    threaded: true\n"),
     "ppo with a memory, signals and cloning": ("ppo", ON_POLICY, LSTM, {}, SIGNALS),
     "ppo with self-play": ("ppo", ON_POLICY, "", TEAMS, PLAY),
+    "ppo with self-play from both sides": ("ppo", ON_POLICY, LSTM, {**TEAMS, "unique_ids": True}, BOTH),
     "ppo with lessons": ("ppo", ON_POLICY, "", {}, LESSONS),
     "poca with a memory": ("poca", ON_POLICY, LSTM, {"groups": True, "max_len": 13}, ""),
     "coma": ("coma", f"{ON_POLICY}, max_num_agents: 4", "", CHOICES, ""),

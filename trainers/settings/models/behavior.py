@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Annotated, Any
 
 from pydantic import (
@@ -59,6 +60,13 @@ def _five_snapshots(data: dict[str, Any]) -> int:
     return 5 * int(data.get("save_steps", 20000))
 
 
+class OpponentSampling(str, Enum):
+    """How the snapshots that play against the learning team are chosen."""
+
+    UNIFORM = "uniform"
+    PRIORITIZED = "prioritized"
+
+
 class SelfPlaySettings(Settings):
     """The two teams of a behavior learn in turn, while the other one acts with a snapshot."""
 
@@ -74,6 +82,13 @@ class SelfPlaySettings(Settings):
     """Probability that the opponent is the newest policy instead of a snapshot."""
     initial_elo: Number = 1200.0
     """The initial rating."""
+    learn_from_both_sides: Flag = own(False)
+    """Also learn from the opponents' steps while these act with the newest weights of the same behavior,
+    which they then do at every step: up to twice as many steps from the same games. Steps learned from are
+    trainer steps. No effect between two behaviors."""
+    opponent_sampling: OpponentSampling = own(OpponentSampling.UNIFORM)
+    """uniform: all snapshots are equally likely opponents; prioritized: those that the learner beats less
+    often are likelier, in proportion to (1 - its win rate)²."""
 
     @field_validator("play_against_latest_model_ratio")
     @classmethod
@@ -82,6 +97,23 @@ class SelfPlaySettings(Settings):
             side = "the newest policy" if value > 1 else "a snapshot"
             note(info, f"found {value:g}, expected a probability from 0 to 1; the opponent is always {side}.")
         return value
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> SelfPlaySettings:
+        ratio = self.play_against_latest_model_ratio
+        if self.learn_from_both_sides and ratio <= 0:
+            message = (
+                f"found true, but play_against_latest_model_ratio is {ratio:g}: opponents never act with the "
+                "newest weights, whose steps are learned from. Raise it, or remove this key"
+            )
+            raise self._refusal("learn_from_both_sides", message)
+        if self.opponent_sampling is not OpponentSampling.UNIFORM and ratio >= 1:
+            message = (
+                f"found {self.opponent_sampling.value}, but play_against_latest_model_ratio is {ratio:g}: no "
+                "snapshot ever plays. Lower it, or remove this key"
+            )
+            raise self._refusal("opponent_sampling", message)
+        return self
 
 
 class TrainerSettings(Settings):

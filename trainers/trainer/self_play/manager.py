@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -12,9 +13,12 @@ from ....envs.base import BehaviorId, BehaviorName
 from ...policies.policy import Policy
 from ...settings.models.behavior import SelfPlaySettings
 from ...utils.errors import TrainerError
+from .newest_steps import Item
 from .opponents import Opponents
-from .self_play import Item, SeededRandom, SelfPlay
+from .self_play import SeededRandom, SelfPlay
 from .team_rotation import TeamRotation
+
+logger = logging.getLogger(__name__)
 
 
 class SelfPlayManager(SelfPlay):
@@ -42,12 +46,14 @@ class SelfPlayManager(SelfPlay):
             seed: of the choice of opponents, and of the actions that these sample.
         """
         self.name = name
-        self.opponents = Opponents(network, make, seed + 1)
+        self.opponents = Opponents(network, make, seed + 1, marks=settings.learn_from_both_sides)
         super().__init__(
             *(settings, rotation, lambda: _copy(network), self.opponents, SeededRandom(seed), stats)
         )
         self._normalizes = any(True for _ in network.buffers())
         self._last_joined: BehaviorId = ""
+        self._one_sided = settings.learn_from_both_sides
+        """It is still to be checked whether there is another side to learn from."""
 
     def interval(self, trainer_interval: int) -> int:
         """Decisions of all teams after which it is worth calling the trainer.
@@ -81,8 +87,20 @@ class SelfPlayManager(SelfPlay):
                 "another Team Id (in Unity, in their Behavior Parameters); if they are another behavior, "
                 f"give that one a section self_play too; or remove behaviors.{self.name}.self_play."
             )
+        if step and self._one_sided:
+            self._warn_of_one_side()
         self.follow_first_rank()
         super().advance(step)
+
+    def _warn_of_one_side(self) -> None:
+        """Warn once if all opponents are other behaviors, which learn by themselves in their turn."""
+        self._one_sided = False
+        if len(self.teams) == 1:
+            logger.warning(
+                "self_play.learn_from_both_sides has no effect on the behavior %s: its opponents are another "
+                "behavior, so that there is but one team (%s) whose steps it can learn from.",
+                *(self.name, self._last_joined),
+            )
 
     def on_steps_processed(self) -> None:
         """Steps were processed; if observations are normalized, that has changed the policy."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -36,14 +36,16 @@ class Opponents:
     `learn` and `assign` may be called from the thread that learns; they take effect with the next decision.
     """
 
-    def __init__(self, network: Any, make: Callable[[Any], Policy], seed: int) -> None:
+    def __init__(self, network: Any, make: Callable[[Any], Policy], seed: int, marks: bool = False) -> None:
         """Start without opponents.
 
         Args:
             network: copied for every snapshot that plays; it is not changed.
             make: makes the policy that acts with such a copy.
             seed: of the actions that all opponents sample.
+            marks: whether decisions of snapshots are marked as `by_snapshot`.
         """
+        self._marks = marks
         self.generator = torch.Generator().manual_seed(seed)
         self._network = network
         self._make = make
@@ -72,6 +74,8 @@ class Opponents:
         decided: dict[int, Decision] = {}
         for policy, which in batches_of.items():
             answers = act(policy, [batches[k] for k in which], [sources[k] for k in which])
+            if self._marks and policy is not learner:
+                answers = [replace(answer, by_snapshot=True) for answer in answers]
             decided.update(zip(which, answers, strict=True))
         return [decided[k] for k in range(len(batches))]
 

@@ -15,14 +15,27 @@ from torch import Tensor
 from ....agent_processor.queues import StatsSink
 from ....agent_processor.trajectory import EpisodesForgotten, Trajectory
 from ....envs.base import StatsAggregationMethod
-from ...settings.models.behavior import SelfPlaySettings
+from ...settings.models.behavior import OpponentSampling, SelfPlaySettings
 from ...utils import distributed
+from .newest_steps import Item, NewestSteps
 from .opponents import team_of
-from .snapshots import NEWEST, Snapshot, SnapshotPool, result_of
+from .snapshots import (
+    NEWEST,
+    Snapshot,
+    SnapshotPool,
+    prioritized_choice,
+    records_of,
+    restore_records,
+    result_of,
+)
 from .team_rotation import TeamRotation
 
-Item = Trajectory | EpisodesForgotten
+AVERAGE = StatsAggregationMethod.AVERAGE
 ELO = "Self-play/ELO"
+WIN_RATE = "Self-play/Win Rate"
+"""The learner's against the snapshot that was chosen, as estimated then."""
+OPPONENT_SHARE = "Self-play/Opponent Share"
+"""Of the steps that are learned from."""
 _NEWEST_KEY = -1
 """Among the numbers of teams, which are not negative."""
 
@@ -104,7 +117,8 @@ class SelfPlay:
         """Steps of teams that did not learn, which no trainer counts."""
         self.last_save = self.last_swap = self.last_team_change = 0
         self.assigned: dict[int, Snapshot] = {}
-        """The snapshots with which the teams act that do not learn."""
+        """The snapshots that teams act with; all others act with the newest weights."""
+        self._newest_steps = NewestSteps() if settings.learn_from_both_sides else None
         self._weights = weights
         self._assigner = assigner
         self._random = random
@@ -124,6 +138,11 @@ class SelfPlay:
     def lower_opponent_rating(self, change: float) -> None:
         """The learner has gained `change` points in a game against that snapshot."""
         self.pool.ratings[self.opponent] -= change
+
+    def add_result(self, team: int, result: float) -> None:
+        """Record the learner's result, 0 to 1, of a game against the snapshot of this team."""
+        if self.settings.opponent_sampling is OpponentSampling.PRIORITIZED and team in self.assigned:
+            self.assigned[team].record.add(result)
 
     def join(self, team: int) -> None:
         """A team of this behavior has appeared; it learns, or acts with the initial weights."""
@@ -151,17 +170,39 @@ class SelfPlay:
     # Trajectories ---------------------------------------------------------------------------------------
 
     def split_by_team(self, collected: Iterable[Item]) -> list[Item]:
-        """The learning team's trajectories, which are to be learned from. Its games are rated here."""
+        """The trajectories that are to be learned from. The learning team's games are rated here.
+
+        They are the learning team's, and with `learn_from_both_sides` all that the newest weights acted in.
+        """
+        both_sides = None if self.learning not in self.teams else self._newest_steps
         kept: list[Item] = []
         for item in collected:
             if isinstance(item, EpisodesForgotten):
                 kept.append(item)
-            elif team_of(item.behavior_id) == self.learning:
-                kept.append(item)
+                if both_sides is not None:
+                    both_sides.on_forgotten(item)
+                continue
+            own = team_of(item.behavior_id) == self.learning
+            if both_sides is not None:  # a team acts with a snapshot until it hears that it learns
+                own = own and not item.by_snapshot
+            if own:
                 self._rate(item)
             else:
                 self.opponents_step += len(item)
+            if both_sides is not None:
+                kept += both_sides.select(item, own)
+            elif own:
+                kept.append(item)
+        if both_sides is not None:
+            self._report_opponent_share(kept)
         return kept
+
+    def _report_opponent_share(self, kept: Iterable[Item]) -> None:
+        lengths = [(len(item), item.of_opponent) for item in kept if isinstance(item, Trajectory)]
+        steps = sum(length for length, _ in lengths)
+        if steps:
+            share = sum(length for length, of_opponent in lengths if of_opponent) / steps
+            self._stats.add_stat(OPPONENT_SHARE, share, AVERAGE)
 
     def _rate(self, trajectory: Trajectory) -> None:
         """Rate the game if the trajectory is its end, and the game was not interrupted."""
@@ -171,7 +212,7 @@ class SelfPlay:
         # First: a game against the newest weights themselves takes from the same rating what it gives.
         change = self.rotation.rate(self.elo, result_of(trajectory.last_reward))
         self.pool.ratings[NEWEST] += change
-        self._stats.add_stat(ELO, self.elo, StatsAggregationMethod.AVERAGE)
+        self._stats.add_stat(ELO, self.elo, AVERAGE)
 
     # Changes that are due -------------------------------------------------------------------------------
 
@@ -181,10 +222,12 @@ class SelfPlay:
             self.last_team_change = step
 
     def follow_first_rank(self) -> None:
-        """Take over the ratings and the opponents' steps of rank 0, by which all ranks choose opponents."""
+        """Take over the ratings, records and opponents' steps of rank 0, by which all choose opponents."""
         if distributed.world_size() > 1:
-            known = (self.opponents_step, self.pool.ratings)
-            self.opponents_step, self.pool.ratings = distributed.broadcast(known)
+            snapshots = [*self.pool.snapshots, *self.assigned.values()]
+            known = (self.opponents_step, self.pool.ratings, records_of(snapshots))
+            self.opponents_step, self.pool.ratings, records = distributed.broadcast(known)
+            restore_records(snapshots, records)
 
     def advance(self, step: int) -> None:
         """After the trainer has advanced, at its `step`: change the team, save and swap snapshots as due."""
@@ -204,17 +247,34 @@ class SelfPlay:
         """Assign another snapshot, or the newest weights, to every team that does not learn."""
         self.learning = self.rotation.learning
         if changed and self.learning in self.teams:
-            self.assigned.pop(self.learning, None)
-            self._assigner.learn(self.learning)
+            self._let_learn(self.learning)
         for team in self.teams:
             if team == self.learning:
                 continue
             if self._random.uniform() < 1 - self.settings.play_against_latest_model_ratio:
-                self.opponent = self._random.below(len(self.pool.snapshots))
+                self.opponent = self._choose_snapshot()
                 self._assign(team, self.pool.snapshots[self.opponent])
             else:
                 self.opponent = NEWEST
-                self._assign(team, self.newest)
+                if self._newest_steps is not None and self.learning in self.teams:
+                    self._let_learn(team)
+                else:
+                    self._assign(team, self.newest)
+
+    def _choose_snapshot(self) -> int:
+        """The pool's slot of the next opponent."""
+        snapshots = self.pool.snapshots
+        if self.settings.opponent_sampling is not OpponentSampling.PRIORITIZED:
+            return self._random.below(len(snapshots))
+        rates = [snapshot.record.win_rate for snapshot in snapshots]
+        chosen = prioritized_choice(rates, self._random.uniform())
+        self._stats.add_stat(WIN_RATE, rates[chosen], AVERAGE)
+        return chosen
+
+    def _let_learn(self, team: int) -> None:
+        """The team acts with the weights that are being trained, whatever they become."""
+        self.assigned.pop(team, None)
+        self._assigner.learn(team)
 
     def _assign(self, team: int, snapshot: Snapshot) -> None:
         self.assigned[team] = snapshot
@@ -253,5 +313,9 @@ class SelfPlay:
         if isinstance(self._random, SeededRandom):
             self._random.generator.set_state(state["draws"])
         self._newest = None if state["newest"] is None else known[state["newest"]]
-        for team, number in state["assigned"].items():
-            self._assign(int(team), known[number])
+        assigned = {int(team): known[number] for team, number in state["assigned"].items()}
+        for team in self.teams:
+            if team in assigned:
+                self._assign(team, assigned[team])
+            else:
+                self._let_learn(team)

@@ -1,10 +1,11 @@
-"""Snapshots of a policy during training, and their Elo ratings (Elo 1978, The Rating of Chessplayers)."""
+"""Snapshots of a policy during training, how they fare, and their ratings (Elo 1978)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from torch import Tensor
@@ -13,11 +14,47 @@ NEWEST = -1
 """In place of a slot: the weights that are being learned. Their rating is the last one."""
 
 
+MEMORY = 0.99
+"""What a game counts after the next one: a record is of about the last hundred."""
+
+
+@dataclass(slots=True)
+class WinRecord:
+    """The learner's games against a snapshot; older ones, of a weaker learner, count for less."""
+
+    games: float = 0.0
+    score: float = 0.0
+    """Of them, those won and half of those drawn."""
+
+    def add(self, result: float) -> None:
+        """Count a game; the learner's `result` is its share of it, 0 to 1."""
+        self.games = MEMORY * self.games + 1.0
+        self.score = MEMORY * self.score + result
+
+    @property
+    def win_rate(self) -> float:
+        """The estimated share of games that the learner wins, as if it had won one more and lost one more."""
+        return (self.score + 1.0) / (self.games + 2.0)
+
+
+def prioritized_choice(win_rates: Sequence[float], uniform: float) -> int:
+    """Choose an opponent that is hard to beat; `uniform`: a random number from [0, 1).
+
+    Prioritized fictitious self-play, Vinyals et al. 2019, "Grandmaster level in StarCraft II using
+    multi-agent reinforcement learning": opponents are sampled in proportion to f_hard(p) = (1 - p)^2 of the
+    learner's win rate p against them, which must be below 1.
+    """
+    totals = list(accumulate((1.0 - p) ** 2 for p in win_rates))
+    return next((k for k, total in enumerate(totals) if uniform * totals[-1] < total), len(totals) - 1)
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """The weights of a policy; two snapshots are the same only if they are the same object."""
 
     weights: Mapping[str, Tensor]
+    record: WinRecord = field(default_factory=WinRecord)
+    """The learner's games against them."""
 
 
 class SnapshotPool:
@@ -55,11 +92,14 @@ class SnapshotPool:
             "next_slot": self.next_slot,
             "ratings": list(self.ratings),
         }
+        if any(snapshot.record.games for snapshot in known):
+            state["records"] = records_of(known)
         return state, {key: known[snapshot] for key, snapshot in others.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> list[Snapshot]:
         """Take over a state; the snapshots of its `weights`. A smaller window keeps the youngest."""
         known = [Snapshot(weights) for weights in state["weights"]]
+        restore_records(known, state.get("records", []))
         slots = [known[number] for number in state["slots"]]
         ratings = [float(rating) for rating in state["ratings"]]
         if len(ratings) == self.window + 1:
@@ -77,6 +117,17 @@ class SnapshotPool:
     def reset_ratings(self, rating: float) -> None:
         """All begin with this rating."""
         self.ratings = [rating] * (self.window + 1)
+
+
+def records_of(snapshots: Iterable[Snapshot]) -> list[list[float]]:
+    """Plain values of the snapshots' records, for a checkpoint."""
+    return [[snapshot.record.games, snapshot.record.score] for snapshot in snapshots]
+
+
+def restore_records(snapshots: Iterable[Snapshot], saved: Iterable[Sequence[float]]) -> None:
+    """Restore what `records_of` returned for these snapshots."""
+    for snapshot, (games, score) in zip(snapshots, saved):
+        snapshot.record.games, snapshot.record.score = float(games), float(score)
 
 
 WIN, DRAW, LOSS = 1.0, 0.5, 0.0

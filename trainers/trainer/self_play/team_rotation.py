@@ -11,7 +11,7 @@ from .snapshots import rating_change
 
 
 class RatedOpponent(Protocol):
-    """The rating of a team that does not learn."""
+    """A behavior with teams that do not learn, and the ratings of their snapshots."""
 
     @property
     def opponent_rating(self) -> float:
@@ -20,6 +20,10 @@ class RatedOpponent(Protocol):
 
     def lower_opponent_rating(self, change: float) -> None:
         """The learning team has gained `change` points in a game against that snapshot."""
+        ...
+
+    def add_result(self, team: int, result: float) -> None:
+        """The learning team has got `result`, 0 to 1, of a game against this team."""
         ...
 
 
@@ -33,7 +37,8 @@ class TeamRotation:
         """The other teams; the first one learns next."""
         self.changes = 0
         """How often the learning team has changed in the whole training."""
-        self._ratings: dict[int, RatedOpponent] = {}
+        self._behaviors: dict[int, list[RatedOpponent]] = {}
+        """Of each team, in the order in which they joined; the rating of the first one counts."""
         self.changed = False
         """Whether the learning team has changed since the last `take_change`."""
         self._lock = Lock()
@@ -41,12 +46,14 @@ class TeamRotation:
     @property
     def teams(self) -> int:
         """How many teams have appeared."""
-        return len(self._ratings)
+        return len(self._behaviors)
 
-    def join(self, team: int, rating: RatedOpponent) -> None:
-        """A team has appeared; the first one of all learns. The first caller for a team keeps its rating."""
+    def join(self, team: int, behavior: RatedOpponent) -> None:
+        """A behavior's team has appeared; the first one of all learns."""
         with self._lock:
-            self._ratings.setdefault(team, rating)
+            behaviors = self._behaviors.setdefault(team, [])
+            if behavior not in behaviors:
+                behaviors.append(behavior)
             if self.learning is None:
                 self.learning = team
             elif team != self.learning and team not in self.waiting:
@@ -68,14 +75,18 @@ class TeamRotation:
             return changed
 
     def rate(self, rating: float, result: float) -> float:
-        """The change of the learner's rating by a game's result; the opponents' ratings change here.
+        """The change of the learner's rating by a game's result, which the opponents take note of here.
 
         With more than one opposing team the last one's rating counts, as in ML-Agents.
         """
-        opponents = [side for team, side in self._ratings.items() if team != self.learning]
-        change = rating_change(rating, opponents[-1].opponent_rating if opponents else 0.0, result)
-        for side in opponents:
+        opponents = {team: sides for team, sides in self._behaviors.items() if team != self.learning}
+        rated = [sides[0] for sides in opponents.values()]
+        change = rating_change(rating, rated[-1].opponent_rating if rated else 0.0, result)
+        for side in rated:
             side.lower_opponent_rating(change)
+        for team, sides in opponents.items():
+            for side in sides:
+                side.add_result(team, result)
         return change
 
     def state_dict(self) -> dict[str, Any]:

@@ -5,36 +5,13 @@ import json
 import pytest
 from lanista.trainers.checkpoints.file import load_checkpoint
 from reliability.resume import differences, numbers
-
-YAML = """\
-behaviors:
-  {name}:
-    trainer_type: {trainer}
-    hyperparameters: {{batch_size: 16, buffer_size: 128{hyper}}}
-    network_settings: {{normalize: {normalize}, hidden_units: 8, num_layers: 1{memory}}}
-    checkpoint_interval: 300
-    max_steps: 700
-    time_horizon: 8
-    summary_freq: 100
-    self_play: {{save_steps: 90, team_change: 150, swap_steps: 40, window: 3}}
-"""
-LSTM = ", memory: {memory_size: 4, sequence_length: 8}"
-TEAMS = ["Tiny?team=0", "Tiny?team=1"]
+from self_play_runs import EVERY, LSTM, TEAMS, configure
 
 
 @pytest.fixture
 def runs(runs):
     runs.rules["behaviors"] = TEAMS
     return runs
-
-
-def configure(tmp_path, trainer="ppo", hyper="", normalize="true", memory="", names=("Tiny",)):
-    parts = [
-        YAML.format(name=name, trainer=trainer, hyper=hyper, normalize=normalize, memory=memory)
-        for name in names
-    ]
-    text = parts[0] + "".join(part.partition("\n")[2] for part in parts[1:])
-    (tmp_path / "c.yaml").write_text(text)
 
 
 @pytest.mark.parametrize(
@@ -61,17 +38,6 @@ def test_a_killed_run_goes_on_against_the_same_opponents_bit_for_bit(
     elo = [runs.status(run)["Tiny"] for run in ("unkilled", "killed")]
     assert elo[0]["elo"] == elo[1]["elo"] == unkilled["self_play"]["ratings"][-1]
     assert trainer == "poca" or elo[0]["elo"] != 1200.0  # there all games are broken off
-
-
-EVERY = {
-    "ppo": ("", [3], 0),
-    "poca": ("", [3], 0),
-    "coma": ("", [3], 0),
-    "sac": (", buffer_init_steps: 50, steps_per_update: 10", [], 1),
-    "dqn": (", buffer_init_steps: 50, steps_per_update: 10", [3], 0),
-    "ddpg": (", buffer_init_steps: 50, steps_per_update: 10", [], 1),
-    "td3": (", buffer_init_steps: 50, steps_per_update: 10, noise_type: ornstein_uhlenbeck", [], 1),
-}
 
 
 @pytest.mark.parametrize("trainer", EVERY)

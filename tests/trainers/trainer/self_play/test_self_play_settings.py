@@ -1,6 +1,7 @@
 """What the section self_play says, and what it warns of."""
 
 import pytest
+from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
 
 
@@ -25,3 +26,24 @@ def test_a_probability_is_not(caplog):
     for ratio in ("0", "1", "0.5"):
         section(f"play_against_latest_model_ratio: {ratio}")
     assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "why"),
+    [
+        (
+            "learn_from_both_sides: true, play_against_latest_model_ratio: 0",
+            "learn_from_both_sides",
+            "never act",
+        ),
+        (
+            "opponent_sampling: prioritized, play_against_latest_model_ratio: 1",
+            "opponent_sampling",
+            "no snapshot ever plays",
+        ),
+    ],
+)
+def test_keys_that_could_have_no_effect_are_refused(text, key, why):
+    with pytest.raises(TrainerConfigError, match=why) as error:
+        section(text)
+    assert f"behaviors.B.self_play.{key}" in str(error.value)

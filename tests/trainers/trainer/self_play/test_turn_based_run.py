@@ -45,6 +45,12 @@ def test_one_policy_plays_all_seats_and_is_rated(tmp_path, monkeypatch, capsys):
     assert "Training. ELO: " in capsys.readouterr().out
 
 
+def test_both_seats_are_learned_from(tmp_path, monkeypatch, capsys):
+    (state,) = train(tmp_path, monkeypatch, ["player"], PLAY.replace("}", ", learn_from_both_sides: true}"))
+    # One seat has two turns in two of three games, the other one always one.
+    assert state["step"] > 300 and state["self_play"]["steps"][0] < 0.85 * state["step"]
+
+
 def test_without_self_play_every_seat_has_a_trainer(tmp_path, monkeypatch, capsys):
     states = train(tmp_path, monkeypatch, ["player_0", "player_1"], "")
     assert all(state["step"] > 300 and "self_play" not in state for state in states)
