@@ -42,12 +42,21 @@ def describe_network(
     return {
         "behavior": behavior,
         **describe_spec(spec),
-        "network": network.model_dump(mode="json"),
+        "network": _describe_settings(network),
         "reward_signals": [str(name) for name in reward_signals],
         "shared_critic": shared_critic,
         "actors": None if actors is None else dict(actors),
         "head": None if head is None else asdict(head),
     }
+
+
+def _describe_settings(network: NetworkSettings) -> dict[str, Any]:
+    """Plain values; with `residual` only where it is set, since earlier releases do not know the key."""
+    written = network.model_dump(mode="json")
+    for one in (written, written["critic"]):
+        if one is not None and not one["residual"]:
+            del one["residual"]
+    return written
 
 
 def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:

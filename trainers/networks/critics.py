@@ -240,13 +240,16 @@ class Temperatures(nn.Module):
     target_continuous: Tensor
     targets_discrete: Tensor
 
-    def __init__(self, continuous_size: int, branches: Sequence[int], initial: float) -> None:
+    def __init__(
+        self, continuous_size: int, branches: Sequence[int], initial: float, target: float = -1.0
+    ) -> None:
+        """`target`: the target entropy of each continuous component."""
         super().__init__()
         self.log_continuous = nn.Parameter(torch.tensor(math.log(initial)))
         self.log_discrete = nn.Parameter(torch.full((len(branches),), math.log(initial)))
         """[K]."""
         targets = torch.tensor([DISCRETE_SHARE * math.log(size) for size in branches])
-        self.register_buffer("target_continuous", torch.tensor(-float(continuous_size)), persistent=False)
+        self.register_buffer("target_continuous", torch.tensor(target * continuous_size), persistent=False)
         self.register_buffer("targets_discrete", targets, persistent=False)
 
     @property
@@ -263,3 +266,11 @@ class Temperatures(nn.Module):
     def entropies(self) -> Coefficients:
         """The target entropies."""
         return Coefficients(self.target_continuous, self.targets_discrete)
+
+    def metrics(self) -> dict[str, float]:
+        """The coefficients by statistics' names; that of discrete actions is the mean over branches."""
+        continuous, discrete = self.alpha
+        return {
+            "Policy/Discrete Entropy Coeff": float(discrete.mean()),
+            "Policy/Continuous Entropy Coeff": float(continuous),
+        }

@@ -20,6 +20,7 @@ from ..algorithms.imitation.behavioral_cloning import BehavioralCloning, ClonedP
 from ..algorithms.poca.poca import POCA
 from ..algorithms.ppo.ppo import PPO
 from ..algorithms.sac.sac import SAC
+from ..algorithms.sac.simba import SimbaSAC
 from ..buffers.demonstrations import load_demonstrations
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
@@ -32,6 +33,7 @@ from ..policies.policy import Policy, SlotPolicy
 from ..rewards.base import RewardProvider
 from ..rewards.extrinsic import ExtrinsicReward, TeamReward
 from ..rewards.training import make_learned_rewards
+from ..settings.models.algorithms import SACRecipe, SACSettings
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import OffPolicyHyperparamSettings
 from ..settings.registry import find_trainer
@@ -44,11 +46,18 @@ from .trainer import Trainer, TrainerEvents, TrainerOptions
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+
+def _make_sac(spec: BehaviorSpec, settings: TrainerSettings, *how: Any) -> Algorithm:
+    hyper = settings.hyperparameters
+    simba = isinstance(hyper, SACSettings) and hyper.recipe is SACRecipe.SIMBA
+    return (SimbaSAC if simba else SAC)(spec, settings, *how)
+
+
 _algorithms: dict[str, Callable[..., Any]] = {
     "ppo": PPO,
     "poca": POCA,
     "coma": COMA,
-    "sac": SAC,
+    "sac": _make_sac,
     "dqn": DQN,
     "ddpg": DDPG,
     "td3": TD3,

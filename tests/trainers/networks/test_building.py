@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.modules.body import Body
 from lanista.trainers.networks.modules.layers import activate, initialize_
+from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.settings.models.networks import Activation, Initialization, NetworkSettings
 from specs import spec_of_shapes
 
@@ -61,9 +63,42 @@ def test_layer_norm_precedes_the_activation():
     np.testing.assert_allclose(found.detach().numpy(), np.maximum(scaled, 0.0), atol=1e-3)
 
 
+def test_residual_blocks_add_to_their_input_and_normalize():
+    settings = NetworkSettings(hidden_units=6, num_layers=2, activation=Activation.RELU, residual=True)
+    body, rows = Body(2, 3, settings), torch.randn(20, 3) * 10 + 7
+
+    def normal(x):
+        return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+
+    both = body(rows).detach().numpy()
+    for stream in (0, 1):
+        layers = [
+            (one.weight[stream].detach().numpy(), one.bias[stream].detach().numpy()) for one in body.layers
+        ]
+        assert [weight.shape for weight, _ in layers] == [(3, 6), (6, 24), (24, 6), (6, 24), (24, 6)]
+        x = rows.numpy() @ layers[0][0] + layers[0][1]
+        for (w1, b1), (w2, b2) in (layers[1:3], layers[3:5]):
+            x = x + np.maximum(normal(x) @ w1 + b1, 0.0) @ w2 + b2
+        np.testing.assert_allclose(body.stream(stream, rows).detach().numpy(), normal(x), atol=1e-4)
+        np.testing.assert_allclose(both[stream], normal(x), atol=1e-4)
+
+
+def test_a_goal_makes_no_weights_of_residual_blocks():
+    spec = spec_of_shapes([(3,), (2,)], (0, 1), 1)
+    with pytest.raises(UnsupportedObservationError, match="goal_conditioning_type: none"):
+        Actor(spec, NetworkSettings(residual=True))
+    assert Actor(spec, NetworkSettings(residual=True, goal_conditioning_type="none")).body.residual
+
+
+def test_residual_blocks_are_not_normalized_twice():
+    with pytest.raises(ValueError, match="residual blocks normalize"):
+        NetworkSettings(residual=True, layer_norm=True)
+
+
 def test_the_default_is_ml_agents_network():
     assert build().is_dense_mlp
     assert not build(activation="relu").is_dense_mlp and not build(layer_norm=True).is_dense_mlp
+    assert not build(residual=True).is_dense_mlp
 
 
 def test_a_critic_of_another_shape():

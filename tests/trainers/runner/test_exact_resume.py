@@ -62,6 +62,7 @@ CASES = {
     "sac with a memory": ("sac", SAVED, LSTM, 15),
     "sac with a memory, without": ("sac", OFF_POLICY, LSTM, 15),
     "sac within its random actions": ("sac", RANDOM, LSTM, 3),
+    "sac by simba's recipe": ("sac", f"{RICH}, recipe: simba", "", 15),
     "dqn": ("dqn", f"{RICH}, epsilon_decay_steps: 600", "", 25),
     "dqn on frames": ("dqn", f"{SAVED}, frame_stack: 3, epsilon_decay_steps: 600", "", 15),
     "dqn without": ("dqn", f"{OFF_POLICY}, prioritized_replay: true, epsilon_decay_steps: 600", "", 25),

@@ -76,6 +76,7 @@ CASES = {
     "coma": ("coma", f"{ON_POLICY}, max_num_agents: 4", "", CHOICES, ""),
     "coma as published": ("coma", f"{ON_POLICY}, max_num_agents: 4, clip: false", LSTM, CHOICES, ""),
     "sac with signals and cloning": ("sac", OFF_POLICY, "", {}, SIGNALS),
+    "sac by simba's recipe": ("sac", f"{OFF_POLICY}, recipe: simba", "", {}, ""),
     "dqn with a memory": ("dqn", OFF_POLICY, LSTM, {"cont": 0, "disc": (3,)}, ""),
     "ddpg": ("ddpg", OFF_POLICY, "", {}, ""),
     "td3": ("td3", f"{OFF_POLICY}, {RICH}", "", {}, ""),

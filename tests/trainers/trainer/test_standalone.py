@@ -10,6 +10,7 @@ from line_game import LineGame
 
 ON_POLICY = {"hyperparameters": {"batch_size": 16, "buffer_size": 64}}
 OFF_POLICY = {"hyperparameters": {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 32}}
+SIMBA = {"hyperparameters": OFF_POLICY["hyperparameters"] | {"recipe": "simba"}}
 RANDOM = {"hyperparameters": OFF_POLICY["hyperparameters"] | {"random_initial_actions": True}}
 COMMON = {
     "network_settings": {"hidden_units": 8, "num_layers": 1},
@@ -26,6 +27,7 @@ CASES = {
     "COMATrainer with a memory": ({"disc": (3,), "groups": True}, {**ON_POLICY, "network_settings": MEMORY}),
     "SACTrainer": ({"cont": 1}, OFF_POLICY),
     "SACTrainer with a memory": ({"disc": (3,)}, {**OFF_POLICY, "network_settings": MEMORY}),
+    "SACTrainer by SimBa's recipe": ({"cont": 1, "disc": (3,)}, SIMBA),
     "DQNTrainer": ({"disc": (3,)}, OFF_POLICY),
     "DDPGTrainer": ({"cont": 1}, OFF_POLICY),
     "TD3Trainer": ({"cont": 1}, OFF_POLICY),

@@ -55,13 +55,15 @@ class FlatAdam:
 
     The arithmetic is that of torch.optim.Adam(fused=True), in one pass over the numbers; without what that
     does around it for any number of groups and devices, which costs more per step here than the arithmetic.
+    With a weight decay it is AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101).
     """
 
     BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
-    def __init__(self, parameters: FlatParameters, learning_rate: float) -> None:
+    def __init__(self, parameters: FlatParameters, learning_rate: float, weight_decay: float = 0.0) -> None:
         self.parameters = parameters
         self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
         self.mean = torch.zeros_like(parameters.vector.data)
         self.square = torch.zeros_like(parameters.vector.data)
         self._steps = torch.zeros((), device=parameters.vector.device)
@@ -75,7 +77,8 @@ class FlatAdam:
     def step(self) -> None:
         """Update the weights by the current gradient."""
         self._steps += 1
-        torch._fused_adam_(
+        step = torch._fused_adamw_ if self.weight_decay else torch._fused_adam_
+        step(
             [self.parameters.vector],
             [self.parameters.gradient],
             [self.mean],
@@ -85,7 +88,7 @@ class FlatAdam:
             lr=self.learning_rate,
             beta1=self.BETA1,
             beta2=self.BETA2,
-            weight_decay=0.0,
+            weight_decay=self.weight_decay,
             eps=self.EPS,
             amsgrad=False,
             maximize=False,
@@ -115,11 +118,12 @@ class CheckedAdam:
         non_finite: NonFinitePolicy,
         *,
         of: str = "the policy",
+        weight_decay: float = 0.0,
     ) -> None:
-        """`of`: what the gradient belongs to, in messages."""
+        """`of`: what the gradient belongs to, in messages; `weight_decay`: of AdamW."""
         self.of = of
         self.flat = parameters if isinstance(parameters, FlatParameters) else FlatParameters(parameters)
-        self.adam = FlatAdam(self.flat, learning_rate)
+        self.adam = FlatAdam(self.flat, learning_rate, weight_decay)
         self.non_finite = non_finite
         self.max_norm: float | None = None
         """A gradient with a greater Euclidean norm is scaled down to this one."""

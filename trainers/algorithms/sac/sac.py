@@ -166,14 +166,12 @@ class SAC(OffPolicyAlgorithm):
         if isinstance(losses.policy, Tensor):
             scalars = torch.stack(losses[:-1]).tolist()  # read from their device at once
         policy, q1, q2, value = map(float, scalars)
-        alpha = self.networks.temperatures.alpha
         return {
             "Losses/Policy Loss": policy,
             "Losses/Value Loss": value,
             "Losses/Q1 Loss": q1,
             "Losses/Q2 Loss": q2,
-            "Policy/Discrete Entropy Coeff": float(alpha.discrete.mean()),
-            "Policy/Continuous Entropy Coeff": float(alpha.continuous),
+            **self.networks.temperatures.metrics(),
             "Policy/Learning Rate": learning_rate,
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...settings.models.networks import Activation, NetworkSettings
+from ..observation_kinds import UnsupportedObservationError
 from ..observations import ObservationEncoder
 from .attention import LAYER_NORM_EPS
 from .hypernetwork import HyperLayer
@@ -16,12 +18,19 @@ from .layers import DenseStack, activate
 
 __all__ = ["Body", "DenseStack", "body_on"]
 
+EXPANSION = 4
+"""The width of the layer within a residual block, in widths of the body."""
+
 
 class Body(nn.Module):
     """`layers` dense layers of width `hidden`, each with its activation, of S networks of one shape.
 
     An actor and its critic are two streams of one body: a pass through both takes as many calls as one. Where
     agents have goals, the last layer's weights may be made from these.
+
+    If `residual`, a linear layer is followed by `layers` blocks x + W2 activation(W1 LN(x)) and a last LN
+    (SimBa: Lee et al. 2025, arXiv 2410.09754), with LN the layer normalization without parameters: linear
+    layers follow each of them.
     """
 
     def __init__(
@@ -40,26 +49,37 @@ class Body(nn.Module):
         Args:
             streams: S.
             input_size: of what is read.
-            settings: width and number of the layers (0 is read as 1), their activation, initialization and
-                layer normalization.
+            settings: width and number of the layers or blocks (0 is read as 1), their activation,
+                initialization and layer normalization.
             generator: of the first weights.
             gain: of the first weights, see `initialize_`.
             encoder: of the inputs, whose goals make the weights of the last layer; None: no layer is made so.
             has_layers: False for none at all, which passes inputs on.
 
         Raises:
-            UnsupportedObservationError: weights are to be made from a goal of variable length.
+            UnsupportedObservationError: weights are to be made from a goal of variable length, or of residual
+                blocks.
         """
         super().__init__()
         self.streams = streams
         hidden = settings.hidden_units
         self.hidden = hidden if has_layers else input_size
         self.activation, self.layer_norm = settings.activation, settings.layer_norm
+        self.residual = settings.residual and has_layers
         # ML-Agents builds one layer even if num_layers is 0.
-        sizes = [input_size] + [hidden] * (max(settings.num_layers, 1) if has_layers else 0)
+        depth = max(settings.num_layers, 1) if has_layers else 0
+        sizes = [input_size] + [hidden] * depth
+        if self.residual:
+            sizes = [input_size, hidden, *(EXPANSION * hidden, hidden) * depth]
         shapes = list(pairwise(sizes))
         self.conditioned: HyperLayer | None = None
         goals = [] if encoder is None else encoder.goal_columns()
+        if goals and self.residual:
+            raise UnsupportedObservationError(
+                "There is a goal signal, from which weights of the last layer would be made; a network with "
+                "network_settings.residual has no such layer. Set goal_conditioning_type: none to read the "
+                "goal like any other observation."
+            )
         made = shapes.pop() if goals else None
         self.layers = nn.ModuleList(
             DenseStack(streams, *shape, generator, gain, settings.initialization) for shape in shapes
@@ -72,13 +92,16 @@ class Body(nn.Module):
     def is_dense_mlp(self) -> bool:
         """Whether it is nothing but dense layers with Swish."""
         dense = self.conditioned is None and len(self.layers) > 0
-        return dense and self.activation is Activation.SWISH and not self.layer_norm
+        plain = not self.layer_norm and not self.residual
+        return dense and plain and self.activation is Activation.SWISH
 
     def forward(self, inputs: Tensor) -> Tensor:
         """[B, in] (the same for every network) or [S, B, in] -> [S, B, hidden]."""
         if inputs.dim() == 2:
             inputs = inputs.expand(self.streams, -1, -1)
         goals = inputs
+        if self.residual:
+            return self._blocks(self.layers[0](inputs), lambda k, x: self.layers[k](x))
         for layer in self.layers:
             inputs = self._after(layer(inputs))
         if self.conditioned is None:
@@ -91,8 +114,11 @@ class Body(nn.Module):
         `offset` [B, hidden] is added to the sums of the first layer.
         """
         goals = inputs
-        for layer in self.layers:
-            assert isinstance(layer, DenseStack)
+        layers = [layer for layer in self.layers if isinstance(layer, DenseStack)]
+        if self.residual:
+            embedded = _moved(layers[0].stream(index, inputs), offset)
+            return self._blocks(embedded, lambda k, x: layers[k].stream(index, x))
+        for layer in layers:
             inputs = self._after(_moved(layer.stream(index, inputs), offset))
             offset = None
         if self.conditioned is None:
@@ -106,10 +132,17 @@ class Body(nn.Module):
         assert isinstance(first, DenseStack | HyperLayer)
         return first.bias
 
+    def _blocks(self, x: Tensor, layer: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """The residual blocks and the last normalization; `layer` applies the layer of an index."""
+        for k in range(1, len(self.layers), 2):
+            x = x + layer(k + 1, activate(self.activation, layer(k, self._normalized(x))))
+        return self._normalized(x)
+
     def _after(self, sums: Tensor) -> Tensor:
-        if self.layer_norm:
-            sums = functional.layer_norm(sums, (self.hidden,), eps=LAYER_NORM_EPS)
-        return activate(self.activation, sums)
+        return activate(self.activation, self._normalized(sums) if self.layer_norm else sums)
+
+    def _normalized(self, x: Tensor) -> Tensor:
+        return functional.layer_norm(x, (self.hidden,), eps=LAYER_NORM_EPS)
 
 
 def body_on(
@@ -121,7 +154,7 @@ def body_on(
     """The body that the settings ask for, on what `encoder` gives.
 
     Raises:
-        UnsupportedObservationError: weights are to be made from a goal of variable length.
+        UnsupportedObservationError: as of `Body`.
     """
     return Body(streams, encoder.size, settings, generator, encoder=encoder, has_layers=encoder.whole is None)
 

@@ -31,13 +31,24 @@ from .graph import (
 def body(graph: GraphBuilder, network: Body, stream: int, value: str) -> str:
     """One stream of a body."""
     encoding = value
-    for i, layer in enumerate(network.layers):
-        assert isinstance(layer, DenseStack)
-        value = dense(graph, f"body.{i}", layer.weight[stream], layer.bias[stream, 0], value)
-        value = _after(graph, network, value)
+    if network.residual:
+        value = _layer(graph, network, stream, 0, value)
+        for k in range(1, len(network.layers), 2):
+            hidden = _layer(graph, network, stream, k, layer_norm(graph, value, 1))
+            hidden = activation(graph, network.activation, hidden)
+            value = graph.add("Add", value, _layer(graph, network, stream, k + 1, hidden))
+        return layer_norm(graph, value, 1)
+    for i in range(len(network.layers)):
+        value = _after(graph, network, _layer(graph, network, stream, i, value))
     if network.conditioned is None:
         return value
     return _after(graph, network, _conditioned(graph, network.conditioned, stream, value, encoding))
+
+
+def _layer(graph: GraphBuilder, network: Body, stream: int, index: int, value: str) -> str:
+    layer = network.layers[index]
+    assert isinstance(layer, DenseStack)
+    return dense(graph, f"body.{index}", layer.weight[stream], layer.bias[stream, 0], value)
 
 
 def _after(graph: GraphBuilder, network: Body, value: str) -> str:

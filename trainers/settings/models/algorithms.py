@@ -126,6 +126,17 @@ def reads_offered_state(hyperparameters: HyperparamSettings) -> bool:
     return isinstance(hyperparameters, COMASettings) and hyperparameters.state_observation is None
 
 
+class SACRecipe(str, Enum):
+    """Which networks SAC has, and how they learn."""
+
+    MLAGENTS = "mlagents"
+    SIMBA = "simba"
+
+
+def _initial_coefficient(data: dict[str, Any]) -> float:
+    return 0.01 if data.get("recipe") is SACRecipe.SIMBA else 1.0
+
+
 class SACSettings(ReplaySettings):
     """Soft actor-critic."""
 
@@ -144,8 +155,13 @@ class SACSettings(ReplaySettings):
 
     tau: Number = Field(default=0.005, ge=0, le=1)
     """Share of the value network that moves into the target network at every gradient step."""
-    init_entcoef: Number = Field(default=1.0, gt=0)
-    """Initial entropy coefficient: a higher one explores more at first."""
+    recipe: SACRecipe = own(SACRecipe.MLAGENTS)
+    """mlagents: SAC with a state value, as in ML-Agents. simba: without one, on residual networks with
+    normalized observations and AdamW; it learns from fewer steps and computes more for each of them. It sets
+    network_settings.normalize and residual, and has no memory."""
+    init_entcoef: Number = Field(default_factory=_initial_coefficient, gt=0)
+    """Initial entropy coefficient: a higher one explores more at first. Not given: 1, or 0.01 with recipe
+    simba."""
     burn_in_ratio: Number = own(0.0, ge=0, lt=1)
     """Share of each sequence, from its start, that only warms up the memory, without a loss."""
 

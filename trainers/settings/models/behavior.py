@@ -21,6 +21,7 @@ from ...utils.plugins import PluginError
 from ..base import Flag, Integer, Number, Refusal, Settings, Text, found, own, refuse, refuse_all, wrong
 from ..errors import note
 from ..registry import TrainerType, find_trainer, known_trainers
+from .algorithms import SACRecipe
 from .hyperparameters import HyperparamSettings, ScheduleType
 from .networks import NetworkSettings
 from .rewards import REWARD_SIGNALS, BehavioralCloningSettings, RewardSignalSettings
@@ -244,6 +245,36 @@ class TrainerSettings(Settings):
                 f"({self_play.initial_elo:g}): expected a higher one"
             )
             raise self._refusal("stop_at_reward", message)
+        return self
+
+    @model_validator(mode="after")
+    def _whole_recipe(self) -> TrainerSettings:
+        """Complete the networks of SimBa's recipe, of which a part alone can be worse than none."""
+        if getattr(self.hyperparameters, "recipe", None) is not SACRecipe.SIMBA:
+            return self
+        policy = self.network_settings
+        place: tuple[str, ...] = ("network_settings",)
+        networks = [(place, policy)]
+        if policy.critic is not None:
+            networks.append(((*place, "critic"), policy.critic))
+        refusals: list[Refusal] = []
+        for path, network in networks:
+            for key, value in (("normalize", True), ("residual", True), ("layer_norm", False)):
+                if key in network.model_fields_set and getattr(network, key) is not value:
+                    message = (
+                        f"found {found(not value)}, and hyperparameters.recipe: simba needs {found(value)}: "
+                        "remove this key, or the recipe"
+                    )
+                    refusals.append(((*path, key), not value, message))
+                setattr(network, key, value)
+        if policy.memory is not None:
+            message = (
+                "hyperparameters.recipe: simba learns from single steps, without a memory; remove this "
+                "section, or the recipe"
+            )
+            refusals.append(((*place, "memory"), policy.memory, message))
+        if refusals:
+            raise refuse_all(type(self).__name__, refusals)
         return self
 
     @property

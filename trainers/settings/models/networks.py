@@ -101,6 +101,9 @@ class NetworkSettings(Settings):
     layer_norm: Flag = own(False)
     """Layer normalization: scale each hidden layer's output to mean 0 and variance 1, before the
     activation."""
+    residual: Flag = own(False)
+    """num_layers residual blocks with layer normalization (SimBa) instead of plain layers: each adds to its
+    input what two layers, of 4 x hidden_units and hidden_units, make of it. Not with layer_norm."""
     encoders: dict[str, str] = own({})
     """Encoders of your own: a sensor's name, and the class (package.module:Class) that encodes it."""
     body: str | None = own(None)
@@ -127,6 +130,13 @@ class NetworkSettings(Settings):
         for reference in value.values():
             cls._is_reference(reference)
         return value
+
+    @model_validator(mode="after")
+    def _normalized_once(self) -> NetworkSettings:
+        if self.residual and self.layer_norm:
+            message = "found true, and residual blocks normalize their layers already: remove this key"
+            raise self._refusal("layer_norm", message)
+        return self
 
     @model_validator(mode="after")
     def _critic_like_this(self) -> NetworkSettings:
