@@ -46,6 +46,8 @@ def plan(task: Task, way: str) -> dict[str, Any]:
     }
 
 
+SIMBA = "SAC, SimBa"
+"""SAC by another recipe, which Stable-Baselines3 does not have."""
 SB3 = Script("LANISTA_SB3", "run_sb3.py", plan)
 
 
@@ -53,9 +55,11 @@ def task(
     name: str, environment: str, behavior: str, areas: int, max_steps: int, goal: float, *algorithms: str
 ) -> Task:
     """An environment and the algorithms that learn it, Stable-Baselines3's too if it is Gymnasium's."""
-    ways = {each: Way(f"config/{each.lower()}/{name}.yaml") for each in algorithms}
+    ways = {each: Way(f"config/{each.lower()}/{name}.yaml") for each in algorithms if each != SIMBA}
     if environment.startswith("gymnasium:"):
-        ways |= {f"SB3 {each}": Way(ways[each].config, product=SB3) for each in algorithms}
+        ways |= {f"SB3 {each}": Way(way.config, product=SB3) for each, way in ways.items()}
+    if SIMBA in algorithms:
+        ways[SIMBA] = Way(f"config/sac/{name}-simba.yaml")
     return Task(name, environment, behavior, max_steps, ways, areas, goal)
 
 
@@ -63,7 +67,7 @@ TASKS = [
     task("ball3d", "scene:ball3d", "3DBall", 12, 60_000, 95, "SAC", "TD3", "DDPG"),
     task("basic", "scene:basic", "Basic", 1, 20_000, 0.9, "DQN"),
     task("cartpole", "gymnasium:CartPole-v1", "CartPole-v1", 8, 100_000, 475, "DQN"),
-    task("pendulum", "gymnasium:Pendulum-v1", "Pendulum-v1", 1, 20_000, -200, "SAC", "TD3", "DDPG"),
+    task("pendulum", "gymnasium:Pendulum-v1", "Pendulum-v1", 1, 20_000, -200, "SAC", "TD3", "DDPG", SIMBA),
 ]
 
 
