@@ -2,10 +2,13 @@
 
 import re
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 from threading import Thread
 
 import numpy as np
 import pytest
+import study as study_module
 import yaml
 from claims import not_behind, ordered, reached
 from intervals import area, band, estimate
@@ -14,6 +17,7 @@ from records import Records, Run, fingerprint
 from study import Study, Task, Way
 
 STEPS = 1000
+PAGES = sorted(Path(study_module.__file__).parent.glob("learning*.py"))
 
 
 class Fake:
@@ -175,6 +179,13 @@ def test_a_key_that_only_lanista_has_leaves_the_peers_runs_as_they_are(basic):
 
 def test_a_setting_written_at_its_default_is_the_same(basic):
     assert basic().fingerprint("ours") == basic(num_epoch=3, max_grad_norm=None).fingerprint("ours")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda x: x.stem)
+def test_the_pages_name_settings_that_exist(page):
+    tasks = getattr(import_module(page.stem), "TASKS", ())
+    for task in tasks:
+        assert len({task.fingerprint(way) for way in task.ways}) == len(task.ways), "each is another way"
 
 
 # Statistics ---------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class Judgement:
 
 
 def claims_table(judgements: Sequence[Judgement]) -> str:
-    return table(["aim", "", "found"], [each.row() for each in judgements])
+    return table(["aim", "verdict", "found"], [each.row() for each in judgements])
 
 
 def missing(study: Study, task: str, wanted: Mapping[str, int]) -> str:
@@ -54,7 +54,7 @@ def not_behind(study: Study, task: str, ours: str, peer: str) -> Judgement:
             own, other = estimate(values(one, ours)), estimate(values(one, peer))
             met &= not other.low > own.high
             found.append(f"{name} {own.text()} against {other.text()}")
-    aim = f"{task}: {study.label(peer)}'s interval not above that of {study.label(ours)}"
+    aim = f"{task}: {study.label(ours)} not behind {study.label(peer)}"
     return Judgement(aim, met, "; ".join(found), lacking)
 
 
