@@ -8,7 +8,6 @@ import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import RolloutBatch
@@ -73,19 +72,15 @@ def test_values_of_trajectories_are_those_of_the_reference(case):
 
 @pytest.fixture
 def minibatch_rows(monkeypatch):
-    """The steps of every minibatch that is learned from."""
-    rows = []
+    """The steps of every minibatch that the policy learns from."""
+    rows, made = [], RolloutBatch.minibatches
 
-    def counting(made):
-        def minibatches(*given):
-            for minibatch in made(*given):
-                rows.append(len(getattr(minibatch, "steps", minibatch).advantages))
-                yield minibatch
+    def minibatches(*given):
+        for minibatch in made(*given):
+            rows.append(len(minibatch.advantages))
+            yield minibatch
 
-        return minibatches
-
-    for owner in (RolloutBatch, TeamMinibatches):
-        monkeypatch.setattr(owner, "minibatches", counting(owner.minibatches))
+    monkeypatch.setattr(RolloutBatch, "minibatches", minibatches)
     return rows
 
 
@@ -118,10 +113,7 @@ def test_updates_are_made_when_the_reference_makes_them(case, monkeypatch, minib
         feed(trainer, *lengths)
         steps = trainer.buffer.columns() if len(trainer.buffer) else []
         assert (trainer.step, len(steps)) == (expected["step"], expected["buffer_after"])
-        if given["trainer"] == "poca":  # whose minibatches here are whole steps of groups
-            assert len(minibatch_rows) == len(expected["minibatch_rows"])
-        else:
-            assert minibatch_rows == expected["minibatch_rows"]
+        assert minibatch_rows == expected["minibatch_rows"]
 
 
 def test_summaries_are_labelled_with_exact_multiples_and_come_before_the_crossing_trajectory(gathered):

@@ -1,4 +1,9 @@
-"""One update's steps on the learner's device, and the minibatches that they are learned in."""
+"""One update's steps on the learner's device, and the minibatches that they are learned in.
+
+The actor learns from single steps in random order, which come from as many moments. The critic learns from
+whole group-steps: there each member's row is encoded once for the value and the baselines of all members,
+which is n times less work than a set of n rows for each step.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +21,32 @@ from .steps import Ints, Rows, TeamSteps
 from .team_values import GroupSteps, TeamEvaluator, TeamRows, group_by_time
 
 
-class TeamMinibatch(NamedTuple):
-    """B steps of some group-steps; with a memory whole sequences of them."""
+class CriticBatch(NamedTuple):
+    """About B steps, all those of some group-steps; with a memory whole sequences of them."""
 
-    steps: RolloutBatch
-    """The B steps; their `old_values` are the baselines of when they came in."""
     rows: TeamRows
     """All rows of the update."""
     groups: GroupSteps
     """The group-steps to which the steps belong."""
-    order: Tensor | None
+    returns: Tensor
+    """[B, S]."""
+    old_baselines: Tensor
+    """[B, S], of the critic when the steps came in."""
+    order: Tensor | None = None
     """[B] the index of each step among those of `groups`; None: they are in that order."""
+    real: Tensor | None = None
+    """[B] bool, False for padding; None without a memory, as are the next two."""
+    value_states: Tensor | None = None
     baseline_states: Tensor | None = None
-    """[sequences, memory_size], of the baselines' memory, where `steps.critic_states` are the values'."""
+    """[sequences, memory_size], before each of the sequences of which the steps then consist."""
+
+
+class TeamMinibatch(NamedTuple):
+    """What one gradient step learns from."""
+
+    policy: RolloutBatch
+    """The actor's B steps; the critic's columns are not for it."""
+    critic: CriticBatch
 
 
 class TeamMinibatches:
@@ -41,14 +59,20 @@ class TeamMinibatches:
         self._found = Rows.of(steps)
         with torch.no_grad():
             self._rows = evaluator.rows(self._found.obs, self._found.continuous, self._found.discrete)
-        self._own = self._tensor(self._found.own)
         masked = steps.action_mask is not None and steps.action_mask.any()
-        self._actions = Actions(self._tensor(steps.continuous), self._tensor(steps.discrete.astype(np.int64)))
-        self._action_mask = self._tensor(steps.action_mask) if masked else None
-        self._log_probs = self._tensor(steps.log_probs)
         counted = None if normalize_padding else steps.real
-        self._advantages = self._tensor(normalized(steps.advantages, counted)[:, None])
         self._baselines, self._returns = self._tensor(steps.baselines), self._tensor(steps.returns)
+        self._policy = RolloutBatch(
+            [self._tensor(self._found.own)],  # rows, which `_inputs` looks up minibatch by minibatch
+            Actions(self._tensor(steps.continuous), self._tensor(steps.discrete.astype(np.int64))),
+            self._tensor(steps.action_mask) if masked else None,
+            self._tensor(steps.log_probs),
+            self._tensor(normalized(steps.advantages, counted)[:, None]),
+            self._baselines,
+            self._returns,
+            None if steps.real is None else self._tensor(steps.real),
+            None if steps.memory is None else self._tensor(steps.memory),
+        )
         self._steps = steps
 
     def _tensor(self, column: NDArray[Any] | None) -> Tensor:
@@ -56,20 +80,28 @@ class TeamMinibatches:
         return torch.from_numpy(column).to(self._device)
 
     def minibatches(self, size: int, generator: torch.Generator) -> Iterator[TeamMinibatch]:
-        """One epoch: group-steps, or sequences that start in one group-step, in random order.
+        """One epoch: steps and group-steps, or sequences of both, each in a random order of its own.
 
         The only step of a set of n members costs as much as n steps that share theirs: where many are alone,
         as in teams whose members decide at different times, a minibatch takes up to n times the memory.
         """
-        if self._length:
-            yield from self._sequences(size, generator)
-            return
+        policy = self._policy.minibatches(size, generator, self._length or 1)
+        critic = self._sequences(size, generator) if self._length else self._group_steps(size, generator)
+        for batch, values in zip(policy, critic):  # teams larger than a minibatch leave fewer to the critic
+            yield TeamMinibatch(batch._replace(inputs=self._inputs(batch.inputs[0])), values)
+
+    def _inputs(self, rows: Tensor) -> list[Tensor]:
+        return [x.index_select(0, rows) for x in self._rows.inputs]
+
+    def _group_steps(self, size: int, generator: torch.Generator) -> Iterator[CriticBatch]:
         groups = group_by_time(self._found.own, self._found.teammates)
         for which in shuffled_units(groups.counts, size, generator):
             chosen = groups.take(which)
-            yield TeamMinibatch(self._batch(self._tensor(chosen.steps)), self._rows, chosen, None)
+            steps = self._tensor(chosen.steps)
+            yield CriticBatch(self._rows, chosen, self._returns[steps], self._baselines[steps])
 
-    def _sequences(self, size: int, generator: torch.Generator) -> Iterator[TeamMinibatch]:
+    def _sequences(self, size: int, generator: torch.Generator) -> Iterator[CriticBatch]:
+        """Sequences that start in one group-step stay together."""
         length, steps, found = self._length, self._steps, self._found
         assert steps.real is not None
         first = np.arange(0, len(steps), length)
@@ -77,28 +109,18 @@ class TeamMinibatches:
         for which in shuffled_units(starts.counts, max(size // length, 1), generator):
             chosen = starts.take(which).steps
             rows: Ints = (chosen[:, None] * length + np.arange(length)).ravel()
-            real, sequences = steps.real[rows], self._tensor(chosen)
+            real, sequences, of_steps = steps.real[rows], self._tensor(chosen), self._tensor(rows)
             groups = group_by_time(found.own[rows[real]], found.teammates[rows[real]])
-            batch = self._batch(self._tensor(rows))._replace(
-                real=self._tensor(real),
-                actor_states=self._tensor(steps.memory)[sequences],
-                critic_states=self._tensor(steps.value_memory)[sequences],
+            yield CriticBatch(
+                self._rows,
+                groups,
+                self._returns[of_steps],
+                self._baselines[of_steps],
+                self._tensor(_padded_order(groups, real)),
+                self._tensor(real),
+                self._tensor(steps.value_memory)[sequences],
+                self._tensor(steps.baseline_memory)[sequences],
             )
-            order = self._tensor(_padded_order(groups, real))
-            states = self._tensor(steps.baseline_memory)[sequences]
-            yield TeamMinibatch(batch, self._rows, groups, order, states)
-
-    def _batch(self, which: Tensor) -> RolloutBatch:
-        own = self._own[which]
-        return RolloutBatch(
-            [x.index_select(0, own) for x in self._rows.inputs],
-            Actions(self._actions.continuous[which], self._actions.discrete[which]),
-            None if self._action_mask is None else self._action_mask[which],
-            self._log_probs[which],
-            self._advantages[which],
-            self._baselines[which],
-            self._returns[which],
-        )
 
 
 def _padded_order(groups: GroupSteps, real: NDArray[np.bool_]) -> Ints:

@@ -29,7 +29,7 @@ from ..common.optim import CheckedAdam, ClippedSchedules
 from ..common.recurrent import padded
 from ..common.returns import lambda_returns
 from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
-from .minibatches import TeamMinibatch, TeamMinibatches
+from .minibatches import CriticBatch, TeamMinibatches
 from .steps import REPEATED_IN_PADDING, TeamSteps
 from .team_values import Encodings, TeamEvaluator
 
@@ -99,7 +99,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
     # Update ---------------------------------------------------------------------------------------------
 
     def update(self, steps: TeamSteps, policy_step: int) -> dict[str, float]:
-        """Several epochs over all group-steps in shuffled minibatches.
+        """Several epochs over all steps, and over all group-steps for the critic, in shuffled minibatches.
 
         Returns:
             The means of losses and statistics over the minibatches, and the values of the schedules.
@@ -110,22 +110,21 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         losses: list[Tensor] = []
         statistics: list[Tensor] = []
         for _ in range(self.hyper.num_epoch):
-            for minibatch in in_step(source.minibatches(self.hyper.batch_size, self.shuffler)):
-                batch = minibatch.steps
+            for batch, critic in in_step(source.minibatches(self.hyper.batch_size, self.shuffler)):
                 with self.precision.passes(self.device):
-                    values, baselines = self._estimates(minibatch)
+                    values, baselines = self._estimates(critic)
                     distribution = self._distribution(batch).widened()
                 values, baselines = widened(values), widened(baselines)
                 log_ratio = distribution.log_probs(batch.actions) - batch.old_log_probs
                 ratio = torch.exp(log_ratio)
                 policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon, batch.real)
-                value_loss = masked_mean((batch.returns - values) ** 2, batch.real)
+                value_loss = masked_mean((critic.returns - values) ** 2, critic.real)
                 entropy = masked_mean(distribution.entropy(), batch.real)
                 if baseline_range is None:
-                    baseline_loss = masked_mean((batch.returns - baselines) ** 2, batch.real)
+                    baseline_loss = masked_mean((critic.returns - baselines) ** 2, critic.real)
                 else:
                     baseline_loss = clipped_value_loss(
-                        baselines, batch.old_values, batch.returns, baseline_range, batch.real
+                        baselines, critic.old_baselines, critic.returns, baseline_range, critic.real
                     )
                 loss = policy_loss + VALUE_WEIGHT * value_loss - beta * entropy
                 loss = loss + VALUE_WEIGHT * BASELINE_WEIGHT * baseline_loss
@@ -167,17 +166,16 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         )
         return distribution
 
-    def _estimates(self, minibatch: TeamMinibatch) -> tuple[Tensor, Tensor]:
+    def _estimates(self, batch: CriticBatch) -> tuple[Tensor, Tensor]:
         """The values and baselines of a minibatch's steps, [B, S] each."""
-        value_states, baseline_states = minibatch.steps.critic_states, minibatch.baseline_states
-        encodings = self.evaluator.encode(minibatch.rows, minibatch.groups)
-        if minibatch.order is not None:
-            order = minibatch.order
+        encodings = self.evaluator.encode(batch.rows, batch.groups)
+        if batch.order is not None:
+            order = batch.order
             encodings = Encodings(*(column.index_select(0, order) for column in encodings))
         values, baselines, counts = encodings
-        if value_states is not None and baseline_states is not None:
+        if batch.value_states is not None and batch.baseline_states is not None:
             memory, length = self.critic.memory(), self.sequence_length
-            values, _ = memory(values, value_states, length)
-            baselines, _ = memory(baselines, baseline_states, length)
+            values, _ = memory(values, batch.value_states, length)
+            baselines, _ = memory(baselines, batch.baseline_states, length)
         heads = self.critic.heads(torch.cat((values, baselines)), counts.repeat(2))
         return heads[: len(counts)], heads[len(counts) :]

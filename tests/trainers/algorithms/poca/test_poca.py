@@ -1,4 +1,4 @@
-"""POCA values trajectories as the reference does, and learns by whole moments of teams."""
+"""POCA values trajectories as the reference does; its critic learns by whole moments of teams."""
 
 from __future__ import annotations
 
@@ -254,15 +254,35 @@ def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory):
     # Returns are shuffled with their rows, so that each row carries its value.
     steps.returns = np.concatenate(values)
     learning, taken = TeamMinibatches(poca.evaluator, steps), 0
-    for batch in learning.minibatches(12, poca.shuffler):
+    for _, batch in learning.minibatches(12, poca.shuffler):
         with torch.no_grad():
             values, baselines = poca._estimates(batch)
-        real = slice(None) if batch.steps.real is None else batch.steps.real
-        torch.testing.assert_close(baselines[real], batch.steps.old_values[real], rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(values[real], batch.steps.returns[real], rtol=1e-4, atol=1e-5)
-        taken += len(batch.steps.returns)
+        real = slice(None) if batch.real is None else batch.real
+        torch.testing.assert_close(baselines[real], batch.old_baselines[real], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(values[real], batch.returns[real], rtol=1e-4, atol=1e-5)
+        taken += len(batch.returns)
     assert np.std(steps.returns) > 1e-3
     assert taken >= len(steps) // 12 * 12
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_the_policy_learns_from_each_step_once_an_epoch_and_from_as_many_moments_as_it_can(memory):
+    """Steps of one moment share their team's luck: minibatches of whole moments would see less of it."""
+    generator = np.random.default_rng(8)
+    network = {"hidden_units": 16, **({"memory": {"memory_size": 8, "sequence_length": 4}} if memory else {})}
+    poca = algorithm(settings(network_settings=network))
+    rollout = teams(generator, [3] * 8, 8)
+    if memory:
+        rollout.memory = np.zeros((rollout.steps, 8), np.float32)
+    steps = evaluated(poca, rollout).steps
+    steps.advantages = np.arange(len(steps), dtype=np.float32)  # normalized, but still in this order
+    seen = [b.advantages for b, _ in TeamMinibatches(poca.evaluator, steps).minibatches(48, poca.shuffler)]
+    which = torch.cat(seen)[:, 0].argsort().argsort().reshape(len(seen), -1)
+    assert sorted(which.flatten().tolist()) == list(range(len(steps)))
+    assert [len(each) for each in which] == [48] * (len(steps) // 48)
+    length = 4 if memory else 1
+    moments = (which // 24 * 8 + which % 8) // length  # of a team's 24 steps the first 8 are a member's
+    assert min(len(set(each)) for each in moments.tolist()) > 48 // length // 3, "as many as without sharing"
 
 
 def test_a_recurrent_team_learns_by_whole_sequences():
