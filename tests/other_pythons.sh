@@ -22,12 +22,12 @@ while read -r version protobuf gymnasium; do
     fi
     venv=.cache/python$version
     "$python" -m venv "$venv"
-    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs filelock numpy grpcio hpack pillow pooch psutil pydantic pyyaml rich pytest hypothesis "gymnasium$gymnasium"
+    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs filelock numpy grpcio hpack pillow pooch psutil pydantic pyyaml rich pytest pytest-xdist hypothesis "gymnasium$gymnasium"
     # The package itself without its dependencies: torch is not among what these parts need.
     "$venv/bin/pip" install -q --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
         "$venv/bin/pip" install -q --disable-pip-version-check --no-deps -e .
     echo "== Python $version, protobuf $("$venv/bin/python" -c 'import google.protobuf as p; print(p.__version__)')"
-    "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/envs tests/agent_processor tests/trainers/settings
+    "$venv/bin/python" -m pytest -q -n 2 -p no:cacheprovider tests/envs tests/agent_processor tests/trainers/settings
 done <<'VERSIONS'
 3.10 6.* ==0.29.1
 3.12 7.* >=1.0

@@ -1,6 +1,6 @@
 """Trains with several engines of which one crashes or hangs, and reports what that costs the others.
 
-    python tests/reliability/training.py [--envs 4] [--timeout 3] [--steps 60000]
+    python tests/reliability/training.py [--envs 4] [--timeout 3] [--steps 60000] [--after 1500]
 
 The run is the real `lanista-learn` with PPO. Environment 0 fails again and again: by a crash (SIGKILL) and by
 a hang with its socket open (SIGSTOP), within the limits. Every engine notes how long it waited for each of
@@ -37,7 +37,7 @@ atexit.register(keep)
 greet()
 began = time.time()
 for count in range(10**9):
-    fault = failures[life] if me == 0 and life < len(failures) and count == 1500 else None
+    fault = failures[life] if me == 0 and life < len(failures) and count == {after} else None
     if fault:
         keep()
         os.kill(os.getpid(), getattr(signal, fault))
@@ -85,6 +85,7 @@ def main() -> int:
         envs=4,
         timeout={"default": 3, "help": "seconds an engine has for an answer"},
         steps={"default": 60_000, "help": "of the whole run"},
+        after={"default": 1500, "help": "steps of environment 0 until it fails"},
         failures={"default": ["SIGKILL", "SIGSTOP"], "help": "signals, in turn"},
     )
     limits = ["--max-lifetime-restarts", str(len(options.failures)), "--restarts-rate-limit-n", "-1"]
@@ -94,7 +95,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder, notes = Path(scratch).resolve(), Path(scratch, "notes").resolve()
         notes.mkdir()
-        game = executable(folder, ENGINE.format(failures=options.failures, folder=str(notes)))
+        plan = {"failures": options.failures, "after": options.after, "folder": str(notes)}
+        game = executable(folder, ENGINE.format(**plan))
         engines = ["--env", game, "--num-envs", str(options.envs), "--timeout-wait", str(options.timeout)]
         ended = learn(folder, *engines, *limits, yaml=yaml)
         good = ended.status == 0 and weights_are_finite(ended.files("*.pt"))
