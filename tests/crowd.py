@@ -55,18 +55,19 @@ class Crowd:
         self.age = 0
         self.decided: dict[str, Decision] = {}
 
-    def _batch(self, kind: Any) -> Any:
-        n = len(self.ids)
+    def _batch(self, kind: Any, which: Any = slice(None)) -> Any:
+        """What these agents say."""
+        ids, n = self.ids[which], len(self.ids[which])
         reward = self.random.normal(size=n).astype(np.float32)
         ends = kind is TerminalSteps
-        interrupted, masks = ([np.zeros(n, bool)], []) if ends else ([], [self._masks()])
-        of_group = (self.groups, np.ones(n, np.float32))
-        return kind(self.see(n), reward, *interrupted, self.ids, *masks, *of_group)
+        interrupted, masks = ([np.zeros(n, bool)], []) if ends else ([], [self._masks(n)])
+        of_group = (self.groups[which], np.ones(n, np.float32))
+        return kind(self.see(n), reward, *interrupted, ids, *masks, *of_group)
 
-    def _masks(self) -> list[np.ndarray] | None:
+    def _masks(self, n: int) -> list[np.ndarray] | None:
         """The last action of a branch is forbidden now and then."""
         branches = self.spec.action_spec.discrete_branches
-        masks = [np.zeros((len(self.ids), size), bool) for size in branches]
+        masks = [np.zeros((n, size), bool) for size in branches]
         for mask in masks:
             mask[:, -1] = self.random.random(len(mask)) < 0.3
         return masks or None
@@ -100,6 +101,30 @@ class Crowd:
             (decided,) = learner.act([decisions], [(0, BEHAVIOR)])
             self.decided = {BEHAVIOR: decided}
         return list(learner.collected.drain())
+
+
+class Mortals(Crowd):
+    """Two groups of three, whose members die one by one and decide at different times; new groups follow.
+
+    After every `length` steps all of them die.
+    """
+
+    def __init__(self, spec: BehaviorSpec, length: int = 20, seed: int = 0) -> None:
+        super().__init__(spec, agents=6, length=length, seed=seed)
+        self.groups, self.born = self.ids // 3 + 1, 3
+
+    def step(self) -> EnvironmentStep:
+        """What those say who die now, and those who decide now."""
+        self.age += 1
+        dies = self.random.random(len(self.ids)) < (1.0 if self.age % self.length == 0 else 0.1)
+        terminals = self._batch(TerminalSteps, dies)
+        self.ids, self.groups = self.ids[~dies], self.groups[~dies]
+        while len(set(self.groups.tolist())) < 2:
+            self.born += 3
+            self.ids = np.append(self.ids, np.arange(self.born, self.born + 3, dtype=np.int32))
+            self.groups = np.append(self.groups, [self.born] * 3).astype(np.int32)
+        decides = self._batch(DecisionSteps, self.random.random(len(self.ids)) < 0.8)
+        return EnvironmentStep(0, {BEHAVIOR: (decides, terminals)}, self.decided)
 
 
 def learn_from(learner: Learner, collected: list[Trajectory]) -> None:

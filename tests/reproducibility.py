@@ -83,7 +83,7 @@ class Case:
 
     def configuration(self, steps: int) -> dict[str, Any]:
         """The YAML: every behavior of the scene is trained alike."""
-        base = ON_POLICY if self.trainer in ("ppo", "poca", "coma") else OFF_POLICY
+        base = ON_POLICY if self.trainer in ("ppo", "poca", "mappo", "coma") else OFF_POLICY
         section = {
             "trainer_type": self.trainer,
             "hyperparameters": {**base, **self.hyperparameters},
@@ -103,6 +103,7 @@ CASES = {
     "ppo shared critic, clipped values": Case(
         "ball3d", "ppo", {"shared_critic": True, "clip_value_loss": True}, areas=1
     ),
+    "ppo normalized values": Case("ball3d", "ppo", {"normalize_values": True}, areas=1, resume_at=200),
     "ppo images and masks": Case("grid?size=small", "ppo", network={**NETWORK, "vis_encode_type": "simple"}),
     "ppo entities": Case("sorter?size=small", "ppo"),
     "ppo memory": Case("hallway?size=small", "ppo", network=MEMORY),
@@ -118,6 +119,9 @@ CASES = {
     "poca deaths": Case("dungeon-escape?size=small", "poca"),
     "poca memory": Case("dungeon-escape?size=small", "poca", network=MEMORY),
     "poca self-play": Case("soccer-twos?size=small", "poca", settings={"self_play": SELF_PLAY}),
+    "mappo": Case("coop-push?size=small", "mappo", {"clip_value_loss": True}, resume_at=200),
+    "mappo deaths": Case("dungeon-escape?size=small", "mappo"),
+    "mappo memory": Case("dungeon-escape?size=small", "mappo", network=MEMORY),
     "coma": Case("coop-push?size=small", "coma", resume_at=200),
     "coma deaths": Case("dungeon-escape?size=small", "coma"),
     "coma memory": Case("dungeon-escape?size=small", "coma", network=MEMORY),

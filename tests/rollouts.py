@@ -59,6 +59,40 @@ def make_rollout(
     return Rollout(obs=obs, lengths=np.array(lengths), **(defaults | columns))
 
 
+def rollout_with_mates(
+    lengths: Sequence[int], mates: np.ndarray, generator: np.random.Generator, **columns: Any
+) -> Rollout:
+    """Trajectories of random observations, a continuous action and one of 2, whose groups do not end.
+
+    `mates`: [steps, M] rows; those after the steps are teammates'.
+    """
+    n = max(sum(lengths), int(mates.max(initial=-1)) + 1)
+    default = {
+        "numbers": 1000 + np.arange(n),
+        "obs": [generator.normal(size=(n, 3)).astype(np.float32)],
+        "continuous": generator.normal(size=(n, 1)).astype(np.float32),
+        "all_group_dones": np.zeros(len(lengths), bool),
+    }
+    return make_rollout(lengths, rows=n, branches=(2,), mates=mates, **{**default, **columns})
+
+
+def team_rollout(
+    generator: np.random.Generator, sizes: Sequence[int], length: int, **columns: Any
+) -> Rollout:
+    """One trajectory per member, all of one length; every step sees the others' of its time."""
+    lengths: list[int] = []
+    mates: list[list[int]] = []
+    first = 0
+    for size in sizes:
+        for i in range(size):
+            lengths.append(length)
+            others = [first + j * length for j in range(size) if j != i]
+            mates.extend([[o + t for o in others] + [-1] * (max(sizes) - size) for t in range(length)])
+        first += size * length
+    table = np.array(mates, np.int64).reshape(len(mates), max(sizes) - 1)
+    return rollout_with_mates(lengths, table, generator, **columns)
+
+
 def recurrent_rollout(
     lengths: Sequence[int],
     agents: Sequence[AgentKey],

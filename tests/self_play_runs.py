@@ -19,12 +19,15 @@ TEAMS = ["Tiny?team=0", "Tiny?team=1"]
 EVERY = {
     "ppo": ("", [3], 0),
     "poca": ("", [3], 0),
+    "mappo": ("", [3], 0),
     "coma": ("", [3], 0),
     "sac": (", buffer_init_steps: 50, steps_per_update: 10", [], 1),
     "dqn": (", buffer_init_steps: 50, steps_per_update: 10", [3], 0),
     "ddpg": (", buffer_init_steps: 50, steps_per_update: 10", [], 1),
     "td3": (", buffer_init_steps: 50, steps_per_update: 10, noise_type: ornstein_uhlenbeck", [], 1),
 }
+OF_GROUPS = ("poca", "mappo", "coma")
+"""Trainers that learn what groups earn."""
 
 
 def configure(folder: Path, trainer="ppo", hyper="", normalize="true", memory="", names=("Tiny",)):

@@ -19,7 +19,7 @@ NAMES = {
     ),
     "lanista.trainers": (
         "COMATrainer Callback CheckpointSaved DDPGTrainer DQNTrainer EpisodeEnd EvaluationEnd EvaluationStep "
-        "POCATrainer PPOTrainer RunOptions SACTrainer StatsPropertyType "
+        "MAPPOTrainer POCATrainer PPOTrainer RunOptions SACTrainer StatsPropertyType "
         "StatsReporter StatsSummary StatsWriter StepTaken SummaryDue TD3Trainer "
         "TrainerConfigError TrainerError "
         "TrainerSettings TrainingBegin TrainingEnd UpdateEnd parse_command_line run_training"

@@ -1,4 +1,4 @@
-"""Whether teams learn: POCA, COMA and PPO in the environments of groups, with equal budgets of steps.
+"""Whether teams learn: POCA, MAPPO, COMA and PPO in the environments of groups, with equal budgets of steps.
 
     python tests/benchmarks/learning_teams.py [--tasks coop-push ...] [--ways poca ...] [--seeds 0 1 ...]
     LANISTA_PEER=path/to/python LANISTA_XUANCE=path/to/python python tests/benchmarks/learning_teams.py
@@ -21,7 +21,7 @@ from products import ML_AGENTS, Script
 from results import ROOT
 from study import Study, Task, Way, link
 
-TRAINERS = {"poca": "POCA", "coma": "COMA", "ppo": "PPO"}
+TRAINERS = {"poca": "POCA", "mappo": "MAPPO", "coma": "COMA", "ppo": "PPO"}
 LABELS = {
     **TRAINERS,
     "poca-bf16": "POCA in bf16",

@@ -20,12 +20,15 @@ from ..buffers.replay.columns import ExtraColumn
 from ..buffers.replay.sampler import ReplayBatch
 from ..buffers.rollout_buffer import RolloutEvaluation, Steps
 from ..checkpoints.transfer import as_lanista_state, load_matching, load_optimizers
+from ..networks.modules.heads import ValueHead
+from ..networks.modules.normalizer import Normalizer
 from ..networks.modules.passes import Precision
 from ..networks.multi_actor import Network
 from ..policies.exploration import Explorer
 from ..settings.models.algorithms import TeamRewardKind
 from ..settings.models.behavior import TrainerSettings
 from .common.optim import LEARNING_RATE_FLOOR, CheckedAdam, Schedule, update_normalizer
+from .common.popart import STATISTICS, ValueNormalizer, in_reward_units
 from .common.recurrent import CriticStates
 
 
@@ -261,6 +264,10 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
 
     steps_type: type[Steps]
     """The columns that the rollout buffer holds."""
+    value_normalizer: ValueNormalizer | None = None
+    """The units in which the critic learns; None: its own, or those of the rewards."""
+    value_network: ClassVar[str] = ""
+    """The checkpoint entry of the network with a `ValueHead` named `values`; empty if there is none."""
 
     @abstractmethod
     def evaluate(
@@ -277,6 +284,24 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
     @abstractmethod
     def update(self, steps: Steps, policy_step: int) -> dict[str, float]:
         """Learn from the steps; metrics by statistics' names."""
+
+    def normalize_values(self, head: ValueHead) -> None:
+        """Learn its values in units of the returns; `build` calls this after `register`."""
+        self.value_normalizer = ValueNormalizer(head)
+        self._targets[STATISTICS] = self.value_normalizer.statistics
+
+    def initialize_from(self, state: Mapping[str, Any]) -> list[str]:
+        """See `Algorithm.initialize_from`; values are taken over in units of the rewards."""
+        return super().initialize_from(in_reward_units(state, self.value_network))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned, also of a run that learned values in other units."""
+        if self.value_normalizer is None:
+            super().load_state_dict(in_reward_units(state, self.value_network))
+            return
+        statistics = self.value_normalizer.statistics
+        super().load_state_dict({STATISTICS: Normalizer(len(statistics.mean)).state_dict(), **state})
+        self.value_normalizer.rebase()
 
 
 class OffPolicyAlgorithm(Algorithm):

@@ -1,4 +1,4 @@
-"""The centralized critic of POCA: the value of a team, and a counterfactual baseline for each member.
+"""The centralized critic of POCA and MAPPO: the value of a team, and for POCA its members' baselines.
 
     value        V(o_1 .. o_n)               each member with its observation
     baseline i   b_i(o_i, (o_j, a_j), j != i) member i with its observation, the others with their action too
@@ -55,7 +55,10 @@ class Members(NamedTuple):
 
 
 class TeamCritic(RecurrentModule):
-    """One network for values and baselines; their memory is one, with states of each kind's own."""
+    """One network for values and baselines; their memory is one, with states of each kind's own.
+
+    Without baselines it is what MAPPO needs: the values alone, which do not depend on actions.
+    """
 
     largest: Tensor
 
@@ -65,6 +68,8 @@ class TeamCritic(RecurrentModule):
         settings: NetworkSettings,
         reward_signals: Sequence[str],
         generator: torch.Generator | None = None,
+        *,
+        has_baselines: bool = True,
     ) -> None:
         """Build the network with fresh weights, drawn from `generator` or torch's own.
 
@@ -78,7 +83,10 @@ class TeamCritic(RecurrentModule):
         """Reads the actor's prepared inputs: the normalizers of both would always have seen the same."""
         self.action_size = spec.action_spec.continuous_size + sum(spec.action_spec.discrete_branches)
         self.embed_waiting = EntityEmbedding(self.encoder.size, hidden, generator)
-        self.embed_acting = EntityEmbedding(self.encoder.size + self.action_size, hidden, generator)
+        self.embed_acting: EntityEmbedding | None = None
+        """Of members with their actions, for baselines."""
+        if has_baselines:
+            self.embed_acting = EntityEmbedding(self.encoder.size + self.action_size, hidden, generator)
         self.attention = SelfAttention(hidden, generator)
         self.body = Body(1, hidden, settings, generator, normal_scale(hidden))
         encoding_size = self.add_memories(1, hidden, settings.memory, generator)
@@ -86,10 +94,16 @@ class TeamCritic(RecurrentModule):
         self.register_buffer("largest", torch.ones(()))
         """The largest number of members seen so far."""
 
+    @property
+    def has_baselines(self) -> bool:
+        """Whether it can `encode` baselines too."""
+        return self.embed_acting is not None
+
     def _waiting(self, encodings: Tensor, members: Members) -> Entities:
         return self._entities(self.embed_waiting(encodings), members)
 
     def _acting(self, encodings: Tensor, actions: Tensor, members: Members) -> Entities:
+        assert self.embed_acting is not None, "a critic without baselines values observations alone"
         return self._entities(self.embed_acting(torch.cat((encodings, actions), 1)), members)
 
     def _entities(self, embeddings: Tensor, members: Members) -> Entities:

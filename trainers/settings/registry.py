@@ -19,6 +19,7 @@ from .models.algorithms import (
     COMASettings,
     DDPGSettings,
     DQNSettings,
+    MAPPOSettings,
     POCASettings,
     PPOSettings,
     SACSettings,
@@ -54,6 +55,7 @@ trainer_types: dict[str, TrainerType] = {
     "ppo": TrainerType(PPOSettings, recurrent=True, own_critic=True, critic_only=True, learners=True),
     "sac": TrainerType(SACSettings, recurrent=True, own_critic=True, critic_only=True, learners=True),
     "poca": TrainerType(POCASettings, recurrent=True, own_critic=True, critic_only=True, learners=True),
+    "mappo": TrainerType(MAPPOSettings, recurrent=True, own_critic=True, critic_only=True, learners=True),
     "coma": TrainerType(
         COMASettings, recurrent=True, own_critic=True, critic_prepares=True, critic_only=True, learners=True
     ),

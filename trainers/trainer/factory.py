@@ -17,6 +17,7 @@ from ..algorithms.coma.coma import COMA
 from ..algorithms.ddpg.ddpg import DDPG, TD3
 from ..algorithms.dqn.dqn import DQN
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning, ClonedPolicy
+from ..algorithms.mappo.mappo import MAPPO
 from ..algorithms.poca.poca import POCA
 from ..algorithms.ppo.ppo import PPO
 from ..algorithms.sac.sac import SAC
@@ -56,6 +57,7 @@ def _make_sac(spec: BehaviorSpec, settings: TrainerSettings, *how: Any) -> Algor
 _algorithms: dict[str, Callable[..., Any]] = {
     "ppo": PPO,
     "poca": POCA,
+    "mappo": MAPPO,
     "coma": COMA,
     "sac": _make_sac,
     "dqn": DQN,

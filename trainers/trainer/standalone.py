@@ -229,6 +229,12 @@ class POCATrainer(StandaloneTrainer, OnPolicyTrainer[Any]):
     trainer_type = "poca"
 
 
+class MAPPOTrainer(StandaloneTrainer, OnPolicyTrainer[Any]):
+    """Multi-agent PPO (Yu et al. 2021), for teams."""
+
+    trainer_type = "mappo"
+
+
 class COMATrainer(StandaloneTrainer, OnPolicyTrainer[Any]):
     """Counterfactual multi-agent policy gradients (Foerster et al. 2018), for teams."""
 

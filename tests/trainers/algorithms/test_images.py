@@ -89,7 +89,8 @@ def play(learner: Learner, spec: BehaviorSpec, as_bytes: bool, ticks: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("trainer", "memory"), [("ppo", False), ("ppo", True), ("poca", False), ("poca", True), ("coma", False)]
+    ("trainer", "memory"),
+    [("ppo", False), ("ppo", True), ("poca", False), ("poca", True), ("mappo", True), ("coma", False)],
 )
 def test_learning_from_bytes_equals_learning_from_floats(tmp_path: Path, trainer: str, memory: bool) -> None:
     spec = seer()
@@ -150,7 +151,7 @@ def test_images_go_through_a_network_in_chunks() -> None:
     assert len(sizes) == 1, "vectors go together"
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "poca", "coma"])
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "mappo", "coma"])
 def test_images_are_evaluated_in_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: str
 ) -> None:

@@ -47,7 +47,7 @@ def rollout(teams, memory_size):
 
 
 @pytest.mark.parametrize("memory", MEMORIES, ids=["feedforward", "recurrent"])
-@pytest.mark.parametrize("trainer", ["ppo", "poca"])
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "mappo"])
 def test_an_update_moves_every_part_of_actor_and_critic(trainer, memory):
     network = {"hidden_units": 8, "normalize": True, "memory": memory, "critic": {"num_layers": 3}}
     hyper = {"batch_size": 16, "buffer_size": 32, "learning_rate": 0.01}
@@ -58,7 +58,7 @@ def test_an_update_moves_every_part_of_actor_and_critic(trainer, memory):
     critic = getattr(algorithm, "critic", None)
     networks = [algorithm.network] if critic is None else [algorithm.network, critic]
     before = [{k: v.clone() for k, v in one.state_dict().items()} for one in networks]
-    rows = rollout(trainer == "poca", memory["memory_size"] if memory else 0)
+    rows = rollout(trainer != "ppo", memory["memory_size"] if memory else 0)
     algorithm.update_normalizer(rows)
     evaluation = algorithm.evaluate(rows, {"extrinsic": rows.reward}, {"extrinsic": False})
     assert evaluation.steps.obs[1].dtype == np.uint8

@@ -11,6 +11,7 @@ CHOICES = {"cont": 0, "disc": [3]}
 TRAINERS = {
     "ppo": (ON, {}),
     "poca": (ON, {"groups": True}),
+    "mappo": (ON, {"groups": True}),
     "coma": (ON, {"groups": True, **CHOICES}),
     "sac": (OFF, {}),
     "dqn": (OFF, CHOICES),

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from crowd import Crowd, learn_from, make_learner, write_demonstration
+from crowd import Crowd, Mortals, learn_from, make_learner, write_demonstration
 from lanista.envs.errors import DemonstrationError
 from reliability.resume import differences, numbers
 from rollouts import reloaded
@@ -22,6 +22,7 @@ OFF_POLICY = {"batch_size": 8, "buffer_size": 100, "steps_per_update": 6.0}
 TRAINERS = {
     "ppo": (ON_POLICY, (1, (3, 2))),
     "poca": (ON_POLICY, (1, (3, 2))),
+    "mappo": (ON_POLICY, (1, (3, 2))),
     "coma": (ON_POLICY, (0, (3, 2))),
     "sac": ({**OFF_POLICY, "save_replay_buffer": True}, (1, (3, 2))),
     "dqn": ({**OFF_POLICY, "save_replay_buffer": True}, (0, (3, 2))),
@@ -59,12 +60,12 @@ def told(learner):
     return {key: [float(x) for x in values if not hasattr(x, "shape")] for key, values in chunks.items()}
 
 
-def go_on_after_a_resume(tmp_path, spec, behavior):
+def go_on_after_a_resume(tmp_path, spec, behavior, kind=Crowd, ticks=7):
     """Two updates, a resume, and another one: of both the run that stopped and the one that did not."""
     one = make_learner(tmp_path / "one", spec, behavior)
-    crowd = Crowd(spec)
+    crowd = kind(spec)
     for _ in range(2):
-        learn_from(one, crowd.play(one, 7))
+        learn_from(one, crowd.play(one, ticks))
     state = reloaded(one.trainer.state_dict())
     (tmp_path / "beside").mkdir()
     one.trainer.save_beside(tmp_path / "beside")
@@ -72,7 +73,7 @@ def go_on_after_a_resume(tmp_path, spec, behavior):
     other = make_learner(tmp_path / "other", spec, behavior)
     other.trainer.load_state_dict(state)
     other.trainer.load_beside(tmp_path / "beside")
-    collected = crowd.play(one, 7)
+    collected = crowd.play(one, ticks)
     for learner in (one, other):
         learn_from(learner, collected)
     ends = [learner.trainer.state_dict() for learner in (one, other)]
@@ -109,6 +110,21 @@ def test_signals(tmp_path, trainer, network, signal):
     values = "Value" if trainer in ("sac", "dqn", "ddpg", "td3") else "Value Estimate"
     assert f"Policy/{signal.capitalize()} {values}" in learner.reporter._chunks
     assert learner.trainer.learned[signal].optimizer.adam.steps > 2
+
+
+@pytest.mark.parametrize("network", ["vectors", "memory"])
+@pytest.mark.parametrize("trainer", ["poca", "mappo", "coma"])
+def test_signals_of_teams_whose_members_die_and_decide_at_different_times(tmp_path, trainer, network):
+    spec, behavior = behavior_of(trainer, network)
+    demo = str(write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7]))
+    small = {"network_settings": SMALL}
+    gail = {"demo_path": demo, **SIGNALS["gail"][0], **small}
+    behavior["reward_signals"] = {"extrinsic": {}, "rnd": small, "curiosity": small, "gail": gail}
+    learner, before = go_on_after_a_resume(tmp_path, spec, behavior, Mortals, 20)
+    for name, (_, figures) in SIGNALS.items():
+        assert all(before[key] and all(map(math.isfinite, before[key])) for key in figures)
+        assert learner.trainer.learned[name].optimizer.adam.steps > 2
+        assert f"Policy/{name.capitalize()} Value Estimate" in learner.reporter._chunks
 
 
 @pytest.mark.parametrize("trainer, network", CELLS)

@@ -40,7 +40,7 @@ SIGNALS = """\
     behavioral_cloning: {demo_path: expert.demo, steps: 2000, num_epoch: 1, samples_per_update: 32}
 """
 REPLAYS = ("sac", "dqn", "ddpg", "td3")
-RULES = {"poca": {"groups": True}, "dqn": {"cont": 0, "disc": (3,)}}
+RULES = {"poca": {"groups": True}, "mappo": {"groups": True}, "dqn": {"cont": 0, "disc": (3,)}}
 
 
 LSTM = ", memory: {memory_size: 4, sequence_length: 8}"
@@ -55,7 +55,9 @@ CASES = {
     "ppo with a memory": ("ppo", ON_POLICY, LSTM, 40),
     "ppo that keeps the best": ("ppo", ON_POLICY, "", 1),
     "ppo with signals and a teacher": ("ppo", ON_POLICY, LSTM, 40),
+    "ppo that normalizes values": ("ppo", f"{ON_POLICY}, normalize_values: true", "", 40),
     "poca": ("poca", ON_POLICY, "", 1),
+    "mappo with a memory": ("mappo", f"{ON_POLICY}, clip_value_loss: true, normalize_values: true", LSTM, 1),
     "sac with its replay": ("sac", SAVED, "", 40),
     "sac with signals and a teacher": ("sac", SAVED, "", 15),
     "sac without": ("sac", OFF_POLICY, "", 40),
@@ -101,7 +103,7 @@ def test_a_killed_run_resumes_bit_for_bit(runs, tmp_path, monkeypatch, capsys, c
         ends = [tmp_path / "results" / run / "Tiny" / FILE for run in ("unkilled", "killed")]
         assert ends[0].read_bytes() == ends[1].read_bytes()
     found = {text.partition(":")[0]: text for text in differences(*states)}
-    assert found.keys() <= (ROWS if trainer == "poca" else set()), found
+    assert found.keys() <= (ROWS if trainer in ("poca", "mappo") else set()), found
 
 
 def lessons(count):

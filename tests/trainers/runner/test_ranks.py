@@ -73,6 +73,7 @@ CASES = {
     "ppo with self-play from both sides": ("ppo", ON_POLICY, LSTM, {**TEAMS, "unique_ids": True}, BOTH),
     "ppo with lessons": ("ppo", ON_POLICY, "", {}, LESSONS),
     "poca with a memory": ("poca", ON_POLICY, LSTM, {"groups": True, "max_len": 13}, ""),
+    "mappo": ("mappo", f"{ON_POLICY}, normalize_values: true", "", {"groups": True, "max_len": 13}, ""),
     "coma": ("coma", f"{ON_POLICY}, max_num_agents: 4", "", CHOICES, ""),
     "coma as published": ("coma", f"{ON_POLICY}, max_num_agents: 4, clip: false", LSTM, CHOICES, ""),
     "sac with signals and cloning": ("sac", OFF_POLICY, "", {}, SIGNALS),

@@ -113,7 +113,7 @@ def test_a_preset_is_the_file_of_that_name(name):
     [
         ("ppo/bal3d", "Did you mean ppo/ball3d?"),
         ("sorter", "Did you mean ppo/sorter?"),
-        ("coop-push", "Did you mean coma/coop-push or poca/coop-push or ppo/coop-push?"),
+        ("coop-push", "Did you mean coma/coop-push or mappo/coop-push or poca/coop-push or ppo/coop-push?"),
         ("../setup", "There are: "),
         ("", "There are: "),
     ],

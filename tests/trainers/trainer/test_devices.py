@@ -18,7 +18,9 @@ behaviors:
 LSTM = ", memory: {memory_size: 4, sequence_length: 8}"
 
 
-@pytest.mark.parametrize("trainer, memory", [("ppo", ""), ("ppo", LSTM), ("poca", LSTM), ("coma", "")])
+@pytest.mark.parametrize(
+    "trainer, memory", [("ppo", ""), ("ppo", LSTM), ("poca", LSTM), ("mappo", LSTM), ("coma", "")]
+)
 def test_learning_makes_no_tensor_without_naming_its_device(runs, monkeypatch, capsys, trainer, memory):
     """Tensors without a device go where their numbers are lost: on machines with two GPUs, to a wrong one."""
     runs.rules |= {"groups": trainer != "ppo", "cont": 0, "disc": [3]}

@@ -23,6 +23,7 @@ CASES = {
     "PPOTrainer": ({"cont": 1}, ON_POLICY),
     "PPOTrainer with a memory": ({"cont": 1, "disc": (3,)}, {**ON_POLICY, "network_settings": MEMORY}),
     "POCATrainer": ({"disc": (3,), "groups": True}, ON_POLICY),
+    "MAPPOTrainer": ({"cont": 1, "groups": True}, ON_POLICY),
     "COMATrainer": ({"disc": (3,), "groups": True}, ON_POLICY),
     "COMATrainer with a memory": ({"disc": (3,), "groups": True}, {**ON_POLICY, "network_settings": MEMORY}),
     "SACTrainer": ({"cont": 1}, OFF_POLICY),

@@ -33,15 +33,13 @@ from ...utils import distributed
 from ...utils.errors import nearest
 from ..base import OnPolicyAlgorithm, Traits, require_actions
 from ..common.optim import CheckedAdam, ClippedSchedules, FlatParameters
+from ..common.popart import SMALLEST_DEVIATION
 from ..common.returns import lambda_returns
 from ..ppo.losses import clipped_surrogate, ratio_statistics
 from .critic import CentralCritic, COMANetworks, flat
 from .evaluation import CounterfactualEvaluator, action_values, of_actions
 from .minibatches import RosterMinibatch, RosterMinibatches
 from .steps import RosterSteps, roster_steps
-
-SMALLEST_DEVIATION = 1e-4
-"""Of targets: values are not learned in smaller units."""
 
 
 class COMA(OnPolicyAlgorithm[RosterSteps]):

@@ -31,7 +31,7 @@ class CriticBatch(NamedTuple):
     returns: Tensor
     """[B, S]."""
     old_baselines: Tensor
-    """[B, S], of the critic when the steps came in."""
+    """[B, S], of the critic when the steps came in; of MAPPO they are the values."""
     order: Tensor | None = None
     """[B] the index of each step among those of `groups`; None: they are in that order."""
     real: Tensor | None = None
@@ -110,6 +110,7 @@ class TeamMinibatches:
             chosen = starts.take(which).steps
             rows: Ints = (chosen[:, None] * length + np.arange(length)).ravel()
             real, sequences, of_steps = steps.real[rows], self._tensor(chosen), self._tensor(rows)
+            baseline_memory = steps.baseline_memory
             groups = group_by_time(found.own[rows[real]], found.teammates[rows[real]])
             yield CriticBatch(
                 self._rows,
@@ -119,7 +120,7 @@ class TeamMinibatches:
                 self._tensor(_padded_order(groups, real)),
                 self._tensor(real),
                 self._tensor(steps.value_memory)[sequences],
-                self._tensor(steps.baseline_memory)[sequences],
+                None if baseline_memory is None else self._tensor(baseline_memory)[sequences],
             )
 
 

@@ -7,96 +7,29 @@ team earns: its last step is bootstrapped with the survivors' value until the wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from ....agent_processor.trajectory import Rollout
-from ...buffers.rollout_buffer import RolloutBatch, RolloutEvaluation
-from ...networks.actor import Actor
-from ...networks.modules.distributions import ActionDistribution
 from ...networks.modules.passes import widened
-from ...networks.observations import require_equal_groups
-from ...networks.team_critic import TeamCritic
 from ...settings.models.algorithms import BaselineClip, POCASettings
-from ...settings.models.behavior import TrainerSettings
 from ...utils.distributed import in_step
-from ..base import OnPolicyAlgorithm, Traits
-from ..common.optim import CheckedAdam, ClippedSchedules
-from ..common.recurrent import padded
-from ..common.returns import lambda_returns
+from ..base import Traits
 from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
 from .minibatches import CriticBatch, TeamMinibatches
-from .steps import REPEATED_IN_PADDING, TeamSteps
-from .team_values import Encodings, TeamEvaluator
+from .steps import TeamSteps
+from .team_actor_critic import TeamActorCritic
 
 BASELINE_WEIGHT = 0.5
 """Of the baseline loss, beside the value loss."""
 
 
-class POCA(OnPolicyAlgorithm[TeamSteps]):
-    """The networks, the evaluation of rollouts, and the update."""
+class POCA(TeamActorCritic):
+    """PPO's update with counterfactual advantages of the members."""
 
     name = "POCA"
     traits = Traits(is_team=True, needs_teammates=True, loads_mlagents=True)
-    steps_type = TeamSteps
-    network: Actor
     hyper: POCASettings
-
-    def build(self, settings: TrainerSettings, seed: int) -> None:
-        """See `Algorithm.build`."""
-        hyper, network = settings.hyperparameters, settings.network_settings
-        assert isinstance(hyper, POCASettings)
-        init = torch.Generator().manual_seed(seed)
-        self.network = Actor(self.spec, network, init).to(self.device)
-        self.critic = TeamCritic(self.spec, network.critic or network, self.signals, init).to(self.device)
-        require_equal_groups(self.network.encoder, self.critic.encoder)
-        length = self.sequence_length if self.is_recurrent else 0
-        self.evaluator = TeamEvaluator(self.network, self.critic, self.device, length)
-        self.critic_states = [self.evaluator.value_states, self.evaluator.baseline_states]
-        parameters = [*self.network.parameters(), *self.critic.parameters()]
-        self.optimizer = CheckedAdam(parameters, hyper.learning_rate, self.non_finite)
-        self.shuffler = torch.Generator().manual_seed(seed + 1)
-        self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
-        modules: dict[str, nn.Module] = {"Policy": self.network, "Critic": self.critic}
-        self.register(modules, {"Optimizer": self.optimizer}, {"shuffler": self.shuffler})
-
-    # Evaluation -----------------------------------------------------------------------------------------
-
-    def evaluate(
-        self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], ignores_done: Mapping[str, bool]
-    ) -> RolloutEvaluation[TeamSteps]:
-        """Values, baselines and TD(lambda) returns per signal.
-
-        Nothing more is earned only once the whole team has truly ended: then the bootstrap value is zero,
-        unless the signal continues regardless.
-        """
-        found = self.evaluator.evaluate(rollout)
-        ended = rollout.done_reached & rollout.all_group_dones & ~rollout.interrupted_at_end
-        returns = np.empty_like(found.values)
-        for s, name in enumerate(self.signals):
-            following = found.next_values[:, s]
-            bootstrap = following if ignores_done[name] else np.where(ended, 0.0, following)
-            returns[:, s] = lambda_returns(
-                rewards[name],
-                found.values[:, s],
-                bootstrap.astype(np.float32),
-                self.gammas[s],
-                self.hyper.lambd,
-                rollout.lengths,
-            )
-        steps = TeamSteps.of(rollout, found.baselines, returns)
-        if found.value_starts is not None and found.baseline_starts is not None:
-            states = {"value_memory": found.value_starts, "baseline_memory": found.baseline_starts}
-            steps = padded(steps, rollout, self.sequence_length, REPEATED_IN_PADDING, **states)
-        return RolloutEvaluation(
-            steps, {"Baseline Estimate": found.baselines, "Value Estimate": found.values}
-        )
-
-    # Update ---------------------------------------------------------------------------------------------
 
     def update(self, steps: TeamSteps, policy_step: int) -> dict[str, float]:
         """Several epochs over all steps, and over all group-steps for the critic, in shuffled minibatches.
@@ -105,6 +38,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
             The means of losses and statistics over the minibatches, and the values of the schedules.
         """
         learning_rate, epsilon, beta = self.schedules.at(policy_step)
+        steps = self.in_units(steps)
         source = TeamMinibatches(self.evaluator, steps, normalize_padding=self.hyper.normalize_padding)
         baseline_range = self._baseline_range(epsilon, steps)
         losses: list[Tensor] = []
@@ -113,7 +47,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
             for batch, critic in in_step(source.minibatches(self.hyper.batch_size, self.shuffler)):
                 with self.precision.passes(self.device):
                     values, baselines = self._estimates(critic)
-                    distribution = self._distribution(batch).widened()
+                    distribution = self.distribution(batch).widened()
                 values, baselines = widened(values), widened(baselines)
                 log_ratio = distribution.log_probs(batch.actions) - batch.old_log_probs
                 ratio = torch.exp(log_ratio)
@@ -154,25 +88,19 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         if self.hyper.baseline_clip is BaselineClip.NONE:
             return None
         units = np.ones(steps.returns.shape[1], np.float32)
+        if self.value_normalizer is not None:
+            units /= self.value_normalizer.units()[1].cpu().numpy()
         if self.hyper.baseline_clip is BaselineClip.DEVIATION:
             units = steps.returns[slice(None) if steps.real is None else steps.real].std(axis=0)
         return torch.from_numpy(epsilon * units).to(self.device)
-
-    def _distribution(self, batch: RolloutBatch) -> ActionDistribution:
-        if batch.actor_states is None:
-            return self.network.act(batch.inputs, batch.action_mask)
-        distribution, _ = self.network.act_with_memory(
-            batch.inputs, batch.actor_states, self.sequence_length, batch.action_mask
-        )
-        return distribution
 
     def _estimates(self, batch: CriticBatch) -> tuple[Tensor, Tensor]:
         """The values and baselines of a minibatch's steps, [B, S] each."""
         encodings = self.evaluator.encode(batch.rows, batch.groups)
         if batch.order is not None:
-            order = batch.order
-            encodings = Encodings(*(column.index_select(0, order) for column in encodings))
+            encodings = encodings.take(batch.order)
         values, baselines, counts = encodings
+        assert baselines is not None, "this critic has baselines"
         if batch.value_states is not None and batch.baseline_states is not None:
             memory, length = self.critic.memory(), self.sequence_length
             values, _ = memory(values, batch.value_states, length)

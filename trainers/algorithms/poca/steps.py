@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ class TeamSteps(PolicySteps):
     mates: Ints
     """[N, M] the numbers of the teammates' rows, -1 where there is none."""
     baselines: Floats
-    """[N, S], of the critic when the steps came in."""
+    """[N, S], of the critic when the steps came in: what advantages are measured against."""
     other_numbers: Ints
     """[E]."""
     other_obs: list[ObsArray]
@@ -38,10 +39,12 @@ class TeamSteps(PolicySteps):
     value_memory: Floats | None = None
     baseline_memory: Floats | None = None
     """[sequences, memory_size], the critic's two states before each sequence."""
+    estimate: ClassVar[str] = "Baseline"
+    """What the baselines are, in the names of statistics."""
 
     def explained_variances(self) -> dict[str, float]:
         """See `OnPolicySteps.explained_variances`."""
-        name = "Losses/Baseline Explained Variance"
+        name = f"Losses/{self.estimate} Explained Variance"
         return explained_variance(name, self.baselines, self.returns, self.real)
 
     def restored(self) -> TeamSteps:
@@ -78,6 +81,13 @@ class TeamSteps(PolicySteps):
             other_continuous=rollout.continuous[other],
             other_discrete=rollout.discrete[other],
         )
+
+
+class TeamValueSteps(TeamSteps):
+    """Steps whose baselines are the team's values."""
+
+    __slots__ = ()
+    estimate = "Value"
 
 
 REPEATED_IN_PADDING = {"numbers", "mates", "obs", "continuous", "discrete", "action_mask"}

@@ -119,10 +119,15 @@ class Encodings(NamedTuple):
     """Of W steps, before the critic's memory or its heads."""
 
     values: Tensor
-    baselines: Tensor
-    """[W, hidden] each."""
+    baselines: Tensor | None
+    """[W, hidden] each; None of a critic without baselines."""
     counts: Tensor
     """[W] the numbers of members of their sets."""
+
+    def take(self, which: Tensor) -> Encodings:
+        """Those of some of the steps, in this order."""
+        baselines = None if self.baselines is None else self.baselines.index_select(0, which)
+        return Encodings(self.values.index_select(0, which), baselines, self.counts.index_select(0, which))
 
 
 class TeamEstimates(NamedTuple):
@@ -130,12 +135,12 @@ class TeamEstimates(NamedTuple):
 
     values: Floats
     baselines: Floats
-    """[steps, S] each."""
+    """[steps, S] each; the baselines of a critic without any are its values."""
     next_values: Floats
     """[J, S]."""
     value_starts: Floats | None
     baseline_starts: Floats | None
-    """[sequences, memory_size], the states before each sequence; None without a memory."""
+    """[sequences, memory_size], the states before each sequence; None without a memory, or baselines."""
 
 
 class TeamEvaluator:
@@ -160,10 +165,13 @@ class TeamEvaluator:
         """Encodings of the steps of some group-steps, in their order."""
         members, chosen = members_of(groups, self.device)
         picked = rows.take(chosen)
-        values, baselines, counts = self.critic.encode(picked.inputs, picked.actions, members)
         set_of_step = np.repeat(np.arange(len(groups)), groups.counts)
-        at = torch.from_numpy(set_of_step * members.width + groups.slots).to(self.device)
         of_set = torch.from_numpy(set_of_step).to(self.device)
+        if not self.critic.has_baselines:
+            values, counts = self.critic.encode_values(picked.inputs, members)
+            return Encodings(values, None, counts).take(of_set)
+        values, baselines, counts = self.critic.encode(picked.inputs, picked.actions, members)
+        at = torch.from_numpy(set_of_step * members.width + groups.slots).to(self.device)
         return Encodings(
             values.index_select(0, of_set),
             baselines.flatten(0, 1).index_select(0, at),
@@ -183,16 +191,18 @@ class TeamEvaluator:
             outputs = unroll(memory, self.value_states, rollout, length, of_values, following)
             assert outputs.following is not None
             of_values, following, value_starts = outputs.steps, outputs.following, outputs.starts
-            outputs = unroll(memory, self.baseline_states, rollout, length, of_baselines)
-            of_baselines, baseline_starts = outputs.steps, outputs.starts
+            if of_baselines is not None:
+                outputs = unroll(memory, self.baseline_states, rollout, length, of_baselines)
+                of_baselines, baseline_starts = outputs.steps, outputs.starts
 
         def heads(encoded: Tensor, of: Tensor) -> Floats:
             found: Floats = self.critic.heads(encoded, of).cpu().numpy()
             return found
 
+        values = heads(of_values, counts)
         return TeamEstimates(
-            heads(of_values, counts),
-            heads(of_baselines, counts),
+            values,
+            values if of_baselines is None else heads(of_baselines, counts),
             heads(following, next_counts),
             value_starts,
             baseline_starts,
@@ -204,7 +214,12 @@ class TeamEvaluator:
         at_once = min(EVALUATED_AT_ONCE, chunk_size(rows.inputs) or EVALUATED_AT_ONCE)
         chunks = [self.encode(rows, chunk) for chunk in groups.chunks(at_once)]
         order = torch.from_numpy(np.argsort(groups.steps)).to(self.device)
-        return Encodings(*(torch.cat(columns).index_select(0, order) for columns in zip(*chunks)))
+        baselines = [chunk.baselines for chunk in chunks if chunk.baselines is not None]
+        return Encodings(
+            torch.cat([chunk.values for chunk in chunks]),
+            torch.cat(baselines) if baselines else None,
+            torch.cat([chunk.counts for chunk in chunks]),
+        ).take(order)
 
     def _next_sets(self, rollout: Rollout) -> tuple[list[Tensor], Members]:
         """The next observations of each trajectory's agent and of its teammates."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
     name = "PPO"
     traits = Traits(loads_mlagents=True)
     steps_type = EvaluatedSteps
+    value_network = "Policy"
     network: ActorCritic
     hyper: PPOSettings
 
@@ -53,6 +55,8 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
         self.register({"Policy": self.network}, {"Optimizer": self.optimizer}, {"shuffler": self.shuffler})
+        if hyper.normalize_values:
+            self.normalize_values(self.network.values)
 
     # Evaluation -----------------------------------------------------------------------------------------
 
@@ -70,6 +74,8 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             values, next_values = self._values(rollout)
         else:
             values, next_values, starts = self._recurrent_values(rollout, self.memories)
+        if self.value_normalizer is not None:
+            values, next_values = map(self.value_normalizer.restored, (values, next_values))
         ended = rollout.done_reached & ~rollout.interrupted_at_end
         advantages = np.empty_like(values)
         for s, name in enumerate(self.signals):
@@ -127,6 +133,10 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             The means of losses and statistics over the minibatches, and the values of the schedules.
         """
         learning_rate, epsilon, beta = self.schedules.at(policy_step)
+        if self.value_normalizer is not None:
+            self.value_normalizer.update(steps.returns, steps.real)
+            returns, old_values = map(self.value_normalizer.normalized, (steps.returns, steps.values))
+            steps = replace(steps, returns=returns, values=old_values)
         with torch.no_grad():
             inputs = self.network.encoder.prepare(to_tensors(steps.obs, self.device))
         rollout = RolloutBatch.of(steps, inputs, self.device, normalize_padding=self.hyper.normalize_padding)

@@ -55,6 +55,7 @@ def critic_tensors(network: ActorCritic) -> Named:
 
 def team_critic_tensors(critic: TeamCritic) -> Named:
     """The critic of POCA, as in `Optimizer:critic`, without its normalizer."""
+    assert critic.embed_acting is not None, "ML-Agents' critic has baselines"
     named = {f"{BODY}_current_max_agents": critic.largest} | encoder_tensors(critic.encoder, BODY)
     named |= dense_tensors(critic.embed_waiting, f"{BODY}obs_encoder.self_ent_encoder.seq_layers.0")
     named |= dense_tensors(critic.embed_acting, f"{BODY}obs_action_encoder.self_ent_encoder.seq_layers.0")

@@ -38,11 +38,14 @@ class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
 
 
 class PaddedObjectiveSettings(ClippedObjectiveSettings):
-    """Hyperparameters of trainers that pad sequences."""
+    """Hyperparameters of trainers with a value of states, which pad sequences."""
 
     normalize_padding: Flag = own(True)
     """With a memory, count the padding of sequences in the mean and deviation that normalize advantages, as
     ML-Agents does. false: only real steps."""
+    normalize_values: Flag = own(False)
+    """Learn values in units of the returns' running mean and deviation (PopArt): for rewards that are far
+    from 1, or whose size is not known before. clip_value_loss then counts in these units too."""
 
 
 class PPOSettings(PaddedObjectiveSettings):
@@ -73,6 +76,16 @@ class POCASettings(PaddedObjectiveSettings):
     """Unit of the epsilon by which a baseline may move in one update. reward: as in ML-Agents, that of the
     reward, so that baselines of large returns learn slowly; deviation: the standard deviation of the returns;
     none: baselines are not clipped, as values are not."""
+
+
+class MAPPOSettings(PaddedObjectiveSettings):
+    """Multi-agent PPO, for teams."""
+
+    yaml_order = ()
+    normalize_padding: Flag = False
+    """With a memory, count the padding of sequences in the mean and deviation that normalize advantages."""
+    clip_value_loss: Flag = False
+    """Bound how far a value estimate moves in one update, by epsilon."""
 
 
 class TeamRewardKind(str, Enum):

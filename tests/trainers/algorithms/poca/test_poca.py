@@ -17,7 +17,7 @@ from lanista.trainers.buffers.columns import joined
 from lanista.trainers.networks.team_critic import Members
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
-from rollouts import make_rollout
+from rollouts import rollout_with_mates, team_rollout
 from specs import vector_spec
 from trainer_surroundings import Events, Record, given_signals
 
@@ -30,18 +30,6 @@ def settings(**keys):
 
 def algorithm(config, device="cpu"):
     return POCA(SPEC, config, torch.device(device), 0, NonFinitePolicy.STOP)
-
-
-def rollout_of(lengths, mates, generator, **columns):
-    """Trajectories of these lengths; `mates` [steps, M]; rows after the steps are teammates'."""
-    n = max(sum(lengths), int(mates.max(initial=-1)) + 1)
-    default = {
-        "numbers": 1000 + np.arange(n),
-        "obs": [generator.normal(size=(n, 3)).astype(np.float32)],
-        "continuous": generator.normal(size=(n, 1)).astype(np.float32),
-        "all_group_dones": np.zeros(len(lengths), bool),
-    }
-    return make_rollout(lengths, rows=n, branches=(2,), mates=mates, **{**default, **columns})
 
 
 def evaluated(poca, rollout, rewards=None):
@@ -74,7 +62,7 @@ def test_values_of_trajectories_are_those_of_the_reference(case):
             provider.given = array(trajectory["signal_rewards_unscaled"][name]).astype(np.float32)
         env, _, agent = trajectory["agent_id"].removeprefix("agent_").partition("-")
         steps = len(trajectory["rewards"])
-        one = rollout_of(
+        one = rollout_with_mates(
             [steps],
             np.full((steps, 2), -1),
             np.random.default_rng(0),
@@ -109,23 +97,11 @@ def check(trainer, record, signals, expected):
     )
 
 
-def teams(generator, sizes, length):
-    """One trajectory per member, all of one length; every step sees the others' of its time."""
-    lengths, mates, first = [], [], 0
-    for size in sizes:
-        for i in range(size):
-            lengths.append(length)
-            others = [first + j * length for j in range(size) if j != i]
-            mates.extend([[o + t for o in others] + [-1] * (max(sizes) - size) for t in range(length)])
-        first += size * length
-    return rollout_of(lengths, np.array(mates, np.int64).reshape(len(mates), max(sizes) - 1), generator)
-
-
 @pytest.mark.parametrize("sizes", [[1], [3, 2, 3], [4]])
 def test_estimates_of_steps_do_not_depend_on_how_trajectories_are_batched(sizes):
     generator = np.random.default_rng(1)
     poca = algorithm(settings())
-    rollout = teams(generator, sizes, 5)
+    rollout = team_rollout(generator, sizes, 5)
     values, baselines, *_ = poca.evaluator.evaluate(rollout)
     # The same steps as a buffer of one trajectory after another, whose mates came with other parts.
     steps = evaluated(poca, rollout).steps
@@ -143,7 +119,7 @@ def test_estimates_of_steps_do_not_depend_on_how_trajectories_are_batched(sizes)
 
 def test_an_update_changes_actor_and_critic_deterministically():
     generator = np.random.default_rng(2)
-    rollout = teams(generator, [3, 3], 40)
+    rollout = team_rollout(generator, [3, 3], 40)
     rewards = generator.normal(size=rollout.steps).astype(np.float32)
     config = settings(hyperparameters={"batch_size": 32, "buffer_size": 128})
     outcomes = []
@@ -163,7 +139,7 @@ def test_an_update_changes_actor_and_critic_deterministically():
 def test_the_clip_of_baselines_counts_in_rewards_in_deviations_or_not_at_all():
     """Returns vary by about 30: a clip of 0.2 in units of the reward slows a baseline most."""
     generator = np.random.default_rng(4)
-    rollout = teams(generator, [3, 3], 40)
+    rollout = team_rollout(generator, [3, 3], 40)
     rewards = 30 * rollout.obs[0][: rollout.steps, 0]
     errors = {}
     for clip in ("reward", "deviation", "none"):
@@ -180,14 +156,14 @@ def test_the_clip_of_baselines_counts_in_rewards_in_deviations_or_not_at_all():
 def test_a_group_whose_members_came_in_different_parts_is_reassembled():
     generator = np.random.default_rng(3)
     poca = algorithm(settings())
-    rollout = teams(generator, [3], 4)
+    rollout = team_rollout(generator, [3], 4)
     whole = evaluated(poca, rollout).steps
     parts = []
     for member in range(3):
         own = np.arange(4 * member, 4 * member + 4)
         order = np.concatenate([own, np.setdiff1d(np.arange(12), own)])
         place = np.argsort(order)
-        part = rollout_of(
+        part = rollout_with_mates(
             [4],
             place[rollout.mates[own]],
             generator,
@@ -210,7 +186,7 @@ def test_bootstrap_values_are_right_for_any_number_of_surviving_teammates():
     next_mates = np.array([2, 0, 3, 1])
     own = generator.normal(size=(4, 3)).astype(np.float32)
     mates = generator.normal(size=(4, 3, 3)).astype(np.float32)
-    rollout = rollout_of(
+    rollout = rollout_with_mates(
         [2] * 4,
         np.full((8, 1), -1),
         generator,
@@ -242,7 +218,7 @@ def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory):
         parameter.data.normal_(0, 0.3, generator=torch.Generator().manual_seed(1))
     parts, values = [], []
     for seen in range(2):  # the second continues the first
-        rollout = teams(generator, [3, 2], 7)
+        rollout = team_rollout(generator, [3, 2], 7)
         rollout.numbers = rollout.numbers + 10_000 * seen
         if memory is not None:
             rollout.memory = generator.normal(size=(rollout.steps, 8)).astype(np.float32)
@@ -271,7 +247,7 @@ def test_the_policy_learns_from_each_step_once_an_epoch_and_from_as_many_moments
     generator = np.random.default_rng(8)
     network = {"hidden_units": 16, **({"memory": {"memory_size": 8, "sequence_length": 4}} if memory else {})}
     poca = algorithm(settings(network_settings=network))
-    rollout = teams(generator, [3] * 8, 8)
+    rollout = team_rollout(generator, [3] * 8, 8)
     if memory:
         rollout.memory = np.zeros((rollout.steps, 8), np.float32)
     steps = evaluated(poca, rollout).steps
@@ -290,7 +266,7 @@ def test_a_recurrent_team_learns_by_whole_sequences():
     network = {"hidden_units": 16, "memory": {"memory_size": 8, "sequence_length": 4}}
     poca = algorithm(settings(network_settings=network, hyperparameters={"batch_size": 16}))
     before = poca.optimizer.flat.vector.detach().clone()
-    rollout = teams(generator, [3, 1], 9)
+    rollout = team_rollout(generator, [3, 1], 9)
     rollout.memory = np.zeros((rollout.steps, 8), np.float32)
     rewards = generator.normal(size=rollout.steps).astype(np.float32)
     steps = evaluated(poca, rollout, rewards).steps

@@ -33,7 +33,7 @@ def weights(folder, trainer, *arguments):
     return {key: value for key, value in policy.items() if value.is_floating_point() and value.numel()}
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "poca", "coma"])
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "mappo", "coma"])
 def test_a_run_in_bf16_learns_nearly_the_same_as_in_float32(tmp_path, trainer):
     exact = weights(tmp_path / "float32", trainer)
     short = weights(tmp_path / "bf16", trainer, "--precision", "bf16")

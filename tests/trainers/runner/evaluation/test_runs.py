@@ -46,10 +46,11 @@ def told(out, behavior="Tiny"):
         ("ppo", "", {}),
         ("ppo", LSTM, {"cont": 0, "disc": [3]}),
         ("poca", "", {"groups": True}),
+        ("mappo", LSTM, {"groups": True}),
         ("coma", "", {"groups": True, "cont": 0, "disc": [3]}),
         ("coma", LSTM, {"groups": True, "cont": 0, "disc": [3]}),
     ],
-    ids=["ppo", "ppo with a memory", "poca", "coma", "coma with a memory"],
+    ids=["ppo", "ppo with a memory", "poca", "mappo with a memory", "coma", "coma with a memory"],
 )
 def test_no_bit_of_what_is_learnt_differs(runs, tmp_path, capsys, trainer, memory, rules):
     (tmp_path / "c.yaml").write_text(YAML.format(trainer=trainer, memory=memory))

@@ -7,7 +7,7 @@ import pytest
 from lanista.trainers.trainer.inference import InferencePolicy
 from lanista.trainers.trainer.trainer import Trainer
 from reliability.resume import differences
-from self_play_runs import EVERY, LSTM, TEAMS, configure
+from self_play_runs import EVERY, LSTM, OF_GROUPS, TEAMS, configure
 
 BOTH = ("--set", "behaviors.Tiny.self_play.learn_from_both_sides=true")
 PRIORITIZED = ("--set", "behaviors.Tiny.self_play.opponent_sampling=prioritized")
@@ -64,7 +64,7 @@ def test_only_steps_of_the_newest_weights_are_learned_from(runs, tmp_path, learn
 def test_every_trainer_learns_from_both_sides(runs, tmp_path, capsys, trainer):
     hyper, discrete, continuous = EVERY[trainer]
     configure(tmp_path, trainer, hyper)
-    runs.rules |= {"disc": discrete, "cont": continuous, "groups": trainer in ("poca", "coma")}
+    runs.rules |= {"disc": discrete, "cont": continuous, "groups": trainer in OF_GROUPS}
     assert runs("c.yaml", "--run-id", "r", "--seed", "1", *BOTH, *PRIORITIZED) == 0
     state = runs.state()
     assert state["self_play"]["rotation"]["changes"] >= 3 and len(state["self_play"]["slots"]) == 3

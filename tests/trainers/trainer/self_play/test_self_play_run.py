@@ -5,7 +5,7 @@ import json
 import pytest
 from lanista.trainers.checkpoints.file import load_checkpoint
 from reliability.resume import differences, numbers
-from self_play_runs import EVERY, LSTM, TEAMS, configure
+from self_play_runs import EVERY, LSTM, OF_GROUPS, TEAMS, configure
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ def test_a_killed_run_goes_on_against_the_same_opponents_bit_for_bit(
 def test_every_trainer_plays_against_itself(runs, tmp_path, capsys, trainer):
     hyper, discrete, continuous = EVERY[trainer]
     configure(tmp_path, trainer, hyper)
-    runs.rules |= {"disc": discrete, "cont": continuous, "groups": trainer in ("poca", "coma")}
+    runs.rules |= {"disc": discrete, "cont": continuous, "groups": trainer in OF_GROUPS}
     assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
     out = capsys.readouterr().out
-    assert "Training. ELO: " in out or trainer in ("poca", "coma"), out
+    assert "Training. ELO: " in out or trainer in OF_GROUPS, out
     state = runs.state()["self_play"]
     assert state["rotation"]["changes"] >= 3 and len(state["slots"]) == 3
     # As many steps of the opponents as of the learner, which alone count.

@@ -1,0 +1,1 @@
+"""Multi-agent PPO: generalized advantages against the value of the whole team."""
