@@ -98,7 +98,7 @@ def test_it_learns_and_resumes_and_exports(tmp_path, trainer, sensors, memory):
         np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "poca", "coma", "sac"])
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "mappo", "coma", "sac"])
 def test_a_critic_of_another_size_reads_them_too(tmp_path, trainer):
     spec, behavior = behavior_of(trainer, "vectors", critic={"hidden_units": 12})
     learner = make_learner(tmp_path, spec, behavior)
