@@ -99,8 +99,7 @@ def train(plan: Plan, folder: str) -> dict[str, Any]:
     settings = get_arguments("coma", "mpe", "simple_spread_v3")
     own = {
         **{"seed": plan.seed, "env_seed": plan.seed, "parallels": plan.copies},
-        **{"vectorize": "DummyVecMultiAgentEnv", "render": False, "render_mode": None},
-        **{"log_dir": folder, "model_dir": folder},
+        **{"render": False, "render_mode": None, "log_dir": folder, "model_dir": folder},
     }
     for name, value in {**own, **plan.settings}.items():
         setattr(settings, name, value)
