@@ -66,13 +66,15 @@ def plan(task: Task, way: str) -> dict[str, Any]:
 XUANCE = Script("LANISTA_XUANCE", "run_xuance.py", plan)
 
 
-def task(name: str, environment: str, behavior: str, max_steps: int, areas: int, settings: str = "") -> Task:
+def task(
+    name: str, environment: str, behavior: str, max_steps: int, areas: int, settings: str = "", **keys: Any
+) -> Task:
     """An environment of groups; 300 episodes of single agents are about 100 groups'."""
     ways = {trainer: Way(f"config/{trainer}/{settings or name}.yaml") for trainer in TRAINERS}
     poca = ways["poca"].config
     if name == "dungeon-escape":
         ways["poca-bf16"] = Way(poca, ("--precision", "bf16"))
-    keys = {"areas": areas, "episodes": 300, "sampled": True}
+    keys |= {"areas": areas, "episodes": 300, "sampled": True}
     if environment.startswith("scene:"):
         ways["ml-agents"] = Way(poca, product=ML_AGENTS)
         keys |= {"score": "mean_group_reward", "curve": "Environment/Group Return"}
@@ -81,12 +83,12 @@ def task(name: str, environment: str, behavior: str, max_steps: int, areas: int,
     return Task(name, environment, behavior, max_steps, ways, **keys)
 
 
-def scene(name: str, behavior: str, max_steps: int) -> Task:
-    return task(name, f"scene:{name}?size=small", behavior, max_steps, 32, f"{name}-small")
+def scene(name: str, behavior: str, max_steps: int, **keys: Any) -> Task:
+    return task(name, f"scene:{name}?size=small", behavior, max_steps, 32, f"{name}-small", **keys)
 
 
 TASKS = [
-    scene("dungeon-escape", "DungeonEscape", 300_000),
+    scene("dungeon-escape", "DungeonEscape", 300_000, goal=0.9),
     scene("coop-push", "PushBlockCollab", 600_000),
     task("simple-spread", "pettingzoo:mpe2.simple_spread_v3", "agent", 400_000, 16),
 ]
