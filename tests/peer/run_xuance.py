@@ -2,9 +2,10 @@
 
 For a Python environment that has xuance (1.4.4 was tried), torch and mpe2, and not Lanista. The plan has the
 keys of `Plan`; the last line printed is the result as JSON: mean and deviation of the scored episodes, and
-the curve. Settings that the plan does not name are those of XuanCe's own file for the task. One of them gives each
-environment a process; with `vectorize: DummyVecMultiAgentEnv` instead, returns fell from -26 to -65 where they
-should have risen to -20 (seed 0, 400,000 agent-steps).
+the curve. Settings that the plan does not name are those of XuanCe's own file for the task.
+
+One of those gives each environment a process. With `vectorize: DummyVecMultiAgentEnv` instead, returns fell
+from -26 to -65 where they should have risen to -20 (seed 0, 400,000 agent-steps).
 """
 
 from __future__ import annotations
