@@ -66,7 +66,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _seed(folder: Path, *, resumed: bool) -> int:
+def run_seed(folder: Path, *, resumed: bool) -> int:
     """The seed of a run without one: of a resumed run its recorded seed, else a random one."""
     seed = recorded_seed(folder) if resumed else None
     return random.randint(0, 9999) if seed is None else seed
@@ -114,7 +114,7 @@ def run_training(
         ):
             resumed = options.checkpoint_settings.resume
             if options.env_settings.seed == -1:
-                options = options.with_seed(_seed(folder, resumed=resumed))
+                options = options.with_seed(run_seed(folder, resumed=resumed))
             status = TrainingStatus(folder / "run_logs" / "training_status.json")
             if resumed:
                 status.load()

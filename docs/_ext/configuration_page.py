@@ -19,7 +19,7 @@ from lanista.trainers.settings.models.environment_parameters import (
     SamplerForm,
 )
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
-from lanista.trainers.settings.models.rewards import REWARD_SIGNALS, BehavioralCloningSettings
+from lanista.trainers.settings.models.rewards import REWARD_SIGNALS, BehavioralCloningSettings, CloneSettings
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.registry import trainer_types
 from lanista.trainers.settings.schema import json_schema
@@ -166,6 +166,7 @@ def _sections() -> Iterator[str]:
     optional: dict[str, type[Settings]] = {
         "self_play": SelfPlaySettings,
         "behavioral_cloning": BehavioralCloningSettings,
+        "clone": CloneSettings,
     }
     for name, section in optional.items():
         yield _section(3, name, section)

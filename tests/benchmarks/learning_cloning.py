@@ -61,13 +61,14 @@ def clone(demos: Demonstrations, seed: int, updates: int, *, engine_actions: boo
     cloning = BehavioralCloning(
         ClonedPolicy(policy, FlatParameters(policy.parameters())),
         demos,
-        BehavioralCloningSettings(demo_path="", engine_actions=engine_actions),
+        BehavioralCloningSettings(demo_path=""),
         learning_rate=1e-3,
         batch_size=64,
         sequence_length=1,
         device=torch.device("cpu"),
         seed=seed,
         non_finite=NonFinitePolicy.STOP,
+        as_engine=engine_actions,
     )
     for update in range(updates):
         cloning.update(update)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...agent_processor.trajectory import Rollout
+from ...envs.base import ObsArray
 from ...envs.validation import NonFinitePolicy
 from ..buffers.replay.columns import ExtraColumn
 from ..buffers.replay.sampler import ReplayBatch
@@ -186,14 +187,14 @@ class Algorithm(ABC):
 
     # Experience -----------------------------------------------------------------------------------------
 
-    def update_normalizer(self, rollout: Rollout) -> None:
-        """Let the running observation statistics see the trajectories' own steps.
+    def update_normalizer(self, obs: Sequence[ObsArray]) -> None:
+        """Let the running observation statistics see N steps, [N, *shape] of each sensor.
 
         Raises:
             FloatingPointError: the statistics overflow, and `non_finite` is STOP.
         """
         encoder, update = self.network.encoder, self.network.update_normalization
-        update_normalizer(rollout, encoder, update, self.policy_optimizer, self.spec, self.device)
+        update_normalizer(obs, encoder, update, self.policy_optimizer, self.spec, self.device)
 
     def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """Drop what is kept of agents whose unfinished episodes will never end.

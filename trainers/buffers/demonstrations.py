@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -79,23 +80,54 @@ def load_demonstrations(path: str | Path, spec: BehaviorSpec | None = None) -> D
             no step in them.
     """
     demos = [read_demonstration(file, images="uint8") for file in demonstration_files(path)]
+    if spec is not None:
+        for demo in demos:
+            require_same_spec(demo, spec)
+    return join_demonstrations(demos, Path(path))
+
+
+def join_demonstrations(demos: Sequence[Demonstration], path: Path) -> Demonstrations:
+    """The steps of several files, one after another; `path` stands for all of them in messages.
+
+    Raises:
+        DemonstrationError: they are not of one behavior, or there is no step in them.
+    """
     for demo in demos:
         if demo.note is not None:
             logger.warning("%s: %s", demo.path, demo.note)
-        if spec is not None:
-            require_same_spec(demo, spec)
-        elif demo is not demos[0]:
-            require_same_spec(demo, demos[0].spec, f"those of {demos[0].path.name}")
+        require_same_spec(demo, demos[0].spec, f"those of {demos[0].path.name}")
     result = _joined([_steps(demo) for demo in demos])
     if len(result) == 0:
         raise DemonstrationError(
-            Path(path),
+            path,
             "there is no step in it: what was recorded are single observations without a successor.",
         )
     return result
 
 
-def of_episodes(demos: Demonstrations, which: Sequence[int]) -> Demonstrations:
+def held_out(demos: Demonstrations, share: float, seed: int) -> tuple[Demonstrations, Demonstrations | None]:
+    """Divide episodes at random into those to learn from, and about `share` of them to measure by.
+
+    At least one is held out, unless `share` is 0 or there is but one: then the second is None.
+    """
+    count = len(demos.lengths)
+    wanted = min(max(round(share * count), 1), count - 1) if share > 0 else 0
+    if wanted == 0:
+        return demos, None
+    order = np.random.default_rng(seed).permutation(count)
+    return of_episodes(demos, np.sort(order[wanted:])), of_episodes(demos, np.sort(order[:wanted]))
+
+
+def digest(demos: Demonstrations) -> str:
+    """A hash of the observations, actions and masks, and of where episodes begin."""
+    found = hashlib.sha256(demos.lengths.tobytes())
+    for column in (*demos.obs, demos.continuous, demos.discrete, demos.action_mask):
+        if column is not None:
+            found.update(np.ascontiguousarray(column).data)
+    return found.hexdigest()
+
+
+def of_episodes(demos: Demonstrations, which: Sequence[int] | NDArray[np.int64]) -> Demonstrations:
     """Some of the episodes, in the order of their indices `which`, such as those for training."""
     episodes = list(which)
     rows = runs(first_steps(demos.lengths)[episodes], demos.lengths[episodes])

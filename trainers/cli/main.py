@@ -29,6 +29,7 @@ COMMANDS = {
     "scenes": Command(".scenes", "list the scenes that come with Lanista, or write one as an executable"),
     "play": Command(".play", "let a brain (an ONNX file) act in an environment and report its rewards"),
     "tournament": Command(".tournament.command", "let brains play against each other and rate them"),
+    "clone": Command(".clone", "learn from demonstrations alone, without an engine"),
     "demo": Command(".demo", "show the contents of demonstrations (.demo files)"),
     "envs": Command(".envs", "list, download or remove the environments of a registry"),
     "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),

@@ -100,10 +100,8 @@ class NetworkSignal(LearnedReward):
         Raises:
             FloatingPointError: the statistics overflow, and `non_finite` is STOP.
         """
-        encoder = self._encoder
-        update_normalizer(
-            rollout, encoder, encoder.update_normalization, self.optimizer, self.spec, self.device
-        )
+        encoder, obs = self._encoder, rollout.own("obs")["obs"]
+        update_normalizer(obs, encoder, encoder.update_normalization, self.optimizer, self.spec, self.device)
 
     def evaluate(self, rollout: Rollout) -> NDArray[np.float32]:
         """[rollout.steps] rewards of the trajectories' own steps, before `strength`."""

@@ -82,7 +82,7 @@ def train(
         status=status,
         writers=writers,
         display=display,
-        device=_device(options.torch_settings.device),
+        device=torch_device(options.torch_settings.device),
         first_environment=distributed.share(options.env_settings.environments).start,
         training=not options.checkpoint_settings.inference,
         inference_steps=options.checkpoint_settings.inference_steps,
@@ -92,7 +92,7 @@ def train(
         precision=Precision(options.torch_settings.precision),
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
         curriculum=_curriculum(options, status),
-        update_threads=partial(_update_threads, options),
+        update_threads=partial(update_threads, options),
         timers=timers,
         callbacks=dispatcher,
     )
@@ -199,7 +199,7 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
     return learner
 
 
-def _device(wanted: str | None) -> torch.device:
+def torch_device(wanted: str | None) -> torch.device:
     """The device of this name, after a test; by default the first GPU, else the CPU.
 
     Raises:
@@ -220,7 +220,8 @@ def _device(wanted: str | None) -> torch.device:
     return device
 
 
-def _update_threads(options: RunOptions) -> UpdateThreads:
+def update_threads(options: RunOptions) -> UpdateThreads:
+    """The CPU threads of a policy update."""
     wanted = options.torch_settings.num_threads
     if wanted is not None or options.repeatable:
         return UpdateThreads(wanted or ACTING_THREADS, fixed=True)

@@ -64,6 +64,8 @@ trainer_types: dict[str, TrainerType] = {
     "td3": TrainerType(TD3Settings, critic_only=True, learners=True),
 }
 """The built-in trainers. A new entry makes its name a `trainer_type`; so does a plug-in."""
+OF_MLAGENTS = frozenset({"ppo", "sac", "poca"})
+"""Those that ML-Agents has too: with keys that a YAML does not name they learn as there."""
 
 
 def find_trainer(name: Any) -> TrainerType | None:

@@ -16,6 +16,13 @@ REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
 ELO = "Self-play/ELO"
 IS_TRAINING = "Is Training"
+CLONING_LOSS = "Losses/Pretraining Loss"
+_CLONING = {
+    CLONING_LOSS: "Loss",
+    "Cloning/Held-out Action Error": "Held-out Action Error",
+    "Cloning/Held-out Accuracy": "Held-out Accuracy",
+}
+"""What `lanista clone` reports, which sees no episodes."""
 
 
 class ConsoleWriter(StatsWriter):
@@ -43,6 +50,8 @@ class ConsoleWriter(StatsWriter):
             parts.append(_training(values))
             if self._self_play.get(category) and ELO in values:
                 parts.append(f"ELO: {values[ELO].mean:0.3f}")
+        elif CLONING_LOSS in values and IS_TRAINING not in values:
+            parts += [f"{label}: {values[key].mean:0.4f}" for key, label in _CLONING.items() if key in values]
         else:
             parts += ["No episode was completed since last summary", _training(values)]
         return ". ".join(parts) + "."

@@ -21,6 +21,7 @@ from ..policies.onnx.export import export_brain
 from ..policies.onnx.graph import BrainVerificationError
 from ..policies.policy import Policy
 from ..utils import distributed
+from .cloning import DEMONSTRATIONS
 from .context import RunContext
 from .distributed import rank_file, rank_state, with_rank_state
 from .schedules import EvaluationSchedule
@@ -255,6 +256,7 @@ class LearnerCheckpointer:
 
     def _resume(self) -> None:
         state = self.checkpoints.load()
+        self._require_same_command(state)
         try:
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
@@ -274,6 +276,17 @@ class LearnerCheckpointer:
         if self.run.training and not self.trainer.should_still_train:
             self._warn_nothing_left()
 
+    def _require_same_command(self, state: Mapping[str, Any]) -> None:
+        """Refuse to go on with a run of `lanista clone` in an environment, and the reverse."""
+        cloned = DEMONSTRATIONS in state
+        if cloned is not self.trainer.from_demonstrations:
+            run = self.run.folder.name
+            made, resumed = ("lanista clone", "lanista-learn")[:: 1 if cloned else -1]
+            raise CheckpointError(
+                f"{self.name}: the run {run} was made by {made}, and {resumed} cannot resume it. Begin a new "
+                f"run with its weights: --run-id NEW --initialize-from {run}."
+            )
+
     def _resume_self_play(self, self_play: SelfPlayManager, state: Mapping[str, Any]) -> None:
         """Restore the opponents; only the rating if the checkpoint has none."""
         if SELF_PLAY in state:
@@ -285,12 +298,11 @@ class LearnerCheckpointer:
 
     def _warn_nothing_left(self) -> None:
         """Warn why a resumed run has nothing left to train."""
-        rewarded = self.trainer.reached is not None
-        key = "stop_at_reward" if rewarded else "max_steps"
+        key, value = self.trainer.limit
         logger.warning(
             "%s: has reached %s (%s): nothing is left to train. To continue, raise it with "
             "--set behaviors.%s.%s=...",
-            *(self.name, key, getattr(self.settings, key), self.name, key),
+            *(self.name, key, value, self.name, key),
         )
 
     def _initialize_from(self, path: Path) -> None:

@@ -22,7 +22,7 @@ from ..algorithms.poca.poca import POCA
 from ..algorithms.ppo.ppo import PPO
 from ..algorithms.sac.sac import SAC
 from ..algorithms.sac.simba import SimbaSAC
-from ..buffers.demonstrations import load_demonstrations
+from ..buffers.demonstrations import Demonstrations, load_demonstrations
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.modules.passes import Precision
@@ -37,6 +37,7 @@ from ..rewards.training import make_learned_rewards
 from ..settings.models.algorithms import SACRecipe, SACSettings
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import OffPolicyHyperparamSettings
+from ..settings.models.rewards import BehavioralCloningSettings
 from ..settings.registry import find_trainer
 from ..utils.errors import TrainerError
 from ..utils.plugins import cause
@@ -151,23 +152,35 @@ def make_cloning(
     Raises:
         DemonstrationError: the demonstration cannot be read, or is of another behavior.
     """
-    own, hyper, memory = (
-        settings.behavioral_cloning,
-        settings.hyperparameters,
-        settings.network_settings.memory,
-    )
+    own = settings.behavioral_cloning
     if own is None:
         return None
+    demos = load_demonstrations(own.demo_path, spec)
+    return cloning_from(demos, own, algorithm, settings, device, seed, non_finite)
+
+
+def cloning_from(
+    demos: Demonstrations,
+    cloning: BehavioralCloningSettings,
+    algorithm: Algorithm,
+    settings: TrainerSettings,
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinitePolicy,
+) -> BehavioralCloning:
+    """What trains the policy of an algorithm on these demonstrations."""
+    hyper, memory = settings.hyperparameters, settings.network_settings.memory
     return BehavioralCloning(
         ClonedPolicy(algorithm.policy, algorithm.policy_optimizer.flat),
-        load_demonstrations(own.demo_path, spec),
-        own,
+        demos,
+        cloning,
         learning_rate=hyper.learning_rate,
         batch_size=hyper.batch_size,
         sequence_length=1 if memory is None else memory.sequence_length,
         device=device,
         seed=seed,
         non_finite=non_finite,
+        as_engine=settings.clones_engine_actions,
     )
 
 

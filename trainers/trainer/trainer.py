@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict
 
 import numpy as np
 import torch
@@ -96,6 +96,9 @@ class TrainerOptions(TypedDict, total=False):
 class Trainer(ABC):
     """Processes the trajectories of one behavior; subclasses store them and learn from them."""
 
+    from_demonstrations: ClassVar[bool] = False
+    """Whether it learns without an environment."""
+
     def __init__(
         self,
         settings: TrainerSettings,
@@ -166,6 +169,13 @@ class Trainer(ABC):
         if self.reached is not None or not self.training:
             return False
         return self.schedule.step <= self.settings.max_steps or self.settings.endless
+
+    @property
+    def limit(self) -> tuple[str, float]:
+        """The key of the behavior's settings that has ended the training, or will, and its value."""
+        if self.reached is not None and self.settings.stop_at_reward is not None:
+            return "stop_at_reward", self.settings.stop_at_reward
+        return "max_steps", self.settings.max_steps
 
     # What each kind of trainer adds ---------------------------------------------------------------------
 
@@ -294,7 +304,7 @@ class Trainer(ABC):
     def process(self, rollout: Rollout) -> None:
         """Compute rewards and value estimates, and store the steps for the next update."""
         if self.training:
-            self.algorithm.update_normalizer(rollout)
+            self.algorithm.update_normalizer(rollout.own("obs")["obs"])
             for signal in self.learned.values():
                 signal.update_normalizer(rollout)
         rewards = {

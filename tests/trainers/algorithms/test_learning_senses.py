@@ -59,7 +59,7 @@ def test_an_update_moves_every_part_of_actor_and_critic(trainer, memory):
     networks = [algorithm.network] if critic is None else [algorithm.network, critic]
     before = [{k: v.clone() for k, v in one.state_dict().items()} for one in networks]
     rows = rollout(trainer != "ppo", memory["memory_size"] if memory else 0)
-    algorithm.update_normalizer(rows)
+    algorithm.update_normalizer(rows.own("obs")["obs"])
     evaluation = algorithm.evaluate(rows, {"extrinsic": rows.reward}, {"extrinsic": False})
     assert evaluation.steps.obs[1].dtype == np.uint8
     losses = algorithm.update(evaluation.steps, 0)

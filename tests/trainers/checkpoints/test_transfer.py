@@ -13,7 +13,7 @@ from lanista.trainers.checkpoints.transfer import (
     load_matching,
     load_optimizers,
 )
-from lanista.trainers.learn import _seed
+from lanista.trainers.learn import run_seed
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.utils.errors import CheckpointError, TrainerError
 from reliability.resume import differences
@@ -270,5 +270,5 @@ def test_the_seed_of_a_resumed_run(tmp_path, caplog, text, seed):
 
 def test_a_resumed_run_keeps_its_seed_and_a_new_one_draws_one(tmp_path):
     (tmp_path / "configuration.yaml").write_text("env_settings: {seed: 123456}")
-    assert _seed(tmp_path, resumed=True) == 123456
-    assert 0 <= _seed(tmp_path, resumed=False) <= 9999
+    assert run_seed(tmp_path, resumed=True) == 123456
+    assert 0 <= run_seed(tmp_path, resumed=False) <= 9999

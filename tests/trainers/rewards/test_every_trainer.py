@@ -11,25 +11,8 @@ from lanista.envs.errors import DemonstrationError
 from reliability.resume import differences, numbers
 from rollouts import reloaded
 from specs import spec_of_shapes
+from trainers_and_networks import CELLS, ON_POLICY, SMALL, behavior_of
 
-NETWORKS = {
-    "vectors": {},
-    "memory": {"memory": {"memory_size": 4, "sequence_length": 4}},
-    "pictures": {"vis_encode_type": "simple"},
-}
-ON_POLICY = {"batch_size": 8, "buffer_size": 20, "num_epoch": 1}
-OFF_POLICY = {"batch_size": 8, "buffer_size": 100, "steps_per_update": 6.0}
-TRAINERS = {
-    "ppo": (ON_POLICY, (1, (3, 2))),
-    "poca": (ON_POLICY, (1, (3, 2))),
-    "mappo": (ON_POLICY, (1, (3, 2))),
-    "coma": (ON_POLICY, (0, (3, 2))),
-    "sac": ({**OFF_POLICY, "save_replay_buffer": True}, (1, (3, 2))),
-    "dqn": ({**OFF_POLICY, "save_replay_buffer": True}, (0, (3, 2))),
-    "ddpg": ({**OFF_POLICY, "save_replay_buffer": True}, (2, ())),
-    "td3": ({**OFF_POLICY, "save_replay_buffer": True}, (2, ())),
-}
-"""Hyper-parameters, and the continuous and discrete actions that each learns."""
 SIGNALS = {
     "rnd": ({}, {"Losses/RND Loss"}),
     "curiosity": ({}, {"Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss"}),
@@ -38,20 +21,9 @@ SIGNALS = {
         {"Losses/GAIL Loss", "Losses/GAIL KL Loss", "Policy/GAIL Beta", "Policy/GAIL Expert Estimate"},
     ),
 }
-SMALL = {"hidden_units": 8, "num_layers": 1}
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def behavior_of(trainer, network):
-    """The specification, and the behavior's YAML without signals."""
-    hyper, (continuous, branches) = TRAINERS[trainer]
-    shapes = [[3], [1, 20, 20]] if network == "pictures" else [[3]]
-    spec = spec_of_shapes(shapes, continuous=continuous, branches=branches)
-    kind = {**SMALL, "normalize": True, **NETWORKS[network]}
-    yaml = {"trainer_type": trainer, "hyperparameters": hyper, "network_settings": kind, "time_horizon": 5}
-    return spec, yaml
 
 
 def told(learner):
@@ -84,14 +56,6 @@ def go_on_after_a_resume(tmp_path, spec, behavior, kind=Crowd, ticks=7):
 
 ROWS = (".buffer.numbers", ".buffer.mates", ".buffer.other_numbers")
 """Numbers by which the rows of a process are told apart."""
-
-
-CELLS = [
-    pytest.param(trainer, network, id=f"{trainer}-{network}")
-    for trainer in TRAINERS
-    for network in NETWORKS
-    if network != "memory" or trainer not in ("ddpg", "td3")
-]
 
 
 @pytest.mark.parametrize("trainer, network", CELLS)
@@ -135,13 +99,13 @@ def test_cloning(tmp_path, trainer, network):
         "demo_path": str(demo),
         "num_epoch": 1,
         "steps": 1000,
-        "engine_actions": True,
     }
     learner, before = go_on_after_a_resume(tmp_path, spec, behavior)
     losses = before["Losses/Pretraining Loss"]
     assert losses and all(math.isfinite(loss) and loss > 0 for loss in losses)
     cloning = learner.trainer.cloning
     assert cloning.optimizer.adam.steps > 2 and cloning.rate < cloning.schedule.initial
+    assert cloning.as_engine is (trainer not in ("ppo", "poca", "sac"))
 
 
 @pytest.mark.parametrize("keys", [{"share_parameters": False}, {"index_on_actor": True}])

@@ -133,3 +133,15 @@ def test_folders_of_a_run():
     files = read("checkpoint_settings: {run_id: a, initialize_from: b, results_dir: out}").checkpoint_settings
     assert (files.write_path, files.maybe_init_path) == ("out/a", "out/b")
     assert files.run_logs_dir == "out/a/run_logs"
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "sac", "coma", "dqn", "ddpg", "td3"])
+def test_an_ml_agents_file_clones_as_there_and_all_others_compare_what_the_engine_gets(trainer):
+    text = "behaviors: {A: {trainer_type: %s, behavioral_cloning: {demo_path: a.demo%s}}}"
+    given = {
+        key: read(text % (trainer, f", engine_actions: {key}")).behavior("A") for key in ("true", "false")
+    }
+    assert given["true"].clones_engine_actions and not given["false"].clones_engine_actions
+    by_default = read(text % (trainer, "")).behavior("A")
+    assert by_default.clones_engine_actions is (trainer not in ("ppo", "poca", "sac"))
+    assert "engine_actions" not in by_default.as_dict()["behavioral_cloning"]

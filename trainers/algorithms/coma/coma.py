@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....agent_processor.trajectory import Rollout
-from ....envs.base import STATE
+from ....envs.base import STATE, ObsArray
 from ...buffers.rollout_buffer import RolloutEvaluation, explained_variance
 from ...networks.modules.exploration import ExplorationSchedule, ExploringDistribution
 from ...networks.modules.normalizer import Normalizer, SharedMoments
@@ -100,9 +100,8 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
 
     # Evaluation -----------------------------------------------------------------------------------------
 
-    def update_normalizer(self, rollout: Rollout) -> None:
+    def update_normalizer(self, obs: Sequence[ObsArray]) -> None:
         """See `Algorithm.update_normalizer`; the critic has normalizers of its own."""
-        obs = [column[: rollout.steps] for column in rollout.obs]
         rows = to_tensors(obs, self.device)
         fine = [n.update_normalization(rows) for n in (self.networks.actors, self.networks.critic)]
         if not all(fine):

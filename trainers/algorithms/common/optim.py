@@ -17,7 +17,6 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
-from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
 from ....envs.validation import NonFinitePolicy
 from ...networks.observations import ObservationEncoder, to_tensors
@@ -206,14 +205,14 @@ class CheckedAdam:
 
 
 def update_normalizer(
-    rollout: Rollout,
+    obs: Sequence[ObsArray],
     encoder: ObservationEncoder,
     update: Callable[[Sequence[Tensor]], bool],
     optimizer: CheckedAdam,
     spec: BehaviorSpec,
     device: torch.device,
 ) -> None:
-    """Let an encoder's running statistics, where it has any, see the trajectories' own steps.
+    """Let an encoder's running statistics, where it has any, see N steps, [N, *shape] of each sensor.
 
     `update` updates them, and returns False where they would overflow, which `optimizer` reports.
 
@@ -222,9 +221,8 @@ def update_normalizer(
     """
     if encoder.normalizers is None:
         return
-    own = rollout.own("obs")["obs"]
-    if not update(to_tensors(own, device)):
-        optimizer.report_overflow(spec, own)
+    if not update(to_tensors(obs, device)):
+        optimizer.report_overflow(spec, obs)
 
 
 LEARNING_RATE_FLOOR = 1e-10

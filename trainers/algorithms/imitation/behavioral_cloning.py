@@ -6,7 +6,7 @@ sequences start in stored states, as in Kapturowski et al. 2019, "R2D2".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from ...utils.distributed import world_size
 from ..common.optim import LEARNING_RATE_FLOOR, CheckedAdam, FlatParameters, Schedule
 from .losses import policy_loss
 
+LOSS = "Losses/Pretraining Loss"
 EPOCHS = 3
 """Passes over the demonstration in an update, unless the settings give another number."""
 
@@ -124,6 +125,7 @@ class BehavioralCloning:
         device: torch.device,
         seed: int,
         non_finite: NonFinitePolicy,
+        as_engine: bool,
     ) -> None:
         """Prepare the demonstration.
 
@@ -137,9 +139,11 @@ class BehavioralCloning:
             device: the learner's.
             seed: of the order of steps, and of sampled actions.
             non_finite: how to handle gradients that are not finite.
+            as_engine: compare continuous actions as the engine receives them.
         """
         self.policy, self.settings, self.sequence_length = policy, settings, sequence_length
         initial = learning_rate * settings.strength
+        self.as_engine = as_engine
         self.schedule = Schedule(initial, LEARNING_RATE_FLOOR, settings.steps, linear=settings.steps > 0)
         self.rate = initial
         """Of the next update; the schedule is evaluated after each."""
@@ -172,17 +176,16 @@ class BehavioralCloning:
     def update(self, policy_step: int) -> dict[str, float]:
         """Some epochs over the demonstration; the mean loss, 0 once the imitation has faded out."""
         if self.rate <= LEARNING_RATE_FLOOR:
-            return {"Losses/Pretraining Loss": 0.0}
-        losses = [
-            self._step(sequences, policy_step) for _ in range(self.epochs) for sequences in self._shuffled()
-        ]
+            return {LOSS: 0.0}
+        losses = [loss for _ in range(self.epochs) for loss in self.epoch(policy_step, self.minibatches)]
         self.rate = self.schedule(policy_step)
-        return {"Losses/Pretraining Loss": float(np.mean(losses))}
+        return {LOSS: float(np.mean(losses))}
 
-    def _shuffled(self) -> Iterator[Tensor]:
-        """One epoch: minibatches of sequences in random order."""
+    def epoch(self, policy_step: int, minibatches: int) -> list[float]:
+        """A gradient step by each of so many minibatches of an epoch, in random order; their losses."""
         order = torch.randperm(self.sequences, generator=self.random, device="cpu").to(self.device)
-        yield from torch.split(order, self.together)[: self.minibatches]
+        together = torch.split(order, self.together)[:minibatches]
+        return [self._step(sequences, policy_step) for sequences in together]
 
     def _step(self, sequences: Tensor, policy_step: int) -> float:
         """One gradient step, by these sequences; the loss before it."""
@@ -204,7 +207,7 @@ class BehavioralCloning:
             Actions(*(column.index_select(0, rows) for column in rows_of_demo.actions)),
             None if rows_of_demo.real is None else rows_of_demo.real.index_select(0, rows),
             self.random,
-            as_engine=self.settings.engine_actions,
+            as_engine=self.as_engine,
         )
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

@@ -55,7 +55,7 @@ def _clips_no_values(settings: TrainerSettings) -> bool:
 
 
 def _clones_own_actions(settings: TrainerSettings) -> bool:
-    return settings.behavioral_cloning is not None and not settings.behavioral_cloning.engine_actions
+    return settings.behavioral_cloning is not None and not settings.clones_engine_actions
 
 
 def _compares_own_actions(settings: TrainerSettings) -> bool:

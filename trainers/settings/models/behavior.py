@@ -20,11 +20,11 @@ from ...utils.errors import did_you_mean
 from ...utils.plugins import PluginError
 from ..base import Flag, Integer, Number, Refusal, Settings, Text, found, own, refuse, refuse_all, wrong
 from ..errors import note
-from ..registry import TrainerType, find_trainer, known_trainers
+from ..registry import OF_MLAGENTS, TrainerType, find_trainer, known_trainers
 from .algorithms import SACRecipe
 from .hyperparameters import HyperparamSettings, ScheduleType
 from .networks import NetworkSettings
-from .rewards import REWARD_SIGNALS, BehavioralCloningSettings, RewardSignalSettings
+from .rewards import REWARD_SIGNALS, BehavioralCloningSettings, CloneSettings, RewardSignalSettings
 
 DEFAULT_TRAINER = "ppo"
 NEVER = -1
@@ -165,6 +165,8 @@ class TrainerSettings(Settings):
     """Let two teams train against older versions of themselves. {} for defaults."""
     behavioral_cloning: BehavioralCloningSettings | None = None
     """Imitate demonstrations in addition."""
+    clone: CloneSettings | None = own(None)
+    """Imitate demonstrations alone, without an engine: `lanista clone` (docs/imitation.md)."""
     test_frequency: Integer = own(NEVER, ge=NEVER)
     """Trainer steps between evaluations in a separate environment, in which agents take their best actions
     and nothing is learned (docs/evaluation.md); the final policy is evaluated too. keep_best then uses their
@@ -276,6 +278,14 @@ class TrainerSettings(Settings):
         if refusals:
             raise refuse_all(type(self).__name__, refusals)
         return self
+
+    @property
+    def clones_engine_actions(self) -> bool:
+        """Whether cloning compares continuous actions as the engine receives them."""
+        cloning = self.behavioral_cloning
+        if cloning is not None and cloning.engine_actions is not None:
+            return cloning.engine_actions
+        return self.trainer_type not in OF_MLAGENTS
 
     @property
     def tested(self) -> bool:

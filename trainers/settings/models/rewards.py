@@ -117,7 +117,20 @@ class BehavioralCloningSettings(Settings):
     """Passes over the demonstration in each update. Not given: 3."""
     batch_size: Integer | None = Field(default=None, ge=1)
     """Demonstrated steps in one gradient step. Not given: hyperparameters.batch_size."""
-    engine_actions: Flag = own(False)
+    engine_actions: Flag | None = own(None)
     """Compare continuous actions as the engine receives them, taking the policy's mean. false: compare what
-    the policy samples, before it is clamped and scaled, so that learned actions come out about three times
-    too small."""
+    the policy samples, before it is clamped and scaled, so that PPO's and POCA's learned actions come out
+    about three times too small. Not given: true, but false with the trainers that ML-Agents has (ppo, poca,
+    sac), whose YAML learns as it does there."""
+
+
+class CloneSettings(Settings):
+    """What `lanista clone` learns from, and how long. Its flags set this; lanista-learn does not read it."""
+
+    demos: list[Text] = Field(min_length=1)
+    """The demonstrations: .demo files, or folders of them."""
+    gradient_steps: Integer = Field(default=5000, ge=1)
+    """Gradient steps in all. The learning rate falls to 0 until the last."""
+    held_out: Number = Field(default=0.1, ge=0, lt=1)
+    """Share of the episodes that are not learned from, but show how well the policy predicts the expert's
+    actions. At least one episode, unless it is 0."""

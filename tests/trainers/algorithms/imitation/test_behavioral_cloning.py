@@ -54,7 +54,9 @@ def test_the_loss(case):
     assert loss.item() == pytest.approx(case["expected"]["loss"], rel=1e-5, abs=1e-6)
 
 
-def cloning_of(demos, network=None, *, rate=1e-3, length=1, of_policy=16, seed=0, head=None, **settings):
+def cloning_of(
+    demos, network=None, *, rate=1e-3, length=1, of_policy=16, seed=0, head=None, as_engine=False, **settings
+):
     """The teacher of a fresh policy, and the policy."""
     torch.manual_seed(0)
     kind = NetworkSettings(hidden_units=16, num_layers=1, **(network or {}))
@@ -69,6 +71,7 @@ def cloning_of(demos, network=None, *, rate=1e-3, length=1, of_policy=16, seed=0
         device=torch.device("cpu"),
         seed=seed,
         non_finite=NonFinitePolicy.STOP,
+        as_engine=as_engine,
     )
     return cloning, policy
 
@@ -159,12 +162,12 @@ def gently(obs):
 
 
 def test_clones_act_as_big_as_the_expert_in_the_engines_units():
-    """ML-Agents' way, which is the default, comes out three times too small (pitfalls D1)."""
+    """ML-Agents' way, which its YAML keeps, comes out three times too small (pitfalls D1)."""
     spec = vector_spec([2], continuous=1)
     demos = demonstrations(spec, [200], acted=gently)
     slopes = {}
     for as_engine in (False, True):
-        cloning, policy = cloning_of(demos, rate=3e-3, num_epoch=10, engine_actions=as_engine)
+        cloning, policy = cloning_of(demos, rate=3e-3, num_epoch=10, as_engine=as_engine)
         for step in range(15):
             cloning.update(step)
         with torch.no_grad():
