@@ -48,6 +48,7 @@ OFF_POLICY = {"batch_size": 32, "buffer_size": 1000, "buffer_init_steps": 64, "s
 NETWORK = {"hidden_units": 16, "num_layers": 2}
 MEMORY = {**NETWORK, "memory": {"memory_size": 8, "sequence_length": 8}}
 SELF_PLAY = {"save_steps": 100, "team_change": 200, "swap_steps": 50, "window": 3}
+BOTH_SIDES = {"learn_from_both_sides": True, "opponent_sampling": "prioritized"}
 BASIC_DEMO = str(TESTS / "real" / "demos" / "ExpertBasic.demo")
 BALL_DEMO = str(TESTS / "real" / "demos" / "Expert3DBall.demo")
 
@@ -122,6 +123,9 @@ CASES = {
     "mappo": Case("coop-push?size=small", "mappo", {"clip_value_loss": True}, resume_at=200),
     "mappo deaths": Case("dungeon-escape?size=small", "mappo"),
     "mappo memory": Case("dungeon-escape?size=small", "mappo", network=MEMORY),
+    "poca self-play from both sides": Case(
+        "soccer-twos?size=small", "poca", settings={"self_play": {**SELF_PLAY, **BOTH_SIDES}}, resume_at=200
+    ),
     "coma": Case("coop-push?size=small", "coma", resume_at=200),
     "coma deaths": Case("dungeon-escape?size=small", "coma"),
     "coma memory": Case("dungeon-escape?size=small", "coma", network=MEMORY),
