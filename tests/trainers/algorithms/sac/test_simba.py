@@ -1,12 +1,17 @@
 """SAC by SimBa's recipe: an update is what plain formulas and AdamW make of a batch; what it refuses."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import replaybatches
 import torch
 from lanista.trainers.algorithms.sac.simba import SimbaSAC
+from lanista.trainers.checkpoints.metadata import KEY, build_network, describe_network
+from lanista.trainers.networks.actor import Actor
+from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.settings.errors import TrainerConfigError
+from lanista.trainers.settings.models.networks import NetworkSettings
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.trainer.factory import make_algorithm
 from mlagents_envs.base_env import ActionSpec
@@ -148,6 +153,28 @@ def test_updates_are_those_of_the_formulas(kind, options):
         torch.testing.assert_close(value, reference.target[name], rtol=2e-3, atol=2e-4)
 
 
+def test_it_learns_which_actions_pay():
+    spec = spec_of(ActionSpec(1, ()), ((1,),))
+    sac = simba(spec, {"hidden_units": 8, "num_layers": 1}, learning_rate=0.01)
+    generator = torch.Generator().manual_seed(0)
+    whole = some_batch(spec, 64, signals=2)
+    for _ in range(300):
+        places, actions = torch.rand((2, 64, 1), generator=generator) * 2 - 1
+        batch = replace(
+            whole,
+            obs=[places],
+            actions=whole.actions._replace(continuous=actions),
+            rewards=-10 * ((actions - places / 2) ** 2).expand(-1, 2),
+            discounts=torch.zeros(64, 2),
+        )
+        sac.network.update_normalization(batch.obs)
+        sac.update(batch, 0)
+    places = torch.linspace(-0.8, 0.8, 9).unsqueeze(1)
+    with torch.no_grad():
+        found = sac.network.act(sac.network.prepare([places])).deterministic().continuous
+    assert (found - places / 2).abs().max() < 0.15, found
+
+
 def test_it_learns_from_images_too():
     spec = spec_of(ActionSpec(1, ()), ((2, 12, 12), (3,)))
     sac = simba(spec, {"hidden_units": 8, "num_layers": 1, "vis_encode_type": "fully_connected"})
@@ -191,3 +218,20 @@ def test_half_of_the_recipe_is_refused_by_its_key(network, place):
     with pytest.raises(TrainerConfigError, match=rf"behaviors\.B\.{place}.*simba") as refused:
         behavior(network, recipe="simba")
     assert len(refused.value.problems) == 1
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_a_checkpoint_tells_of_residual_blocks_where_there_are_any(residual):
+    """Releases that do not know the key can read all other checkpoints."""
+    spec, head = spec_of(ACTIONS["hybrid"]), HeadConfig(squashed=True, sigma_of_state=True)
+    settings = NetworkSettings(residual=residual, hidden_units=8, critic={"hidden_units": 4})
+    network = Actor(spec, settings, head=head)
+    described = describe_network("B", spec, settings, ["extrinsic"], None, head=head)
+    assert ("residual" in described["network"]) is residual
+    assert ("residual" in described["network"]["critic"]) is residual
+    _, rebuilt = build_network({KEY: described, "Policy": network.state_dict()})
+    obs = some_batch(spec, 5).obs
+    with torch.no_grad():
+        wanted, found = (one.act(one.prepare(obs)).deterministic() for one in (network, rebuilt))
+    torch.testing.assert_close(found.continuous, wanted.continuous)
+    assert rebuilt.body.residual is residual
