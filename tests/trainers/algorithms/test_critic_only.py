@@ -21,6 +21,7 @@ OFF_POLICY = {"batch_size": 8, "buffer_size": 100, "steps_per_update": 6.0}
 TRAINERS = {
     "ppo": (ON_POLICY, (1, (3, 2))),
     "poca": (ON_POLICY, (1, (3, 2))),
+    "mappo": (ON_POLICY, (1, (3, 2))),
     "coma": (ON_POLICY, (0, (3, 2))),
     "sac": ({**OFF_POLICY, "save_replay_buffer": True}, (1, (3, 2))),
     "ddpg": ({**OFF_POLICY, "save_replay_buffer": True}, (2, ())),
