@@ -267,8 +267,6 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
     """The columns that the rollout buffer holds."""
     value_normalizer: ValueNormalizer | None = None
     """The units in which the critic learns; None: its own, or those of the rewards."""
-    value_network: ClassVar[str] = ""
-    """The checkpoint entry of the network with a `ValueHead` named `values`; empty if there is none."""
 
     @abstractmethod
     def evaluate(
@@ -293,12 +291,12 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
 
     def initialize_from(self, state: Mapping[str, Any]) -> list[str]:
         """See `Algorithm.initialize_from`; values are taken over in units of the rewards."""
-        return super().initialize_from(in_reward_units(state, self.value_network))
+        return super().initialize_from(in_reward_units(state))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned, also of a run that learned values in other units."""
         if self.value_normalizer is None:
-            super().load_state_dict(in_reward_units(state, self.value_network))
+            super().load_state_dict(in_reward_units(state))
             return
         statistics = self.value_normalizer.statistics
         super().load_state_dict({STATISTICS: Normalizer(len(statistics.mean)).state_dict(), **state})

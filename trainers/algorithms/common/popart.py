@@ -77,18 +77,18 @@ def _units(mean: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
     return mean, deviation.clamp(min=SMALLEST_DEVIATION)
 
 
-def in_reward_units(state: Mapping[str, Any], entry: str) -> Mapping[str, Any]:
-    """A checkpoint whose values are in units of the rewards, without statistics.
+def in_reward_units(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A checkpoint whose value heads, by the name `values`, are in units of the rewards, without statistics.
 
-    Args:
-        state: the checkpoint; it is not changed.
-        entry: of the network that has the value head, by the name `values`.
+    `state` itself is not changed.
     """
     saved = state.get(STATISTICS)
     if saved is None:
         return state
     mean, deviation = _units(saved["mean"], (saved["squares"] / saved["steps"]).sqrt())
-    network = dict(state[entry])
-    network["values.weight"] = network["values.weight"] * deviation
-    network["values.bias"] = network["values.bias"] * deviation + mean
-    return {name: part for name, part in state.items() if name != STATISTICS} | {entry: network}
+    converted = {entry: part for entry, part in state.items() if entry != STATISTICS}
+    for entry, part in converted.items():
+        if isinstance(part, Mapping) and "values.weight" in part:
+            weight, bias = part["values.weight"] * deviation, part["values.bias"] * deviation + mean
+            converted[entry] = {**part, "values.weight": weight, "values.bias": bias}
+    return converted

@@ -33,7 +33,6 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
     steps_type: type[TeamSteps] = TeamSteps
     network: Actor
     hyper: PaddedObjectiveSettings
-    value_network = "Critic"
     has_baselines: ClassVar[bool] = True
     """Advantages are measured against baselines of each member's own, not against the team's value."""
 

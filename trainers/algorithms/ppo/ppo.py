@@ -33,7 +33,6 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
     name = "PPO"
     traits = Traits(loads_mlagents=True)
     steps_type = EvaluatedSteps
-    value_network = "Policy"
     network: ActorCritic
     hyper: PPOSettings
 

@@ -137,3 +137,11 @@ def test_a_run_may_go_on_or_begin_with_other_units(trainer, before, after):
     if before and after:
         steps = evaluated(first, rewarded(5)).steps
         assert first.update(steps, 0) == resumed.update(steps, 0)
+
+
+def test_a_run_in_other_units_may_begin_one_with_another_critic():
+    first, other = algorithm("ppo"), algorithm("poca", normalize_values=False)
+    first.update(evaluated(first, rewarded()).steps, 0)
+    misfits = other.initialize_from(first.state_dict())
+    assert any("embed_waiting" in text for text in misfits)
+    assert torch.equal(other.network.actions.weight, first.network.actions.weight)
