@@ -9,11 +9,14 @@ import onnxruntime
 import pytest
 import torch
 from crowd import Crowd, learn_from, make_learner, write_demonstration
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.networks.multi_actor import exported_networks
 from lanista.trainers.policies.onnx.export import export_brain
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.trainer.factory import make_algorithm
 from mlagents_envs.base_env import BehaviorSpec
 from reliability.resume import differences, numbers
-from rollouts import reloaded
+from rollouts import make_rollout, reloaded
 from specs import sensor, spec_of_shapes
 
 ON_POLICY = {"batch_size": 8, "buffer_size": 20, "num_epoch": 1}
@@ -134,3 +137,49 @@ def test_another_run_s_policy_is_taken_over_where_it_reads_the_same(tmp_path):
     seeing = make_learner(tmp_path / "three", spec, behavior)
     misfits = seeing.trainer.load_matching(first.trainer.state_dict())
     assert "Policy.body.layers.0 (of shape [1, 3, 8] there, [1, 6, 8] here)" in misfits
+
+
+LENGTH, EPISODES = 5, 40
+
+
+def lucky_episodes(random):
+    """Whatever agents do, each step of an episode earns what the sensor `luck` says."""
+    luck = np.repeat(random.normal(size=EPISODES), LENGTH).astype(np.float32)
+    ends = np.ones(EPISODES, bool)
+    return make_rollout(
+        [LENGTH] * EPISODES,
+        [random.normal(size=(len(luck), 2)).astype(np.float32), luck[:, None]],
+        continuous=random.normal(size=(len(luck), 1)).astype(np.float32),
+        reward=luck,
+        done=np.arange(len(luck)) % LENGTH == LENGTH - 1,
+        done_reached=ends,
+        all_group_dones=ends,
+    )
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "poca"])
+def test_a_critic_explains_what_it_alone_sees(trainer):
+    spec = BehaviorSpec(
+        [sensor((2,), "eyes"), sensor((1,), "luck")], spec_of_shapes([], continuous=1).action_spec
+    )
+    config = TrainerSettings.model_validate(
+        {
+            "trainer_type": trainer,
+            "hyperparameters": {"batch_size": 40, "buffer_size": 200, "learning_rate": 3e-3},
+            "network_settings": {"hidden_units": 16, "critic_only_observations": ["luck"]},
+        }
+    )
+    algorithm = make_algorithm(spec, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
+    random = np.random.default_rng(0)
+
+    def unexplained():
+        """The share of the returns' variance that the critic leaves; episodes that it has not seen."""
+        rollout = lucky_episodes(random)
+        evaluated = algorithm.evaluate(rollout, {"extrinsic": rollout.reward}, {"extrinsic": False})
+        left = LENGTH - np.arange(len(rollout.reward)) % LENGTH
+        returns = rollout.reward * (1 - 0.99**left) / (1 - 0.99)
+        algorithm.update(evaluated.steps, 0)
+        return np.var(returns - evaluated.estimates["Value Estimate"][:, 0]) / np.var(returns)
+
+    first, *_, last = [unexplained() for _ in range(30)]
+    assert first > 0.9 and last < 0.4
