@@ -9,6 +9,8 @@ import torch
 from lanista.trainers.algorithms.coma.critic import CentralCritic, Steps
 from lanista.trainers.checkpoints.file import CheckpointError
 from lanista.trainers.checkpoints.metadata import build_network, describe_network
+from lanista.trainers.checkpoints.mlagents.fill import NetworkViews
+from lanista.trainers.checkpoints.mlagents.names import policy_tensors
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.critics import ActionCritics, TwinQ, ValueNetwork
@@ -284,3 +286,11 @@ def test_a_checkpoint_is_rebuilt_with_the_same_division():
     described["network"]["critic_only_observations"] = []
     with pytest.raises(CheckpointError):
         build_network({"brain": described, "Policy": network.state_dict()})
+
+
+def test_a_policy_of_ml_agents_that_reads_more_is_refused():
+    seeing, network = (
+        ActorCritic(NAMED, settings(*names), ["extrinsic"], False) for names in ((), ("Wind",))
+    )
+    with pytest.raises(CheckpointError, match=r"weight is \[8, 8\] in the file, \[8, 6\] here"):
+        NetworkViews({"Policy": network}).take_policy(policy_tensors(seeing))
