@@ -27,10 +27,11 @@ TRAINERS = {
     "mappo": (ON_POLICY, (1, (3, 2))),
     "coma": (ON_POLICY, (0, (3, 2))),
     "sac": ({**OFF_POLICY, "save_replay_buffer": True}, (1, (3, 2))),
+    "sac simba": ({**OFF_POLICY, "recipe": "simba", "save_replay_buffer": True}, (1, (3, 2))),
     "ddpg": ({**OFF_POLICY, "save_replay_buffer": True}, (2, ())),
     "td3": ({**OFF_POLICY, "save_replay_buffer": True}, (2, ())),
 }
-"""Hyperparameters, and the continuous and discrete actions that each learns."""
+"""By trainer_type, with a recipe: hyperparameters, and the continuous and discrete actions that it learns."""
 SENSORS = {
     "vectors": [sensor((1,), "hidden wind"), sensor((3,), "eyes"), sensor((2,), "hidden map")],
     "senses": [sensor((1, 20, 20), "eyes"), sensor((4, 3), "hidden enemies"), sensor((2,), "own")],
@@ -42,7 +43,7 @@ CELLS = [
     pytest.param(trainer, sensors, memory, id=f"{trainer}-{sensors}{'-memory' if memory else ''}")
     for trainer in TRAINERS
     for sensors, memory in (("vectors", None), ("senses", None), ("vectors", MEMORY))
-    if memory is None or trainer not in ("ddpg", "td3")
+    if memory is None or trainer not in ("sac simba", "ddpg", "td3")
 ]
 
 
@@ -51,7 +52,8 @@ def behavior_of(trainer, sensors, memory=None, **network):
     actions = spec_of_shapes([], continuous=continuous, branches=branches).action_spec
     small = {"hidden_units": 8, "num_layers": 1, "normalize": True, "memory": memory}
     kind = {**small, "critic_only_observations": ["hidden*"], **network}
-    yaml = {"trainer_type": trainer, "hyperparameters": hyper, "network_settings": kind, "time_horizon": 5}
+    yaml = {"hyperparameters": hyper, "network_settings": kind, "time_horizon": 5}
+    yaml["trainer_type"] = trainer.partition(" ")[0]
     return BehaviorSpec(SENSORS[sensors], actions), yaml
 
 
