@@ -82,7 +82,7 @@ class Curve(Callback):
 TRAINERS: dict[str, dict[str, Any]] = {
     "ppo": {
         "hyperparameters": {"batch_size": 128, "buffer_size": 1024, "learning_rate": 1e-3, "beta": 1e-3},
-        "max_steps": 40_000,
+        "max_steps": 20_000,
     },
     "sac": {"hyperparameters": {"batch_size": 64, "buffer_init_steps": 500}, "max_steps": 4_000},
     "td3": {"hyperparameters": {"batch_size": 64, "buffer_init_steps": 500}, "max_steps": 4_000},
