@@ -13,6 +13,7 @@ from crowd import write_demonstration
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.cli.main import run
 from lanista.trainers.runner.cloning import CloningRun
+from learning_cloning import Teacher, contest
 from reliability.resume import differences
 from specs import spec_of_shapes
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -187,3 +188,10 @@ def test_training_goes_on_from_a_clone(capsys):
     states = [load_checkpoint(f"results/{name}/Basic/checkpoint.pt")["Policy"] for name in ("clone", "new")]
     same = [torch.equal(states[0][key], states[1][key]) for key in states[0] if "weight" in key]
     assert same and all(same), "nothing was learned in 100 steps"
+
+
+def test_a_clone_of_unitys_own_brain_balances_the_ball():
+    """Recorded and cloned by the commands: continuous actions, in other episodes, and longer ones."""
+    teacher = Teacher("ball3d", 40, decisions=60, options=["--gradient-steps", "1500"])
+    row = contest("3DBall", teacher, seed=0, played=2)
+    assert row.teacher_return > 95 and row.clone_return > 0.9 * row.teacher_return, row
