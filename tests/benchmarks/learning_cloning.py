@@ -137,7 +137,7 @@ TEACHERS = {
     "Basic": Teacher("basic", 10),
     "Hallway": Teacher("hallway", 100, options=["--preset", "ppo/hallway"], sampled=True),
 }
-PLAYED = 50
+PLAYED = 20
 """Episodes that a teacher and its clone are compared in."""
 OTHER_EPISODES = 1000
 """Added to the seed, so that these are not those that were recorded."""

@@ -69,8 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
         _clone(_options(arguments, name), name, _joined(demos, arguments.demos))
     except EXPECTED as error:
         raise CommandError(str(error)) from error
-    except ValueError as error:  # of --set
-        raise CommandError(str(error)) from error
     return 0
 
 
@@ -132,7 +130,10 @@ def _options(arguments: argparse.Namespace, name: str) -> RunOptions:
         if key in given:
             typed["behaviors", name, "clone", key] = given[key], f"--{key.replace('_', '-')}"
     for text in arguments.set:
-        path, value = split_assignment(text)
+        try:
+            path, value = split_assignment(text)
+        except ValueError as error:
+            raise CommandError(f"--set: {error}") from error
         typed[path] = value, f"--set {text}"
     for path, (value, flag) in typed.items():
         assign(source, path, value, f"command line, {flag}")

@@ -143,6 +143,7 @@ def refused():
             "Crowd of the demonstrations is not in a.yaml",
         ),
         "a wrong number": (["crowd.demo", "--held-out", "1"], "behaviors.Crowd.clone.held_out"),
+        "no assignment": (["crowd.demo", "--set", "max_steps"], "--set: 'max_steps' has no '='"),
         "several learners": (
             ["crowd.demo", "--set", "torch_settings.learners=2"],
             "torch_settings.learners: found 2",
