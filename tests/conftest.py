@@ -1,6 +1,7 @@
 """Makes `tests/goldendata.py` importable as `goldendata`, and random tests independent of time."""
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent / "benchmarks"))  # some tests repeat what these scripts measure
+
+# Tests run side by side, and start processes: with more threads in each, these mostly wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A busy machine must not fail a test.
 settings.register_profile("lanista", deadline=None)
