@@ -245,7 +245,7 @@ class Study:
         return table(heads, rows) if rows else "Not run yet."
 
     def draw(self) -> None:
-        """All tasks' curves, as NAME.png."""
+        """The curves of all tasks of which there are runs, as NAME.png; nothing without any."""
         curves = self.records.curves()
         panels = []
         for task in self.tasks:
@@ -253,9 +253,10 @@ class Study:
                 label: [curves[run.key] for run in runs if run.key in curves]
                 for label, runs in self.groups(task).items()
             }
-            if found or not task.optional:
+            if found:
                 panels.append(Panel(task.name, task.max_steps, found, task.goal))
-        draw(panels, self.folder / f"{self.name}.png")
+        if panels:
+            draw(panels, self.folder / f"{self.name}.png")
 
     def commands(self, ways: Callable[[Task], Iterable[str]]) -> str:
         """What trains and scores the first seed by hand."""
