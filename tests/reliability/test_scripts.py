@@ -28,7 +28,7 @@ def script(command, *marks):
         script("resume.py --runs 1 --trainers sac-saved --scenes ball3d", POSIX),
         script("saves.py --kills 8", POSIX),
         script("start_up.py --fork", LINUX),
-        script("training.py --envs 3 --steps 8000 --after 500", POSIX),
+        script("training.py --envs 3 --steps 20000 --after 500", POSIX),
     ],
 )
 def test_the_promise_holds(command):
