@@ -1,4 +1,4 @@
-"""Soft actor-critic by the recipe of SimBa, which needs fewer steps (Lee et al. 2025, arXiv 2410.09754).
+"""Soft actor-critic by the recipe of SimBa (Lee et al. 2025, arXiv 2410.09754).
 
 SAC without V (Haarnoja et al. 2018, arXiv 1812.05905), on networks of residual blocks
 (`network_settings.residual`) that read normalized observations, with AdamW (Loshchilov and Hutter 2019, arXiv

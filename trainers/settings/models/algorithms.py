@@ -170,7 +170,7 @@ class SACSettings(ReplaySettings):
     """Share of the value network that moves into the target network at every gradient step."""
     recipe: SACRecipe = own(SACRecipe.MLAGENTS)
     """mlagents: SAC with a state value, as in ML-Agents. simba: without one, on residual networks with
-    normalized observations and AdamW; it learns from fewer steps and computes more for each of them. It sets
+    normalized observations and AdamW; for environments whose steps are expensive. It sets
     network_settings.normalize and residual, and has no memory."""
     init_entcoef: Number = Field(default_factory=_initial_coefficient, gt=0)
     """Initial entropy coefficient: a higher one explores more at first. Not given: 1, or 0.01 with recipe
