@@ -12,10 +12,11 @@ import numpy as np
 from mlagents_envs.exception import UnitySideChannelException
 from numpy.typing import NDArray
 
+from ..engines.environment import Connect
 from ..errors import EnvContractError
 from ..images import Images
 from ..side_channels import IncomingMessage, OutgoingMessage, SideChannel, StatsSideChannel
-from ..unity.environment import Connect, UnityEnvironment
+from ..unity.environment import UnityEnvironment
 from ..unity.launch import HOSTED, Transport
 from ..validation import NO_AGENTS
 from .source import HostedSource

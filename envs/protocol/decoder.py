@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -72,6 +73,12 @@ class EngineMessage:
     steps: dict[str, BehaviorSteps] | None
     """Of every behavior known so far, with or without agents; None when the message is not of a step."""
     side_channel: bytes
+    done: ClassVar[bool] = True
+    """Nothing of it is still being decoded; see `PendingMessage`."""
+
+    def result(self) -> EngineMessage:
+        """Itself."""
+        return self
 
 
 @dataclass(slots=True)
@@ -165,8 +172,7 @@ class Decoder:
                 the engine, the behavior, and the byte or the agent.
             ObservationError: The same, where it concerns one observation.
         """
-        message = self.start(data)
-        return message.result() if isinstance(message, PendingMessage) else message
+        return self.start(data).result()
 
     def start(self, data: bytes, on_done: Callable[[], None] | None = None) -> EngineMessage | PendingMessage:
         """As `decode`, but leave the message's images to threads. One message at a time.

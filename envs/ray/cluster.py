@@ -15,10 +15,10 @@ from typing import Any
 
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..engines.connection import EngineConnection
 from ..errors import ClusterError, NoRoomError
 from ..remote.address import split_address
 from ..remote.tls import NoCryptographyError, require_cryptography
-from ..unity.connection import EngineConnection
 from .driver_process import CallFailedError, DriverProcess
 from .nodes import Node, describe_nodes, room
 from .remote_engine import RemoteEngine

@@ -11,13 +11,13 @@ from typing import Any
 from mlagents_envs.exception import UnityException
 
 from ..._version import __version__
+from ..engines.process import EngineProcess
 from ..registry.registry import resolve_registered
 from ..remote.relay import Relay
 from ..remote.relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
 from ..remote.tls import UntrustedError, client_context
 from ..unity.executables import check_executable
 from ..unity.launch import resolve, start_engine
-from ..unity.process import EngineProcess
 from .spec import LaunchSpec
 
 logger = logging.getLogger(__name__)

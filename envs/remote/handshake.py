@@ -19,10 +19,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
+from ..engines.connection import Engine, EngineConnection
 from ..errors import WireError
 from ..grpc.server import Peer, ServerSession, Stream
 from ..protocol.decoder import Decoder
-from ..unity.connection import Engine, EngineConnection
+from ..unity.handshake import UNITY
 from .address import AllowedNetworks
 from .tls import TlsStream
 
@@ -136,7 +137,7 @@ class AttachedEngine:
             timeout: Seconds that the engine has for each answer.
             engine: Its program, if known.
         """
-        return EngineConnection(self.session, engine, timeout, name)
+        return EngineConnection(self.session, engine, timeout, name, UNITY)
 
     def reject(self, reason: str = "") -> None:
         """Disconnect: the engine is asked to quit, and its relay gets the reason."""

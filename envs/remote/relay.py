@@ -13,9 +13,9 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 
+from ..engines import ports
+from ..engines.ports import EDITOR_PORT
 from ..grpc.listeners import accept, listen
-from ..unity import ports
-from ..unity.ports import EDITOR_PORT
 from .forwarding import forward
 from .relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
 from .tls import UntrustedError

@@ -10,11 +10,12 @@ from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..engines import ports
+from ..engines.connection import EngineConnection, EngineSession
+from ..engines.process import EngineProcess
 from ..grpc.server import ServerSession
-from . import ports
-from .connection import EngineConnection, EngineSession
 from .executables import check_executable, find_executable
-from .process import EngineProcess
+from .handshake import UNITY
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class Launch:
             except BaseException:
                 session.close()
                 raise
-        return EngineConnection(session, process, self.timeout, self.name)
+        return EngineConnection(session, process, self.timeout, self.name, UNITY)
 
     def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:
         engine, _ = start_engine(
@@ -156,29 +157,20 @@ def listen(
         PortInUseError: The Editor's port, or the requested one, is taken.
     """
     first = base_port if base_port is not None else ports.EDITOR_PORT if editor else ports.FIRST_PORT
-    name = name or f"environment {worker_id}"
     remedy = (
         "End it: this is the port on which the Unity Editor calls."
         if editor
         else "End it, or choose another port with base_port (--base-port)."
     )
-    try:
-        return ports.claim(
-            lambda port: _serve(port, address, transport),
-            first + worker_id,
-            search=base_port is None and not editor,
-            worker_id=worker_id,
-            remedy=remedy,
-        )
-    except PermissionError as error:
-        raise UnityEnvironmentException(
-            f"{name}: this user may not listen there: {error.strerror} (base_port, --base-port)."
-        ) from error
-    except OSError as error:
-        raise UnityEnvironmentException(
-            f"{name}: cannot listen on the address {address!r} (listen, --listen): {error}. "
-            "Give localhost, an address of this machine, or 0.0.0.0 for all of them."
-        ) from error
+    return ports.serve(
+        lambda port: _serve(port, address, transport),
+        first + worker_id,
+        address,
+        search=base_port is None and not editor,
+        worker_id=worker_id,
+        name=name or f"environment {worker_id}",
+        remedy=remedy,
+    )
 
 
 def _serve(port: int, address: str, transport: Transport) -> EngineSession:

@@ -8,12 +8,12 @@ from ssl import SSLContext
 
 from mlagents_envs.exception import UnityException
 
+from ...envs.engines.ports import EDITOR_PORT, LAST_PORT
 from ...envs.remote.address import split_address
 from ...envs.remote.relay import Relay
 from ...envs.remote.relay_client import RelayRejectedError, RemoteTrainer
 from ...envs.remote.tls import UntrustedError, client_context, read_fingerprint
 from ...envs.remote.tokens import VARIABLE, TokenError, find_token
-from ...envs.unity.ports import EDITOR_PORT, LAST_PORT
 from ..utils.errors import CommandError
 from ..utils.logging import configure_logging
 

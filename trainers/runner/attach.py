@@ -16,6 +16,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.base import BehaviorName
+from ...envs.engines import ports
 from ...envs.grpc.listeners import listen
 from ...envs.remote.address import AllowedNetworks, join_address, split_address
 from ...envs.remote.handshake import AccessRules
@@ -28,7 +29,6 @@ from ...envs.remote.tls import (
     server_context,
 )
 from ...envs.remote.tokens import VARIABLE, TokenError, find_token, write_token
-from ...envs.unity import ports
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.run import EnvironmentSettings

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ...envs.engines.ports import FIRST_PORT
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import RestartLimits
 from ...envs.python import in_process
@@ -25,7 +26,6 @@ from ...envs.side_channels import (
 from ...envs.unity.environment import UnityEnvironment
 from ...envs.unity.executables import check_executable
 from ...envs.unity.launch import SCENE, listen, resolve
-from ...envs.unity.ports import FIRST_PORT
 from ...envs.validation import NonFinitePolicy
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.behavior import TrainerSettings

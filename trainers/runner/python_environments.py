@@ -6,10 +6,10 @@ from pathlib import Path
 
 from mlagents_envs.base_env import BaseEnv
 
+from ...envs.engines.environment import Connect
 from ...envs.hosting.environment import HostedEnvironment
 from ...envs.hosting.source import HostedSource
 from ...envs.python.sources import make_source
-from ...envs.unity.environment import Connect
 from ..settings.models.algorithms import reads_offered_state
 from ..settings.options import RunOptions
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ...envs.unity.process import EngineProcess
+from ...envs.engines.process import EngineProcess
 from ..checkpoints.status import TrainingStatus
 from ..settings.options import RunOptions
 from ..utils import distributed

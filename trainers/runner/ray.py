@@ -7,9 +7,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...envs.engines.environment import Connect
 from ...envs.python import in_process
 from ...envs.ray.spec import ClusterSettings, EngineSpec
-from ...envs.unity.environment import Connect
 from ...envs.unity.launch import HOSTED
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.options import RunOptions

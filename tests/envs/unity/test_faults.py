@@ -12,8 +12,8 @@ from selectors import DefaultSelector
 import grpc
 import psutil
 import pytest
+from lanista.envs.engines.process import REAPER
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.unity.process import REAPER
 from mlagents_envs.exception import (
     UnityCommunicationException,
     UnityCommunicatorStoppedException,

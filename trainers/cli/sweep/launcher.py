@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from ....envs.unity.process import REAPER
+from ....envs.engines.process import REAPER
 from ...settings.command_line import parse_command_line
 from ...settings.errors import logger
 from ...settings.models.outputs import CONSOLE, CSV, NONE, TENSORBOARD

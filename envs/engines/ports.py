@@ -63,6 +63,44 @@ def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int
     raise PortInUseError(worker_id, port, remedy)
 
 
+def serve(
+    listen: Callable[[int], T],
+    port: int,
+    address: str,
+    *,
+    search: bool,
+    worker_id: int,
+    name: str,
+    remedy: str,
+) -> T:
+    """As `claim`, with what the system refuses in words for the user.
+
+    Args:
+        listen: As for `claim`.
+        port: As for `claim`.
+        address: On which `listen` listens, for the message.
+        search: As for `claim`.
+        worker_id: As for `claim`.
+        name: The environment's name in messages.
+        remedy: As for `claim`.
+
+    Raises:
+        UnityEnvironmentException: There is no such port or address, or this user may not use it.
+        PortInUseError: The port is taken.
+    """
+    try:
+        return claim(listen, port, search=search, worker_id=worker_id, remedy=remedy)
+    except PermissionError as error:
+        raise UnityEnvironmentException(
+            f"{name}: this user may not listen there: {error.strerror} (base_port, --base-port)."
+        ) from error
+    except OSError as error:
+        raise UnityEnvironmentException(
+            f"{name}: cannot listen on the address {address!r} (listen, --listen): {error}. "
+            "Give localhost, an address of this machine, or 0.0.0.0 for all of them."
+        ) from error
+
+
 def holder(port: int) -> str:
     """Which process listens on a port, in words; the operating system may not tell."""
     try:

@@ -1,7 +1,8 @@
-"""The connection to one engine: the handshake, waiting for its messages, and why it does not answer."""
+"""The connection to one engine: waiting for its messages, and why it does not answer."""
 
 import logging
 import time
+from dataclasses import dataclass
 from selectors import BaseSelector
 from typing import Protocol
 
@@ -13,9 +14,6 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
 )
 
-from ..protocol.decoder import Capabilities, Decoder, EngineHello, encode_initialization, encode_quit
-from ..protocol.handshake import API_VERSION, compatible
-
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
@@ -24,15 +22,20 @@ _EXIT_SECONDS = 2.0
 """How long an engine whose connection is gone may take to end, so that its exit code can be reported."""
 _MAX_REASON = 500
 """Characters of the reason that an engine is given for a disconnect."""
-_LOG_SECONDS = 1.0
-"""How long an engine of another version may take to write its log and end, before its process is ended."""
 
-_CHECKLIST = """\
-\t The environment does not need user interaction to launch
-\t The Agents' Behavior Parameters > Behavior Type is set to "Default"
-\t The environment and the Python interface have compatible versions.
-\t If you're running on a headless server without graphics support, turn off display by either \
-passing --no-graphics option or build your Unity executable as server build."""
+
+@dataclass(frozen=True, slots=True)
+class EngineKind:
+    """What is particular to a kind of engine: its words in messages, and how it is told to quit."""
+
+    name: str
+    """Such as `Unity`."""
+    quit: bytes
+    """The message after which it ends."""
+    never_called: str
+    """A sentence for one that has not called: what may be wrong."""
+    checklist: str
+    """What to look at when one does not begin, a line each."""
 
 
 class EngineSession(Protocol):
@@ -101,9 +104,13 @@ class EngineConnection:
         process: The engine's program; None for one that we have not started, such as the Editor.
         timeout: Seconds within which the engine has to answer.
         name: The environment's name in messages.
+        kind: The engine's.
     """
 
-    def __init__(self, session: EngineSession, process: Engine | None, timeout: float, name: str) -> None:
+    def __init__(
+        self, session: EngineSession, process: Engine | None, timeout: float, name: str, kind: EngineKind
+    ) -> None:
+        self.kind = kind
         self._session = session
         self._process = process
         self.timeout = timeout
@@ -115,7 +122,7 @@ class EngineConnection:
         self._has_called = False
         self.answered = False
         """Whether it has answered a reset, so that its scene is set up correctly."""
-        self.stage = "It has not called yet: it did not start, or it has no ML-Agents communicator."
+        self.stage = kind.never_called
         """What the engine has done so far, for the message of a timeout."""
 
     @property
@@ -177,12 +184,12 @@ class EngineConnection:
         self._lost = True
         state = "" if self._process is None else f" {self._process.describe()}"
         late = (
-            f"The Unity environment took too long to respond: {self._name} did not answer within "
+            f"The {self.kind.name} environment took too long to respond: {self._name} did not answer within "
             f"{self.timeout:g} s. {self.stage}{state}"
         )
         error = None if self._process is None else self._process.external_error()
         return error or UnityTimeOutException(
-            late if self.answered else f"{late}\nMake sure that :\n{_CHECKLIST}"
+            late if self.answered else f"{late}\nMake sure that :\n{self.kind.checklist}"
         )
 
     def reply(self, message: bytes) -> None:
@@ -211,7 +218,7 @@ class EngineConnection:
             self._arrived = self._session.receive(0.0)  # a call that has just come
         self._our_turn = self._our_turn or self._arrived is not None
         if self._our_turn:
-            self.reply(encode_quit())
+            self.reply(self.kind.quit)
             self._quit_sent = True
 
     def set_closing_reason(self, reason: str) -> None:
@@ -278,66 +285,3 @@ class EngineConnection:
         else:
             what = ""
         return UnityEnvironmentException(f"{self._name}: {what}{self._process.describe()}")
-
-
-def handshake(
-    connection: EngineConnection, decoder: Decoder, seed: int, num_areas: int, name: str
-) -> Capabilities:
-    """The first two calls of an engine; afterwards it waits for the first reset.
-
-    Returns:
-        What the engine can do.
-
-    Raises:
-        UnityEnvironmentException: It speaks another version of the protocol, or ended.
-        UnityTimeOutException: It did not call.
-        UnityCommunicatorStoppedException: It ended the session.
-        UnityCommunicationException: What it sent is not an initialization.
-    """
-    hello = _receive_hello(connection, decoder, name)
-    # An engine of another version gets our initialization too: its own log then shows the two versions.
-    connection.reply(encode_initialization(seed, num_areas))
-    if not compatible(hello.communication_version, API_VERSION):
-        connection.await_exit(_LOG_SECONDS)
-        raise _incompatible(hello, name)
-    logger.info(
-        "Connected to Unity environment with package version %s and communication version %s",
-        hello.package_version,
-        hello.communication_version,
-    )
-    if not hello.capabilities.base_rl:
-        logger.warning("%s: the engine does not report that it supports reinforcement learning at all.", name)
-    connection.stage = "It connected, but did not complete the handshake."
-    _check_status(decoder.decode(connection.receive()).status, name)
-    connection.stage = (
-        "It connected, but no agent has asked for a decision: the scene needs an active agent, and each "
-        "agent a Decision Requester component or code that calls RequestDecision."
-    )
-    return hello.capabilities
-
-
-def _receive_hello(connection: EngineConnection, decoder: Decoder, name: str) -> EngineHello:
-    message = decoder.decode(connection.receive())
-    _check_status(message.status, name)
-    if message.hello is None:
-        raise UnityCommunicationException(
-            f"{name}: the first message is not the initialization that an engine begins with. Does something "
-            "else than an ML-Agents engine call on this port, or an engine left over from an earlier run?"
-        )
-    return message.hello
-
-
-def _incompatible(hello: EngineHello, name: str) -> UnityEnvironmentException:
-    return UnityEnvironmentException(
-        "The communication API version is not compatible between Unity and python. Python API: "
-        f"{API_VERSION}, Unity API: {hello.communication_version}. ({name}, package version "
-        f"{hello.package_version or 'unknown'}.)\n Use a com.unity.ml-agents package that speaks "
-        f"{API_VERSION.split('.')[0]}.x of the API, such as 2.x, 3.x or 4.x."
-    )
-
-
-def _check_status(status: int, name: str) -> None:
-    if status != 200:
-        raise UnityCommunicatorStoppedException(
-            f"Communicator has exited. {name} ended the session during the handshake (status {status})."
-        )

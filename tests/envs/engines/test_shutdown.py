@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from fake_engine import Clock
-from lanista.envs.unity import shutdown
+from lanista.envs.engines import shutdown
 
 
 class Connection:

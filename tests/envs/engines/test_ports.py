@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from lanista.envs.unity.ports import PortInUseError, claim, holder
+from lanista.envs.engines.ports import PortInUseError, claim, holder
 from mlagents_envs.exception import UnityEnvironmentException, UnityWorkerInUseException
 
 

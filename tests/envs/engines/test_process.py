@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from lanista.envs.unity.process import EngineProcess
+from lanista.envs.engines.process import EngineProcess
 from mlagents_envs.exception import UnityEnvironmentException
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="shell scripts and signals")
@@ -139,7 +139,7 @@ def test_a_program_that_cannot_run_is_an_error_with_its_name(tmp_path, content):
 def test_engines_die_with_a_trainer_that_is_killed(tmp_path):
     script = f"""
         import time
-        from lanista.envs.unity.process import EngineProcess
+        from lanista.envs.engines.process import EngineProcess
         EngineProcess(["/bin/sh", "-c", "sleep 600 & echo $! > {tmp_path}/child; wait"])
         gone = EngineProcess(["/bin/sh", "-c", "exit 0"])
         gone.wait(20)
