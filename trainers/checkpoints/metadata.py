@@ -14,6 +14,7 @@ from mlagents_envs.base_env import (
     ObservationType,
 )
 
+from ...envs.named_actions import NamedAction, NamedActionSpec, named_action_spec
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.modules.heads import HeadConfig
@@ -61,6 +62,7 @@ def _describe_settings(network: NetworkSettings) -> dict[str, Any]:
 
 def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:
     """Plain values, from which `build_spec` makes the same spec."""
+    named = spec.action_spec.actions if isinstance(spec.action_spec, NamedActionSpec) else ()
     return {
         "observations": [
             {
@@ -73,6 +75,7 @@ def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:
         ],
         "continuous_size": int(spec.action_spec.continuous_size),
         "discrete_branches": [int(size) for size in spec.action_spec.discrete_branches],
+        **({"actions": [asdict(action) for action in named]} if named else {}),
     }
 
 
@@ -116,6 +119,9 @@ def build_spec(described: Mapping[str, Any]) -> BehaviorSpec:
         )
         for sensor in described["observations"]
     ]
+    if "actions" in described:
+        named = [NamedAction(**action) for action in described["actions"]]
+        return BehaviorSpec(observations, named_action_spec(named))
     actions = ActionSpec(described["continuous_size"], tuple(described["discrete_branches"]))
     return BehaviorSpec(observations, actions)
 

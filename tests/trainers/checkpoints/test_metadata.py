@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from lanista.envs.named_actions import NamedAction, actions_of, named_action_spec
 from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint, save_checkpoint
 from lanista.trainers.checkpoints.metadata import build_network, describe_network, step_of
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
+from mlagents_envs.base_env import BehaviorSpec
 from specs import vector_spec
 
 
@@ -40,6 +42,16 @@ def test_the_rebuilt_network_acts_as_the_saved_one(checkpoint, spec):
         found = rebuilt.act(rebuilt.prepare(obs)).deterministic()
     assert torch.equal(expected.continuous, found.continuous)
     assert torch.equal(expected.discrete, found.discrete)
+
+
+def test_the_names_of_actions_are_kept():
+    actions = (NamedAction("move", 2, "continuous"), NamedAction("jump", 2, "discrete"))
+    spec = BehaviorSpec(vector_spec([5]).observation_specs, named_action_spec(actions))
+    settings = NetworkSettings(hidden_units=16, num_layers=1)
+    network = ActorCritic(spec, settings, ["extrinsic"], False)
+    described = describe_network("Ball", spec, settings, ["extrinsic"], False)
+    _, rebuilt = build_network({"Policy": network.state_dict(), "brain": described})
+    assert actions_of(rebuilt.spec.action_spec) == actions
 
 
 def test_foreign_checkpoints_are_recognized():
