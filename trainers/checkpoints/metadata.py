@@ -24,6 +24,8 @@ from .file import CheckpointError
 
 KEY = "brain"
 """The entry of a checkpoint's state that `describe_network` fills."""
+LATER = ("residual", "critic_only_observations")
+"""Keys of `NetworkSettings` that release 0.1.0 does not know: it refuses descriptions that have them."""
 
 
 def describe_network(
@@ -52,11 +54,14 @@ def describe_network(
 
 
 def _describe_settings(network: NetworkSettings) -> dict[str, Any]:
-    """Plain values; with `residual` only where it is set, since earlier releases do not know the key."""
+    """Plain values; a key of `LATER` only where a network uses it."""
     written = network.model_dump(mode="json")
-    for one in (written, written["critic"]):
-        if one is not None and not one["residual"]:
-            del one["residual"]
+    networks = [one for one in (written, written["critic"]) if one is not None]
+    for key in LATER:
+        # Used by one of the two, it stays in both: a critic without it would take over the policy's.
+        if not any(one[key] for one in networks):
+            for one in networks:
+                del one[key]
     return written
 
 

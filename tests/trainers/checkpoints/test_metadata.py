@@ -4,7 +4,7 @@ import pytest
 import torch
 from lanista.envs.named_actions import NamedAction, actions_of, named_action_spec
 from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint, save_checkpoint
-from lanista.trainers.checkpoints.metadata import build_network, describe_network, step_of
+from lanista.trainers.checkpoints.metadata import LATER, build_network, describe_network, step_of
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import BehaviorSpec
@@ -52,6 +52,24 @@ def test_the_names_of_actions_are_kept():
     described = describe_network("Ball", spec, settings, ["extrinsic"], False)
     _, rebuilt = build_network({"Policy": network.state_dict(), "brain": described})
     assert actions_of(rebuilt.spec.action_spec) == actions
+
+
+@pytest.mark.parametrize("later", [{"residual": True}, {"critic_only_observations": ["vec1"]}], ids=str)
+@pytest.mark.parametrize("critic", [{}, {"residual": False}], ids=["like the policy", "plain"])
+def test_keys_of_later_releases_are_told_where_a_network_uses_them(spec, later, critic):
+    def described(**keys):
+        settings = NetworkSettings.model_validate({"hidden_units": 8, "critic": critic} | keys)
+        network = ActorCritic(spec, settings, ["extrinsic"], False)
+        brain = describe_network("Ball", spec, settings, ["extrinsic"], False)
+        _, rebuilt = build_network({"brain": brain, "Policy": network.state_dict()})
+        assert all(torch.equal(rebuilt.state_dict()[name], p) for name, p in network.state_dict().items())
+        return brain["network"]
+
+    (key,) = later
+    network = described(**later)
+    assert network[key] == later[key] and key in network["critic"]
+    network = described()
+    assert not [key for key in LATER if key in network or key in network["critic"]]
 
 
 def test_foreign_checkpoints_are_recognized():
