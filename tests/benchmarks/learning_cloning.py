@@ -160,10 +160,10 @@ class Return:
 
 
 def lanista(*arguments: object) -> dict[str, Any]:
-    """What a command reports as JSON, after its warnings."""
+    """What a command reports as JSON."""
     command = [str(Path(sys.executable).with_name("lanista")), *map(str, arguments)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return json.loads(said[said.index("{") :]) if "--json" in command else {}
+    return json.loads(said) if "--json" in command else {}
 
 
 def contest(name: str, teacher: Teacher, seed: int, played: int = PLAYED) -> Return:

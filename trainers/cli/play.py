@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play and report."""
+    with redirect_stdout(sys.stderr) if arguments.json else nullcontext():
+        report = _played(arguments)
+    if arguments.json:
+        print(json.dumps(report, indent=2))
+    else:
+        _print_table(report)
+    return 0
+
+
+def _played(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Play; the report."""
     from mlagents_envs.exception import UnityException
 
     from ..policies.onnx.runtime import Brain, BrainError
@@ -107,11 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     report = _report(arguments, results, deterministic)
     if arguments.record_demos is not None:
         report["demonstrations"] = [str(path) for path in demos]
-    if arguments.json:
-        print(json.dumps(report, indent=2))
-    else:
-        _print_table(report)
-    return 0
+    return report
 
 
 def _recorder(arguments: argparse.Namespace) -> DemonstrationRecorder | None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.errors import WireError
@@ -115,7 +116,7 @@ def test_a_mutated_message_that_protobuf_accepts_means_the_same_to_the_decoder(s
     data = mutated(rng.choice(others), rng)
     try:
         proto = messages.UnityMessageProto.FromString(data).unity_output
-    except Exception:
+    except (DecodeError, UnicodeDecodeError):  # the latter of protobuf's implementation in Python
         return
     if proto.rl_initialization_output.brain_parameters or not survives(decoder, data):
         return

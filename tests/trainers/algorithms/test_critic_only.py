@@ -18,18 +18,12 @@ from mlagents_envs.base_env import BehaviorSpec
 from reliability.resume import differences, numbers
 from rollouts import make_rollout, reloaded
 from specs import sensor, spec_of_shapes
+from trainers_and_networks import TRAINERS as ALL
 
-ON_POLICY = {"batch_size": 8, "buffer_size": 20, "num_epoch": 1}
-OFF_POLICY = {"batch_size": 8, "buffer_size": 100, "steps_per_update": 6.0}
+SAC, ACTIONS = ALL["sac"]
 TRAINERS = {
-    "ppo": (ON_POLICY, (1, (3, 2))),
-    "poca": (ON_POLICY, (1, (3, 2))),
-    "mappo": (ON_POLICY, (1, (3, 2))),
-    "coma": (ON_POLICY, (0, (3, 2))),
-    "sac": ({**OFF_POLICY, "save_replay_buffer": True}, (1, (3, 2))),
-    "sac simba": ({**OFF_POLICY, "recipe": "simba", "save_replay_buffer": True}, (1, (3, 2))),
-    "ddpg": ({**OFF_POLICY, "save_replay_buffer": True}, (2, ())),
-    "td3": ({**OFF_POLICY, "save_replay_buffer": True}, (2, ())),
+    **{trainer: settings for trainer, settings in ALL.items() if trainer != "dqn"},  # it has no critic
+    "sac simba": ({**SAC, "recipe": "simba"}, ACTIONS),
 }
 """By trainer_type, with a recipe: hyperparameters, and the continuous and discrete actions that it learns."""
 SENSORS = {

@@ -92,6 +92,12 @@ def test_a_brain_plays_a_scene_and_the_report_is_json(capsys):
     assert list(report["behaviors"]) == ["Basic?team=0"]
 
 
+def test_warnings_stay_out_of_the_json(capsys):
+    assert run(["play", str(BRAIN), "--env", "scene:basic", "--max-decisions", "2", "--json"]) == 0
+    said = capsys.readouterr()
+    assert "did not end within 2 decisions" in said.err and json.loads(said.out)["episodes"] == 100
+
+
 def test_a_scene_is_filmed(tmp_path, capsys):
     from PIL import Image
 

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,16 @@ def _positive(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play, rate and report."""
+    if arguments.picture is not None and find_spec("matplotlib") is None:
+        raise CommandError("--picture needs the package matplotlib: pip install 'lanista[plot]'")
+    with redirect_stdout(sys.stderr) if arguments.json else nullcontext():
+        tournament, path = _played(arguments)
+    _report(arguments, tournament, path)
+    return 0
+
+
+def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
+    """Play; the tournament, and the environment."""
     from mlagents_envs.exception import UnityException
 
     from ...policies.onnx.runtime import BrainError
@@ -70,8 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
     from .players import participants_of
     from .round_robin import RoundRobin
 
-    if arguments.picture is not None and find_spec("matplotlib") is None:
-        raise CommandError("--picture needs the package matplotlib: pip install 'lanista[plot]'")
     configure_logging().setLevel(logging.WARNING if arguments.json else logging.INFO)
     kind = "checkpoints" if arguments.checkpoints else "snapshots" if arguments.snapshots else "newest"
     try:
@@ -93,8 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
             env.close()
     except (MatchError, BrainError, UnityException) as error:
         raise CommandError(str(error)) from error
-    _report(arguments, tournament, path)
-    return 0
+    return tournament, path
 
 
 def _named_environment(arguments: argparse.Namespace) -> tuple[str, Sequence[str]]:

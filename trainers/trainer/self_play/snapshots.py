@@ -13,9 +13,8 @@ from torch import Tensor
 NEWEST = -1
 """In place of a slot: the weights that are being learned. Their rating is the last one."""
 
-
-MEMORY = 0.99
-"""What a game counts after the next one: a record is of about the last hundred."""
+RECORD_DISCOUNT = 0.99
+"""By which a game counts less after each later one: a record is of about the last hundred."""
 
 
 @dataclass(slots=True)
@@ -28,8 +27,8 @@ class WinRecord:
 
     def add(self, result: float) -> None:
         """Count a game; the learner's `result` is its share of it, 0 to 1."""
-        self.games = MEMORY * self.games + 1.0
-        self.score = MEMORY * self.score + result
+        self.games = RECORD_DISCOUNT * self.games + 1.0
+        self.score = RECORD_DISCOUNT * self.score + result
 
     @property
     def win_rate(self) -> float:

@@ -53,6 +53,16 @@ def test_checkpoints_and_snapshots_of_a_run(results, tmp_path, capsys):
     assert all("training_elo" in one for one in report["standings"])
 
 
+def test_what_an_environment_prints_stays_out_of_the_json(results, tmp_path, monkeypatch, capsys):
+    (tmp_path / "talking_game.py").write_text("from card_game import *\nprint('Hello from the game')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    brain = str(results / "cards" / "player.onnx")
+    arguments = ["--env", "pettingzoo:talking_game", "--games", "2", "--num-areas", "1", "--json"]
+    assert run(["tournament", str(results / "cards"), brain, *arguments]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("Hello from the game") and json.loads(said.out)["games"] == 2
+
+
 def test_files_and_runs_play_and_the_table_is_printed(results, capsys):
     brain = str(results / "cards" / "player.onnx")
     arguments = ["--env", "pettingzoo:card_game", "--games", "4", "--num-areas", "2"]
