@@ -6,37 +6,31 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
-
-from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import UnsupportedActionError
-from ..algorithms.common.threads import ACTING_THREADS
 from ..buffers.demonstrations import Demonstrations, held_out
 from ..callbacks.base import Callback
-from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
-from ..callbacks.events import SummaryDue, UpdateEnd
+from ..callbacks.dispatcher import training_events
+from ..callbacks.events import UpdateEnd
 from ..checkpoints.run_folder import remove_empty_run, require_folder_name, write_configuration
 from ..checkpoints.status import TrainingStatus
-from ..checkpoints.transfer import find_start
-from ..networks.modules.passes import Precision
 from ..networks.observation_kinds import UnsupportedObservationError
 from ..settings.models.behavior import NEVER, TrainerSettings
-from ..settings.models.rewards import CloneSettings
 from ..settings.options import RunOptions
 from ..stats.display import Display
 from ..stats.reporter import StatsReporter
-from ..stats.timers import GaugeWriter, Timers
-from ..stats.writer import StatsPropertyType, StatsWriter
-from ..stats.writers import close_writers, make_writers
+from ..stats.timers import GaugeWriter
+from ..stats.writer import StatsPropertyType
+from ..stats.writers import close_writers
 from ..trainer.checkpointing import LearnerCheckpointer
 from ..trainer.cloning import CloningTrainer, cloning_settings
 from ..trainer.context import RunContext
 from ..trainer.factory import make_algorithm, make_policy
 from ..trainer.schedules import EvaluationSchedule
+from ..trainer.standalone import SummaryEvents
 from ..utils.errors import TrainerError
 from .banner import next_steps
 from .signals import StopSignals
-from .training import torch_device, update_threads
+from .training import make_context
 
 logger = logging.getLogger(__name__)
 
@@ -57,37 +51,18 @@ def clone(
         TrainerError: the run cannot start, or its files cannot be written.
         FloatingPointError: a gradient is not finite, after what was learned before is saved.
     """
-    dispatcher = CallbackDispatcher(callbacks, folder / "run_logs" / STATES)
-    torch.set_num_threads(ACTING_THREADS)
     gauges = GaugeWriter()
-    writers: list[StatsWriter] = [*make_writers(options, folder), gauges, display]
-    if dispatcher.has_hook(SummaryDue):
-        writers.append(CallbackWriter(dispatcher))
-    context = RunContext(
-        folder=folder,
-        seed=options.env_settings.seed,
-        status=status,
-        writers=writers,
-        display=display,
-        device=torch_device(options.torch_settings.device),
-        resume=options.checkpoint_settings.resume,
-        initialize_from=find_start(options.checkpoint_settings),
-        non_finite=NonFinitePolicy(options.env_settings.non_finite),
-        precision=Precision(options.torch_settings.precision),
-        timers=Timers(),
-        update_threads=lambda: update_threads(options),
-        callbacks=dispatcher,
-    )
+    context = make_context(options, folder, status, display, gauges, callbacks)
     run = None
     try:
         run = CloningRun(name, demos, options.behavior(name), context)
         signals.call(run.stop)
         if context.resume:  # its settings fit the checkpoint
             write_configuration(folder, options)
-        with training_events(dispatcher, options, folder, lambda: {name: run.trainer.step}):
+        with training_events(context.callbacks, options, folder, lambda: {name: run.trainer.step}):
             run.learn()
     finally:
-        close_writers(writers)
+        close_writers(context.writers)
         if run is None and not context.resume:
             remove_empty_run(folder)
         context.timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
@@ -95,7 +70,7 @@ def clone(
         logger.info("%s", line)
 
 
-class CloningRun:
+class CloningRun(SummaryEvents):
     """Joins the parts of one behavior; as the trainer's `TrainerEvents` it writes what is due."""
 
     def __init__(self, name: str, demos: Demonstrations, settings: TrainerSettings, run: RunContext) -> None:
@@ -105,10 +80,11 @@ class CloningRun:
             TrainerError: the behavior cannot be learned, or weights are missing or do not fit.
         """
         require_folder_name(name)
-        clone = settings.clone or CloneSettings(demos=["-"])
+        clone = settings.clone
+        assert clone is not None
         settings = cloning_settings(settings, clone)
         self.name, self.run = name, run
-        self.reporter = StatsReporter(name, run.writers)
+        super().__init__(StatsReporter(name, run.writers))
         self.reporter.add_property(StatsPropertyType.HYPERPARAMETERS, settings.as_dict())
         self.reporter.add_property(StatsPropertyType.MAX_STEPS, settings.max_steps)
         try:
@@ -120,7 +96,12 @@ class CloningRun:
         learned, measured = held_out(demos, clone.held_out, run.seed)
         _log_amounts(name, learned, measured, clone.held_out)
         self.trainer = CloningTrainer(
-            *(settings, algorithm, learned, measured, self.reporter, self),
+            settings=settings,
+            algorithm=algorithm,
+            demos=learned,
+            held_out=measured,
+            stats=self.reporter,
+            events=self,
             non_finite=run.non_finite,
             seed=run.seed + 4,
             device=run.device,
@@ -129,7 +110,13 @@ class CloningRun:
         )
         policy = make_policy(algorithm.network, demos.spec, run.seed + 2, deterministic=False)
         self.checkpointer = LearnerCheckpointer(
-            *(name, demos.spec, run, self.trainer, algorithm.network, policy, EvaluationSchedule(NEVER))
+            name=name,
+            spec=demos.spec,
+            run=run,
+            trainer=self.trainer,
+            network=algorithm.network,
+            policy=policy,
+            evaluation_schedule=EvaluationSchedule(NEVER),
         )
         self.checkpointer.restore()
         self._stopped = False
@@ -157,25 +144,10 @@ class CloningRun:
 
     # TrainerEvents --------------------------------------------------------------------------------------
 
-    def on_summary(self, step: int) -> bool:
-        """Write the statistics since the last summary."""
-        self.reporter.write_stats(step)
-        return False
-
-    def on_best_policy(self) -> bool:
-        """Nothing: there are no rewards to compare."""
-        return False
-
     def on_checkpoint(self) -> bool:
         """Save a numbered checkpoint and its model."""
         self.checkpointer.save(None)
         return False
-
-    def on_reward_reached(self, reached: float) -> None:
-        """Nothing: there are no rewards."""
-
-    def on_steps_processed(self) -> None:
-        """Nothing: nobody acts."""
 
     def on_update(self, metrics: Mapping[str, float]) -> None:
         """Tell the callbacks."""

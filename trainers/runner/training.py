@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ from ..networks.observation_kinds import UnsupportedObservationError
 from ..settings.options import RunOptions
 from ..settings.validation import require_trainable
 from ..stats.display import Display
-from ..stats.timers import GaugeWriter, Timers
+from ..stats.timers import GaugeWriter
 from ..stats.writer import StatsWriter
 from ..stats.writers import close_writers, make_writers
 from ..trainer.context import RunContext
@@ -68,46 +69,28 @@ def train(
         TrainerError, TrainerConfigError, CheckpointError, UnityException: after everything that could be
             saved is saved.
     """
-    dispatcher = CallbackDispatcher(callbacks, folder / "run_logs" / STATES)
-    torch.set_num_threads(ACTING_THREADS)
-    timers, gauges = Timers(), GaugeWriter()
-    writers: list[StatsWriter] = [gauges, display]
-    if distributed.rank() == 0:
-        writers = [*make_writers(options, folder), *writers]
-    if dispatcher.has_hook(SummaryDue):
-        writers.append(CallbackWriter(dispatcher))
-    context = RunContext(
-        folder=folder,
-        seed=options.env_settings.seed,
-        status=status,
-        writers=writers,
-        display=display,
-        device=torch_device(options.torch_settings.device),
+    gauges = GaugeWriter()
+    context = replace(
+        make_context(options, folder, status, display, gauges, callbacks),
         first_environment=distributed.share(options.env_settings.environments).start,
         training=not options.checkpoint_settings.inference,
         inference_steps=options.checkpoint_settings.inference_steps,
-        resume=options.checkpoint_settings.resume,
-        initialize_from=find_start(options.checkpoint_settings),
-        non_finite=NonFinitePolicy(options.env_settings.non_finite),
-        precision=Precision(options.torch_settings.precision),
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
         curriculum=_curriculum(options, status),
-        update_threads=partial(update_threads, options),
-        timers=timers,
-        callbacks=dispatcher,
     )
+    timers = context.timers
     controller = _controller(options, context, signals, cluster)
     timers.add("run_training.setup", timers.clock() - timers.started)
     try:
         display.start()
         with (
-            training_events(dispatcher, options, folder, controller.steps),
+            training_events(context.callbacks, options, folder, controller.steps),
             timers.span("TrainerController.start_learning"),
         ):
             controller.run()
         display.status("Done.")
     finally:
-        close_writers(writers)
+        close_writers(context.writers)
         if distributed.rank() == 0:
             timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
             if not (controller.learners or context.resume):
@@ -117,6 +100,42 @@ def train(
         unfinished = any(learner.trainer.should_still_train for learner in learners)
         for line in next_steps(options, folder, controller.learners, unfinished=unfinished):
             logger.info("%s", line)
+
+
+def make_context(
+    options: RunOptions,
+    folder: Path,
+    status: TrainingStatus,
+    display: Display,
+    gauges: GaugeWriter,
+    callbacks: Mapping[str, Callback] | None,
+) -> RunContext:
+    """What every kind of run takes from its options; sets torch's threads.
+
+    Raises:
+        TrainerError: the device cannot be used, or there is nothing to start from.
+    """
+    dispatcher = CallbackDispatcher(callbacks, folder / "run_logs" / STATES)
+    torch.set_num_threads(ACTING_THREADS)
+    writers: list[StatsWriter] = [gauges, display]
+    if distributed.rank() == 0:
+        writers = [*make_writers(options, folder), *writers]
+    if dispatcher.has_hook(SummaryDue):
+        writers.append(CallbackWriter(dispatcher))
+    return RunContext(
+        folder=folder,
+        seed=options.env_settings.seed,
+        status=status,
+        writers=writers,
+        display=display,
+        device=torch_device(options.torch_settings.device),
+        resume=options.checkpoint_settings.resume,
+        initialize_from=find_start(options.checkpoint_settings),
+        non_finite=NonFinitePolicy(options.env_settings.non_finite),
+        precision=Precision(options.torch_settings.precision),
+        update_threads=partial(update_threads, options),
+        callbacks=dispatcher,
+    )
 
 
 def _controller(

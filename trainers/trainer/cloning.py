@@ -76,8 +76,13 @@ class CloningTrainer(Trainer):
         self.demos, self.held_out = demos, held_out
         self.digest = digest(demos)
         self.imitation = self.cloning = cloning_from(
-            *(demos, settings.behavioral_cloning, algorithm, settings),
-            *(self.device, self.seed, self.non_finite),
+            demos=demos,
+            cloning=settings.behavioral_cloning,
+            algorithm=algorithm,
+            settings=settings,
+            device=self.device,
+            seed=self.seed,
+            non_finite=self.non_finite,
         )
         self.learning_rate = Schedule(
             self.imitation.rate, LEARNING_RATE_FLOOR, settings.max_steps, linear=True

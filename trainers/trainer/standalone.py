@@ -45,7 +45,7 @@ from .trainer import Trainer, TrainerEvents
 
 
 class SummaryEvents:
-    """The events of a trainer that no run surrounds: summaries go to the writers, no files are written."""
+    """Summaries go to the writers, no files are written: enough for a trainer that no run surrounds."""
 
     def __init__(self, reporter: StatsReporter) -> None:
         self.reporter = reporter
