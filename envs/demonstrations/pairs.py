@@ -109,9 +109,8 @@ class PairReader:
         pair = parsed(AgentInfoActionPairProto, data, place, "pair of an agent's report and its action")
         if not (pair.HasField("agent_info") and pair.HasField("action_info")):
             raise Malformed(start, f"pair {row} lacks the agent's report or its action")
-        agent = pair.agent_info.SerializeToString()
         try:
-            columns.fill_one(row, agent, 0, len(agent))
+            columns.fill_one(row, pair.agent_info)
         except ObservationError as error:
             raise Malformed(start, f"pair {row}: {error}") from error
         actions.fill_one(row, pair.action_info, start)

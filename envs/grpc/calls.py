@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from .connection import Connection
 from .frames import MAX_STREAM_ID, MAX_WINDOW, ErrorCode, Http2Error
 from .headers import (
-    PATH,
+    PATHS,
     RESPONSE_HEADERS,
     TRAILERS_OK,
     HeaderDecoder,
@@ -68,7 +68,7 @@ def _appended(body: bytes | bytearray, data: bytes) -> bytes | bytearray:
 
 
 class UnaryServer:
-    """The server's side of one connection. It knows one method and serves one call at a time."""
+    """The server's side of one connection. It knows the engines' methods and serves one call at a time."""
 
     def __init__(self) -> None:
         self.connection = Connection(self, server=True)
@@ -78,6 +78,8 @@ class UnaryServer:
         """Whether a whole request has arrived, taken or not, and waits for its response."""
         self.cancelled = False
         """Whether the client cancelled its last call before the response."""
+        self.path = b""
+        """The method that the client calls."""
         self._headers = HeaderDecoder()
         self._accepted: Mapping[bytes, bytes] | None = None
         self._last_stream = 0
@@ -117,7 +119,7 @@ class UnaryServer:
                 self.connection.send_headers(stream_id, rejection)
                 self._drop_stream(stream_id, end_stream)
                 return
-            self._accepted = headers
+            self._accepted, self.path = headers, headers[b":path"]
         self._call, self._body, self.cancelled = stream_id, b"", False
 
     def data_received(self, stream_id: int, data: bytes, end_stream: bool) -> None:
@@ -172,7 +174,7 @@ class UnaryServer:
         ):
             return http_status_headers(415)
         path = headers.get(b":path", b"")
-        if path != PATH:
+        if path not in PATHS:
             return status_headers(UNIMPLEMENTED, f"There is no method {path.decode(errors='replace')}.")
         if self._call or self.connection.blocked_stream:
             return status_headers(FAILED_PRECONDITION, "The call before this one has not been answered yet.")
@@ -186,14 +188,15 @@ class UnaryClient:
 
     Args:
         authority: The server, as `host:port`.
+        path: The method.
     """
 
-    def __init__(self, authority: str) -> None:
+    def __init__(self, authority: str, path: bytes) -> None:
         self.connection = Connection(self, server=False)
         self.response: bytes | None = None
         """The response to the last call, once it has arrived."""
         self._headers = HeaderDecoder()
-        self._request = request_headers(authority)
+        self._request = request_headers(authority, path)
         self._call = -1
         self._body: bytes | bytearray = b""
         self._failure: StatusError | None = None

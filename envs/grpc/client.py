@@ -9,6 +9,7 @@ from functools import partial
 from ..errors import TrainerGoneError
 from .calls import StatusError, UnaryClient
 from .frames import Http2Error
+from .headers import UNITY_PATH
 from .selector import SpinWait
 
 _READ = 1 << 16
@@ -23,14 +24,16 @@ class EngineEndpoint:
     Args:
         port: Where the trainer listens.
         host: On which address; an IPv6 address may stand in brackets.
+        path: The method to call, of those in `headers.PATHS`.
     """
 
-    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, host: str = "127.0.0.1", path: bytes = UNITY_PATH) -> None:
         self.port = port
+        self._path = path
         self._host = host.strip("[]")
         self._authority = f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
         self._socket: socket.socket | None = None
-        self._client = UnaryClient(self._authority)
+        self._client = UnaryClient(self._authority, path)
         self._spin_wait = SpinWait(spin=_DONT_WAIT is not None)
 
     def connect(self, timeout: float) -> None:
@@ -75,7 +78,7 @@ class EngineEndpoint:
             raise ConnectionRefusedError("there is no listener")
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         opened.settimeout(None)
-        self._socket, self._client = opened, UnaryClient(self._authority)
+        self._socket, self._client = opened, UnaryClient(self._authority, self._path)
         return opened
 
     def _exchange(self, data: bytes) -> bytes:

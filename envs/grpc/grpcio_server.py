@@ -12,16 +12,16 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, BaseSelector
 
 import grpc
 
-from .headers import PATH
+from .headers import PATHS
 from .listeners import listen
 from .server import FLUSH_SECONDS, QUIT
 
-_SERVICE, _METHOD = PATH.decode().strip("/").split("/")
 _THREADS = 4
 """One serves the engine's call; the others reject calls beside it."""
 _OPTIONS = (
@@ -37,7 +37,8 @@ _OPTIONS = (
 class _Call:
     """An engine's call: its request, and the reply that a thread of grpcio waits for."""
 
-    def __init__(self, request: bytes) -> None:
+    def __init__(self, path: bytes, request: bytes) -> None:
+        self.path = path
         self.request = request
         self.reply: bytes | None = None
         self.ended = threading.Event()
@@ -53,6 +54,8 @@ class GrpcioSession:
     def __init__(self, port: int, host: str) -> None:
         self.closing_reason = ""
         """Not sent: engines on the same network need none, and relays do not use this server."""
+        self.path = b""
+        """The method that the engine calls."""
         self._calls: SimpleQueue[_Call] = SimpleQueue()
         self._lock = threading.Lock()
         self._call: _Call | None = None
@@ -62,11 +65,8 @@ class GrpcioSession:
         self._wakeup_reader, self._wakeup_writer = socket.socketpair()
         self._wakeup_reader.setblocking(False)
         self._wakeup_writer.setblocking(False)
-        handler = grpc.unary_unary_rpc_method_handler(self._exchange)
         self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(_SERVICE, {_METHOD: handler}),)
-        )
+        self._server.add_generic_rpc_handlers(tuple(map(self._handler, PATHS)))
         listeners = listen(host, port)  # finds the port, and says what is wrong with it better than grpcio
         addresses = [listener.getsockname()[:2] for listener in listeners]
         for listener in listeners:
@@ -115,7 +115,7 @@ class GrpcioSession:
                 remaining = 0.0 if self._gone else max(0.0, deadline - time.monotonic())
                 call = self._calls.get(remaining > 0, min(remaining, 0.1))
                 if not call.ended.is_set():
-                    self._gone = False
+                    self._gone, self.path = False, call.path
                     return call.request
             if self._gone or time.monotonic() >= deadline:
                 return None
@@ -139,9 +139,15 @@ class GrpcioSession:
         self._wakeup_reader.close()
         self._wakeup_writer.close()
 
-    def _exchange(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+    def _handler(self, path: bytes) -> grpc.GenericRpcHandler:
+        """The handler of one method."""
+        service, method = path.decode().strip("/").split("/")
+        handler = grpc.unary_unary_rpc_method_handler(partial(self._exchange, path))
+        return grpc.method_handlers_generic_handler(service, {method: handler})
+
+    def _exchange(self, path: bytes, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Serve a call, in a thread of grpcio."""
-        call = _Call(request)
+        call = _Call(path, request)
         with self._lock:
             accepted = self._call is None and not self._closed
             if accepted:

@@ -7,8 +7,10 @@ from hpack import Decoder, HPACKError
 
 from .frames import ErrorCode, Http2Error
 
-PATH = b"/communicator_objects.UnityToExternalProto/Exchange"
-"""The only method."""
+UNITY_PATH = b"/communicator_objects.UnityToExternalProto/Exchange"
+UNREAL_PATH = b"/communicator_objects.UnrealToExternalProto/Exchange"
+PATHS = {UNITY_PATH: "Unity", UNREAL_PATH: "Unreal"}
+"""The methods, each with the engine whose plug-in calls it."""
 
 _MAX_HEADER_LIST = 1 << 16
 _MAX_CACHED = 16
@@ -80,11 +82,11 @@ class HeaderDecoder:
         return headers
 
 
-def request_headers(authority: str) -> bytes:
-    """The field block of a request; it leaves the dynamic table as it is."""
+def request_headers(authority: str, path: bytes) -> bytes:
+    """The field block of a request to this method; it leaves the dynamic table as it is."""
     return (
         bytes((_POST, _HTTP))
-        + _indexed_name(_PATH, PATH)
+        + _indexed_name(_PATH, path)
         + _indexed_name(_AUTHORITY, authority.encode())
         + _literal(b"te", b"trailers")
         + _indexed_name(_CONTENT_TYPE, b"application/grpc")

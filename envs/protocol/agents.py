@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..base import BehaviorSteps, ObsArray
 from ..errors import ObservationError
 from ..images import as_bytes
+from .dialect import UNITY, Dialect
 from .images import CompressedImage
 from .layout import FLOAT, GroupedAgents, Layout, LayoutBuilder, Layouts, Rows, ints
 from .messages import AgentInfoProto, ObservationProto
@@ -81,17 +82,8 @@ class AgentColumns:
             elif sensor.size:
                 self.obs[index].reshape(len(self.done), sensor.size)[rows] = agents[f"obs{index}"]
 
-    def fill_one(self, row: int, data: bytes, start: int, length: int) -> None:
-        """Fill one row with protobuf's own parser.
-
-        Raises:
-            Malformed: data[start:start + length] is not an AgentInfoProto.
-            ObservationError: An observation does not fit its specification.
-        """
-        try:
-            info = AgentInfoProto.FromString(data[start : start + length])
-        except DecodeError as error:
-            raise Malformed(start, f"an agent that protobuf cannot parse ({error})") from error
+    def fill_one(self, row: int, info: AgentInfoProto) -> None:
+        """Fill one row from protobuf's own parser; raises ObservationError if an observation does not fit."""
         self.reward[row] = info.reward
         self.done[row] = info.done
         self.interrupted[row] = info.max_step_reached
@@ -143,18 +135,33 @@ class AgentColumns:
             out[:] = sensor.first(np.array(values, np.float32))
 
 
-_WIRE = {7: FIXED32, 8: VARINT, 9: VARINT, 10: VARINT, 11: BYTES, 13: BYTES, 14: VARINT, 15: FIXED32}
-_FLOATS = {7: "reward", 15: "group_reward"}
-_FLAGS = {8: "done", 9: "interrupted"}
-_INTS = {10: "agent_id", 14: "group_id"}
+_COLUMNS = {
+    "reward": ("reward", FIXED32),
+    "done": ("done", VARINT),
+    "max_step_reached": ("interrupted", VARINT),
+    "id": ("agent_id", VARINT),
+    "action_mask": ("mask", BYTES),
+    "observations": ("observations", BYTES),
+    "group_id": ("group_id", VARINT),
+    "group_reward": ("group_reward", FIXED32),
+}
+"""For each field of an AgentInfoProto its column, and its wire type where the fast path reads it."""
+_DESCRIBING = ("dimension_properties", "observation_type", "name")
+"""The fields of an ObservationProto that all agents of a behavior have alike."""
 
 
 class AgentReader:
     """Reads the agents of one behavior, message after message."""
 
-    def __init__(self, behavior: BehaviorFormat, where: str) -> None:
+    def __init__(self, behavior: BehaviorFormat, where: str, dialect: Dialect = UNITY) -> None:
         """`where`: names the engine and the behavior in errors."""
         self._where = where
+        self._info_class = dialect.messages.AgentInfoProto
+        numbers = dialect.numbers("AgentInfoProto")
+        self._by_number = {numbers[field]: column for field, column in _COLUMNS.items()}
+        observation = dialect.numbers("ObservationProto")
+        self._shape, self._floats = observation["shape"], observation["float_data"]
+        self._describing = frozenset(observation[field] for field in _DESCRIBING)
         self._sensors = behavior.sensors
         self._compressed = behavior.compressed
         self._branches = behavior.spec.action_spec.discrete_branches
@@ -189,8 +196,15 @@ class AgentReader:
             if not (np.diff(starts) - step).any():
                 columns.run = Run(grouped.groups[0][0], int(starts[0]), step, len(starts))
         for row in grouped.unknown:
-            columns.fill_one(row, data, int(starts[row]), int(lengths[row]))
+            columns.fill_one(row, self.parse(data, int(starts[row]), int(lengths[row])))
         return columns
+
+    def parse(self, data: bytes, start: int, length: int) -> AgentInfoProto:
+        """The agent in data[start:start + length], by protobuf. Raises Malformed when it is none."""
+        try:
+            return self._info_class.FromString(data[start : start + length])
+        except DecodeError as error:
+            raise Malformed(start, f"an agent that protobuf cannot parse ({error})") from error
 
     def read_run(self, data: bytes, run: Run) -> BehaviorSteps:
         """The steps of the agents in a run."""
@@ -261,40 +275,46 @@ class AgentReader:
         sensors = iter(self._sensors)
         index = 0
         for number, wire, at, end in fields(data, start, stop):
-            if _WIRE.get(number) != wire or (number in seen and number != 13):
+            column, expected = self._by_number.get(number, ("", None))
+            if wire != expected or (number in seen and column != "observations"):
                 raise UnknownLayout
             seen.add(number)
-            if number == 13:
-                _observe(builder, data, at, end, index, next(sensors, None))
+            if column == "observations":
+                self._observe(builder, data, at, end, index, next(sensors, None))
                 index += 1
-            elif number in _FLOATS:
-                builder.number(_FLOATS[number], at, end, FLOAT)
-            elif number in _FLAGS:
-                builder.varint(_FLAGS[number], at, end, 1)
-            elif number in _INTS:
-                builder.varint(_INTS[number], at, end)
+            elif column in ("reward", "group_reward"):
+                builder.number(column, at, end, FLOAT)
+            elif column in ("done", "interrupted"):
+                builder.varint(column, at, end, 1)
+            elif column in ("agent_id", "group_id"):
+                builder.varint(column, at, end)
             else:  # a mask of another length is ignored
                 builder.varint("mask" if end - at == self._mask_size > 0 else None, at, end, end - at)
         if index != len(self._sensors):
             raise UnknownLayout
 
-
-def _observe(
-    builder: LayoutBuilder, data: bytes, start: int, stop: int, index: int, sensor: SensorFormat | None
-) -> None:
-    """Add the ObservationProto in data[start:stop], which must be of floats and of the sensor's shape."""
-    floats = shape = None
-    for number, wire, at, end in fields(data, start, stop):
-        if number == 4 and wire == BYTES and floats is None:
-            floats = next(fields(data, at, end), (1, BYTES, end, end))
-            if floats[:2] != (1, BYTES) or floats[3] != end:
+    def _observe(
+        self,
+        builder: LayoutBuilder,
+        data: bytes,
+        start: int,
+        stop: int,
+        index: int,
+        sensor: SensorFormat | None,
+    ) -> None:
+        """Add the ObservationProto in data[start:stop], which must be of floats and of the sensor's shape."""
+        floats = shape = None
+        for number, wire, at, end in fields(data, start, stop):
+            if number == self._floats and wire == BYTES and floats is None:
+                floats = next(fields(data, at, end), (1, BYTES, end, end))
+                if floats[:2] != (1, BYTES) or floats[3] != end:
+                    raise UnknownLayout
+            elif number == self._shape and wire == BYTES and shape is None:
+                shape = packed_ints(data, at, end)
+            elif number not in self._describing:
                 raise UnknownLayout
-        elif number == 1 and wire == BYTES and shape is None:
-            shape = packed_ints(data, at, end)
-        elif number not in (6, 7, 8):
+        at, end = floats[2:] if floats is not None else (stop, stop)
+        if sensor is None or end - at != 4 * sensor.size or (sensor.visual and shape != sensor.sent_shape):
             raise UnknownLayout
-    at, end = floats[2:] if floats is not None else (stop, stop)
-    if sensor is None or end - at != 4 * sensor.size or (sensor.visual and shape != sensor.sent_shape):
-        raise UnknownLayout
-    if sensor.size:
-        builder.number(f"obs{index}", at, end, (FLOAT, (sensor.size,)))
+        if sensor.size:
+            builder.number(f"obs{index}", at, end, (FLOAT, (sensor.size,)))

@@ -21,15 +21,10 @@ from ..base import BehaviorSteps
 from ..errors import ObservationError, WireError
 from ..images import Images
 from .agents import AgentColumns, AgentReader, Run
-from .encoder import encode_actions, encode_initialization, encode_quit, encode_reset
+from .dialect import UNITY, Dialect
 from .handshake import Capabilities, EngineHello
 from .images import ImageCache, ImageDecodeJob
-from .messages import (
-    AgentInfoProto,
-    BrainParametersProto,
-    UnityMessageProto,
-    UnityRLInitializationOutputProto,
-)
+from .messages import BrainParametersProto
 from .specs import describe_behavior
 from .wire_format import (
     BYTES,
@@ -44,17 +39,6 @@ from .wire_format import (
     text,
     varint,
 )
-
-__all__ = [
-    "Capabilities",
-    "Decoder",
-    "EngineHello",
-    "EngineMessage",
-    "encode_actions",
-    "encode_initialization",
-    "encode_quit",
-    "encode_reset",
-]
 
 _MAX_TEMPLATE = 1 << 16
 """Bytes of the longest message that a template is made of: in longer ones its gain is lost in the rest."""
@@ -147,10 +131,16 @@ class MessageTemplate:
 class Decoder:
     """Decodes the messages of one engine, in their order."""
 
-    def __init__(self, where: str = "environment 0", images: Images = "float32") -> None:
+    def __init__(
+        self, where: str = "environment 0", images: Images = "float32", dialect: Dialect = UNITY
+    ) -> None:
         """`where` names the engine in errors; `images` is the type of returned compressed images."""
         self.where = where
         self._images = images
+        self._dialect = dialect
+        self._messages = dialect.messages
+        numbers = dialect.numbers("UnityRLOutputProto")
+        self._numbers = numbers["agentInfos"], numbers["side_channel"]
         self._cache = ImageCache()
         self.specs: dict[str, BehaviorSpec] = {}
         """Every behavior known so far."""
@@ -196,7 +186,7 @@ class Decoder:
             raise WireError(f"{self.where}: malformed message of {len(data)} bytes: {error}") from error
 
     def _decode(self, data: bytes, on_done: Callable[[], None] | None) -> EngineMessage | PendingMessage:
-        index = _index(data)
+        index = _index(data, *self._numbers)
         hello, brains = self._initialization(data, index.initialization)
         self._undescribed.update(brains)
         agents = index.agents
@@ -229,13 +219,13 @@ class Decoder:
         if place is None:
             return None, {}
         try:
-            proto = UnityRLInitializationOutputProto.FromString(data[slice(*place)])
+            proto = self._messages.UnityRLInitializationOutputProto.FromString(data[slice(*place)])
         except DecodeError as error:
             raise Malformed(place[0], f"an initialization that protobuf cannot parse ({error})") from error
         brains = {brain.brain_name: brain for brain in proto.brain_parameters}
         if brains and not proto.communication_version:
             return None, brains
-        capabilities = Capabilities.of(proto.capabilities)
+        capabilities = self._dialect.capabilities or Capabilities.of(proto.capabilities)
         return EngineHello(
             proto.name, proto.communication_version, proto.package_version, capabilities
         ), brains
@@ -247,7 +237,7 @@ class Decoder:
             return None
         start, length = int(starts[0]), int(lengths[0])
         try:
-            first = AgentInfoProto.FromString(data[start : start + length])
+            first = self._messages.AgentInfoProto.FromString(data[start : start + length])
             known = describe_behavior(self._undescribed.pop(name), first, self._images)
         except DecodeError as error:
             raise WireError(
@@ -255,7 +245,7 @@ class Decoder:
             ) from error
         except WireError as error:
             raise type(error)(f"{self.where}: behavior {name!r}: {error}") from error
-        self._readers[name] = AgentReader(known, f"{self.where}: behavior {name!r}")
+        self._readers[name] = AgentReader(known, f"{self.where}: behavior {name!r}", self._dialect)
         self.specs[name] = known.spec
         return known.spec
 
@@ -290,15 +280,15 @@ class Decoder:
     def _normalized(self, data: bytes) -> bytes:
         """The same message as engines write it, rewritten by protobuf."""
         try:
-            message = UnityMessageProto.FromString(data)
+            message = self._messages.UnityMessageProto.FromString(data)
         except DecodeError as error:
             raise WireError(f"{self.where}: malformed message of {len(data)} bytes: {error}") from error
         message.DiscardUnknownFields()
         return message.SerializeToString()
 
 
-def _index(data: bytes) -> MessageIndex:
-    """Find a message's parts."""
+def _index(data: bytes, agents: int, side_channel: int) -> MessageIndex:
+    """Find a message's parts; `agents` and `side_channel` are the fields of its UnityRLOutputProto."""
     index = MessageIndex()
     message = parts(data, (0, len(data)), {1: BYTES, 2: BYTES})
     status = parts(data, message.get(1, NOWHERE), {1: VARINT}).get(1)
@@ -309,10 +299,10 @@ def _index(data: bytes) -> MessageIndex:
     if 1 in output:
         index.has_steps = True
         for number, wire, start, stop in fields(data, *output[1]):
-            if number == 2 and wire == BYTES:
+            if number == agents and wire == BYTES:
                 entry = parts(data, (start, stop), {1: BYTES, 2: BYTES})
                 index.agents[text(data, entry.get(1, NOWHERE))] = entry.get(2, NOWHERE)
-            elif number == 3 and wire == BYTES:
+            elif number == side_channel and wire == BYTES:
                 index.side_channel = data[start:stop]
     return index
 

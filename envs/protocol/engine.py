@@ -1,7 +1,7 @@
 """The engine's side of the protocol in Python: steps to bytes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -10,20 +10,15 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec, ObservationSpec
 from numpy.typing import NDArray
 
-from .handshake import API_VERSION, Capabilities
+from ..images import as_floats
+from .dialect import UNITY, Dialect
+from .handshake import Capabilities
 from .layout import BYTE, FLOAT, Piece, RecordWriter, RowWriter
-from .messages import (
-    ActionSpecProto,
-    BrainParametersProto,
-    ObservationProto,
-    UnityOutputProto,
-    UnityRLInitializationOutputProto,
-)
 from .png_writer import FAST, encode_images
-from .wire_format import HEADER_OK, delimited, head, varints, width
+from .wire_format import FIXED32, HEADER_OK, VARINT, delimited, head, tag, varints, width
 
 Observed = NDArray[np.float32] | NDArray[np.uint8]
-"""One observation of n agents, [n, *shape]. Bytes are an image, which is sent as PNG."""
+"""One observation of n agents, [n, *shape]. Bytes are an image, sent as PNG where the dialect has that."""
 
 _Sizes = tuple[tuple[str, int], ...]
 """Columns by name, with the number of values per agent."""
@@ -62,14 +57,18 @@ class AgentBatch:
 class AgentWriter:
     """Writes the agents of one behavior as a list of AgentInfoProto, columns at once."""
 
-    def __init__(self, name: str, spec: BehaviorSpec, level: int = FAST) -> None:
+    def __init__(self, name: str, spec: BehaviorSpec, level: int = FAST, dialect: Dialect = UNITY) -> None:
         """`name`: the behavior's, for messages. `level`: as of `encode_images`."""
         self._name = name
         self._level = level
+        self._numbers = dialect.numbers("AgentInfoProto")
+        observation = dialect.numbers("ObservationProto")
+        self._floats, self._png = observation["float_data"], observation["compressed_data"]
+        self._has_png = dialect.has("ObservationProto", "compressed_data")
         self._mask_size = sum(spec.action_spec.discrete_branches)
         self._shapes = [observation.shape for observation in spec.observation_specs]
-        self._plain = [_described(observation) for observation in spec.observation_specs]
-        self._compressed = [_described(observation, _PNG) for observation in spec.observation_specs]
+        self._plain = [_described(dialect, each) for each in spec.observation_specs]
+        self._compressed = [_described(dialect, each, _PNG) for each in spec.observation_specs]
         self._record_writer = cache(self._make_record_writer)
         self._row_writers = cache(self._make_row_writers)
 
@@ -83,6 +82,8 @@ class AgentWriter:
         if count == 0:
             return b""
         self._check(batch, count)
+        if not self._has_png:
+            batch = replace(batch, obs=[as_floats(values) for values in batch.obs])
         columns = {key: values.reshape(count, -1) for key, values in self._columns(batch).items()}
         sizes = tuple((key, values.shape[1]) for key, values in columns.items())
         images = tuple(k for k, values in enumerate(batch.obs) if values.dtype == _BYTES)
@@ -94,9 +95,12 @@ class AgentWriter:
         for k, writer in zip(images, others):
             before = self._compressed[k]
             files = encode_images(batch.obs[k].astype(np.uint8, copy=False), self._level)
-            parts.append([delimited(13, before + delimited(3, png)) for png in files])
+            parts.append([self._observation(before + delimited(self._png, png)) for png in files])
             parts.append(_rows(writer.write(count, columns)))
         return b"".join(delimited(1, b"".join(agent)) for agent in zip(*parts))
+
+    def _observation(self, content: bytes) -> bytes:
+        return delimited(self._numbers["observations"], content)
 
     def _columns(self, batch: AgentBatch) -> dict[str, NDArray[Any]]:
         """The columns other than images; those that are zero for all agents are omitted."""
@@ -150,33 +154,38 @@ class AgentWriter:
 
     def _pieces(self, size: Mapping[str, int]) -> tuple[list[Piece], list[Piece], list[Piece]]:
         """The columns before the observations, the observations, and the columns after them."""
+        numbers = self._numbers
 
-        def piece(name: str, head: bytes, dtype: Any = BYTE) -> Piece:
-            return Piece(head, name, dtype, size[name])
+        def number(column: str, field: str) -> Piece:
+            return Piece(tag(numbers[field], FIXED32), column, FLOAT, size[column])
 
-        before = [piece("reward", b"\x3d", FLOAT)]
+        def integer(column: str, field: str) -> Piece:
+            return Piece(tag(numbers[field], VARINT), column, BYTE, size[column])
+
+        before = [number("reward", "reward")]
         if "done" in size:
-            before += [piece("done", b"\x40"), piece("interrupted", b"\x48")]
-        before.append(piece("agent_id", b"\x50"))
+            before += [integer("done", "done"), integer("interrupted", "max_step_reached")]
+        before.append(integer("agent_id", "id"))
         if "mask" in size:
-            before.append(piece("mask", head(11, size["mask"])))
+            before.append(Piece(head(numbers["action_mask"], size["mask"]), "mask", BYTE, size["mask"]))
         observations = []
         for index, proto in enumerate(self._plain):
             count = size.get(f"obs{index}", 0)
             floats = head(1, 4 * count) if count else b""
-            data = head(4, len(floats) + 4 * count) + floats
-            start = head(13, len(proto) + len(data) + 4 * count) + proto + data
+            data = head(self._floats, len(floats) + 4 * count) + floats
+            start = head(numbers["observations"], len(proto) + len(data) + 4 * count) + proto + data
             observations.append(Piece(start, f"obs{index}", FLOAT, count))
         after = []
         if "group_id" in size:
-            after += [piece("group_id", b"\x70"), piece("group_reward", b"\x7d", FLOAT)]
+            after += [integer("group_id", "group_id"), number("group_reward", "group_reward")]
         return before, observations, after
 
 
-def _described(observation: ObservationSpec, compression: int = 0) -> bytes:
+def _described(dialect: Dialect, observation: ObservationSpec, compression: int = 0) -> bytes:
     """An ObservationProto without its values."""
     gray = compression == _PNG and len(observation.shape) == 3 and observation.shape[0] == 1
-    return ObservationProto(
+    return dialect.make(
+        "ObservationProto",
         shape=observation.shape,
         compression_type=compression,
         compressed_channel_mapping=_GRAY if gray else (),
@@ -194,17 +203,20 @@ def _rows(table: NDArray[np.uint8]) -> list[bytes]:
 def encode_hello(
     name: str,
     package_version: str,
-    communication_version: str = API_VERSION,
+    communication_version: str | None = None,
     capabilities: Capabilities | None = None,
+    dialect: Dialect = UNITY,
 ) -> bytes:
-    """The first message: the engine introduces itself."""
-    proto = UnityRLInitializationOutputProto(
+    """The first message: the engine introduces itself, by default with the dialect's own version."""
+    proto = dialect.make(
+        "UnityRLInitializationOutputProto",
         name=name,
-        communication_version=communication_version,
+        communication_version=communication_version or dialect.api_version,
         package_version=package_version,
         capabilities=(capabilities or Capabilities()).proto(),
     )
-    return HEADER_OK + delimited(2, UnityOutputProto(rl_initialization_output=proto).SerializeToString())
+    output = dialect.messages.UnityOutputProto(rl_initialization_output=proto)
+    return HEADER_OK + delimited(2, output.SerializeToString())
 
 
 def encode_ready() -> bytes:
@@ -215,9 +227,14 @@ def encode_ready() -> bytes:
 class StepEncoder:
     """Writes the messages of steps. A behavior is described in the first one in which it has agents."""
 
-    def __init__(self, specs: Mapping[str, BehaviorSpec], level: int = FAST) -> None:
+    def __init__(
+        self, specs: Mapping[str, BehaviorSpec], level: int = FAST, dialect: Dialect = UNITY
+    ) -> None:
         """`specs`: by full behavior name, such as `Walker?team=0`. `level`: as of `encode_images`."""
         self._level = level
+        self._dialect = dialect
+        numbers = dialect.numbers("UnityRLOutputProto")
+        self._agents, self._side_channel = numbers["agentInfos"], numbers["side_channel"]
         self._specs: dict[str, BehaviorSpec] = {}
         self._described: set[str] = set()
         self._writers: dict[str, AgentWriter] = {}
@@ -228,7 +245,7 @@ class StepEncoder:
         for name, spec in specs.items():
             if name not in self._specs:
                 self._specs[name] = spec
-                self._writers[name] = AgentWriter(name, spec, self._level)
+                self._writers[name] = AgentWriter(name, spec, self._level, self._dialect)
 
     def encode(self, batches: Mapping[str, AgentBatch], side_channel: bytes = b"") -> bytes:
         """One step's message. Behaviors without agents may be omitted.
@@ -241,12 +258,13 @@ class StepEncoder:
             raise ValueError(
                 f"No specification of behavior {min(unknown)!r}; known are {sorted(self._writers)}."
             )
+        writers = self._writers
         entries = [
-            delimited(2, delimited(1, name.encode()) + delimited(2, self._writers[name].write(batch)))
+            delimited(self._agents, delimited(1, name.encode()) + delimited(2, writers[name].write(batch)))
             for name, batch in batches.items()
         ]
         if side_channel:
-            entries.append(delimited(3, side_channel))
+            entries.append(delimited(self._side_channel, side_channel))
         output = delimited(1, b"".join(entries))
         new = [name for name, batch in batches.items() if len(batch.agent_id) and name not in self._described]
         if new:
@@ -256,12 +274,15 @@ class StepEncoder:
 
     def _describe(self, names: list[str]) -> bytes:
         brains = []
+        messages = self._dialect.messages
         for name in names:
             spec = self._specs[name].action_spec
-            action = ActionSpecProto(
+            action = messages.ActionSpecProto(
                 num_continuous_actions=spec.continuous_size,
                 num_discrete_actions=len(spec.discrete_branches),
                 discrete_branch_sizes=spec.discrete_branches,
             )
-            brains.append(BrainParametersProto(brain_name=name, is_training=True, action_spec=action))
-        return UnityRLInitializationOutputProto(brain_parameters=brains).SerializeToString()
+            brains.append(
+                messages.BrainParametersProto(brain_name=name, is_training=True, action_spec=action)
+            )
+        return messages.UnityRLInitializationOutputProto(brain_parameters=brains).SerializeToString()

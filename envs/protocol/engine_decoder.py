@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from ..errors import WireError
+from .dialect import UNITY, Dialect
 from .layout import FLOAT, Layout, LayoutBuilder, Layouts, ints
 from .messages import UnityMessageProto, UnityRLInputProto
 from .wire_format import (
@@ -27,7 +28,6 @@ from .wire_format import (
 
 Actions = tuple[NDArray[np.float32], NDArray[np.int32]]
 _OK, _RESET, _QUIT = 200, 1, 2
-_COMMAND = 4  # UnityRLInputProto's field
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,92 @@ class TrainerReply:
     side_channel: bytes = b""
 
 
-def decode_reply(data: bytes) -> TrainerReply:
-    """Decode the trainer's answer; raises WireError if it is not one."""
-    with suppress(UnknownLayout, Malformed):  # then protobuf decides
-        reply = _fast(data)
-        if reply is not None:
-            return reply
-    try:
-        return _plain(UnityMessageProto.FromString(data))
-    except DecodeError as error:
-        raise WireError(f"the trainer's answer of {len(data)} bytes is malformed: {error}") from error
+class ReplyDecoder:
+    """Reads the trainer's answers in one dialect."""
+
+    def __init__(self, dialect: Dialect = UNITY) -> None:
+        self._message_class = dialect.messages.UnityMessageProto
+        numbers = dialect.numbers("UnityRLInputProto")
+        self._actions = numbers["agent_actions"]
+        self._command = numbers["command"]
+        self._side_channel = numbers["side_channel"]
+        numbers = dialect.numbers("AgentActionProto")
+        self._continuous, self._discrete = numbers["continuous_actions"], numbers["discrete_actions"]
+        self._ignored = {(numbers["vector_actions_deprecated"], BYTES), (numbers["value"], FIXED32)}
+        self._layouts = Layouts(self._layout)
+
+    def decode(self, data: bytes) -> TrainerReply:
+        """Decode an answer; raises WireError if it is not one."""
+        with suppress(UnknownLayout, Malformed):  # then protobuf decides
+            reply = self._fast(data)
+            if reply is not None:
+                return reply
+        try:
+            return _plain(self._message_class.FromString(data))
+        except DecodeError as error:
+            raise WireError(f"the trainer's answer of {len(data)} bytes is malformed: {error}") from error
+
+    def _fast(self, data: bytes) -> TrainerReply | None:
+        """A step's answer; None for any other."""
+        message = parts(data, (0, len(data)), {1: BYTES, 3: BYTES})
+        status = parts(data, message.get(1, NOWHERE), {1: VARINT}).get(1)
+        if status is None or varint(data, *status)[0] != _OK:
+            return None
+        inner = parts(data, message.get(3, NOWHERE), {1: BYTES, 2: BYTES})
+        if 1 not in inner or 2 in inner:
+            return None
+        actions: dict[str, Actions] = {}
+        side_channel = b""
+        for number, wire, start, stop in fields(data, *inner[1]):
+            if number == self._command:
+                return None
+            if (number, wire) == (self._actions, BYTES):
+                entry = parts(data, (start, stop), {1: BYTES, 2: BYTES})
+                actions[text(data, entry.get(1, NOWHERE))] = self._fast_actions(data, *entry.get(2, NOWHERE))
+            elif (number, wire) == (self._side_channel, BYTES):
+                side_channel = data[start:stop]
+        return TrainerReply("step", actions=actions, side_channel=side_channel)
+
+    def _fast_actions(self, data: bytes, start: int, stop: int) -> Actions:
+        """The actions of one behavior, a column at a time; raises UnknownLayout where protobuf is needed."""
+        starts, lengths = records(data, start, stop)
+        if len(starts) == 0:
+            return np.zeros((0, 0), np.float32), np.zeros((0, 0), np.int32)
+        grouped = self._layouts.group(data, starts, lengths)
+        sizes = {_sizes(layout) for layout, _, _ in grouped.groups}
+        if grouped.unknown or len(sizes) != 1:
+            raise UnknownLayout
+        (size, branches) = sizes.pop()
+        continuous = np.zeros((len(starts), size), np.float32)
+        discrete = np.zeros((len(starts), branches), np.int32)
+        for _, rows, agents in grouped.groups:
+            if size:
+                continuous[rows] = agents["continuous"]
+            for branch in range(branches):
+                discrete[rows, branch] = ints(agents[f"branch{branch}"])
+        return continuous, discrete
+
+    def _layout(self, data: bytes, start: int, stop: int) -> Layout:
+        """The layout of an AgentActionProto; raises UnknownLayout where there is none."""
+        builder = LayoutBuilder(data, start, stop)
+        seen = set()
+        for number, wire, at, end in fields(data, start, stop):
+            if number in seen:
+                raise UnknownLayout
+            seen.add(number)
+            if (number, wire) == (self._continuous, BYTES) and (end - at) % 4 == 0:
+                builder.number("continuous", at, end, (FLOAT, ((end - at) // 4,)))
+            elif (number, wire) == (self._discrete, BYTES):
+                branch = 0
+                while at < end:
+                    _, after = varint(data, at, end)
+                    builder.varint(f"branch{branch}", at, after)
+                    at, branch = after, branch + 1
+            elif (number, wire) in self._ignored and (end - at) % 4 == 0:
+                builder.number(None, at, end, FLOAT)  # for older engines
+            else:
+                raise UnknownLayout
+        return builder.build()
 
 
 def _plain(message: UnityMessageProto) -> TrainerReply:
@@ -82,74 +158,6 @@ def _plain_actions(name: str, listed: UnityRLInputProto.ListAgentActionProto) ->
         raise WireError(f"the trainer's actions for {name!r} are not of one size for all agents") from error
 
 
-def _fast(data: bytes) -> TrainerReply | None:
-    """A step's answer; None for any other."""
-    message = parts(data, (0, len(data)), {1: BYTES, 3: BYTES})
-    status = parts(data, message.get(1, NOWHERE), {1: VARINT}).get(1)
-    if status is None or varint(data, *status)[0] != _OK:
-        return None
-    inner = parts(data, message.get(3, NOWHERE), {1: BYTES, 2: BYTES})
-    if 1 not in inner or 2 in inner:
-        return None
-    actions: dict[str, Actions] = {}
-    side_channel = b""
-    for number, wire, start, stop in fields(data, *inner[1]):
-        if number == _COMMAND:
-            return None
-        if (number, wire) == (1, BYTES):
-            entry = parts(data, (start, stop), {1: BYTES, 2: BYTES})
-            actions[text(data, entry.get(1, NOWHERE))] = _fast_actions(data, *entry.get(2, NOWHERE))
-        elif (number, wire) == (5, BYTES):
-            side_channel = data[start:stop]
-    return TrainerReply("step", actions=actions, side_channel=side_channel)
-
-
-def _fast_actions(data: bytes, start: int, stop: int) -> Actions:
-    """The actions of one behavior, a column at a time; raises UnknownLayout where protobuf is needed."""
-    starts, lengths = records(data, start, stop)
-    if len(starts) == 0:
-        return np.zeros((0, 0), np.float32), np.zeros((0, 0), np.int32)
-    grouped = _LAYOUTS.group(data, starts, lengths)
-    sizes = {_sizes(layout) for layout, _, _ in grouped.groups}
-    if grouped.unknown or len(sizes) != 1:
-        raise UnknownLayout
-    (size, branches) = sizes.pop()
-    continuous = np.zeros((len(starts), size), np.float32)
-    discrete = np.zeros((len(starts), branches), np.int32)
-    for _, rows, agents in grouped.groups:
-        if size:
-            continuous[rows] = agents["continuous"]
-        for branch in range(branches):
-            discrete[rows, branch] = ints(agents[f"branch{branch}"])
-    return continuous, discrete
-
-
 def _sizes(layout: Layout) -> tuple[int, int]:
     continuous = layout.dtype["continuous"].shape[0] if "continuous" in layout.names else 0
     return continuous, sum(name.startswith("branch") for name in layout.names)
-
-
-def _layout(data: bytes, start: int, stop: int) -> Layout:
-    """The layout of an AgentActionProto; raises UnknownLayout where there is none."""
-    builder = LayoutBuilder(data, start, stop)
-    seen = set()
-    for number, wire, at, end in fields(data, start, stop):
-        if number in seen:
-            raise UnknownLayout
-        seen.add(number)
-        if (number, wire) == (6, BYTES) and (end - at) % 4 == 0:
-            builder.number("continuous", at, end, (FLOAT, ((end - at) // 4,)))
-        elif (number, wire) == (7, BYTES):
-            branch = 0
-            while at < end:
-                _, after = varint(data, at, end)
-                builder.varint(f"branch{branch}", at, after)
-                at, branch = after, branch + 1
-        elif (number, wire) in ((1, BYTES), (4, FIXED32)) and (end - at) % 4 == 0:
-            builder.number(None, at, end, FLOAT)  # for older engines
-        else:
-            raise UnknownLayout
-    return builder.build()
-
-
-_LAYOUTS = Layouts(_layout)

@@ -90,6 +90,7 @@ def type_stub(descriptors: FileDescriptorSet) -> str:
         "# Written by `python -m lanista.envs.protocol.generate`; do not edit.",
         "# ruff: noqa",
         "# fmt: off",
+        "from collections.abc import Mapping",
         "from typing import Any",
         "",
         "from google.protobuf.internal.containers import (",
@@ -100,6 +101,9 @@ def type_stub(descriptors: FileDescriptorSet) -> str:
         "from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper",
         "from google.protobuf.message import Message",
         "from typing_extensions import Self",
+        "",
+        "",
+        "def build(numbers: Mapping[str, Mapping[str, int]]) -> dict[str, Any]: ...",
         "",
     ]
     for file in descriptors.file:

@@ -8,6 +8,7 @@ registers messages of the same names in the default pool, can be imported beside
 `generate.py` writes the descriptors and the types in `messages.pyi`.
 """
 
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -16,15 +17,24 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
 _PACKAGE = "communicator_objects"
+_UNSENT = 1 << 28
 
 
-def _build() -> dict[str, Any]:
-    """Every message class and enum by its name, and the enums' values by theirs."""
+def build(numbers: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """Every message class and enum by its name, and the enums' values by theirs.
+
+    Args:
+        numbers: For messages whose fields have other numbers, the number of each field. One that is left out
+            gets a number that nobody sends, so that it reads as its default.
+    """
     descriptors = descriptor_pb2.FileDescriptorSet.FromString(
         files(__package__).joinpath("communicator.binpb").read_bytes()
     )
     pool = descriptor_pool.DescriptorPool()
     for file in descriptors.file:  # in the order of their imports
+        for message in file.message_type:
+            if message.name in numbers:
+                _renumber(message, numbers[message.name])
         pool.AddSerializedFile(file.SerializeToString())
     found: dict[str, Any] = {}
     for file in descriptors.file:
@@ -37,6 +47,12 @@ def _build() -> dict[str, Any]:
     return found
 
 
+def _renumber(message: descriptor_pb2.DescriptorProto, numbers: Mapping[str, int]) -> None:
+    del message.reserved_range[:]
+    for field in message.field:
+        field.number = numbers.get(field.name, _UNSENT | field.number)
+
+
 def _message_class(descriptor: Descriptor) -> Any:
     """The class of a message, with those of the messages within it as attributes."""
     result = message_factory.GetMessageClass(descriptor)
@@ -46,4 +62,4 @@ def _message_class(descriptor: Descriptor) -> Any:
     return result
 
 
-globals().update(_build())
+globals().update(build({}))

@@ -1,6 +1,7 @@
 # Written by `python -m lanista.envs.protocol.generate`; do not edit.
 # ruff: noqa
 # fmt: off
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf.internal.containers import (
@@ -11,6 +12,9 @@ from google.protobuf.internal.containers import (
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from typing_extensions import Self
+
+
+def build(numbers: Mapping[str, Mapping[str, int]]) -> dict[str, Any]: ...
 
 
 class AgentActionProto(Message):

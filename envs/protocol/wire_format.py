@@ -192,9 +192,14 @@ def encode_varint(value: int) -> bytes:
     return bytes(out)
 
 
+def tag(number: int, wire: int) -> bytes:
+    """The tag of a field of this wire type."""
+    return encode_varint(number << 3 | wire)
+
+
 def head(number: int, length: int) -> bytes:
     """The tag and length of a field of bytes, text, a message or a packed list."""
-    return encode_varint(number << 3 | 2) + encode_varint(length)
+    return tag(number, BYTES) + encode_varint(length)
 
 
 def delimited(number: int, content: bytes) -> bytes:

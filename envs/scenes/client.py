@@ -14,7 +14,7 @@ from mlagents_envs.exception import UnityException
 from ..errors import TrainerGoneError
 from ..grpc.client import EngineEndpoint
 from ..protocol.engine import StepEncoder, encode_hello, encode_ready
-from ..protocol.engine_decoder import TrainerReply, decode_reply
+from ..protocol.engine_decoder import ReplyDecoder, TrainerReply
 from ..side_channels import (
     DefaultTrainingAnalyticsSideChannel,
     EngineConfigurationChannel,
@@ -100,7 +100,8 @@ class Session:
         Raises:
             TrainerGoneError: The connection was lost.
         """
-        hello = decode_reply(self._endpoint.exchange(encode_hello(_ENGINE_NAME, _PACKAGE_VERSION)))
+        decoder = ReplyDecoder()
+        hello = decoder.decode(self._endpoint.exchange(encode_hello(_ENGINE_NAME, _PACKAGE_VERSION)))
         if hello.kind == "quit":
             logger.info("The trainer refused the handshake.")
             return
@@ -112,7 +113,7 @@ class Session:
         random = np.random.default_rng(hello.seed & 0xFFFFFFFF)
         specs = self._world.specs()
         encoder = StepEncoder(specs, self._world.png_level)
-        reply = decode_reply(self._endpoint.exchange(encode_ready()))
+        reply = decoder.decode(self._endpoint.exchange(encode_ready()))
         batches: Batches | None = None
         channels = self._open_channels()
         while reply.kind != "quit":
@@ -126,7 +127,7 @@ class Session:
                 specs = self._world.specs()
                 encoder.add(specs)
             self._statistics.send_from(self._world)
-            reply = decode_reply(self._endpoint.exchange(encoder.encode(batches, channels.generate())))
+            reply = decoder.decode(self._endpoint.exchange(encoder.encode(batches, channels.generate())))
         logger.info("The trainer said goodbye.")
 
     def _open_channels(self) -> SideChannelManager:

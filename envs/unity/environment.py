@@ -17,7 +17,8 @@ from ..engines import ports
 from ..engines.connection import EngineConnection
 from ..engines.environment import Answer, Connect, EngineEnvironment
 from ..images import Images
-from ..protocol.decoder import Decoder, EngineMessage, encode_actions, encode_reset
+from ..protocol.decoder import Decoder, EngineMessage
+from ..protocol.encoder import Encoder
 from ..protocol.handshake import API_VERSION
 from ..side_channels import EnvironmentParametersChannel, SideChannel, SideChannelManager, StatsSideChannel
 from ..validation import NonFinitePolicy
@@ -98,6 +99,7 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
                 f"Editor, but it is {worker_id}."
             )
         self._decoder = Decoder(engine_name or f"environment {worker_id}", images)
+        self._encoder = Encoder()
         super().__init__(self._decoder.where, timeout_wait, self._decoder.specs, non_finite)
         self.worker_id = worker_id
         self._channels = list(side_channels or ())
@@ -123,7 +125,7 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
         self._connect(launch, greet)
 
     def _encode_reset(self) -> bytes:
-        return encode_reset(self._side_channels.generate())
+        return self._encoder.reset(self._side_channels.generate(), self._decoder.specs)
 
     def _encode_step(self, actions: Mapping[str, ActionTuple]) -> bytes:
         deprecated = not self.academy_capabilities.hybrid_actions
@@ -132,7 +134,7 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
             if channel.message_queue:
                 side_channel = self._side_channels.generate()
                 break
-        return encode_actions(actions, side_channel, deprecated_field=deprecated)
+        return self._encoder.actions(actions, side_channel, deprecated_field=deprecated)
 
     def _read(self, data: bytes) -> Answer[EngineMessage]:
         return self._decoder.start(data, self._announce)

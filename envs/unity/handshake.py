@@ -9,8 +9,9 @@ from mlagents_envs.exception import (
 )
 
 from ..engines.connection import EngineConnection, EngineKind
-from ..protocol.decoder import Capabilities, Decoder, EngineHello, encode_initialization, encode_quit
-from ..protocol.handshake import API_VERSION, compatible
+from ..protocol.decoder import Decoder
+from ..protocol.encoder import Encoder, encode_quit
+from ..protocol.handshake import API_VERSION, Capabilities, EngineHello, compatible
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ def handshake(
     """
     hello = _receive_hello(connection, decoder, name)
     # An engine of another version gets our initialization too: its own log then shows the two versions.
-    connection.reply(encode_initialization(seed, num_areas))
+    connection.reply(Encoder().initialization(seed, num_areas))
     if not compatible(hello.communication_version, API_VERSION):
         connection.await_exit(_LOG_SECONDS)
         raise _incompatible(hello, name)

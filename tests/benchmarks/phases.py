@@ -80,7 +80,7 @@ def install(phases: Phases) -> None:
     from lanista.envs.manager import worker
     from lanista.envs.manager.manager import EnvManager
     from lanista.envs.protocol.decoder import Decoder
-    from lanista.envs.unity import environment as unity
+    from lanista.envs.protocol.encoder import Encoder
     from lanista.trainers.algorithms.common.optim import CheckedAdam, FlatAdam
     from lanista.trainers.algorithms.ppo import fused, ppo
     from lanista.trainers.networks.actor_critic import ActorCritic
@@ -97,7 +97,7 @@ def install(phases: Phases) -> None:
         (Policy, "act", "act: sample, log-probabilities, entropy"),
         (DenseActor, "__call__", "act: forward pass"),
         (EnvManager, "send", "send"),
-        (unity, "encode_actions", "encode"),
+        (Encoder, "actions", "encode"),
         (AgentManager, "add_experiences", "agent processor"),
         (on_policy.OnPolicyTrainer, "advance", "take in: the rest"),
         (trainer, "build_rollout", "process: gather the rows"),

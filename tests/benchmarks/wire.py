@@ -14,9 +14,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests
 
 import numpy as np
-from lanista.envs.protocol.decoder import Decoder, encode_actions
+from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.encoder import Encoder
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder
-from lanista.envs.protocol.engine_decoder import decode_reply
+from lanista.envs.protocol.engine_decoder import ReplyDecoder
 from mlagents_envs.base_env import ActionTuple
 from results import best_microseconds
 from specs import vector_spec
@@ -51,10 +52,11 @@ def codec(agents: int) -> None:
         rows[f"the same by protobuf's objects, {label}"] = lambda data=data, plain=plain: plain.decode(data)
     encoder = StepEncoder({NAME: SPEC})
     actions = {NAME: ActionTuple(np.zeros((agents, 2), np.float32))}
-    reply = encode_actions(actions, b"")
-    rows["encode actions"] = lambda: encode_actions(actions, b"")
+    answers, replies = Encoder(), ReplyDecoder()
+    reply = answers.actions(actions, b"")
+    rows["encode actions"] = lambda: answers.actions(actions, b"")
     rows["engine: encode step"] = lambda: encoder.encode({NAME: usual})
-    rows["engine: decode actions"] = lambda: decode_reply(reply)
+    rows["engine: decode actions"] = lambda: replies.decode(reply)
     for label, function in rows.items():
         cost = best_microseconds(function, rounds=7, seconds=0.35)
         print(f"{agents:6} agents  {label:58} {cost:9.1f} us  {cost / agents:8.3f} us/agent")

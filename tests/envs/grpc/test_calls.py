@@ -31,6 +31,7 @@ from lanista.envs.grpc.frames import (
     SettingCode,
     frame,
 )
+from lanista.envs.grpc.headers import UNITY_PATH
 
 window = frames.window_update
 
@@ -374,7 +375,7 @@ def test_random_bytes_raise_only_protocol_errors(noise: bytes, others: list[byte
     for start in (b"", HELLO, HELLO + Caller().call(1, b"x")):
         server = UnaryServer()
         survives(server, server.connection.receive_data, in_pieces(start + noise, sizes))
-        client = UnaryClient("localhost:5005")
+        client = UnaryClient("localhost:5005", UNITY_PATH)
         client.call(b"x")
         survives(client, client.receive_data, in_pieces(frames.settings_frame(()) + noise, sizes))
 
@@ -399,7 +400,7 @@ def test_a_damaged_session_raises_only_protocol_errors(draw: st.DataObject) -> N
 )
 @settings(max_examples=25)
 def test_our_client_understands_our_server(exchanges: list[tuple[int, int]], step: int) -> None:
-    server, client = UnaryServer(), UnaryClient("localhost:5005")
+    server, client = UnaryServer(), UnaryClient("localhost:5005", UNITY_PATH)
 
     def run() -> None:
         while server.connection.out or client.connection.out:
@@ -425,7 +426,7 @@ def test_our_client_understands_our_server(exchanges: list[tuple[int, int]], ste
 
 def asked() -> UnaryClient:
     """A client that waits for the answer to its first call."""
-    client = UnaryClient("localhost:5005")
+    client = UnaryClient("localhost:5005", UNITY_PATH)
     client.call(b"x")
     client.connection.out.clear()
     client.receive_data(frames.settings_frame(()))

@@ -17,7 +17,7 @@ from lanista.envs.grpc.calls import FAILED_PRECONDITION
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.grpcio_server import GrpcioSession
 from lanista.envs.grpc.server import ServerSession
-from lanista.envs.protocol.decoder import encode_quit
+from lanista.envs.protocol.encoder import encode_quit
 
 Server = ServerSession | GrpcioSession
 both = pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["lean", "grpcio"])

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from lanista.envs.errors import ObservationError, WireError
 from lanista.envs.protocol import messages
-from lanista.envs.protocol.decoder import Capabilities, Decoder, encode_quit, encode_reset
+from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.encoder import Encoder, encode_quit
 from lanista.envs.protocol.engine import encode_hello, encode_ready
-from lanista.envs.protocol.engine_decoder import decode_reply
+from lanista.envs.protocol.engine_decoder import ReplyDecoder
+from lanista.envs.protocol.handshake import Capabilities
 from mlagents_envs.base_env import DimensionProperty
 from mlagents_envs.exception import UnityCommunicationException, UnityObservationException
 from PIL import Image
@@ -28,8 +30,8 @@ def test_hello_and_ready() -> None:
 
 def test_an_engine_announces_its_end_by_its_status() -> None:
     assert Decoder().decode(encode_quit()).status == 400
-    assert decode_reply(encode_quit()).kind == "quit"
-    assert decode_reply(encode_reset(b"x")).kind == "reset"
+    assert ReplyDecoder().decode(encode_quit()).kind == "quit"
+    assert ReplyDecoder().decode(Encoder().reset(b"x")).kind == "reset"
 
 
 def test_a_known_behavior_that_a_message_omits_has_no_agents() -> None:

@@ -19,13 +19,8 @@ from lanista.envs.grpc.grpcio_server import GrpcioSession
 from lanista.envs.grpc.server import ServerSession
 from lanista.envs.images import Images, as_floats
 from lanista.envs.protocol import messages
-from lanista.envs.protocol.decoder import (
-    Decoder,
-    encode_actions,
-    encode_initialization,
-    encode_quit,
-    encode_reset,
-)
+from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.encoder import Encoder, encode_quit
 from mlagents_envs.base_env import ActionTuple
 from PIL import Image
 from wiremessages import agent, brain, decisions, message
@@ -101,11 +96,11 @@ def _answer(trainer: ServerSession | GrpcioSession, operations: list[str]) -> No
         if name.startswith("construct"):
             decoder.decode(_received(trainer))
             options = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", operation)}
-            trainer.reply(encode_initialization(options.get("seed", 0), options.get("num_areas", 1)))
+            trainer.reply(Encoder().initialization(options.get("seed", 0), options.get("num_areas", 1)))
         elif name == "reset":
-            trainer.reply(encode_reset(b""))
+            trainer.reply(Encoder().reset(b""))
         elif name == "step":
-            trainer.reply(encode_actions(actions, b"", deprecated_field=True))
+            trainer.reply(Encoder().actions(actions, b"", deprecated_field=True))
         else:
             assert name == "close"
             trainer.reply(encode_quit())

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.errors import WireError
 from lanista.envs.protocol import messages
-from lanista.envs.protocol.decoder import Decoder, encode_actions
-from lanista.envs.protocol.engine_decoder import decode_reply
+from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.encoder import Encoder
+from lanista.envs.protocol.engine_decoder import ReplyDecoder
 from mlagents_envs.base_env import ActionTuple
 from transcripts import FILES, messages_of
 from wiremessages import agent, brain, compressed, message
@@ -100,7 +101,7 @@ def test_mutated_real_messages_decode_or_raise_a_wire_error(seed: int) -> None:
 def test_any_bytes_decode_or_raise_a_wire_error(data: bytes) -> None:
     survives(Decoder("environment 7"), data)
     try:
-        decode_reply(data)
+        ReplyDecoder().decode(data)
     except WireError as error:
         assert "malformed" in str(error) or "not of one size" in str(error)
 
@@ -167,9 +168,9 @@ def test_the_error_names_environment_behavior_and_byte(session: Session) -> None
 def test_a_mutated_answer_is_read_as_protobuf_reads_it_or_is_a_wire_error(seed: int, ours: bool) -> None:
     rng = random.Random(seed)
     actions = {"A": ActionTuple(np.ones((20, 2), np.float32), np.full((20, 2), 300, np.int32))}
-    data = mutated(encode_actions(actions, b"x") if ours else trainer_message(actions, True, b"x"), rng)
+    data = mutated(Encoder().actions(actions, b"x") if ours else trainer_message(actions, True, b"x"), rng)
     try:
-        reply = decode_reply(data)
+        reply = ReplyDecoder().decode(data)
     except WireError:
         return
     rl_input = messages.UnityMessageProto.FromString(data).unity_input.rl_input

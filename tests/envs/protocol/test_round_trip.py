@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from lanista.envs.protocol.decoder import Decoder, encode_actions
+from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.encoder import Encoder
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder
-from lanista.envs.protocol.engine_decoder import decode_reply
+from lanista.envs.protocol.engine_decoder import ReplyDecoder
 from lanista.envs.scenes.sensors import vector_spec
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -132,8 +133,8 @@ def actions(draw: Any) -> dict[str, ActionTuple]:
 @PROFILE
 @given(actions(), st.booleans())
 def test_actions_mean_to_protobuf_and_to_our_engine_what_was_written(given_, old: bool) -> None:
-    for data in (encode_actions(given_, b"side", old), trainer_message(given_, old, b"side")):
-        reply = decode_reply(data)
+    for data in (Encoder().actions(given_, b"side", old), trainer_message(given_, old, b"side")):
+        reply = ReplyDecoder().decode(data)
         assert (reply.kind, reply.side_channel) == ("step", b"side")
         for name, action in given_.items():
             if len(action.continuous) == 0:
@@ -147,8 +148,12 @@ def test_actions_mean_to_protobuf_and_to_our_engine_what_was_written(given_, old
 
 def test_negative_discrete_actions_are_written_as_protobuf_does() -> None:
     action = {"B": ActionTuple(discrete=np.array([[-1, 3]], np.int32))}
-    np.testing.assert_array_equal(decode_reply(encode_actions(action, b"")).actions["B"][1], [[-1, 3]])
-    np.testing.assert_array_equal(decode_reply(trainer_message(action, False)).actions["B"][1], [[-1, 3]])
+    np.testing.assert_array_equal(
+        ReplyDecoder().decode(Encoder().actions(action, b"")).actions["B"][1], [[-1, 3]]
+    )
+    np.testing.assert_array_equal(
+        ReplyDecoder().decode(trainer_message(action, False)).actions["B"][1], [[-1, 3]]
+    )
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 100, 5000])

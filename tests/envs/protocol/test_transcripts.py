@@ -10,15 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from lanista.envs.protocol import messages
-from lanista.envs.protocol.decoder import (
-    Decoder,
-    EngineMessage,
-    encode_actions,
-    encode_initialization,
-    encode_quit,
-    encode_reset,
-)
-from lanista.envs.protocol.engine_decoder import decode_reply
+from lanista.envs.protocol.decoder import Decoder, EngineMessage
+from lanista.envs.protocol.encoder import Encoder, encode_quit
+from lanista.envs.protocol.engine_decoder import ReplyDecoder
 from lanista.envs.side_channels.engine_configuration import EngineConfigurationChannel
 from lanista.envs.side_channels.environment_parameters import EnvironmentParametersChannel
 from lanista.envs.side_channels.manager import SideChannelManager
@@ -172,10 +166,10 @@ def reply_of(path: Path, i: int, calls: list[dict[str, Any]], acted: dict[str, A
     if "close" in operations:
         return encode_quit()
     if "reset" in operations:
-        return encode_reset(side_channel)
+        return Encoder().reset(side_channel)
     steps = decoded(path)[i].steps or {}
     actions = {name: acted[name] for name, (decisions, _) in steps.items() if len(decisions)}
-    return encode_actions(actions, side_channel)
+    return Encoder().actions(actions, side_channel)
 
 
 def meaning(data: bytes) -> dict[str, Any]:
@@ -201,7 +195,7 @@ def test_every_answer_means_the_same_as_the_recorded_one(path: Path) -> None:
     checked = 0
     for i, data in rpcs(path, "trainer->engine"):
         if i == 0:
-            ours = messages.UnityMessageProto.FromString(encode_initialization(seed, 1))
+            ours = messages.UnityMessageProto.FromString(Encoder().initialization(seed, 1))
             assert ours == messages.UnityMessageProto.FromString(data)
             continue
         actions = {line["behavior"]: tuple_of(line) for line in acted.get(i, [])}
@@ -212,7 +206,7 @@ def test_every_answer_means_the_same_as_the_recorded_one(path: Path) -> None:
 
 def test_our_engine_understands_every_recorded_answer(path: Path) -> None:
     for i, data in rpcs(path, "trainer->engine"):
-        reply = decode_reply(data)
+        reply = ReplyDecoder().decode(data)
         expected = meaning(data)
         kind = {(200, 0): "step", (200, 1): "reset"}.get((expected["status"], expected["command"]), "quit")
         assert reply.kind == ("initialization" if i == 0 else kind)

@@ -12,13 +12,8 @@ import numpy as np
 import pytest
 from lanista.envs.base import StatsAggregationMethod
 from lanista.envs.grpc.server import ServerSession
-from lanista.envs.protocol.decoder import (
-    Decoder,
-    encode_actions,
-    encode_initialization,
-    encode_quit,
-    encode_reset,
-)
+from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.encoder import Encoder, encode_quit
 from lanista.envs.scenes.client import UnexpectedActionsError, check_actions, main
 from lanista.envs.scenes.sensors import vector_spec
 from lanista.envs.scenes.world import Parameters, World, without_groups
@@ -95,7 +90,7 @@ class Trainer:
 
     def handshake(self, seed=1, areas=1):
         hello = self.receive().hello
-        self.answer(encode_initialization(seed, areas))
+        self.answer(Encoder().initialization(seed, areas))
         assert self.receive().steps is None
         return hello
 
@@ -114,13 +109,13 @@ def started(log, *arguments, seed=1, areas=1, **options):
     """A trainer whose engine has answered the first reset, and that answer."""
     trainer = Trainer("-logFile", str(log), *arguments, **options)
     trainer.handshake(seed, areas)
-    trainer.answer(encode_reset(b""))
+    trainer.answer(Encoder().reset(b""))
     return trainer, trainer.receive()
 
 
 def actions(continuous, discrete, side_channel=b""):
     tuple_ = ActionTuple(np.float32(continuous)[:, None], np.int32(discrete)[:, None])
-    return encode_actions({"Counter?team=0": tuple_}, side_channel)
+    return Encoder().actions({"Counter?team=0": tuple_}, side_channel)
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +144,7 @@ def test_a_whole_session(log):
     trainer = Trainer("-nographics", "-batchmode", "-logFile", str(log), "--start", "0.25")
     hello = trainer.handshake()
     assert hello.communication_version == "1.5.0"
-    trainer.answer(encode_reset(b""))
+    trainer.answer(Encoder().reset(b""))
     first = trainer.receive()
     (decisions, terminals) = first.steps["Counter?team=0"]
     assert (len(decisions), len(terminals)) == (2, 0)
@@ -196,7 +191,7 @@ def test_parameters_and_statistics_travel(log):
 def test_a_step_before_the_first_reset_is_one(log):
     trainer = Trainer("-logFile", str(log))
     trainer.handshake()
-    trainer.answer(encode_actions({}, b""))
+    trainer.answer(Encoder().actions({}, b""))
     (decisions, _) = trainer.receive().steps["Counter?team=0"]
     assert len(decisions) == 2
     assert trainer.quit() == 0

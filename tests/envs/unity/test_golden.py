@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from goldendata import array, bytes_of, cases
 from lanista.envs.protocol import messages
-from lanista.envs.protocol.decoder import encode_initialization
+from lanista.envs.protocol.encoder import Encoder
 from lanista.envs.side_channels import SideChannelManager
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs import exception as exceptions
@@ -156,7 +156,7 @@ def run_operations(env, engine, ops, expected, has_bad_numbers) -> None:
 @pytest.mark.parametrize("case", cases("wire", "init_input"))
 def test_initialization(case):
     sent = messages.UnityMessageProto.FromString(
-        encode_initialization(case["inputs"]["seed"], case["inputs"]["num_areas"])
+        Encoder().initialization(case["inputs"]["seed"], case["inputs"]["num_areas"])
     )
     assert sent.header.status == 200
     check_sent(sent.unity_input, bytes_of(case["expected"]["bytes"]), True)

@@ -1,0 +1,81 @@
+"""Dialects of the communicator protocol: the same messages and the same conversation, numbered differently.
+
+Plug-ins for other engines were made from Unity's, whose messages they kept and whose fields they numbered
+anew. Decoders and encoders are made for one dialect and look its numbers up then, once.
+"""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, Protocol, cast
+
+from google.protobuf.message import Message
+
+from ..grpc.headers import UNITY_PATH
+from . import messages
+from .handshake import API_VERSION, PACKAGE_VERSION, Capabilities
+
+Numbers = Mapping[str, Mapping[str, int]]
+"""For each message, by its name in Unity's dialect, the number of each of its fields."""
+
+
+class Messages(Protocol):
+    """The message classes that decoders and encoders use; their names and fields are those of Unity's."""
+
+    ActionSpecProto: type[messages.ActionSpecProto]
+    AgentInfoProto: type[messages.AgentInfoProto]
+    BrainParametersProto: type[messages.BrainParametersProto]
+    UnityInputProto: type[messages.UnityInputProto]
+    UnityMessageProto: type[messages.UnityMessageProto]
+    UnityOutputProto: type[messages.UnityOutputProto]
+    UnityRLInitializationOutputProto: type[messages.UnityRLInitializationOutputProto]
+
+
+class Dialect:
+    """How one plug-in speaks the protocol.
+
+    Args:
+        engine: The engine that it belongs to, in messages: `Unity`.
+        path: The gRPC method that it calls.
+        api_version: The communication API that we speak with it.
+        package_version: The trainer's version, as reported to it.
+        numbers: Messages whose fields are numbered otherwise than Unity's, with all fields that they have.
+        capabilities: What all its releases can do, if their greeting does not say.
+        names_behaviors_in_resets: Whether a reset is only obeyed if it has entries for behaviors.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        path: bytes,
+        api_version: str,
+        package_version: str,
+        numbers: Numbers | None = None,
+        *,
+        capabilities: Capabilities | None = None,
+        names_behaviors_in_resets: bool = False,
+    ) -> None:
+        self.engine = engine
+        self.path = path
+        self.api_version = api_version
+        self.package_version = package_version
+        self.capabilities = capabilities
+        self.names_behaviors_in_resets = names_behaviors_in_resets
+        self.messages = cast("Messages", SimpleNamespace(**messages.build(numbers)) if numbers else messages)
+        self._numbers = numbers or {}
+
+    def numbers(self, message: str) -> dict[str, int]:
+        """The number of each field of a message; those of fields that it lacks are never sent."""
+        descriptor = getattr(self.messages, message).DESCRIPTOR
+        return {field.name: field.number for field in descriptor.fields}
+
+    def has(self, message: str, field: str) -> bool:
+        """Whether the dialect's message has this field of Unity's."""
+        return message not in self._numbers or field in self._numbers[message]
+
+    def make(self, message: str, **fields: Any) -> Message:
+        """A message with these fields, as far as the dialect has them."""
+        given = {name: value for name, value in fields.items() if self.has(message, name)}
+        return cast("Message", getattr(self.messages, message)(**given))
+
+
+UNITY = Dialect("Unity", UNITY_PATH, API_VERSION, PACKAGE_VERSION)
