@@ -28,6 +28,21 @@ class ObservationError(WireError, UnityObservationException):  # type: ignore[mi
     """An observation that does not fit its specification, or a picture that cannot be decoded."""
 
 
+class OtherEngineError(UnityEnvironmentException):  # type: ignore[misc]
+    """A game of another engine calls than the one that was named."""
+
+    def __init__(self, port: int, found: str, expected: str) -> None:
+        """`found` and `expected`: the engines, `Unity` or `Unreal`."""
+        remedy = {
+            "Unity": "Name it without 'unreal:' (the Unity Editor by no --env at all).",
+            "Unreal": "Name it --env unreal:PATH (its editor --env unreal:).",
+        }
+        super().__init__(
+            f"The game that calls on port {port} is one of {found}, where one of {expected} was expected. "
+            f"{remedy[found]}"
+        )
+
+
 class AddressInUseError(OSError):
     """Another process (or another trainer in this one) listens on the port."""
 

@@ -4,7 +4,7 @@ Written from the protocol's description alone: what the fast one is compared wit
 """
 
 import numpy as np
-from lanista.envs.protocol import messages
+from lanista.envs.protocol.dialect import UNITY, Dialect
 from lanista.envs.protocol.engine import AgentBatch
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -23,11 +23,12 @@ Steps = dict[str, tuple[DecisionSteps, TerminalSteps]]
 class PlainDecoder:
     """Knows vector observations and uncompressed pictures, channels first."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect = UNITY) -> None:
         self.specs: dict[str, BehaviorSpec] = {}
+        self._message = dialect.messages.UnityMessageProto
 
     def decode(self, data: bytes) -> Steps:
-        output = messages.UnityMessageProto.FromString(data).unity_output
+        output = self._message.FromString(data).unity_output
         agents = {name: list(listed.value) for name, listed in output.rl_output.agentInfos.items()}
         for brain in output.rl_initialization_output.brain_parameters:
             if agents.get(brain.brain_name):
@@ -99,9 +100,14 @@ def _masks(agents, spec: BehaviorSpec) -> list[np.ndarray] | None:
 
 
 def engine_message(
-    batches: dict[str, AgentBatch], specs: dict[str, BehaviorSpec], new: bool, side_channel: bytes = b""
+    batches: dict[str, AgentBatch],
+    specs: dict[str, BehaviorSpec],
+    new: bool,
+    side_channel: bytes = b"",
+    dialect: Dialect = UNITY,
 ) -> bytes:
-    """A step's message as Unity writes it: protobuf leaves out whatever is zero. With the specs if new."""
+    """A step's message as engines write it: protobuf leaves out whatever is zero. With the specs if new."""
+    messages = dialect.messages
     output = messages.UnityOutputProto()
     output.rl_output.side_channel = side_channel
     for name, spec in specs.items() if new else ():
@@ -116,24 +122,25 @@ def engine_message(
     for name, batch in batches.items():
         listed = output.rl_output.agentInfos[name].value
         for row in range(len(batch.agent_id)):
-            listed.append(_agent(batch, row, specs[name]))
+            listed.append(_agent(batch, row, specs[name], dialect))
     return messages.UnityMessageProto(
         header=messages.HeaderProto(status=200), unity_output=output
     ).SerializeToString()
 
 
-def _agent(batch: AgentBatch, row: int, spec: BehaviorSpec):
+def _agent(batch: AgentBatch, row: int, spec: BehaviorSpec, dialect: Dialect):
     observations = [
-        messages.ObservationProto(
+        dialect.make(
+            "ObservationProto",
             shape=observation.shape,
             dimension_properties=[int(value) for value in observation.dimension_property],
             observation_type=observation.observation_type.value,
             name=observation.name,
-            float_data=messages.ObservationProto.FloatData(data=values[row].ravel().tolist()),
+            float_data={"data": values[row].ravel().tolist()},
         )
         for observation, values in zip(spec.observation_specs, batch.obs)
     ]
-    return messages.AgentInfoProto(
+    return dialect.messages.AgentInfoProto(
         reward=float(batch.reward[row]),
         done=bool(batch.done[row]),
         max_step_reached=bool(batch.interrupted[row]),
@@ -145,20 +152,23 @@ def _agent(batch: AgentBatch, row: int, spec: BehaviorSpec):
     )
 
 
-def trainer_message(actions: dict[str, ActionTuple], deprecated: bool, side_channel=b"") -> bytes:
+def trainer_message(
+    actions: dict[str, ActionTuple], deprecated: bool, side_channel=b"", dialect: Dialect = UNITY
+) -> bytes:
     """The answer to a step, as ML-Agents writes it."""
-    rl_input = messages.UnityRLInputProto(side_channel=side_channel)
+    rl_input = dialect.make("UnityRLInputProto", side_channel=side_channel)
     for name, action in actions.items():
         for continuous, discrete in zip(action.continuous.tolist(), action.discrete.tolist()):
             rl_input.agent_actions[name].value.append(
-                messages.AgentActionProto(
+                dialect.make(
+                    "AgentActionProto",
                     vector_actions_deprecated=[*continuous, *map(float, discrete)] if deprecated else [],
                     continuous_actions=continuous,
                     discrete_actions=discrete,
                 )
             )
-    return messages.UnityMessageProto(
-        header=messages.HeaderProto(status=200), unity_input=messages.UnityInputProto(rl_input=rl_input)
+    return dialect.messages.UnityMessageProto(
+        header={"status": 200}, unity_input={"rl_input": rl_input}
     ).SerializeToString()
 
 

@@ -18,7 +18,8 @@ from selectors import EVENT_READ, BaseSelector
 
 import grpc
 
-from .headers import PATHS
+from ..errors import OtherEngineError
+from .headers import PATHS, UNITY_PATH
 from .listeners import listen
 from .server import FLUSH_SECONDS, QUIT
 
@@ -37,8 +38,7 @@ _OPTIONS = (
 class _Call:
     """An engine's call: its request, and the reply that a thread of grpcio waits for."""
 
-    def __init__(self, path: bytes, request: bytes) -> None:
-        self.path = path
+    def __init__(self, request: bytes) -> None:
         self.request = request
         self.reply: bytes | None = None
         self.ended = threading.Event()
@@ -51,11 +51,11 @@ class GrpcioSession:
     connection is still open, so that only an engine that goes away while it waits is noticed.
     """
 
-    def __init__(self, port: int, host: str) -> None:
+    def __init__(self, port: int, host: str, path: bytes) -> None:
         self.closing_reason = ""
         """Not sent: engines on the same network need none, and relays do not use this server."""
-        self.path = b""
-        """The method that the engine calls."""
+        self._path = path
+        self._other: OtherEngineError | None = None
         self._calls: SimpleQueue[_Call] = SimpleQueue()
         self._lock = threading.Lock()
         self._call: _Call | None = None
@@ -80,9 +80,9 @@ class GrpcioSession:
         self._server.start()
 
     @classmethod
-    def listen(cls, port: int, host: str = "localhost") -> GrpcioSession:
+    def listen(cls, port: int, host: str = "localhost", path: bytes = UNITY_PATH) -> GrpcioSession:
         """Listen for an engine; arguments and errors are those of `ServerSession.listen`."""
-        return cls(port, host)
+        return cls(port, host, path)
 
     @property
     def disconnected(self) -> bool:
@@ -104,7 +104,11 @@ class GrpcioSession:
                 pass
 
     def receive(self, timeout: float) -> bytes | None:
-        """The engine's next request; None if none arrived within `timeout` seconds or the engine has gone."""
+        """The engine's next request; None if none arrived within `timeout` seconds or the engine has gone.
+
+        Raises:
+            OtherEngineError: An engine of another kind calls.
+        """
         if self._closed:
             return None
         self.pump()
@@ -115,8 +119,10 @@ class GrpcioSession:
                 remaining = 0.0 if self._gone else max(0.0, deadline - time.monotonic())
                 call = self._calls.get(remaining > 0, min(remaining, 0.1))
                 if not call.ended.is_set():
-                    self._gone, self.path = False, call.path
+                    self._gone = False
                     return call.request
+            if self._other is not None:
+                raise self._other
             if self._gone or time.monotonic() >= deadline:
                 return None
 
@@ -147,15 +153,19 @@ class GrpcioSession:
 
     def _exchange(self, path: bytes, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Serve a call, in a thread of grpcio."""
-        call = _Call(path, request)
+        call = _Call(request)
+        refusal = ""
         with self._lock:
-            accepted = self._call is None and not self._closed
-            if accepted:
+            if self._call is not None or self._closed:
+                refusal = "The call before this one has not been answered yet."
+            elif path != self._path:
+                self._other = OtherEngineError(self.port, PATHS[path], PATHS[self._path])
+                refusal = str(self._other)
+            else:
                 self._call = call
-        if not accepted:
-            context.abort(
-                grpc.StatusCode.FAILED_PRECONDITION, "The call before this one has not been answered yet."
-            )
+        if refusal:
+            self._wake()
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, refusal)
         if not context.add_callback(lambda: self._end(call)):
             self._end(call)
         self._calls.put(call)

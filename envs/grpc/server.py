@@ -14,8 +14,10 @@ from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector, SelectorKey
 from typing import Any, Protocol
 
+from ..errors import OtherEngineError
 from .calls import FAILED_PRECONDITION, UnaryServer
 from .frames import Http2Error
+from .headers import PATHS, UNITY_PATH
 from .listeners import OUT_OF_RESOURCES, accept, listen
 from .selector import SpinWait
 
@@ -133,10 +135,14 @@ class ServerSession:
         listeners: Listening sockets, at which the engine connects, and connects again after it hung up
             between two calls. Without any, the session is over when its `peer` has gone.
         peer: A connection that was accepted elsewhere.
+        path: The method that the engine calls, of those in `headers.PATHS`; others are no engine of ours.
     """
 
-    def __init__(self, listeners: Sequence[socket.socket] = (), peer: Peer | None = None) -> None:
+    def __init__(
+        self, listeners: Sequence[socket.socket] = (), peer: Peer | None = None, path: bytes = UNITY_PATH
+    ) -> None:
         self._listeners = listeners
+        self._path = path
         first = listeners[0] if peer is None else peer.stream
         self.port: int = first.getsockname()[1]
         """The port on which the engine calls."""
@@ -150,6 +156,7 @@ class ServerSession:
         self._spin_wait = SpinWait()
         self._peers: list[Peer] = []
         self._engine: Peer | None = None
+        self._other: OtherEngineError | None = None
         self._gone = False
         self._hung_up_at: float | None = None
         self._closed = False
@@ -162,20 +169,21 @@ class ServerSession:
             self._add(peer)
 
     @classmethod
-    def listen(cls, port: int, host: str = "localhost") -> ServerSession:
+    def listen(cls, port: int, host: str = "localhost", path: bytes = UNITY_PATH) -> ServerSession:
         """Listen for an engine.
 
         Args:
             port: TCP port; 0 takes a free one (see `port`).
             host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this
                 machine, which is then listened on besides these.
+            path: The method that the engine calls.
 
         Raises:
             AddressInUseError: Another listener has the port.
             PermissionError: This user may not listen on this port.
             OSError: The address is not one of this machine.
         """
-        return cls(listen(host, port))
+        return cls(listen(host, port), path=path)
 
     @property
     def path(self) -> bytes:
@@ -214,7 +222,11 @@ class ServerSession:
             self._handle_events(self._selector.select(0))
 
     def receive(self, timeout: float) -> bytes | None:
-        """The engine's next request; None if none arrived within `timeout` seconds or the engine has gone."""
+        """The engine's next request; None if none arrived within `timeout` seconds or the engine has gone.
+
+        Raises:
+            OtherEngineError: An engine of another kind calls.
+        """
         if self.request is None and not self._closed:
             if self._engine is not None:
                 self._receive_from(self._engine)
@@ -224,6 +236,8 @@ class ServerSession:
                 else:
                     self.pump()
         request, self.request = self.request, None
+        if request is None and self._other is not None:
+            raise self._other
         return request
 
     def reply(self, data: bytes) -> None:
@@ -254,7 +268,7 @@ class ServerSession:
 
     def _wait(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while self.request is None and not self.disconnected and not self._closed:
+        while self.request is None and self._other is None and not self.disconnected and not self._closed:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 return
@@ -299,13 +313,18 @@ class ServerSession:
     def _becomes_engine(self, peer: Peer) -> bool:
         """Whether this peer, which has called, is the engine from now on; else it is rejected."""
         engine = self._engine
-        if engine is None:
-            return True
-        self._receive_from(engine)  # it may have gone, or sent GOAWAY, unnoticed
-        if self._engine is engine and (
-            engine.server.has_pending_call or not engine.server.stream_ids_exhausted
+        if engine is not None:
+            self._receive_from(engine)  # it may have gone, or sent GOAWAY, unnoticed
+        if (
+            engine is not None
+            and self._engine is engine
+            and (engine.server.has_pending_call or not engine.server.stream_ids_exhausted)
         ):
             peer.server.reject(FAILED_PRECONDITION, "Another engine is connected to this port.")
+            return False
+        if peer.server.path != self._path:
+            self._other = OtherEngineError(self.port, PATHS[peer.server.path], PATHS[self._path])
+            peer.server.reject(FAILED_PRECONDITION, str(self._other))
             return False
         return True
 

@@ -5,6 +5,7 @@ anew. Decoders and encoders are made for one dialect and look its numbers up the
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Protocol, cast
 
@@ -34,18 +35,17 @@ class Dialect:
     """How one plug-in speaks the protocol.
 
     Args:
-        engine: The engine that it belongs to, in messages: `Unity`.
         path: The gRPC method that it calls.
         api_version: The communication API that we speak with it.
         package_version: The trainer's version, as reported to it.
-        numbers: Messages whose fields are numbered otherwise than Unity's, with all fields that they have.
+        numbers: Messages whose fields are numbered otherwise than Unity's, with all fields that they have;
+            those without an entry are as Unity's.
         capabilities: What all its releases can do, if their greeting does not say.
         names_behaviors_in_resets: Whether a reset is only obeyed if it has entries for behaviors.
     """
 
     def __init__(
         self,
-        engine: str,
         path: bytes,
         api_version: str,
         package_version: str,
@@ -54,14 +54,18 @@ class Dialect:
         capabilities: Capabilities | None = None,
         names_behaviors_in_resets: bool = False,
     ) -> None:
-        self.engine = engine
         self.path = path
         self.api_version = api_version
         self.package_version = package_version
         self.capabilities = capabilities
         self.names_behaviors_in_resets = names_behaviors_in_resets
-        self.messages = cast("Messages", SimpleNamespace(**messages.build(numbers)) if numbers else messages)
         self._numbers = numbers or {}
+
+    @cached_property
+    def messages(self) -> Messages:
+        """The message classes; fields that the dialect lacks are there, and at their defaults."""
+        renumbered = SimpleNamespace(**messages.build(self._numbers)) if self._numbers else messages
+        return cast("Messages", renumbered)
 
     def numbers(self, message: str) -> dict[str, int]:
         """The number of each field of a message; those of fields that it lacks are never sent."""
@@ -78,4 +82,4 @@ class Dialect:
         return cast("Message", getattr(self.messages, message)(**given))
 
 
-UNITY = Dialect("Unity", UNITY_PATH, API_VERSION, PACKAGE_VERSION)
+UNITY = Dialect(UNITY_PATH, API_VERSION, PACKAGE_VERSION)

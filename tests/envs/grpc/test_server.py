@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,11 +12,12 @@ from contextlib import ExitStack
 from selectors import DefaultSelector
 
 import pytest
-from lanista.envs.errors import AddressInUseError, TrainerGoneError
+from lanista.envs.errors import AddressInUseError, OtherEngineError, TrainerGoneError
 from lanista.envs.grpc import server as endpoints
 from lanista.envs.grpc.calls import FAILED_PRECONDITION
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.grpcio_server import GrpcioSession
+from lanista.envs.grpc.headers import PATHS, UNITY_PATH, UNREAL_PATH
 from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.encoder import encode_quit
 
@@ -67,6 +69,39 @@ def exchange(trainer: Server, engine: EngineEndpoint, request: bytes, reply: byt
     while thread.is_alive():
         trainer.pump()
     assert result == [reply]
+
+
+@both
+@pytest.mark.parametrize(
+    ("path", "remedy"), [(UNREAL_PATH, "Unity was expected.*unreal:PATH"), (UNITY_PATH, "without 'unreal:'")]
+)
+def test_a_game_of_another_engine_is_refused_with_the_name_to_give(server, path: bytes, remedy: str) -> None:
+    """At once, to the trainer as well as to the game, which may write it into its log."""
+    trainer = server.listen(0, path=next(other for other in PATHS if other != path))
+    engine = EngineEndpoint(trainer.port, path=path)
+    try:
+        engine.connect(PATIENCE)
+        thread, result = call(engine, b"x")
+        with pytest.raises(OtherEngineError, match=remedy):
+            trainer.receive(PATIENCE)
+        while thread.is_alive():
+            trainer.pump()
+        assert re.search(remedy, str(result[0]))
+    finally:
+        engine.close()
+        trainer.close()
+
+
+@both
+def test_an_engine_of_unreal_is_served_on_its_own_method(server) -> None:
+    trainer = server.listen(0, path=UNREAL_PATH)
+    engine = EngineEndpoint(trainer.port, path=UNREAL_PATH)
+    try:
+        engine.connect(PATIENCE)
+        exchange(trainer, engine, b"x", b"y")
+    finally:
+        engine.close()
+        trainer.close()
 
 
 @both

@@ -14,7 +14,19 @@ from lanista.envs.protocol.handshake import Capabilities
 from mlagents_envs.base_env import DimensionProperty
 from mlagents_envs.exception import UnityCommunicationException, UnityObservationException
 from PIL import Image
-from wiremessages import IMAGE, NAME, agent, brain, decisions, message, picture, png, vector
+from wiremessages import (
+    DIALECTS,
+    IMAGE,
+    NAME,
+    agent,
+    brain,
+    decisions,
+    message,
+    picture,
+    png,
+    spoken,
+    vector,
+)
 
 
 def test_hello_and_ready() -> None:
@@ -61,9 +73,11 @@ def test_a_behavior_can_be_described_again() -> None:
     assert decisions(decoder, message(agent(vector(1, 2, 3)))).obs[0].shape == (1, 3)
 
 
-def test_agents_of_a_behavior_that_was_never_described_are_an_error() -> None:
+@DIALECTS
+def test_agents_of_a_behavior_that_was_never_described_are_an_error(dialect) -> None:
+    data = spoken(message(agent(vector(1))), dialect)
     with pytest.raises(WireError, match=r"environment 3.*'B\?team=0'.*not described"):
-        Decoder("environment 3").decode(message(agent(vector(1))))
+        Decoder("environment 3", dialect=dialect).decode(data)
 
 
 def test_actions_of_engines_before_hybrid_actions() -> None:
@@ -77,40 +91,46 @@ def test_actions_of_engines_before_hybrid_actions() -> None:
         assert (action.continuous_size, action.discrete_branches) == expected
 
 
+@DIALECTS
 @pytest.mark.parametrize("size", [-1, 2**31 - 1])
-def test_impossible_action_sizes_are_an_error(size: int) -> None:
+def test_impossible_action_sizes_are_an_error(size: int, dialect) -> None:
+    data = spoken(message(agent(vector(1)), brains=(brain(continuous=size),)), dialect)
     with pytest.raises(WireError, match="impossible action sizes"):
-        Decoder().decode(message(agent(vector(1)), brains=(brain(continuous=size),)))
+        Decoder(dialect=dialect).decode(data)
 
 
 @pytest.mark.parametrize("shape", [[2**30, 2**30], [0, 2**31 - 1, 2**31 - 1, 9], [1] * 81, [-1], [3]])
 @pytest.mark.parametrize("compressed", [False, True])
-def test_impossible_shapes_are_an_error_that_names_the_observation(shape, compressed) -> None:
+@DIALECTS
+def test_impossible_shapes_are_an_error_that_names_the_observation(shape, compressed, dialect) -> None:
     """Before memory is set aside for them."""
     huge = messages.ObservationProto(shape=shape, name="camera", compression_type=int(compressed))
+    data = spoken(message(agent(huge), brains=(brain(),)), dialect)
     with pytest.raises(WireError, match=r"observation 0.*camera.*impossible"):
-        Decoder().decode(message(agent(huge), brains=(brain(),)))
+        Decoder(dialect=dialect).decode(data)
 
 
-def test_masks_of_another_length_forbid_no_action() -> None:
-    decoder = Decoder()
+@DIALECTS
+def test_masks_of_another_length_forbid_no_action(dialect) -> None:
+    decoder = Decoder(dialect=dialect)
     masked = agent(vector(1), action_mask=[True, False, True, False, False])
     short = agent(vector(1), action_mask=[True, True])
     data = message(masked, short, agent(vector(1)), brains=(brain(branches=(2, 3)),))
-    first, second = decisions(decoder, data).action_mask
+    first, second = decisions(decoder, spoken(data, dialect)).action_mask
     np.testing.assert_array_equal(first, [[True, False], [False, False], [False, False]])
     np.testing.assert_array_equal(second, [[True, False, False], [False] * 3, [False] * 3])
 
 
-def test_an_agent_that_ends_and_begins_again_has_both_rows() -> None:
-    decoder = Decoder()
+@DIALECTS
+def test_an_agent_that_ends_and_begins_again_has_both_rows(dialect) -> None:
+    decoder = Decoder(dialect=dialect)
     data = message(
         agent(vector(1), id=4, done=True, reward=2, max_step_reached=True),
         agent(vector(2), id=4),
         agent(vector(3), id=9),
         brains=(brain(),),
     )
-    steps = decoder.decode(data).steps
+    steps = decoder.decode(spoken(data, dialect)).steps
     assert steps is not None
     asking, done = steps[NAME]
     assert asking.agent_id.tolist() == [4, 9]
@@ -119,16 +139,20 @@ def test_an_agent_that_ends_and_begins_again_has_both_rows() -> None:
     assert asking.obs[0].tolist() == [[2], [3]]
 
 
-def test_an_observation_that_does_not_fit_the_specification_is_an_error_that_names_it() -> None:
-    decoder = Decoder("environment 1")
-    decoder.decode(message(agent(vector(1, 2)), brains=(brain(),)))
-    wrong = message(agent(vector(1, 2), id=1), agent(vector(1, 2, 3, name="eyes"), id=7))
+@DIALECTS
+def test_an_observation_that_does_not_fit_the_specification_is_an_error_that_names_it(dialect) -> None:
+    decoder = Decoder("environment 1", dialect=dialect)
+
+    def decode(*agents, **others):
+        decoder.decode(spoken(message(*agents, **others), dialect))
+
+    decode(agent(vector(1, 2)), brains=(brain(),))
     with pytest.raises(UnityObservationException, match=r"environment 1.*B\?team=0.*observation 0.*agent 7"):
-        decoder.decode(wrong)
+        decode(agent(vector(1, 2), id=1), agent(vector(1, 2, 3, name="eyes"), id=7))
     with pytest.raises(UnityCommunicationException, match="agent 5 sent 2 observations"):
-        decoder.decode(message(agent(vector(1, 2), vector(1), id=5)))
+        decode(agent(vector(1, 2), vector(1), id=5))
     with pytest.raises(ObservationError, match="agent 6 sent 0 observations"):
-        decoder.decode(message(agent(id=6)))
+        decode(agent(id=6))
 
 
 def test_large_and_infinite_numbers_pass_unchanged() -> None:

@@ -11,13 +11,13 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.errors import WireError
-from lanista.envs.protocol import messages
 from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.dialect import UNITY, Dialect
 from lanista.envs.protocol.encoder import Encoder
 from lanista.envs.protocol.engine_decoder import ReplyDecoder
 from mlagents_envs.base_env import ActionTuple
 from transcripts import FILES, messages_of
-from wiremessages import agent, brain, compressed, message
+from wiremessages import DIALECTS, agent, brain, compressed, message, spoken
 from wirereference import trainer_message
 
 
@@ -41,15 +41,16 @@ class Session(NamedTuple):
 
 
 @cache
-def real_messages() -> list[Session]:
-    """The beginning of each session; last, one with compressed images."""
+def real_messages(dialect: Dialect = UNITY) -> list[Session]:
+    """The beginning of each session; last, if the dialect has them, one with compressed images."""
     result = []
     for path in FILES:
-        data = [sent for _, sent in messages_of(path)]
-        decoder = Decoder()
+        data = [spoken(sent, dialect) for _, sent in messages_of(path)]
+        decoder = Decoder(dialect=dialect)
         start = next(i for i, sent in enumerate(data) if decoder.decode(sent).specs)
         result.append(Session(data[:start], data[start], data[start : start + 20]))
-    result.append(Session([], images(), [images()] * 3))
+    if dialect.has("ObservationProto", "compressed_data"):
+        result.append(Session([], images(), [images()] * 3))
     return result
 
 
@@ -83,12 +84,13 @@ def survives(decoder: Decoder, data: bytes) -> bool:
     return True
 
 
+@DIALECTS
 @settings(max_examples=300, deadline=None)
-@given(st.integers(0, 2**64))
-def test_mutated_real_messages_decode_or_raise_a_wire_error(seed: int) -> None:
+@given(seed=st.integers(0, 2**64))
+def test_mutated_real_messages_decode_or_raise_a_wire_error(seed: int, dialect: Dialect) -> None:
     rng = random.Random(seed)
-    before, first, others = rng.choice(real_messages())
-    decoder = Decoder("environment 7")
+    before, first, others = rng.choice(real_messages(dialect))
+    decoder = Decoder("environment 7", dialect=dialect)
     if rng.random() < 0.3:
         survives(decoder, mutated(first, rng))
         return
@@ -96,27 +98,31 @@ def test_mutated_real_messages_decode_or_raise_a_wire_error(seed: int) -> None:
     survives(decoder, mutated(rng.choice(before + others), rng))
 
 
+@DIALECTS
 @settings(max_examples=200, deadline=None)
-@given(st.binary(max_size=200))
-def test_any_bytes_decode_or_raise_a_wire_error(data: bytes) -> None:
-    survives(Decoder("environment 7"), data)
+@given(data=st.binary(max_size=200))
+def test_any_bytes_decode_or_raise_a_wire_error(data: bytes, dialect: Dialect) -> None:
+    survives(Decoder("environment 7", dialect=dialect), data)
     try:
-        ReplyDecoder().decode(data)
+        ReplyDecoder(dialect).decode(data)
     except WireError as error:
         assert "malformed" in str(error) or "not of one size" in str(error)
 
 
+@DIALECTS
 @settings(max_examples=200, deadline=None)
-@given(st.integers(0, 2**64))
-def test_a_mutated_message_that_protobuf_accepts_means_the_same_to_the_decoder(seed: int) -> None:
+@given(seed=st.integers(0, 2**64))
+def test_a_mutated_message_that_protobuf_accepts_means_the_same_to_the_decoder(
+    seed: int, dialect: Dialect
+) -> None:
     """Where both read it, they read the same agents: no mutation slips through the comparison of layouts."""
     rng = random.Random(seed)
-    _, first, others = rng.choice(real_messages())
-    decoder = Decoder("environment 7")
+    _, first, others = rng.choice(real_messages(dialect))
+    decoder = Decoder("environment 7", dialect=dialect)
     decoder.decode(first)
     data = mutated(rng.choice(others), rng)
     try:
-        proto = messages.UnityMessageProto.FromString(data).unity_output
+        proto = dialect.messages.UnityMessageProto.FromString(data).unity_output
     except (DecodeError, UnicodeDecodeError):  # the latter of protobuf's implementation in Python
         return
     if proto.rl_initialization_output.brain_parameters or not survives(decoder, data):
@@ -137,19 +143,22 @@ def test_a_mutated_message_that_protobuf_accepts_means_the_same_to_the_decoder(s
             np.testing.assert_array_equal(values.ravel(), np.array(expected, np.float32).ravel())
 
 
-def test_a_message_cut_anywhere_has_no_agents() -> None:
-    first = min((session.first for session in real_messages()), key=len)
+@DIALECTS
+def test_a_message_cut_anywhere_has_no_agents(dialect: Dialect) -> None:
+    first = min((session.first for session in real_messages(dialect)), key=len)
     whole = [
         cut
         for cut in range(len(first))
-        if survives(decoder := Decoder("environment 7"), first[:cut]) and decoder.specs
+        if survives(decoder := Decoder("environment 7", dialect=dialect), first[:cut]) and decoder.specs
     ]
     assert whole == []
 
 
-@pytest.mark.parametrize("session", real_messages()[:-1])
-def test_the_error_names_environment_behavior_and_byte(session: Session) -> None:
-    decoder = Decoder("environment 7")
+@DIALECTS
+@pytest.mark.parametrize("number", range(len(FILES)))
+def test_the_error_names_environment_behavior_and_byte(number: int, dialect: Dialect) -> None:
+    session = real_messages(dialect)[number]
+    decoder = Decoder("environment 7", dialect=dialect)
     specs = decoder.decode(session.first).specs
     data = bytearray(session.others[-1])
     name, at = min(
@@ -163,17 +172,24 @@ def test_the_error_names_environment_behavior_and_byte(session: Session) -> None
         decoder.decode(bytes(data))
 
 
+@DIALECTS
 @settings(max_examples=200, deadline=None)
-@given(st.integers(0, 2**64), st.booleans())
-def test_a_mutated_answer_is_read_as_protobuf_reads_it_or_is_a_wire_error(seed: int, ours: bool) -> None:
+@given(seed=st.integers(0, 2**64), ours=st.booleans())
+def test_a_mutated_answer_is_read_as_protobuf_reads_it_or_is_a_wire_error(
+    seed: int, ours: bool, dialect: Dialect
+) -> None:
     rng = random.Random(seed)
     actions = {"A": ActionTuple(np.ones((20, 2), np.float32), np.full((20, 2), 300, np.int32))}
-    data = mutated(Encoder().actions(actions, b"x") if ours else trainer_message(actions, True, b"x"), rng)
+    if ours:
+        data = Encoder(dialect).actions(actions, b"x")
+    else:
+        data = trainer_message(actions, True, b"x", dialect)
+    data = mutated(data, rng)
     try:
-        reply = ReplyDecoder().decode(data)
+        reply = ReplyDecoder(dialect).decode(data)
     except WireError:
         return
-    rl_input = messages.UnityMessageProto.FromString(data).unity_input.rl_input
+    rl_input = dialect.messages.UnityMessageProto.FromString(data).unity_input.rl_input
     if reply.kind == "step":
         assert reply.side_channel == rl_input.side_channel
         for name in rl_input.agent_actions:  # protobuf drops map entries that hold unknown fields

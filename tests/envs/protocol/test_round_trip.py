@@ -20,7 +20,7 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
-from wiremessages import decisions
+from wiremessages import DIALECTS, decisions
 from wirereference import PlainDecoder, assert_same, engine_message, trainer_message
 
 PROFILE = settings(max_examples=60, deadline=None)
@@ -80,13 +80,14 @@ def sessions(draw: Any) -> tuple[dict[str, BehaviorSpec], list[dict[str, AgentBa
     return specs, [{name: draw(batches(spec)) for name, spec in specs.items()} for _ in range(count)]
 
 
+@DIALECTS
 @PROFILE
-@given(sessions())
-def test_a_message_that_protobuf_writes_is_decoded_as_protobuf_decodes_it(session: Any) -> None:
+@given(session=sessions())
+def test_a_message_that_protobuf_writes_is_decoded_as_protobuf_decodes_it(session: Any, dialect) -> None:
     specs, steps = session
-    fast, plain = Decoder(), PlainDecoder()
+    fast, plain = Decoder(dialect=dialect), PlainDecoder(dialect)
     for batch in steps:
-        data = engine_message(batch, specs, new=True, side_channel=b"side")
+        data = engine_message(batch, specs, new=True, side_channel=b"side", dialect=dialect)
         message = fast.decode(data)
         expected = plain.decode(data)
         assert message.side_channel == b"side"
@@ -97,21 +98,24 @@ def test_a_message_that_protobuf_writes_is_decoded_as_protobuf_decodes_it(sessio
             assert_same(message.steps[name], steps_)
 
 
+@DIALECTS
 @PROFILE
-@given(sessions())
-def test_a_message_of_the_embedded_engine_is_read_alike_by_protobuf_and_the_decoder(session: Any) -> None:
+@given(session=sessions())
+def test_a_message_of_the_embedded_engine_is_read_alike_by_protobuf_and_the_decoder(
+    session: Any, dialect
+) -> None:
     specs, steps = session
-    encoder = StepEncoder(specs)
-    fast, plain, unity = Decoder(), PlainDecoder(), PlainDecoder()
+    encoder = StepEncoder(specs, dialect=dialect)
+    fast, plain, reference = Decoder(dialect=dialect), PlainDecoder(dialect), PlainDecoder(dialect)
     for batch in steps:
         data = encoder.encode(batch, b"side")
-        as_unity = unity.decode(engine_message(batch, specs, new=True))
+        expected_steps = reference.decode(engine_message(batch, specs, new=True, dialect=dialect))
         by_protobuf = plain.decode(data)
         message = fast.decode(data)
         assert message.steps is not None
-        assert message.steps.keys() == as_unity.keys()
-        assert fast.specs == plain.specs == unity.specs
-        for name, expected in as_unity.items():
+        assert message.steps.keys() == expected_steps.keys()
+        assert fast.specs == plain.specs == reference.specs
+        for name, expected in expected_steps.items():
             assert_same(by_protobuf[name], expected)
             assert_same(message.steps[name], expected)
 
@@ -130,11 +134,14 @@ def actions(draw: Any) -> dict[str, ActionTuple]:
     return result
 
 
+@DIALECTS
 @PROFILE
-@given(actions(), st.booleans())
-def test_actions_mean_to_protobuf_and_to_our_engine_what_was_written(given_, old: bool) -> None:
-    for data in (Encoder().actions(given_, b"side", old), trainer_message(given_, old, b"side")):
-        reply = ReplyDecoder().decode(data)
+@given(given_=actions(), old=st.booleans())
+def test_actions_mean_to_protobuf_and_to_our_engine_what_was_written(given_, old: bool, dialect) -> None:
+    old = old and dialect.has("AgentActionProto", "vector_actions_deprecated")
+    written = Encoder(dialect).actions(given_, b"side", old)
+    for data in (written, trainer_message(given_, old, b"side", dialect)):
+        reply = ReplyDecoder(dialect).decode(data)
         assert (reply.kind, reply.side_channel) == ("step", b"side")
         for name, action in given_.items():
             if len(action.continuous) == 0:
