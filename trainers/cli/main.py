@@ -35,6 +35,7 @@ COMMANDS = {
     "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),
     "experiment": Command(".experiment", "train several configurations, one run after the other"),
     "sweep": Command(".sweep.command", "search for good settings with many runs"),
+    "godot": Command(".godot", "install the addon for games made with Godot"),
     "relay": Command(".relay", "connect the engines of this machine to a trainer on another one"),
     "upgrade": Command(".migrate.command", "convert a configuration for ML-Agents 0.18 or earlier"),
     "hub": Command(".hub", "push a run to the Hugging Face Hub, or load one from there"),

@@ -1,0 +1,1 @@
+"""Games made with Godot."""

@@ -1,0 +1,195 @@
+extends RefCounted
+## The episodes of one agent: what LanistaAgent2D and LanistaAgent3D share.
+##
+## An episode has an id from its first decision until it ends. Ids are never used twice in a session.
+
+const AgentState := preload("agent_state.gd")
+const Observations := preload("observations.gd")
+
+
+## An episode that has ended and whose terminal step the trainer has not yet received.
+class Ending:
+	var id: int
+	var behavior: RefCounted
+	var path: String
+	var observations: Dictionary
+	var reward: float
+	var group_id: int
+	var group_reward: float
+	var truncated: bool
+	var frame: int
+
+
+## The states of all agents in the scene tree, in the tree's order.
+static var all: Array[AgentState] = []
+## The last episodes of agents that have left the tree.
+static var departed: Array[Ending] = []
+
+## The LanistaAgent2D or LanistaAgent3D.
+var node: Node
+## Whether a trainer decides for this agent.
+var trained := false
+## Whether LanistaSync has seen this agent since it entered the tree.
+var known := false
+## The id of the running episode; 0: none, the next decision begins one.
+var id := 0
+## The agent's behavior in a session of Lanista's dialect, a Behavior.
+var behavior: RefCounted
+## The episode that has ended since the last message; null: none.
+var ending: Ending
+## Physics frames since the episode began or `reset` was called.
+var frames := 0
+## The group's reward since the last message.
+var group_reward := 0.0
+## What the agent observed at its last decision.
+var _observations := {}
+
+
+func _init(agent: Node) -> void:
+	node = agent
+
+
+## Answer the notifications of the node, which its script passes on.
+func notify(what: int) -> void:
+	if what == Node.NOTIFICATION_ENTER_TREE:
+		node.add_to_group("AGENT")
+		all.append(self)
+	elif what == Node.NOTIFICATION_EXIT_TREE:
+		_end(true, _observations)
+		if ending != null:
+			departed.append(ending)
+		ending = null
+		known = false
+		trained = false
+		behavior = null
+		all.erase(self)
+
+
+## What the sensors below the agent observe, by their names.
+func sensor_observations() -> Dictionary:
+	var observations := {}
+	var sensors := Observations.sensors_of(node)
+	for name: String in sensors:
+		observations[name] = sensors[name].get_observation()
+	if sensors.is_empty():
+		push_error("%s observes nothing: override get_obs(), or add sensors below it" % node.get_path())
+	return observations
+
+
+## A space for each observation of `get_obs`.
+func default_spaces() -> Dictionary:
+	return Observations.default_spaces(node, node.get_obs())
+
+
+## Begin an episode. What has been earned since the last one's end is nobody's.
+func begin(new_id: int) -> void:
+	id = new_id
+	frames = 0
+	group_reward = 0.0
+	node.zero_reward()
+
+
+## Observe for a decision.
+func observe() -> Dictionary:
+	_observations = node.get_obs()
+	return _observations
+
+
+## The reward since the last message.
+func take_reward() -> float:
+	var reward: float = node.get_reward()
+	node.zero_reward()
+	return reward
+
+
+## The reward of the group since the last message.
+func take_group_reward() -> float:
+	var reward := group_reward
+	group_reward = 0.0
+	return reward
+
+
+## The number of the agent's group; 0: none.
+func group_id() -> int:
+	return node.group.id if is_instance_valid(node.group) else 0
+
+
+## The end of the last episode, if the trainer has not yet received it; null otherwise.
+func take_ending() -> Ending:
+	var taken := ending
+	ending = null
+	return taken
+
+
+## End the episode. Observed at once, since the game may move the body right afterwards. In one physics frame the first
+## call counts, except that an end that was truncated becomes a termination: `needs_reset` may be set before `done`.
+func end(truncated: bool) -> void:
+	if ending != null and ending.frame == Engine.get_physics_frames():
+		ending.truncated = ending.truncated and truncated
+	elif id != 0:
+		_end(truncated, node.get_obs())
+
+
+func _end(truncated: bool, observations: Dictionary) -> void:
+	if id == 0:
+		return
+	ending = Ending.new()
+	ending.id = id
+	id = 0
+	ending.behavior = behavior
+	ending.observations = observations.duplicate(true)
+	ending.reward = take_reward()
+	ending.path = str(node.get_path())
+	ending.group_id = group_id()
+	ending.group_reward = take_group_reward()
+	ending.truncated = truncated
+	ending.frame = Engine.get_physics_frames()
+
+
+## Forget the running episode, as the trainer asks with "reset", and let the game reset the body.
+func restart() -> void:
+	id = 0
+	ending = null
+	node.done = false
+	node.needs_reset = true
+	_place()
+
+
+## To be called at the end of every physics frame.
+func end_frame() -> void:
+	frames += 1
+	if node.reset_after > 0 and frames >= node.reset_after and not node.needs_reset:
+		node.needs_reset = true
+	if ending != null and ending.frame == Engine.get_physics_frames():
+		# What the game adds after `done = true` in the same frame belongs to the episode that ends.
+		ending.reward += node.reward
+		ending.group_reward += take_group_reward()
+		node.zero_reward()
+	if id != 0 and _is_leaving():
+		end(true)
+	_place()
+
+
+## Whether the game has yet to place the body for the next episode.
+func awaits_reset() -> bool:
+	return trained and id == 0 and node.needs_reset
+
+
+static func any_awaits_reset() -> bool:
+	return all.any(func(state: AgentState) -> bool: return state.awaits_reset())
+
+
+## Let the game place the body, if it listens; a game that polls `needs_reset` does so in the next frame.
+func _place() -> void:
+	if node.needs_reset and node.reset_requested.has_connections():
+		node.reset_requested.emit()
+		node.reset()
+
+
+func _is_leaving() -> bool:
+	var at := node
+	while at != null:
+		if at.is_queued_for_deletion():
+			return true
+		at = at.get_parent()
+	return false

@@ -1,0 +1,247 @@
+extends RefCounted
+## One behavior: what its agents observe and do, and the columns of the message under way.
+
+const AgentState := preload("agent_state.gd")
+const Failure := preload("failure.gd")
+const Observations := preload("observations.gd")
+
+
+## Agents of one message, a row each.
+class Steps:
+	var ids := PackedInt32Array()
+	var reward := PackedFloat32Array()
+	var group := PackedInt32Array()
+	var group_reward := PackedFloat32Array()
+	var interrupted := PackedByteArray()
+	var observations: Array = []
+	var mask: Array[PackedByteArray] = []
+
+	func _init(behavior: RefCounted) -> void:
+		for size: Array in behavior.sizes:
+			observations.append(PackedFloat32Array())
+		for index in behavior.observation_names.size():
+			if behavior.pictures[index]:
+				observations[index] = PackedByteArray()
+		for name: String in behavior.branches:
+			mask.append(PackedByteArray())
+
+	func to_dictionary(terminal: bool) -> Dictionary:
+		var encoded := {"ids": _base64(ids), "reward": _base64(reward), "obs": observations.map(_base64)}
+		if _any(group):
+			encoded["group"] = _base64(group)
+		if _any(group_reward):
+			encoded["group_reward"] = _base64(group_reward)
+		if terminal and _any(interrupted):
+			encoded["interrupted"] = _base64(interrupted)
+		if not terminal and mask.any(_any):
+			encoded["mask"] = mask.map(_base64)
+		return encoded
+
+	static func _base64(column: Variant) -> String:
+		var bytes: PackedByteArray = column if column is PackedByteArray else column.to_byte_array()
+		return "" if bytes.is_empty() else Marshalls.raw_to_base64(bytes)
+
+	static func _any(column: Variant) -> bool:
+		return column.size() != column.count(0)
+
+
+## Name and team as the trainer knows them: "name?team=0".
+var key: String
+## The agent that declared the behavior.
+var path: String
+var observation_spaces: Dictionary
+var action_spaces: Dictionary
+
+var observation_names: Array[String] = []
+var sizes: Array[Array] = []
+var pictures: Array[bool] = []
+## The number of choices of a discrete observation, 0 for others.
+var choices: Array[int] = []
+## How many numbers an action has, and the names of its choices.
+var width := 0
+var branches: Array[String] = []
+
+var decision: Steps
+var terminal: Steps
+## The agents of the last message that wait for an action, by id.
+var waiting: Dictionary = {}
+
+var _counts: Array[int] = []
+
+
+func _init(agent: Node) -> void:
+	key = "%s?team=%d" % [agent.policy_name, agent.team_id]
+	path = str(agent.get_path())
+	observation_spaces = agent.get_obs_space()
+	action_spaces = agent.get_action_space()
+	if observation_spaces.is_empty():
+		Failure.stop("%s observes nothing: get_obs_space() is empty" % path)
+	if action_spaces.is_empty():
+		Failure.stop("%s has no actions: get_action_space() is empty" % path)
+	for name: String in observation_spaces:
+		_add_observation(name, observation_spaces[name])
+	for name: String in action_spaces:
+		_add_action(name, action_spaces[name])
+	clear()
+
+
+func _add_observation(name: String, space: Dictionary) -> void:
+	var size: Variant = space.get("size")
+	var is_choice: bool = space.get("space", "box") == "discrete"
+	if is_choice and size is Array and size.size() == 1:
+		size = size[0]
+	if is_choice != (size is int or size is float) or not (is_choice or size is Array):
+		var allowed := '{"size": [numbers], "space": "box"} or {"size": choices, "space": "discrete"}'
+		Failure.stop("get_obs_space() of %s says of '%s' %s. Allowed: %s" % [path, name, space, allowed])
+		size = []
+	var picture := not is_choice and Observations.is_picture(name, size)
+	if picture and not Observations.FORMATS.has(int(size[0])):
+		Failure.stop("the picture '%s' of %s has %s channels. Allowed: 1, 3 or 4" % [name, path, size[0]])
+	observation_names.append(name)
+	sizes.append([int(size)] if is_choice else size)
+	pictures.append(picture)
+	choices.append(int(size) if is_choice else 0)
+	_counts.append(sizes[-1].reduce(func(product: int, side: Variant) -> int: return product * int(side), 1))
+
+
+func _add_action(name: String, space: Dictionary) -> void:
+	var size: Variant = space.get("size")
+	var type: Variant = space.get("action_type")
+	if not (size is int or size is float) or int(size) < 1 or type not in ["continuous", "discrete"]:
+		var allowed := '{"size": n, "action_type": "continuous" or "discrete"}'
+		Failure.stop("get_action_space() of %s says of '%s' %s. Allowed: %s" % [path, name, space, allowed])
+	elif type == "continuous":
+		width += int(size)
+	else:
+		branches.append(name)
+
+
+## Whether another agent of the same name has the same observations and actions; if not, the session stops.
+func accepts(agent: Node) -> bool:
+	if agent.get_obs_space() == observation_spaces and agent.get_action_space() == action_spaces:
+		return true
+	var text := "%s and %s follow the behavior %s and differ: %s, %s and %s, %s. Give one of them another policy_name"
+	var other: Array = [agent.get_obs_space(), agent.get_action_space()]
+	Failure.stop(text % ([path, agent.get_path(), key, observation_spaces, action_spaces] + other))
+	return false
+
+
+## The behavior as env_info describes it.
+func to_dictionary() -> Dictionary:
+	var observations := []
+	for index in observation_names.size():
+		var type := "image" if pictures[index] else "float"
+		observations.append({"name": observation_names[index], "shape": sizes[index], "type": type})
+	var actions := []
+	for name: String in action_spaces:
+		var space: Dictionary = action_spaces[name]
+		actions.append({"name": name, "size": int(space["size"]), "action_type": space["action_type"]})
+	return {"observations": observations, "actions": actions}
+
+
+## Forget the rows of the last message.
+func clear() -> void:
+	decision = Steps.new(self)
+	terminal = Steps.new(self)
+	waiting.clear()
+
+
+## Add an agent that needs an action.
+func add_decision(state: AgentState, observations: Dictionary, reward: float, group_reward: float) -> void:
+	_add(decision, str(state.node.get_path()), observations, state.id, reward)
+	decision.group.append(state.group_id())
+	decision.group_reward.append(group_reward)
+	waiting[state.id] = state
+	if not branches.is_empty():
+		_add_mask(state.node)
+
+
+## Add an episode that has ended.
+func add_terminal(ending: AgentState.Ending) -> void:
+	_add(terminal, ending.path, ending.observations, ending.id, ending.reward)
+	terminal.group.append(ending.group_id)
+	terminal.group_reward.append(ending.group_reward)
+	terminal.interrupted.append(int(ending.truncated))
+
+
+## Observations as the base dialect has them: pictures in hex, the rest as the game gives it.
+func to_json(observations: Dictionary, agent: String) -> Dictionary:
+	var encoded := {}
+	for index in observation_names.size():
+		var name := observation_names[index]
+		if pictures[index]:
+			encoded[name] = _pixels(index, agent, observations).hex_encode()
+		else:
+			_numbers(index, agent, observations)
+			encoded[name] = observations.get(name)
+	return encoded
+
+
+## An action by its names, from the numbers of all continuous actions and the choices of all branches.
+func to_action(numbers: PackedFloat32Array, choice: PackedInt32Array) -> Dictionary:
+	var action := {}
+	var start := 0
+	var branch := 0
+	for name: String in action_spaces:
+		if name in branches:
+			action[name] = choice[branch]
+			branch += 1
+		else:
+			var size := int(action_spaces[name]["size"])
+			action[name] = Array(numbers.slice(start, start + size))
+			start += size
+	return action
+
+
+func _add(steps: Steps, agent: String, observations: Dictionary, id: int, reward: float) -> void:
+	steps.ids.append(id)
+	steps.reward.append(reward)
+	for index in observation_names.size():
+		if pictures[index]:
+			steps.observations[index].append_array(_pixels(index, agent, observations))
+		else:
+			steps.observations[index].append_array(_numbers(index, agent, observations))
+
+
+func _add_mask(agent: Node) -> void:
+	var disabled: Dictionary = agent.get_disabled_actions()
+	for name: String in disabled:
+		if name not in branches:
+			Failure.stop("get_disabled_actions() of %s names '%s', which is no discrete action" % [agent.get_path(), name])
+	for index in branches.size():
+		var mask := PackedByteArray()
+		mask.resize(int(action_spaces[branches[index]]["size"]))
+		for choice: int in disabled.get(branches[index], []):
+			if choice < 0 or choice >= mask.size():
+				var text := "get_disabled_actions() of %s names the choice %d of '%s', which has %d"
+				Failure.stop(text % [agent.get_path(), choice, branches[index], mask.size()])
+				return
+			mask[choice] = 1
+		if mask.count(1) == mask.size():
+			Failure.stop("get_disabled_actions() of %s leaves no choice of '%s'" % [agent.get_path(), branches[index]])
+		decision.mask[index].append_array(mask)
+
+
+func _pixels(index: int, agent: String, observations: Dictionary) -> PackedByteArray:
+	var name := observation_names[index]
+	var pixels := Observations.to_pixels(observations.get(name), sizes[index])
+	if pixels.is_empty():
+		var size := sizes[index]
+		var expected := "a picture of %d x %d with %d channels" % [size[2], size[1], size[0]]
+		Observations.refuse(agent, name, observations, expected)
+	return pixels
+
+
+func _numbers(index: int, agent: String, observations: Dictionary) -> PackedFloat32Array:
+	var name := observation_names[index]
+	var numbers := Observations.to_numbers(observations.get(name))
+	if choices[index] > 0:
+		var choice := int(numbers[0]) if numbers.size() == 1 else -1
+		numbers = PackedFloat32Array()
+		if choice >= 0 and choice < choices[index]:
+			numbers.resize(choices[index])
+			numbers[choice] = 1.0
+	if numbers.size() != _counts[index]:
+		var expected := "one of %d choices" % choices[index] if choices[index] > 0 else "%d numbers" % _counts[index]
+		Observations.refuse(agent, name, observations, expected)
+	return numbers

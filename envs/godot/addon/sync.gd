@@ -1,0 +1,182 @@
+class_name LanistaSync
+extends Node
+## Connects the agents of a game with a trainer: one node of this kind in the scene, anywhere.
+##
+## Agents decide between two physics frames, every [member action_repeat] frames: then they are observed, and the game
+## stands still until the trainer has chosen their actions. An ended episode's last observation is taken in the frame in
+## which it ends. The decision waits until the game has placed the bodies of new episodes (see
+## [member LanistaAgent2D.needs_reset]), for at most [member action_repeat] frames more.[br]
+## A game that a trainer starts gets arguments that replace the settings here: [code]--host[/code], [code]--port[/code],
+## [code]--env_seed[/code], [code]--speedup[/code], [code]--action_repeat[/code]. It ends with the trainer.
+
+## Who decides for the agents that inherit their mode from here.
+enum ControlModes {
+	HUMAN, ## The game itself
+	TRAINING, ## A trainer; the game itself where none listens
+	INFERENCE, ## A trained brain
+}
+
+## How values of a statistic between two summaries become one.
+enum Statistic {
+	AVERAGE,
+	MOST_RECENT,
+	SUM,
+	HISTOGRAM,
+}
+
+const AgentState := preload("core/agent_state.gd")
+const Failure := preload("core/failure.gd")
+const Session := preload("core/session.gd")
+
+const VERSION := "1.0.0"
+
+## How long a game that a trainer has started tries to connect, and one that was started by hand, in milliseconds.
+const PATIENCE := 5_000
+const PATIENCE_BY_HAND := 1_000
+
+## After all scripts of the game.
+const LAST := 1 << 30
+
+static var _session: Session
+
+## Who decides for the agents.
+@export var control_mode := ControlModes.TRAINING
+## The machine on which the trainer listens.
+@export var host := "127.0.0.1"
+## The port on which the trainer listens.
+@export_range(1, 65535) var port := 11008
+## Physics frames from one decision to the next.
+@export_range(1, 10, 1, "or_greater") var action_repeat := 8
+## How many times faster than real time the game runs, as far as the machine allows.
+@export_range(0.1, 10, 0.1, "or_greater") var speed_up := 1.0
+
+var _arguments: Dictionary = {}
+var _started := false
+## Physics frames since the last decision.
+var _frames := 0
+var _warned := false
+
+
+## The value that the trainer has given to an environment parameter, such as a lesson of a curriculum. New values arrive
+## before the bodies are placed.
+static func parameter(key: String, default: float) -> float:
+	return default if _session == null else float(_session.parameters.get(key, default))
+
+
+## Report a value to the trainer's curves. Does nothing without a trainer that knows statistics.
+static func add_statistic(key: String, value: float, method := Statistic.AVERAGE) -> void:
+	if not is_finite(value):
+		push_error("Lanista: the statistic '%s' is %s" % [key, value])
+	elif _session != null:
+		_session.add_statistic(key, value, method)
+
+
+func _enter_tree() -> void:
+	_arguments = _read_arguments()
+	if control_mode == ControlModes.TRAINING and _session == null:
+		seed(_argument("env_seed", "1").to_int())  # before the game's own _ready() draws numbers
+	process_physics_priority = LAST
+	get_tree().physics_frame.connect(_between_frames)
+
+
+func _exit_tree() -> void:
+	get_tree().physics_frame.disconnect(_between_frames)
+
+
+func _physics_process(_delta: float) -> void:
+	_frames += 1
+	for state in AgentState.all:
+		state.end_frame()
+
+
+## Emitted by the tree when all of the last frame has happened: bodies have moved, signals were delivered, nodes freed.
+func _between_frames() -> void:
+	if Failure.happened or not can_process():
+		return
+	if not _started:
+		_start()
+	if _frames < action_repeat or (AgentState.any_awaits_reset() and _frames < 2 * action_repeat):
+		return
+	_frames = 0
+	_finish_resets()
+	for state in AgentState.all:
+		if not state.known:
+			_adopt(state)
+		if not state.trained:
+			state.node.done = false
+	if _session != null:
+		_train()
+
+
+func _start() -> void:
+	_started = true
+	action_repeat = maxi(1, _argument("action_repeat", str(action_repeat)).to_int())
+	var speed := _argument("speedup", str(speed_up)).to_float()
+	if speed != 1.0 and _session == null:
+		Engine.physics_ticks_per_second = roundi(Engine.physics_ticks_per_second * speed)
+		Engine.max_physics_steps_per_frame = ceili(Engine.max_physics_steps_per_frame * maxf(1.0, speed))
+		Engine.time_scale = speed
+	if control_mode == ControlModes.TRAINING and _session == null:
+		_connect()
+	_frames = action_repeat
+
+
+func _connect() -> void:
+	var address := _argument("host", host)
+	var number := _argument("port", str(port)).to_int()
+	var session := Session.new(action_repeat, VERSION)
+	if session.channel.open(address, number, PATIENCE if _arguments.has("port") else PATIENCE_BY_HAND):
+		_session = session
+		return
+	var text := "no trainer listens on %s:%d" % [address, number]
+	if _arguments.has("port"):
+		Failure.stop(text)
+		_quit()
+		return
+	push_warning("Lanista: %s, so the game itself decides. Start the trainer first, then the game" % text)
+	control_mode = ControlModes.HUMAN
+
+
+func _adopt(state: AgentState) -> void:
+	state.known = true
+	var mode: int = state.node.control_mode
+	var training := mode == 2 or (mode == 0 and control_mode == ControlModes.TRAINING)
+	state.trained = training and _session != null
+	state.node.set_heuristic("model" if state.trained else "human")
+
+
+func _train() -> void:
+	match _session.exchange():
+		Session.Wish.RESET:
+			_frames = action_repeat
+		Session.Wish.END:
+			_quit()
+
+
+## Agents whose game has not placed them in time begin where they are.
+func _finish_resets() -> void:
+	for state in AgentState.all:
+		if not state.awaits_reset():
+			continue
+		state.node.needs_reset = false
+		if not _warned:
+			_warned = true
+			var text := "Lanista: needs_reset of %s stayed set for %d physics frames, so its next episode begins where it is. "
+			var remedy := "Connect reset_requested and place the body there, or poll needs_reset and call reset()"
+			push_warning(text % [state.node.get_path(), action_repeat] + remedy)
+
+
+func _quit() -> void:
+	get_tree().quit(1 if Failure.happened else 0)
+
+
+func _argument(key: String, default: String) -> String:
+	return _arguments.get(key, default)
+
+
+static func _read_arguments() -> Dictionary:
+	var arguments: Dictionary = {}
+	for argument in OS.get_cmdline_args() + OS.get_cmdline_user_args():
+		var key := argument.trim_prefix("--").get_slice("=", 0)
+		arguments[key] = argument.substr(argument.find("=") + 1) if "=" in argument else ""
+	return arguments
