@@ -46,6 +46,8 @@ class EngineSession(Protocol):
 
     closing_reason: str
     """Why the session is closed, for the engine; `close` sends it."""
+    fault: str
+    """Why this side has cut the connection, where what the engine sends is no message at all; else empty."""
 
     @property
     def port(self) -> int:
@@ -221,6 +223,10 @@ class EngineConnection:
             self.reply(self.kind.quit)
             self._quit_sent = True
 
+    def last_words(self) -> str:
+        """The state and the last lines of the engine's process, to be appended to a message; may be empty."""
+        return "" if self._process is None else f" {self._process.describe()}"
+
     def set_closing_reason(self, reason: str) -> None:
         """`close` will send the engine the first line of this."""
         self._session.closing_reason = (reason.strip().splitlines() or [""])[0][:_MAX_REASON]
@@ -268,6 +274,9 @@ class EngineConnection:
         return self._session.disconnected or (self._process is not None and self._process.wait(0.0))
 
     def _why_gone(self) -> UnityException:
+        if self._session.fault:
+            what = f"{self._name}: its connection was closed, since {self._session.fault}."
+            return UnityCommunicationException(f"{what}{self.last_words()}")
         if self._process is None:
             return UnityCommunicatorStoppedException(
                 f"Communicator has exited. The connection to {self._name} was dropped by the other side."

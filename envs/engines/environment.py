@@ -112,8 +112,12 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """The message with the actions of every behavior that has agents which wait for them."""
 
     @abstractmethod
-    def _read(self, data: bytes) -> Answer[M]:
-        """Begin to decode a message. Raises WireError."""
+    def _read(self, data: bytes) -> Answer[M] | None:
+        """Begin to decode a message; None if it was answered at once and another will come.
+
+        Raises:
+            WireError: It cannot be read.
+        """
 
     @abstractmethod
     def _check(self, message: M) -> None:
@@ -199,15 +203,14 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
                 return self._connection.gone()
             self._start_reading(data)
         pending = self._pending
-        return pending is None or isinstance(pending, WireError) or pending.done
+        return isinstance(pending, WireError) or (pending is not None and pending.done)
 
     def receive(self) -> None:
         """Process the engine's answer, waiting for it. Raises as `reset` does."""
-        if self._pending is None:
+        while self._pending is None:
             self._check_loaded()
             self._start_reading(self._connection.receive())
         pending, self._pending = self._pending, None
-        assert pending is not None
         if isinstance(pending, WireError):
             raise pending
         message = pending.result()

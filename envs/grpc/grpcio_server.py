@@ -53,6 +53,7 @@ class GrpcioSession:
 
     def __init__(self, port: int, host: str, path: bytes) -> None:
         self.closing_reason = ""
+        self.fault = ""
         """Not sent: engines on the same network need none, and relays do not use this server."""
         self._path = path
         self._other: OtherEngineError | None = None

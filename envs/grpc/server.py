@@ -148,6 +148,8 @@ class ServerSession:
         """The port on which the engine calls."""
         self.closing_reason = ""
         """Why the session is closed, for the engine; `close` sends it."""
+        self.fault = ""
+        """None: an engine whose bytes are not HTTP/2 is disconnected with a warning, and may call again."""
         self.request: bytes | None = None
         """The engine's request that `receive` has not returned yet."""
         self._selector = DefaultSelector()

@@ -2,7 +2,7 @@
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -85,8 +85,14 @@ class Parameters(SideChannel):
     def __init__(self) -> None:
         super().__init__(uuid.UUID("534c891e-810f-11ea-a9d0-822485860400"))
         self._sources: dict[str, Callable[[], float]] = {}
+        self._sampled: set[str] = set()
         self.revision = 0
         """Grows with every message, so that a world that applies parameters at once can compare it."""
+
+    @property
+    def sampled(self) -> Iterable[str]:
+        """The parameters that are distributions."""
+        return self._sampled
 
     def get(self, key: str, default: float) -> float:
         """The parameter's value, or `default` if the trainer has not set it."""
@@ -96,6 +102,7 @@ class Parameters(SideChannel):
     def set(self, key: str, value: float) -> None:
         """Set a parameter to a number."""
         self._sources[key] = lambda: value
+        self._sampled.discard(key)
         self.revision += 1
 
     def on_message_received(self, msg: IncomingMessage) -> None:
@@ -110,6 +117,7 @@ class Parameters(SideChannel):
             self.set(key, msg.read_float32())
         elif kind == _Types.SAMPLER:
             self._sources[key] = _sampler(key, msg)
+            self._sampled.add(key)
             self.revision += 1
         else:
             raise UnitySideChannelException(

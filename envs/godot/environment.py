@@ -1,0 +1,199 @@
+"""A Godot game as a BaseEnv."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mlagents_envs.base_env import ActionTuple, BehaviorSpec
+from mlagents_envs.exception import UnityEnvironmentException
+
+from ..base import BehaviorSteps, EngineStatistics
+from ..engines.connection import EngineConnection
+from ..engines.environment import Answer, EngineEnvironment
+from ..errors import WireError
+from ..images import Images
+from ..scenes.world import Parameters
+from ..side_channels import EnvironmentParametersChannel, SideChannelManager
+from ..validation import NonFinitePolicy
+from .columns import ColumnMessages
+from .launch import GodotLaunch
+from .per_agent import AgentLists
+from .spaces import short
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GodotMessage:
+    """The agents of one message."""
+
+    steps: dict[str, BehaviorSteps]
+    done: ClassVar[bool] = True
+
+    def result(self) -> GodotMessage:
+        """Itself."""
+        return self
+
+
+class GodotEnvironment(EngineEnvironment[GodotMessage]):
+    """A Godot game and its agents, launched or met in the editor.
+
+    It speaks with the plugin godot_rl_agents, and with Lanista's addon, which the game's answer tells apart.
+
+    Args:
+        path: `godot:PATH` of an exported game or of a project's folder, with options as in
+            `godot:PATH?scene=res://train.tscn&action_repeat=4`; `godot:` alone waits for the editor.
+        worker_id: Which of several environments this is; added to the port, and part of the log's name.
+        base_port: The port of worker 0. Without it the editor gets 11008, and a game the first free port
+            from there on.
+        seed: For the game's random numbers.
+        no_graphics: Launch the game without a window, and without cameras.
+        real_time: Let the game run as fast as a player would see it, instead of as fast as it can.
+        timeout_wait: Seconds that the game has for its start and for each answer.
+        additional_args: More arguments for the game.
+        log_folder: Where the game's output is written, as `Player-<worker_id>.log`; made if it is missing.
+        listen: The address on which the game calls; `localhost` is reachable from this machine alone, and
+            always listened on as well.
+        non_finite: What to do about NaN and infinities, `stop` or `zero`; None lets them pass.
+        engine_name: The environment's name in messages.
+        images: The type in which `get_steps` returns images: `float32` in 0 to 1, or `uint8`.
+
+    Raises:
+        ValueError: `non_finite` is none of these.
+        UnityEnvironmentException: There is no such game, project or engine; or the game ended.
+        UnityWorkerInUseException: The port is taken.
+        UnityTimeOutException: The game did not connect in time.
+        UnityCommunicationException: What the game sent cannot be read.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        worker_id: int = 0,
+        base_port: int | None = None,
+        seed: int = 0,
+        no_graphics: bool = False,
+        *,
+        real_time: bool = False,
+        timeout_wait: float = 60,
+        additional_args: Sequence[str] | None = None,
+        log_folder: str | Path | None = None,
+        listen: str = "localhost",
+        non_finite: str | None = NonFinitePolicy.STOP.value,
+        engine_name: str | None = None,
+        images: Images = "float32",
+    ) -> None:
+        self.specs: dict[str, BehaviorSpec] = {}
+        super().__init__(engine_name or f"environment {worker_id}", timeout_wait, self.specs, non_finite)
+        self.worker_id = worker_id
+        self._images = images
+        self._parameters = Parameters()
+        self._changed: set[str] = set()
+        launch = GodotLaunch(
+            path,
+            worker_id,
+            base_port,
+            listen,
+            seed,
+            headless=no_graphics,
+            real_time=real_time,
+            additional_args=tuple(additional_args or ()),
+            log_folder=None if log_folder is None else Path(log_folder),
+            timeout=self.timeout_wait,
+            name=self.name,
+        )
+        self._connect(launch, self._greet)
+
+    def _greet(self, connection: EngineConnection) -> None:
+        """Read what the game tells of its agents. It was asked for that when it called."""
+        info = self._parse(connection.receive())
+        if info.get("type") != "env_info":
+            raise WireError(
+                f"{self.name}: the game began with a message of the type {short(info.get('type'))}; expected "
+                "'env_info'. Does another program call on this port?"
+            )
+        dialect = ColumnMessages if "lanista" in info else AgentLists
+        try:
+            self._messages: ColumnMessages | AgentLists = dialect(info, self.name, self._images)
+        except WireError as error:
+            raise type(error)(f"{error}{connection.last_words()}") from error
+        self.specs.update(self._messages.specs)
+        connection.stage = (
+            "It connected and described its agents, but did not answer a reset: is its scene tree paused, or "
+            "does a script wait?"
+        )
+        what = f"Lanista's addon {info.get('addon_version', '')}" if "lanista" in info else "godot_rl_agents"
+        logger.info("Connected to a Godot game with %s", what)
+
+    def _encode_reset(self) -> bytes:
+        self._changed.update(self._parameters.sampled)
+        return self._messages.encode_reset(self._take_parameters())
+
+    def _encode_step(self, actions: Mapping[str, ActionTuple]) -> bytes:
+        return self._messages.encode_step(actions, self._take_parameters())
+
+    def _read(self, data: bytes) -> Answer[GodotMessage] | None:
+        message = self._parse(data)
+        try:
+            reply = self._messages.answer(message)
+            if reply is None:
+                return GodotMessage(self._messages.read(message))
+        except WireError as error:
+            raise type(error)(f"{error}{self._connection.last_words()}") from error
+        self._connection.reply(reply)
+        return None
+
+    def _check(self, message: GodotMessage) -> None:
+        """Behaviors that were described in it are known from now on."""
+        if len(self._messages.specs) > len(self.specs):
+            self.specs.update(self._messages.specs)
+        if self._parameters.sampled and any(len(terminals) for _, terminals in message.steps.values()):
+            self._changed.update(self._parameters.sampled)
+
+    def statistics(self) -> EngineStatistics:
+        """What the game's code has reported since the last call; only Lanista's addon can."""
+        return self._messages.take_statistics()
+
+    def set_parameters(self, parameters: Mapping[str, object]) -> None:
+        """Set environment parameters; they arrive with the next step or reset.
+
+        Args:
+            parameters: Numbers, or samplers as in the configuration, of which a value is drawn for every
+                reset, and whenever an episode has ended.
+
+        Raises:
+            UnityEnvironmentException: The game's plugin is godot_rl_agents, which takes none.
+        """
+        if parameters and not self._messages.takes_parameters:
+            raise UnityEnvironmentException(
+                f"{self.name}: the plugin godot_rl_agents takes no environment parameters, and "
+                f"{', '.join(parameters)} should be set. Use Lanista's addon in the game "
+                f"(docs/godot-addon.md), "
+                "or remove environment_parameters."
+            )
+        channel = EnvironmentParametersChannel()
+        channel.set_parameters(parameters)
+        SideChannelManager([self._parameters]).process(SideChannelManager([channel]).generate())
+        self._changed.update(parameters)
+
+    def _take_parameters(self) -> dict[str, float]:
+        changed, self._changed = self._changed, set()
+        return {key: self._parameters.get(key, 0.0) for key in sorted(changed)}
+
+    def _parse(self, data: bytes) -> dict[str, Any]:
+        """A message as an object."""
+        try:
+            message = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise WireError(
+                f"{self.name}: a message of {len(data):,} bytes is no JSON ({error}); it begins with "
+                f"{data[:40]!r}."
+            ) from error
+        if not isinstance(message, dict):
+            raise WireError(f"{self.name}: a message of {len(data):,} bytes is {short(message)}, no object.")
+        return message

@@ -1,0 +1,310 @@
+"""From a game's name to a running game, or to one that the editor plays."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from mlagents_envs.exception import UnityEnvironmentException
+
+from ..engines import ports
+from ..engines.connection import EngineConnection, EngineKind
+from ..engines.process import EngineProcess
+from ..unity.executables import check_executable, find_executable
+from . import GODOT
+from .columns import DIALECT
+from .session import GodotSession, frame
+
+logger = logging.getLogger(__name__)
+
+PORT = 11008
+"""Where games call, and where the first one that is launched does unless the port is taken."""
+VARIABLE = "LANISTA_GODOT"
+"""The environment variable that names the engine."""
+TICKS = 60
+"""Physics ticks of a second, as both plugins set them; times `speedup`."""
+_PROJECT_FILE = "project.godot"
+_IMPORTED = Path(".godot", "global_script_class_cache.cfg")
+_CONFIG_VERSION = 5
+"""Of the project file of a Godot 4."""
+_VERSION_SECONDS = 30.0
+
+KIND = EngineKind(
+    name="Godot",
+    quit=b'{"type":"close"}',
+    never_called=(
+        "It has not called yet. It calls only from a scene with a Sync node, and once: where it found "
+        "nobody, "
+        "it goes on in human mode."
+    ),
+    checklist="""\
+\t The scene that starts has a Sync node (godot_rl_agents) or a LanistaSync node
+\t Its control_mode is Training, and that of the agents Training or Inherit From Sync
+\t The game reads --port from its arguments: an own command line parser may hide it
+\t If there is no display, --no-graphics is given""",
+)
+
+GREETING = frame(
+    json.dumps(
+        {"type": "handshake", "major_version": "0", "minor_version": "7", "lanista": DIALECT},
+        separators=(",", ":"),
+    ).encode(),
+    b'{"type":"env_info"}',
+)
+"""What a game reads first. godot_rl_agents does not answer a handshake, and knows no key `lanista`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GodotName:
+    """What `godot:PATH?key=value&...` means."""
+
+    path: str
+    """Of an executable, a `.pck` or a project's folder; empty for the editor."""
+    scene: str | None = None
+    speedup: float = 1.0
+    arguments: tuple[str, ...] = ()
+    """Further ones for the game, such as `--action_repeat=4`."""
+
+    @classmethod
+    def parse(cls, name: str) -> GodotName:
+        """Take a name apart.
+
+        Raises:
+            UnityEnvironmentException: It cannot be read.
+        """
+        path, _, query = name.strip()[len(GODOT) :].partition("?")
+        try:
+            options = dict(parse_qsl(query, strict_parsing=True)) if query else {}
+            scene = options.pop("scene", None)
+            speedup = float(options.pop("speedup", "1"))
+        except ValueError as error:
+            raise UnityEnvironmentException(
+                f"The environment {name!r} cannot be read ({error}); write godot:PATH, or "
+                "godot:PATH?scene=res://train.tscn&speedup=1&action_repeat=8."
+            ) from error
+        if not 0.01 <= speedup <= 1000:
+            raise UnityEnvironmentException(
+                f"The environment {name!r}: speedup is {speedup:g}; give 0.01 to 1000."
+            )
+        return cls(path, scene, speedup, tuple(f"--{key}={value}" for key, value in options.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class GodotLaunch:
+    """Which game to launch, and how."""
+
+    name_of_game: str
+    """As after `--env`."""
+    worker_id: int
+    base_port: int | None
+    """The port of worker 0; None leaves the choice to Lanista."""
+    listen: str
+    """The address on which the game calls."""
+    seed: int
+    headless: bool
+    real_time: bool
+    additional_args: tuple[str, ...]
+    log_folder: Path | None
+    timeout: float
+    """Seconds that the game has for each answer."""
+    name: str
+    """The environment's name in messages."""
+
+    def __call__(self, on_exit: Callable[[], None]) -> EngineConnection:
+        """Listen, and start the game unless the editor plays it.
+
+        Args:
+            on_exit: Called, from another thread, when the game's process has ended.
+
+        Raises:
+            UnityEnvironmentException: The game or the engine is missing or cannot be started.
+            PortInUseError: The editor's port, or the requested one, is taken.
+        """
+        name = GodotName.parse(self.name_of_game)
+        command = resolve(name) if name.path else None
+        session = listen(self.worker_id, self.base_port, self.listen, editor=command is None, name=self.name)
+        if command is None:
+            logger.info(
+                "Listening on port %d. Start training by playing the scene in Godot's editor.", session.port
+            )
+            return EngineConnection(session, None, self.timeout, self.name, KIND)
+        try:
+            log_file = self._log_file()
+            arguments = [*command, *self._arguments(name, session.port, log_file)]
+            process = EngineProcess(arguments, log_file, on_exit)
+        except BaseException:
+            session.close()
+            raise
+        return EngineConnection(session, process, self.timeout, self.name, KIND)
+
+    def _log_file(self) -> Path | None:
+        if self.log_folder is None:
+            return None
+        self.log_folder.mkdir(parents=True, exist_ok=True)
+        return self.log_folder.absolute() / f"Player-{self.worker_id}.log"
+
+    def _arguments(self, name: GodotName, port: int, log_file: Path | None) -> list[str]:
+        options = ["--headless"] if self.headless else []
+        if not self.real_time:
+            # One physics tick for every turn of the main loop, without waiting for the clock.
+            options += ["--fixed-fps", str(round(TICKS * name.speedup))]
+            options += [] if self.headless else ["--disable-vsync", "--audio-driver", "Dummy"]
+        if log_file is not None:
+            options += ["--log-file", str(log_file)]
+        options += [f"--port={port}", f"--env_seed={self.seed}", f"--speedup={name.speedup:g}"]
+        return [*options, *name.arguments, *self.additional_args]
+
+
+def listen(
+    worker_id: int, base_port: int | None, address: str, *, editor: bool, name: str = ""
+) -> GodotSession:
+    """Listen where a game will call.
+
+    Args:
+        worker_id: Which of several environments this is; added to the port.
+        base_port: The port of worker 0; None for the editor's, or the first free one.
+        address: The address on which to listen.
+        editor: Whether the game is played in the editor.
+        name: The environment's name in messages.
+
+    Raises:
+        UnityEnvironmentException: There is no such port or address, or this user may not use it.
+        PortInUseError: The editor's port, or the requested one, is taken.
+    """
+    return ports.serve(
+        lambda port: GodotSession.listen(port, address, GREETING),
+        (PORT if base_port is None else base_port) + worker_id,
+        address,
+        search=base_port is None and not editor,
+        worker_id=worker_id,
+        name=name or f"environment {worker_id}",
+        remedy="End it, or choose another port with base_port (--base-port), and --port=N in the game.",
+    )
+
+
+def resolve(name: GodotName, platform: str = sys.platform) -> list[str]:
+    """The start of the command line of a game.
+
+    Raises:
+        UnityEnvironmentException: There is no such game or scene, no engine for it, or it was never imported.
+    """
+    path = Path(name.path).expanduser()
+    if path.name == _PROJECT_FILE:
+        path = path.parent
+    if path.is_dir() and path.suffix != ".app":
+        return _project_command(path.absolute(), name.scene, platform)
+    if path.suffix == ".pck" and path.is_file():
+        return [
+            find_godot(path.parent, platform),
+            "--main-pack",
+            str(path.absolute()),
+            *filter(None, [name.scene]),
+        ]
+    program = find_executable(name.path, platform)
+    check_executable(program, platform)
+    return [program, *filter(None, [name.scene])]
+
+
+def _project_command(folder: Path, scene: str | None, platform: str) -> list[str]:
+    project = folder / _PROJECT_FILE
+    if not project.is_file():
+        raise UnityEnvironmentException(
+            f"{folder} is a folder without {_PROJECT_FILE}. Name the folder of a Godot project, or an "
+            f"exported game."
+        )
+    found = re.search(r"^config_version=(\d+)", project.read_text("utf-8", "replace"), re.MULTILINE)
+    if found is None or int(found[1]) < _CONFIG_VERSION:
+        version = "has no config_version" if found is None else f"has config_version={found[1]}"
+        raise UnityEnvironmentException(
+            f"{project} {version}: a project of Godot 3 or older; Godot 4's have {_CONFIG_VERSION}. The "
+            f"plugins "
+            "need Godot 4: open the project there once, which converts it."
+        )
+    engine = find_godot(folder, platform)
+    check_version(engine)
+    if not (folder / _IMPORTED).exists():
+        raise UnityEnvironmentException(
+            f"The Godot project {folder} was never imported, so that its scripts do not know each other's "
+            f"classes. Open it in the editor once, or run: {engine} --headless --path {folder} --import"
+        )
+    if scene is not None:
+        _check_scene(folder, scene)
+    return [engine, "--path", str(folder), *filter(None, [scene])]
+
+
+def _check_scene(folder: Path, scene: str) -> None:
+    if scene.startswith("uid://") or (folder / scene.removeprefix("res://")).is_file():
+        return
+    scenes = [f"res://{path.relative_to(folder).as_posix()}" for path in folder.rglob("*.tscn")]
+    near = get_close_matches(scene, scenes, n=3, cutoff=0.3) or sorted(scenes)[:5]
+    hint = f"There is {', '.join(near)}." if near else "It has no scenes (*.tscn)."
+    raise UnityEnvironmentException(f"The Godot project {folder} has no scene {scene!r}. {hint}")
+
+
+def find_godot(folder: Path, platform: str = sys.platform) -> str:
+    """The engine: named by LANISTA_GODOT, on the search path, or where a platform usually has it.
+
+    Raises:
+        UnityEnvironmentException: There is none.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        program = shutil.which(named) or shutil.which(str(Path(named).expanduser()))
+        if program is None:
+            raise UnityEnvironmentException(f"{VARIABLE} is {named!r}, and that is no program. Name Godot's.")
+        return program
+    for program in ("godot", "godot4"):
+        if (found := shutil.which(program)) is not None:
+            return found
+    usual: Sequence[Path] = ()
+    if platform == "darwin":
+        usual = [
+            Path(root, "Godot.app/Contents/MacOS/Godot").expanduser()
+            for root in ("/Applications", "~/Applications")
+        ]
+    elif platform == "win32":
+        usual = sorted({*folder.glob("Godot*.exe"), *folder.parent.glob("Godot*.exe")})
+    for path in usual:
+        if path.is_file():
+            return str(path)
+    raise UnityEnvironmentException(
+        f"Godot was not found: neither godot nor godot4 is on the search path. Name it with "
+        f"{VARIABLE}=PATH, or give "
+        "an exported game, which brings its engine with it."
+    )
+
+
+@cache
+def check_version(engine: str) -> None:
+    """Refuse an engine that is not a Godot 4.
+
+    Raises:
+        UnityEnvironmentException: It is another version, or no Godot.
+    """
+    try:
+        told = subprocess.run(
+            [engine, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_SECONDS,
+            stdin=subprocess.DEVNULL,
+        ).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnityEnvironmentException(f"{engine} cannot be asked for its version: {error}.") from error
+    version = re.search(r"^(\d+)\.\d+", told, re.MULTILINE)
+    if version is None or int(version[1]) < 4:
+        raise UnityEnvironmentException(
+            f"{engine} is no Godot 4: it calls its version {told[:80]!r}. Name another one with "
+            f"{VARIABLE}=PATH."
+        )
