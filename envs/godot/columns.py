@@ -125,7 +125,7 @@ class ColumnMessages:
     def _steps(self, behavior: GodotBehavior, told: object, label: str) -> BehaviorSteps:
         if not isinstance(told, dict):
             raise WireError(f"{label} is {short(told)}, not an object.")
-        no_decisions, no_terminals = no_steps(behavior.spec)
+        no_decisions, no_terminals = no_steps(self.specs[behavior.name])
         decisions, terminals = told.get("decision"), told.get("terminal")
         return (
             no_decisions if decisions is None else self._decisions(behavior, decisions, f"{label}, decision"),

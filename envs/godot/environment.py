@@ -50,7 +50,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
             `godot:PATH?scene=res://train.tscn&action_repeat=4`; `godot:` alone waits for the editor.
         worker_id: Which of several environments this is; added to the port, and part of the log's name.
         base_port: The port of worker 0. Without it the editor gets 11008, and a game the first free port
-            from there on.
+            from 11009 + worker_id on.
         seed: For the game's random numbers.
         no_graphics: Launch the game without a window, and without cameras.
         real_time: Let the game run as fast as a player would see it, instead of as fast as it can.

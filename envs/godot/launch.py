@@ -28,8 +28,10 @@ from .session import GodotSession, frame
 
 logger = logging.getLogger(__name__)
 
-PORT = 11008
-"""Where games call, and where the first one that is launched does unless the port is taken."""
+EDITOR_PORT = 11008
+"""Where games call by themselves, also those in the editor."""
+FIRST_PORT = 11009
+"""Where the first game that is launched calls, unless the port is taken."""
 VARIABLE = "LANISTA_GODOT"
 """The environment variable that names the engine."""
 TICKS = 60
@@ -182,9 +184,10 @@ def listen(
         UnityEnvironmentException: There is no such port or address, or this user may not use it.
         PortInUseError: The editor's port, or the requested one, is taken.
     """
+    first = base_port if base_port is not None else EDITOR_PORT if editor else FIRST_PORT
     return ports.serve(
         lambda port: GodotSession.listen(port, address, GREETING),
-        (PORT if base_port is None else base_port) + worker_id,
+        first + worker_id,
         address,
         search=base_port is None and not editor,
         worker_id=worker_id,

@@ -77,7 +77,10 @@ class AgentLists:
         if message.get("type") != "reset":
             return None
         self._fresh = True
-        zeros = {one.name: one.spec.action_spec.empty_action(len(one.agents)) for one in self._behaviors}
+        zeros = {
+            one.name: self.specs[one.name].action_spec.empty_action(len(one.agents))
+            for one in self._behaviors
+        }
         return self.encode_step(zeros, {})
 
     def take_statistics(self) -> EngineStatistics:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import (
-    ActionSpec,
     BehaviorSpec,
     DimensionProperty,
     ObservationSpec,
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..base import BehaviorName
 from ..errors import WireError
+from ..named_actions import NamedAction, named_action_spec
 
 _MOST_NUMBERS = 1 << 26
 """Of one observation of one agent."""
@@ -60,23 +60,13 @@ class Sensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
-    """One named action of a behavior."""
-
-    name: str
-    size: int
-    """Numbers of a continuous action, choices of a discrete one."""
-    discrete: bool
-
-
-@dataclass(frozen=True, slots=True)
 class GodotBehavior:
     """A behavior as a game describes it."""
 
     name: str
     """With its team, as in `chaser?team=0`."""
     sensors: tuple[Sensor, ...]
-    actions: tuple[Action, ...]
+    actions: tuple[NamedAction, ...]
     """In the game's order, in which continuous and discrete ones may alternate."""
     agents: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
     """Where messages list agents one by one, the places of this behavior's."""
@@ -84,9 +74,7 @@ class GodotBehavior:
     @property
     def spec(self) -> BehaviorSpec:
         """Continuous actions one after the other, and a branch for every discrete one."""
-        continuous = sum(action.size for action in self.actions if not action.discrete)
-        branches = tuple(action.size for action in self.actions if action.discrete)
-        return BehaviorSpec([sensor.spec for sensor in self.sensors], ActionSpec(continuous, branches))
+        return BehaviorSpec([sensor.spec for sensor in self.sensors], named_action_spec(self.actions))
 
 
 def behaviors_of_agents(info: Mapping[str, Any], where: str) -> list[GodotBehavior]:
@@ -196,7 +184,7 @@ def _sensors_by_name(space: object, label: str) -> tuple[Sensor, ...]:
     return _checked(sensors, label)
 
 
-def _actions_by_name(space: object, label: str) -> tuple[Action, ...]:
+def _actions_by_name(space: object, label: str) -> tuple[NamedAction, ...]:
     if not isinstance(space, dict) or not space:
         raise WireError(
             f"{label}: it has no action space ({short(space)}). get_action_space() must return a dictionary "
@@ -218,12 +206,15 @@ def _sensor(entry: object, label: str) -> Sensor:
     return Sensor(name, SensorType.IMAGE if kind == "image" else SensorType.NUMBERS, shape)
 
 
-def _action(name: str, one: object, label: str) -> Action:
+def _action(name: str, one: object, label: str) -> NamedAction:
     label = f"{label}: action {name!r}"
     kind = _text(one, "action_type", label)
-    if kind not in ("discrete", "continuous"):
-        raise WireError(f"{label}: action_type is {kind!r}, not 'discrete' or 'continuous'.")
-    return Action(name, _size(one.get("size"), label), kind == "discrete")  # type: ignore[attr-defined]
+    size = _size(one.get("size"), label)  # type: ignore[attr-defined]
+    if kind == "discrete":
+        return NamedAction(name, size, "discrete")
+    if kind == "continuous":
+        return NamedAction(name, size, "continuous")
+    raise WireError(f"{label}: action_type is {kind!r}, not 'discrete' or 'continuous'.")
 
 
 def _checked(sensors: Sequence[Sensor], label: str) -> tuple[Sensor, ...]:
@@ -234,7 +225,7 @@ def _checked(sensors: Sequence[Sensor], label: str) -> tuple[Sensor, ...]:
     return tuple(sensors)
 
 
-def _checked_actions(actions: Sequence[Action], label: str) -> tuple[Action, ...]:
+def _checked_actions(actions: Sequence[NamedAction], label: str) -> tuple[NamedAction, ...]:
     if not actions:
         raise WireError(f"{label}: it has no actions, so that nothing can be learned. Give it one.")
     if len({action.name for action in actions}) < len(actions):

@@ -21,6 +21,8 @@ from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
 from ..base import BehaviorSteps, no_steps
+from ..godot import is_godot, is_godot_editor
+from ..godot.environment import GodotEnvironment
 from ..python import in_process
 from ..python.base import InProcessEnvironment
 from ..python.sources import make_source
@@ -144,7 +146,8 @@ def launch(
     """Start an engine, or several, for one of the wrappers.
 
     Args:
-        file_name: The executable, a scene such as `scene:ball3d`, or None for the Unity Editor.
+        file_name: The executable, a scene such as `scene:ball3d`, a Godot game such as `godot:FOLDER`, or
+            None for the Unity Editor.
         seed: Seeds the engine; further engines get the next numbers. None for a random one.
         reseed: Restart the engine, unless it is the Editor, when `reset` is given a seed.
         num_engines: How many engines, whose agents are combined. They compute in parallel.
@@ -152,14 +155,16 @@ def launch(
         parameters: Values of environment parameters, numbers or samplers.
         side_channels: Further channels, of a single engine. A channel for the engine's configuration,
             parameters or statistics replaces the one that Lanista would create.
-        **options: See `UnityEnvironment`.
+        **options: See `UnityEnvironment`; with a Godot game `GodotEnvironment`.
 
     Raises:
         TypeError: There is no such option.
         UnityEnvironmentException: Several engines where only one is possible.
         UnityException: As `UnityEnvironment`.
     """
-    _check_options(options)
+    _check_options(options, GodotEnvironment if is_godot(file_name) else UnityEnvironment)
+    if is_godot(file_name) and side_channels:
+        raise UnityEnvironmentException("A Godot game has no side channels: leave side_channels out.")
     if num_engines != 1:
         _check_several(num_engines, file_name, side_channels)
     chosen = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
@@ -182,7 +187,8 @@ def launch(
             started.pop_all()
         return JoinedEnvironment(engines)
 
-    launched_class = ReseededEnvironment if reseed and file_name is not None else LaunchedEnvironment
+    one_editor = file_name is None or is_godot_editor(file_name)
+    launched_class = ReseededEnvironment if reseed and not one_editor else LaunchedEnvironment
     shown = channels if num_engines == 1 else ()
     env = launched_class(start, chosen, file_name or "Unity Editor", shown)
     if parameters:
@@ -200,7 +206,9 @@ def _start(
     channels: Sequence[SideChannel],
     time_scale: float | None,
     options: Mapping[str, Any],
-) -> UnityEnvironment:
+) -> UnityEnvironment | GodotEnvironment:
+    if file_name is not None and is_godot(file_name):
+        return GodotEnvironment(file_name, seed=seed, real_time=time_scale == 1, **options)
     engine = next(channel for channel in channels if isinstance(channel, EngineConfigurationChannel))
     if time_scale is not None:
         engine.set_configuration_parameters(time_scale=time_scale)
@@ -223,9 +231,9 @@ def _check_several(number: int, file_name: str | None, side_channels: Sequence[S
     """Refuse an impossible number of engines."""
     if number < 1:
         raise UnityEnvironmentException(f"num_engines is {number}; it needs at least 1.")
-    if file_name is None:
+    if file_name is None or is_godot_editor(file_name):
         raise UnityEnvironmentException(
-            f"num_engines is {number}, but there is only one Editor. Set file_name, or leave it out."
+            f"num_engines is {number}, but there is only one editor. Set file_name, or leave it out."
         )
     if in_process(file_name):
         raise UnityEnvironmentException(
@@ -237,8 +245,8 @@ def _check_several(number: int, file_name: str | None, side_channels: Sequence[S
         )
 
 
-def _check_options(options: Mapping[str, Any]) -> None:
-    known = set(inspect.signature(UnityEnvironment.__init__).parameters) - {"self", "file_name"}
+def _check_options(options: Mapping[str, Any], kind: type[UnityEnvironment | GodotEnvironment]) -> None:
+    known = set(inspect.signature(kind.__init__).parameters) - {"self", "file_name", "path"}
     for option in options:
         if option not in known:
             near = get_close_matches(option, known, n=1)
@@ -252,7 +260,7 @@ class JoinedEnvironment(InProcessEnvironment):
     Rows of the first engine's agents come first. Agent a of engine k has the id a * n + k; groups likewise.
     """
 
-    def __init__(self, engines: Sequence[UnityEnvironment]) -> None:
+    def __init__(self, engines: Sequence[UnityEnvironment | GodotEnvironment]) -> None:
         """Take ownership of the engines; `close` closes them."""
         super().__init__()
         self._engines = list(engines)

@@ -11,6 +11,7 @@ import numpy as np
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 
 from ...envs.demonstrations.recorder import DemonstrationRecorder
+from ...envs.godot import is_godot
 from ...envs.python import in_process
 from ...envs.python.sources import make_source
 from ...envs.registry.registry import resolve_registered
@@ -43,6 +44,18 @@ def open_environment(
         # The state and the seat are the last observations: a brain that does not read them ignores them.
         areas = arguments.num_areas
         return make_source(path, arguments.seed, given, areas, with_state=True, self_play=None, drawn=drawn)
+    if path is not None and is_godot(path):
+        from ...envs.godot.environment import GodotEnvironment
+
+        return GodotEnvironment(
+            path,
+            base_port=arguments.base_port,
+            seed=arguments.seed,
+            no_graphics=arguments.no_graphics,
+            real_time=arguments.time_scale == 1,
+            timeout_wait=arguments.timeout_wait,
+            additional_args=given,
+        )
     engine = EngineConfigurationChannel()
     engine.set_configuration_parameters(time_scale=arguments.time_scale)
     file_name, args = (None, given) if path is None else resolve_registered(path, given)

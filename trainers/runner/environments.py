@@ -10,6 +10,7 @@ from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.engines.ports import FIRST_PORT
+from ...envs.godot import is_godot
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import RestartLimits
 from ...envs.python import in_process
@@ -69,6 +70,9 @@ def check_environment(options: RunOptions) -> None:
     if env.attaches:
         check_attaching(options)
         return
+    if is_godot(env.env_path):
+        _check_godot(options)
+        return
     if env.env_path is not None:
         _check_program(env)
     _check_ports(env, number_of_environments(options))
@@ -76,9 +80,9 @@ def check_environment(options: RunOptions) -> None:
 
 def _refuse_tests_in_the_editor(options: RunOptions) -> None:
     """Evaluations need another environment, but there is one Editor, and engines that connect all train."""
-    if options.env_settings.env_path is not None or options.checkpoint_settings.inference:
-        return
     attaches = options.env_settings.attaches
+    if not (attaches or options.env_settings.editor) or options.checkpoint_settings.inference:
+        return
     why = "engines that connect by themselves are all trained with" if attaches else "there is one Editor"
     settings = {f"behaviors.{name}": one for name, one in options.behaviors.items()}
     if options.default_settings is not None:
@@ -104,6 +108,19 @@ def _refuse_parameters(options: RunOptions) -> None:
             "section, and give the environment's own arguments after --env-args"
         )
         raise TrainerConfigError([Problem("environment_parameters", message)])
+
+
+def _check_godot(options: RunOptions) -> None:
+    from ...envs.godot.launch import GodotName, listen, resolve
+
+    env = options.env_settings
+    name = GodotName.parse(str(env.env_path))
+    if name.path:
+        resolve(name)
+    port = _base_port(env)
+    number = number_of_environments(options)
+    for worker_id in range(1 if env.editor else 0 if port is None else number):
+        listen(worker_id, port, env.listen, editor=env.editor).close()
 
 
 def _check_program(env: EnvironmentSettings) -> None:
@@ -173,7 +190,7 @@ def make_env_manager(
         ordered=options.repeatable,
         non_finite=NonFinitePolicy(env.non_finite),
         spin=_may_spin(options),
-        editor=env.env_path is None,
+        editor=env.editor,
     )
 
 
@@ -242,6 +259,8 @@ def _make_env(
         return make_hosted(options, seed, log_folder, worker_id, _base_port(env), connect)
     if env.env_path is not None and in_process(env.env_path):
         return make_stepped(options, env.env_path, seed, drawn=drawn)
+    if is_godot(env.env_path):
+        return _make_godot(options, seed, log_folder, worker_id, name)
     file_name, arguments = env.env_path, env.env_args
     if file_name is not None and connect is None:
         file_name, arguments = resolve_registered(file_name, arguments)
@@ -263,6 +282,27 @@ def _make_env(
         images="uint8",
         connect=connect,
         transport=env.transport,
+    )
+
+
+def _make_godot(options: RunOptions, seed: int, log_folder: Path, worker_id: int, name: str) -> BaseEnv:
+    from ...envs.godot.environment import GodotEnvironment
+
+    env, engine = options.env_settings, options.engine_settings
+    return GodotEnvironment(
+        str(env.env_path),
+        worker_id,
+        _base_port(env),
+        seed,
+        engine.no_graphics or (engine.no_graphics_monitor and worker_id != 0),
+        real_time=engine.time_scale == 1,
+        timeout_wait=env.timeout_wait,
+        additional_args=env.env_args,
+        log_folder=log_folder,
+        listen=env.listen,
+        non_finite=None,
+        engine_name=name,
+        images="uint8",
     )
 
 

@@ -209,7 +209,7 @@ def _environment_refusals(env: EnvironmentSettings, learners: int) -> Iterator[s
     each = "and each learner has environments of its own"
     if env.attaches:
         yield f"found {learners}, {each}; engines that connect by themselves all come to one: set 1"
-    elif env.env_path is None:
+    elif env.editor:
         yield f"found {learners}, {each}; there is one Editor: name a build or a scene with --env"
     elif env.ray is not None:
         yield f"found {learners}, {each}; those of a Ray cluster (--ray) all belong to one: set 1"

@@ -220,7 +220,7 @@ def test_a_vector_env_has_the_agents_of_all_engines():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        (None, {"num_engines": 2}, "only one Editor"),
+        (None, {"num_engines": 2}, "only one editor"),
         ("scene:basic", {"num_engines": 0}, "needs at least 1"),
         ("gymnasium:CartPole-v1", {"num_engines": 2}, "Set num_areas=2"),
         ("scene:basic", {"num_engines": 2, "side_channels": [object()]}, "belongs to one engine"),

@@ -114,9 +114,9 @@ def _corners(space: list[Dimension]) -> Iterator[dict[str, Any]]:
 
 def _require_environment(settings: SweepSettings, options: RunOptions) -> None:
     env = options.env_settings
-    if env.env_path is None:
+    if env.env_path is None or env.editor:
         raise SweepError(
-            "A sweep starts its environments itself and cannot use the Unity Editor: name an executable or "
+            "A sweep starts its environments itself and cannot use an editor: name an executable or "
             "a scene under `env`."
         )
     default = EnvironmentSettings.model_fields["base_port"].default

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from ....envs.godot import is_godot, is_godot_editor
 from ....envs.python import in_process
 from ....envs.remote.address import AllowedNetworks, split_address
 from ..base import (
@@ -123,7 +124,7 @@ class EnvironmentSettings(Settings):
     @model_validator(mode="after")
     def _engines_of_one_kind(self) -> EnvironmentSettings:
         refusals = [*attach_refusals(self), *cluster_refusals(self), *hosting_refusals(self)]
-        refusals += transport_refusals(self)
+        refusals += [*transport_refusals(self), *godot_refusals(self)]
         if refusals:
             raise refuse_all(type(self).__name__, refusals)
         return self
@@ -137,6 +138,11 @@ class EnvironmentSettings(Settings):
     def attaches(self) -> bool:
         """Whether engines connect by themselves."""
         return self.env_path is None and split_address(self.listen)[1] is not None
+
+    @property
+    def editor(self) -> bool:
+        """Whether it is an editor that plays the game and calls: there is one."""
+        return (self.env_path is None and not self.attaches) or is_godot_editor(self.env_path)
 
 
 class EngineSettings(Settings):
@@ -282,7 +288,7 @@ def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
     if env.tls_key is not None and env.tls_cert is None:
         why = ", and no tls_cert (--tls-cert), the certificate that it belongs to"
         yield _refusal(env, "tls_key", why)
-    if env.num_envs > 1 and env.env_path is None and port is None:
+    if env.num_envs > 1 and env.editor:
         why = (
             "; num_envs must be 1 if env_path is not set: there is one Editor. Name an executable or a scene "
             "with --env, or give --listen ADDRESS:PORT for engines that run already."
@@ -318,9 +324,22 @@ def transport_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
             "Leave this key out"
         )
         yield _refusal(env, "transport", why)
+    elif is_godot(env.env_path):
+        yield _refusal(env, "transport", "; Godot games do not speak gRPC: leave this key out")
     elif in_process(env.env_path) and not env.env_workers:
         why = f"; {env.env_path} is stepped in this process, without gRPC. Leave this key out, or give "
         yield _refusal(env, "transport", f"{why}env_workers")
+
+
+def godot_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
+    """What Godot games do not have."""
+    if not is_godot(env.env_path):
+        return
+    if env.num_areas > 1:
+        why = "; a Godot game does not copy its training area: put several into the scene, or give num_envs"
+        yield _refusal(env, "num_areas", why)
+    if env.ray is not None:
+        yield _refusal(env, "ray", "; Godot games run on this machine alone as yet: leave this key out")
 
 
 def hosting_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
