@@ -1,7 +1,7 @@
 """A real Godot for tests, and projects that it has imported.
 
-The engine is the one that LANISTA_GODOT names, or the one that `bash tests/godot/install.sh .cache/godot` has put
-aside. Tests that ask for it are skipped where there is neither.
+The engine is the one that LANISTA_GODOT names, or the one that `bash tests/godot/install.sh .cache/godot` has
+put aside. Tests that ask for it are skipped where there is neither.
 """
 
 import hashlib
