@@ -43,6 +43,8 @@ var frames := 0
 var group_reward := 0.0
 ## What the agent observed at its last decision.
 var _observations := {}
+## The sensors below the agent by the names of their observations, once they were looked for.
+var _sensors := {}
 
 
 func _init(agent: Node) -> void:
@@ -62,16 +64,18 @@ func notify(what: int) -> void:
 		known = false
 		trained = false
 		behavior = null
+		_sensors = {}
 		all.erase(self)
 
 
 ## What the sensors below the agent observe, by their names.
 func sensor_observations() -> Dictionary:
 	var observations := {}
-	var sensors := Observations.sensors_of(node)
-	for name: String in sensors:
-		observations[name] = sensors[name].get_observation()
-	if sensors.is_empty():
+	if _sensors.is_empty():
+		_sensors = Observations.sensors_of(node)
+	for name: String in _sensors:
+		observations[name] = _sensors[name].get_observation()
+	if _sensors.is_empty():
 		push_error("%s observes nothing: override get_obs(), or add sensors below it" % node.get_path())
 	return observations
 

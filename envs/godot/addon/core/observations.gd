@@ -27,7 +27,10 @@ static func sensors_of(agent: Node) -> Dictionary:
 	var sensors := {}
 	for child in agent.find_children("*", "", true, false):
 		if child.has_method("get_observation_space"):
-			sensors[child.observation_name()] = child
+			var name: String = child.observation_name()
+			if sensors.has(name):
+				Failure.stop("%s and %s are both observed as '%s': rename one" % [sensors[name].get_path(), child.get_path(), name])
+			sensors[name] = child
 	return sensors
 
 
@@ -88,7 +91,7 @@ static func refuse(agent: String, name: String, observations: Dictionary, expect
 static func _found(value: Variant) -> String:
 	match typeof(value):
 		TYPE_NIL:
-			return "null (a camera without a display gives no picture)"
+			return "null: under --headless no camera has a picture, a display is needed (Xvfb on a server)"
 		TYPE_ARRAY, TYPE_PACKED_FLOAT32_ARRAY, TYPE_PACKED_FLOAT64_ARRAY:
 			return "%d numbers" % to_numbers(value).size()
 		TYPE_PACKED_BYTE_ARRAY:
