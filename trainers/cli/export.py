@@ -1,4 +1,4 @@
-"""`lanista export`: writes the brain of a checkpoint."""
+"""`lanista export`: writes the brain of a checkpoint, as ONNX or for Godot."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "out",
-        metavar="OUT.onnx",
+        metavar="OUT",
         type=Path,
         nargs="?",
-        help="the file to write (default: next to the checkpoint)",
+        help="the file to write (default: next to the checkpoint, .onnx or .tres)",
+    )
+    parser.add_argument(
+        "--godot",
+        action="store_true",
+        help="write a resource that Lanista's addon plays in Godot, without .NET",
     )
 
 
@@ -27,18 +32,20 @@ def run(arguments: argparse.Namespace) -> int:
     from ..checkpoints.file import CheckpointError, load_checkpoint
     from ..checkpoints.metadata import build_network, step_of
     from ..networks.multi_actor import exported_networks
+    from ..policies.godot.export import export_godot
     from ..policies.onnx.export import export_brain
     from ..policies.onnx.graph import BrainVerificationError
 
     source: Path = arguments.checkpoint
-    out = path = arguments.out or source.with_suffix(".onnx")
+    suffix, write = (".tres", export_godot) if arguments.godot else (".onnx", export_brain)
+    out = path = arguments.out or source.with_suffix(suffix)
     state = None
     try:
         state = load_checkpoint(source)
         behavior, network = build_network(state)
-        for suffix, brain in exported_networks(network).items():
-            out = path.with_name(f"{path.stem}{suffix}.onnx")
-            export_brain(brain, out, behavior=behavior, step=step_of(state))
+        for place, brain in exported_networks(network).items():
+            out = path.with_name(f"{path.stem}{place}{suffix}")
+            write(brain, out, behavior=behavior, step=step_of(state))
             print(f"Exported {out} ({behavior}, step {step_of(state)}), verified against its network.")
     except CheckpointError as error:
         where = "" if state is None else f"{source} cannot be exported: "

@@ -67,7 +67,7 @@ def verify(model: ModelProto, network: ActingNetwork) -> None:
     if network.actions.greedy:
         return
     inputs = _random_inputs(network, 1, random)
-    _check_sampled(name, _sample(session, inputs), _expected(network, inputs)[0])
+    check_sampled(name, _sample(session, inputs), _expected(network, inputs)[0])
 
 
 def _check_in_closed_loop(
@@ -121,7 +121,7 @@ def _check_finite(model: ModelProto) -> None:
 
 def _random_inputs(network: ActingNetwork, batch: int, random: np.random.Generator) -> Arrays:
     """Observations in the range of the network's normalizers; masks that allow at least one action."""
-    obs = {f"obs_{i}": rows for i, rows in enumerate(_observations(network, batch, random))}
+    obs = {f"obs_{i}": rows for i, rows in enumerate(random_observations(network, batch, random))}
     sizes = network.spec.action_spec.discrete_branches
     masks = random.random((batch, sum(sizes))) < 0.7
     start = 0
@@ -134,9 +134,10 @@ def _random_inputs(network: ActingNetwork, batch: int, random: np.random.Generat
     return inputs
 
 
-def _observations(
+def random_observations(
     network: ActingNetwork, batch: int, random: np.random.Generator
 ) -> list[NDArray[np.float32]]:
+    """[batch, *shape] per observation, in the range of the network's normalizers."""
     rows = []
     for spec in network.spec.observation_specs:
         sampled = random.standard_normal((batch, *spec.shape), dtype=np.float32)
@@ -211,7 +212,7 @@ def _check_equal(name: str, found: Arrays) -> None:
             )
 
 
-def _check_sampled(name: str, found: Arrays, expected: ActionDistribution) -> None:
+def check_sampled(name: str, found: Arrays, expected: ActionDistribution) -> None:
     """Compare the distribution of many draws for one observation with the network's."""
     if expected.mu.shape[1]:
         _same_shape(name, "continuous_actions", found, (DRAWS, expected.mu.shape[1]))

@@ -1,0 +1,179 @@
+class_name LanistaBrain
+extends Resource
+## A trained policy, played in GDScript alone: no .NET, no library, on every platform of Godot 4.3 and later.
+## [code]lanista export CHECKPOINT --godot[/code] writes one as a .tres file. Assign it to a node's
+## [code]@export var brain: LanistaBrain[/code], or:
+## [codeblock]
+## var brain := LanistaBrain.load("res://Chaser.tres")
+## var memory := brain.new_memory()  # of one agent; null without a memory
+## var action := brain.decide([observation], [], memory)
+## move = action["move"]
+## [/codeblock]
+
+const FORMAT_VERSION := 1
+
+const Vectors := preload("vectors.gd")
+const Weights := preload("weights.gd")
+const Layers := preload("layers.gd")
+const Memory := preload("memory.gd")
+const Head := preload("head.gd")
+
+@export_storage var format_version := 0
+## The name of the behavior that was trained.
+@export var behavior := ""
+## For how many agent steps it was trained.
+@export var step := 0
+## What it observes, in order: [code]{"name": String, "shape": Array}[/code].
+@export_storage var observations: Array = []
+## Indices of the observations that are read; others are for training alone.
+@export_storage var read: Array = []
+## What it decides: [code]{"name": String, "size": int, "action_type": "continuous" or "discrete"}[/code].
+@export_storage var actions: Array = []
+@export_storage var layers: Array = []
+@export_storage var head: Dictionary = {}
+## float32, little-endian: those of the layers in order, then those of the head.
+@export_storage var weights := PackedByteArray()
+
+var _layers: Array[Layers.Layer] = []
+var _recurrent: Memory.Recurrent = null
+var _head: Head = null
+var _sizes: PackedInt32Array = []
+var _broken := false
+
+
+## The brain of a file, or null after an error that says what is wrong.
+static func load(path: String) -> LanistaBrain:
+	var found := ResourceLoader.load(path)
+	if not found is LanistaBrain:
+		push_error("%s is not a brain; `lanista export CHECKPOINT --godot` writes one." % path)
+		return null
+	return found if (found as LanistaBrain).prepare() else null
+
+
+## An empty recurrent state for one agent; null if the brain has no memory.
+func new_memory() -> Memory.AgentMemory:
+	if not prepare() or _recurrent == null:
+		return null
+	return Memory.AgentMemory.new(_recurrent.size)
+
+
+## Decide for one agent.
+## [param obs]: an array of numbers for each of [member observations], images and the like not among them.
+## [param mask]: for each discrete action in order an array with an entry for each choice, true or 1 where it
+## is forbidden; empty if nothing is. [param memory]: the agent's, which is read and replaced.
+## [param deterministic]: the likeliest action, instead of one sampled by [method @GlobalScope.randf].
+## Returns the value of each action by its name: a PackedFloat32Array of components in -1 to 1, or the int of
+## a choice; nothing after an error that says what does not fit.
+func decide(
+	obs: Array, mask: Array = [], memory: Memory.AgentMemory = null, deterministic := true
+) -> Dictionary:
+	if not prepare():
+		return {}
+	var problem := _problem(obs, mask, memory)
+	if problem:
+		push_error("%s does not fit the agent: %s." % [_name(), problem])
+		return {}
+	var columns := Vectors.to_floats(_run(obs, memory))
+	for value in columns:
+		if not is_finite(value):
+			push_error("%s gives a number that is not finite; is one among the observations?" % _name())
+			return {}
+	return _head.decide(columns, mask, deterministic)
+
+
+## Build the layers, once; false after an error that says why they cannot be. [method decide] does it when
+## first called, [method load] at once.
+func prepare() -> bool:
+	if _head != null or _broken:
+		return not _broken
+	var problem := _build()
+	_broken = not problem.is_empty()
+	if _broken:
+		push_error("%s cannot be played: %s." % [_name(), problem])
+	return not _broken
+
+
+func _run(obs: Array, memory: Memory.AgentMemory) -> PackedVector4Array:
+	var floats := PackedFloat32Array()
+	for index: int in read:
+		floats.append_array(obs[index])
+	var row := Vectors.from_floats(floats)
+	var last := _layers.size() - 1
+	for k in last:
+		row = _layers[k].run(row)
+	if _recurrent != null:
+		row = _recurrent.run(row, memory)
+	return _layers[last].run(row)
+
+
+func _problem(obs: Array, mask: Array, memory: Memory.AgentMemory) -> String:
+	if obs.size() != observations.size():
+		return "it observes %s, and was given %d arrays" % [_observed(), obs.size()]
+	for k in read.size():
+		if obs[read[k]].size() != _sizes[k]:
+			var named: String = observations[read[k]]["name"]
+			return "observation '%s' has %d numbers instead of %d" % [named, obs[read[k]].size(), _sizes[k]]
+	if _recurrent != null and memory == null:
+		return "it has a memory; give each agent one of new_memory()"
+	return _head.mask_problem(mask)
+
+
+func _build() -> String:
+	if format_version != FORMAT_VERSION:
+		return (
+			"its format is version %d, and this addon plays version %d; export it again, or update the addon"
+			% [format_version, FORMAT_VERSION]
+		)
+	var source := Weights.new(weights)
+	for layer: Dictionary in layers:
+		var problem := _add_layer(source, layer)
+		if problem:
+			return problem
+	for index: int in read:
+		var size := 1
+		for length: int in observations[index]["shape"]:
+			size *= length
+		_sizes.append(size)
+	var found := Head.new(source, actions, head)
+	if source.left() != 0:
+		var extent := [weights.size(), 4 * absi(source.left()), "many" if source.left() > 0 else "few"]
+		return "its weights are %d bytes, %d too %s" % extent
+	_head = found
+	return ""
+
+
+func _add_layer(source: Weights, layer: Dictionary) -> String:
+	match layer["layer"]:
+		"normalize":
+			_layers.append(Layers.Normalizer.new(source, layer["size"], layer["limit"]))
+		"dense":
+			var normalized: bool = layer["layer_norm"]
+			_layers.append(
+				Layers.Dense.new(
+					source, [layer["inputs"]], layer["outputs"], layer["activation"], normalized
+				)
+			)
+		"residual":
+			_layers.append(
+				Layers.Residual.new(source, layer["size"], layer["hidden"], layer["activation"])
+			)
+		"layer_norm":
+			_layers.append(Layers.LayerNorm.new(layer["size"]))
+		"lstm":
+			_recurrent = Memory.Lstm.new(source, layer["inputs"], layer["outputs"])
+		"gru":
+			_recurrent = Memory.Gru.new(source, layer["inputs"], layer["outputs"])
+		_:
+			return "it has a layer '%s', which this addon does not know" % layer["layer"]
+	return ""
+
+
+func _name() -> String:
+	return "The brain '%s' (%s)" % [behavior, resource_path if resource_path else "not a file"]
+
+
+func _observed() -> String:
+	var found := PackedStringArray()
+	for observation: Dictionary in observations:
+		found.append("'%s' %s" % [observation["name"], observation["shape"]])
+	return ", ".join(found)

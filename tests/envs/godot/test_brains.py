@@ -1,0 +1,180 @@
+"""Brains in the real engine: the addon's player acts as the networks whose brains it plays."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from godot_brains import CHOICES, MIXED, MOVE, SAC, actor, make_game, memory, networks, run_game
+from lanista.envs.named_actions import actions_of
+from lanista.trainers.policies.godot.export import export_godot
+from lanista.trainers.policies.onnx.verify import DRAWS, check_sampled
+
+PAGE = Path(__file__).parents[3] / "docs" / "into-godot.md"
+STEPS = 6
+EQUAL = 1e-5
+NETWORKS = networks()
+
+
+@pytest.fixture(scope="module")
+def play_networks(godot_engine, project, tmp_path_factory):
+    """Let networks act in one game, by pairs of a network and a case; the actions, and what was printed."""
+
+    def played(pairs):
+        folder = make_game(tmp_path_factory.mktemp("games") / "game", project)
+        cases = []
+        for k, (network, case) in enumerate(pairs):
+            export_godot(network, folder / f"{k}.tres", behavior="Agent")
+            cases.append({"brain": f"res://{k}.tres", "deterministic": True, **case})
+        return run_game(godot_engine, folder, cases)
+
+    return played
+
+
+def random_steps(network, seed=0, masked=True):
+    """Observations, and masks that leave at least one choice of each action."""
+    random = np.random.default_rng(seed)
+    sizes = network.spec.action_spec.discrete_branches
+    masks = [[random.random(size) < 0.4 for size in sizes] for _ in range(STEPS)]
+    for branch in (branch for masks_of_step in masks for branch in masks_of_step):
+        branch[random.integers(len(branch))] = False
+    return [
+        {
+            "obs": [
+                random.normal(-2.0, 3.0, spec.shape).astype(np.float32).tolist()
+                for spec in network.spec.observation_specs
+            ],
+            "mask": [branch.astype(int).tolist() for branch in mask] if masked else [],
+            "begins": index == 4,
+        }
+        for index, mask in enumerate(masks)
+    ]
+
+
+def expected(network, steps):
+    """The distribution of each step, with the memory of those before it."""
+    state = torch.zeros(1, network.memory_size)
+    for step in steps:
+        obs = network.prepare([torch.tensor([row]) for row in step["obs"]])
+        mask = torch.tensor([[flag == 1 for branch in step["mask"] for flag in branch]])
+        if not network.memory_size:
+            yield network.act(obs, mask if mask.numel() else None)
+            continue
+        state = torch.zeros_like(state) if step["begins"] else state
+        distribution, state = network.act_with_memory(obs, state, action_mask=mask if mask.numel() else None)
+        yield distribution
+
+
+def as_arrays(network, decided):
+    """Continuous components [A] and choices [K] of what an agent did."""
+    actions = actions_of(network.spec.action_spec)
+    assert list(decided) == [action.name for action in actions]
+    continuous = [x for a in actions if not a.discrete for x in decided[a.name]]
+    return np.array(continuous), np.array([decided[a.name] for a in actions if a.discrete], np.int64)
+
+
+@pytest.fixture(scope="module")
+def deterministic(play_networks):
+    steps = [random_steps(network, seed) for seed, network in enumerate(NETWORKS.values())]
+    pairs = [(network, {"steps": its}) for network, its in zip(NETWORKS.values(), steps)]
+    results, _ = play_networks(pairs)
+    return dict(zip(NETWORKS, zip(steps, results)))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_brain_does_what_its_network_does(name, deterministic):
+    network, (steps, results) = NETWORKS[name], deterministic[name]
+    assert len(results) == STEPS
+    for distribution, decided in zip(expected(network, steps), results):
+        wanted = distribution.deterministic()
+        continuous, discrete = as_arrays(network, decided)
+        engine = distribution.to_engine(wanted.continuous)[0].numpy()
+        np.testing.assert_allclose(continuous, engine, rtol=0.0, atol=EQUAL)
+        if len(discrete):
+            assert (distribution.shortfall(torch.from_numpy(discrete)[None]) <= EQUAL).all()
+
+
+def test_samples_follow_the_networks_distribution(play_networks):
+    chosen = [
+        actor((4,), MIXED, seed=1),
+        actor((4,), MOVE, SAC, seed=2),
+        actor((4,), CHOICES, seed=3),
+        actor((4,), MIXED, SAC, seed=4, **memory("lstm", 12)),
+    ]
+    steps = [random_steps(network, seed, masked=seed < 2)[:1] for seed, network in enumerate(chosen)]
+    for step in steps:
+        step[0]["begins"] = True
+    case = {"deterministic": False, "repeat": DRAWS}
+    results, _ = play_networks([(network, {"steps": s, **case}) for network, s in zip(chosen, steps)])
+    for network, its, drawn in zip(chosen, steps, results):
+        rows = [as_arrays(network, decided) for decided in drawn]
+        continuous, discrete = (np.stack(column) for column in zip(*rows))
+        (distribution,) = expected(network, its)
+        found = {"continuous_actions": continuous, "discrete_actions": discrete}
+        check_sampled("Agent", found, distribution)
+
+
+def test_where_all_choices_are_forbidden_the_first_is_likeliest_and_all_are_sampled(play_networks):
+    network = actor((4,), CHOICES)
+    step = {"obs": [[1.0] * 4], "mask": [[1] * 6, [0, 0]]}
+    once, many = {"steps": [step]}, {"steps": [step], "deterministic": False, "repeat": 500}
+    (likeliest, sampled), _ = play_networks([(network, once), (network, many)])
+    assert likeliest[0]["gear"] == 0
+    assert {decided["gear"] for decided in sampled} == set(range(6))
+
+
+def test_what_does_not_fit_is_an_error_with_a_reason(play_networks):
+    network, recurrent = actor((3, 2), CHOICES), actor((3,), **memory("gru", 8))
+    fits = {"obs": [[0.0] * 3, [0.0] * 2]}
+    wrong = {
+        "it observes 'vec0' [3], 'vec1' [2], and was given 1 arrays": {"obs": [[0.0] * 3]},
+        "observation 'vec1' has 4 numbers instead of 2": {"obs": [[0.0] * 3, [0.0] * 4]},
+        "the mask has 1 entries, and there are 2 discrete actions": {**fits, "mask": [[0] * 6]},
+        "the mask of 'brake' has 3 entries, and the action 2 choices": {**fits, "mask": [[0] * 6, [0] * 3]},
+        "gives a number that is not finite": {"obs": [[1e39] * 3, [0.0] * 2]},
+    }
+    raw = actor((3, 2), CHOICES, normalize=False)
+    pairs = [(raw if "finite" in message else network, {"steps": [step]}) for message, step in wrong.items()]
+    results, output = play_networks(
+        [*pairs, (recurrent, {"steps": [{"obs": [[0.0] * 3]}], "forgetful": True})]
+    )
+    assert results == [[{}]] * len(results)
+    for message in [*wrong, "it has a memory; give each agent one of new_memory()"]:
+        assert message in output
+
+
+def test_files_of_another_kind_or_version_are_refused(godot_engine, project, tmp_path):
+    folder = make_game(tmp_path / "game", project)
+    export_godot(actor(), folder / "good.tres", behavior="Agent")
+    text = (folder / "good.tres").read_text()
+    changes = {
+        "its format is version 2, and this addon": (
+            "format_version = 1",
+            "format_version = 2",
+        ),
+        "it has a layer 'fold', which this addon does not know": ('"layer": "normalize"', '"layer": "fold"'),
+        "too few": ('"outputs": 32', '"outputs": 36'),
+        "too many": ('"outputs": 32', '"outputs": 28'),
+    }
+    cases = [{"brain": "res://good.tres", "steps": [], "deterministic": True}]
+    for k, (old, new) in enumerate(changes.values()):
+        assert old in text
+        (folder / f"{k}.tres").write_text(text.replace(old, new, 1))
+        cases.append({"brain": f"res://{k}.tres"})
+    (folder / "other.tres").write_text('[gd_resource type="Gradient" format=3]\n[resource]\n')
+    cases.append({"brain": "res://other.tres"})
+    results, output = run_game(godot_engine, folder, cases)
+    assert results == [[], *[None] * 5]
+    for message in [*changes, "res://other.tres is not a brain"]:
+        assert message in output
+
+
+def test_the_script_in_the_documentation_is_one(godot_engine, project, tmp_path):
+    folder = make_game(tmp_path / "game", project)
+    (script,) = re.findall(r"^```gdscript\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    (folder / "agent.gd").write_text(script, encoding="utf-8")
+    command = [godot_engine, "--headless", "--path", folder, "--check-only", "--script", "agent.gd"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and "ERROR" not in done.stderr, done.stderr
