@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from ..utils.errors import CommandError
@@ -20,10 +21,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="the file to write (default: next to the checkpoint, .onnx or .tres)",
     )
-    parser.add_argument(
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
         "--godot",
         action="store_true",
         help="write a resource that Lanista's addon plays in Godot, without .NET",
+    )
+    formats.add_argument(
+        "--godot-rl",
+        action="store_true",
+        help="write ONNX as Godot's plugin godot_rl_agents reads it",
     )
 
 
@@ -33,18 +40,24 @@ def run(arguments: argparse.Namespace) -> int:
     from ..checkpoints.metadata import build_network, step_of
     from ..networks.multi_actor import exported_networks
     from ..policies.godot.export import export_godot
+    from ..policies.godot.godot_rl import export_godot_rl
     from ..policies.onnx.export import export_brain
     from ..policies.onnx.graph import BrainVerificationError
 
     source: Path = arguments.checkpoint
-    suffix, write = (".tres", export_godot) if arguments.godot else (".onnx", export_brain)
-    out = path = arguments.out or source.with_suffix(suffix)
+    write: Callable[..., None] = export_brain
+    default = source.with_suffix(".onnx")
+    if arguments.godot:
+        write, default = export_godot, source.with_suffix(".tres")
+    elif arguments.godot_rl:
+        write, default = export_godot_rl, source.with_name(f"{source.stem}-godot-rl.onnx")
+    out = path = arguments.out or default
     state = None
     try:
         state = load_checkpoint(source)
         behavior, network = build_network(state)
         for place, brain in exported_networks(network).items():
-            out = path.with_name(f"{path.stem}{place}{suffix}")
+            out = path.with_name(f"{path.stem}{place}{default.suffix}")
             write(brain, out, behavior=behavior, step=step_of(state))
             print(f"Exported {out} ({behavior}, step {step_of(state)}), verified against its network.")
     except CheckpointError as error:

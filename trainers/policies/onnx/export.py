@@ -45,15 +45,24 @@ def export_brain(
         OSError: the file cannot be written.
     """
     snapshot = copy.deepcopy(network).cpu()
-    refused = not_exportable(snapshot)
+    require_exportable(snapshot, behavior)
+    model = build_brain(snapshot, behavior=behavior, step=step, reward=reward)
+    verify(model, snapshot)
+    atomic_write_bytes(path, model.SerializeToString(deterministic=True))
+
+
+def require_exportable(network: ActingNetwork, behavior: str) -> None:
+    """Refuse a network with custom parts that cannot write themselves as ONNX.
+
+    Raises:
+        BrainVerificationError: it has some.
+    """
+    refused = not_exportable(network)
     if refused:
         raise BrainVerificationError(
             f"The network of '{behavior}' has parts that cannot be exported to ONNX: {', '.join(refused)} "
             "has no method export(graph, inputs). See docs/extending.md."
         )
-    model = build_brain(snapshot, behavior=behavior, step=step, reward=reward)
-    verify(model, snapshot)
-    atomic_write_bytes(path, model.SerializeToString(deterministic=True))
 
 
 @torch.no_grad()

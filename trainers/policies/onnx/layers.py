@@ -156,9 +156,14 @@ def _sigma(graph: GraphBuilder, head: Head, encoding: str, shown: int) -> str:
     """[1, A], or [batch, A] where it depends on the state."""
     if not head.sigma_of_state:
         return graph.constant("actions.sigma", array(head.log_sigma.exp()).reshape(1, -1))
-    low, high = LOG_SIGMA_RANGE
     raw = dense(graph, "actions.log_sigma", head.weight[:, shown:], head.bias[shown:], encoding)
-    return graph.add("Exp", graph.add("Clip", raw, min=low, max=high))
+    return graph.add("Exp", clamp_log_sigma(graph, raw))
+
+
+def clamp_log_sigma(graph: GraphBuilder, raw: str) -> str:
+    """As `networks.modules.distributions.clamp_log_sigma`."""
+    low, high = LOG_SIGMA_RANGE
+    return graph.add("Clip", raw, min=low, max=high)
 
 
 def _sampled(graph: GraphBuilder, mu: str, sigma: str) -> str:
@@ -166,19 +171,18 @@ def _sampled(graph: GraphBuilder, mu: str, sigma: str) -> str:
 
 
 def _continuous(graph: GraphBuilder, head: Head, mu: str, sampled: str) -> None:
-    _to_engine(graph, head, sampled, "continuous_actions")
-    size = np.array([head.continuous_size], np.float32)
-    graph.constant_output("continuous_action_output_shape", size)
-    _to_engine(graph, head, mu, "deterministic_continuous_actions")
+    size = head.continuous_size
+    graph.output(to_engine(graph, head, sampled, "continuous_actions"), [BATCH, size])
+    graph.constant_output("continuous_action_output_shape", np.array([size], np.float32))
+    graph.output(to_engine(graph, head, mu, "deterministic_continuous_actions"), [BATCH, size])
 
 
-def _to_engine(graph: GraphBuilder, head: Head, value: str, name: str) -> None:
+def to_engine(graph: GraphBuilder, head: Head, value: str, name: str | None = None) -> str:
+    """Means or samples [batch, n] as engines take them, -1 to 1."""
     if head.squashed:
-        graph.add("Tanh", value, name=name)
-    else:
-        clipped = graph.add("Clip", value, min=-ENGINE_RANGE, max=ENGINE_RANGE)
-        graph.add("Div", clipped, graph.scalar(ENGINE_RANGE), name=name)
-    graph.output(name, [BATCH, head.continuous_size])
+        return graph.add("Tanh", value, name=name)
+    clipped = graph.add("Clip", value, min=-ENGINE_RANGE, max=ENGINE_RANGE)
+    return graph.add("Div", clipped, graph.scalar(ENGINE_RANGE), name=name)
 
 
 def _masked(graph: GraphBuilder, logits: str, action_masks: str) -> str:

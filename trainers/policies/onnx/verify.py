@@ -44,6 +44,27 @@ def verify(model: ModelProto, network: ActingNetwork) -> None:
     Raises:
         BrainVerificationError: it is not so.
     """
+    name, session = model.graph.name, load_session(model)
+    unknown = not_importable(model)
+    if unknown:
+        raise BrainVerificationError(
+            f"The brain of '{name}' uses operators that Unity does not import: {', '.join(sorted(unknown))}."
+        )
+    random = np.random.default_rng(0)
+    for batch in BATCHES:
+        _check_in_closed_loop(name, session, network, batch, random)
+    if network.actions.greedy:
+        return
+    inputs = _random_inputs(network, 1, random)
+    check_sampled(name, _sample(session, inputs), _expected(network, inputs)[0])
+
+
+def load_session(model: ModelProto) -> Any:
+    """Runs `model`, which has been checked to be valid and to have finite weights.
+
+    Raises:
+        BrainVerificationError: it is not so.
+    """
     name = model.graph.name
     try:
         onnx.checker.check_model(model, full_check=True)
@@ -55,19 +76,13 @@ def verify(model: ModelProto, network: ActingNetwork) -> None:
         )
     except Exception as error:  # both packages raise types of their own, onnxruntime a dozen
         raise BrainVerificationError(f"The brain of '{name}' is not valid ONNX: {error}") from error
-    unknown = not_importable(model)
-    if unknown:
-        raise BrainVerificationError(
-            f"The brain of '{name}' uses operators that Unity does not import: {', '.join(sorted(unknown))}."
-        )
-    _check_finite(model)
-    random = np.random.default_rng(0)
-    for batch in BATCHES:
-        _check_in_closed_loop(name, session, network, batch, random)
-    if network.actions.greedy:
-        return
-    inputs = _random_inputs(network, 1, random)
-    check_sampled(name, _sample(session, inputs), _expected(network, inputs)[0])
+    for stored in model.graph.initializer:
+        if not np.isfinite(onnx.numpy_helper.to_array(stored)).all():
+            raise BrainVerificationError(
+                f"The brain of '{name}' has numbers that are not finite in '{stored.name}': "
+                f"training has diverged. Go back to an earlier checkpoint and lower the learning rate."
+            )
+    return session
 
 
 def _check_in_closed_loop(
@@ -108,15 +123,6 @@ def _sample(session: Any, inputs: Arrays) -> Arrays:
     runs = [_run(session, repeated) for _ in range(DRAWS // batch)]
     wanted = [name for name in runs[0] if name in ("continuous_actions", "discrete_actions")]
     return {name: np.concatenate([run[name] for run in runs]) for name in wanted}
-
-
-def _check_finite(model: ModelProto) -> None:
-    for stored in model.graph.initializer:
-        if not np.isfinite(onnx.numpy_helper.to_array(stored)).all():
-            raise BrainVerificationError(
-                f"The brain of '{model.graph.name}' has numbers that are not finite in '{stored.name}': "
-                f"training has diverged. Go back to an earlier checkpoint and lower the learning rate."
-            )
 
 
 def _random_inputs(network: ActingNetwork, batch: int, random: np.random.Generator) -> Arrays:

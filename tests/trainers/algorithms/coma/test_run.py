@@ -77,7 +77,9 @@ def test_a_checkpoint_can_be_resumed_and_exported(tmp_path, hyper, capsys):
     checkpoint = tmp_path / "Team" / "checkpoint.pt"
     _, rebuilt = build_network(load_checkpoint(checkpoint))
     assert not differences(weights, rebuilt.state_dict())
-    assert export(Namespace(checkpoint=checkpoint, out=tmp_path / "out.onnx", godot=False)) == 0
+    assert (
+        export(Namespace(checkpoint=checkpoint, out=tmp_path / "out.onnx", godot=False, godot_rl=False)) == 0
+    )
     printed = capsys.readouterr().out
     for suffix in exported_networks(one.algorithm.network):
         assert (tmp_path / f"out{suffix}.onnx").exists() and f"out{suffix}.onnx" in printed
