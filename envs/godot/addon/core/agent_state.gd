@@ -11,7 +11,7 @@ const Observations := preload("observations.gd")
 class Ending:
 	var id: int
 	var behavior: RefCounted
-	var path: String
+	var path: NodePath
 	var observations: Dictionary
 	var reward: float
 	var group_id: int
@@ -43,6 +43,8 @@ var frames := 0
 var group_reward := 0.0
 ## What the agent observed at its last decision.
 var _observations := {}
+## The node and those above it: if one of them is freed, the agent leaves.
+var _line: Array[Node] = []
 ## The sensors below the agent by the names of their observations, once they were looked for.
 var _sensors := {}
 
@@ -56,6 +58,9 @@ func notify(what: int) -> void:
 	if what == Node.NOTIFICATION_ENTER_TREE:
 		node.add_to_group("AGENT")
 		all.append(self)
+		_line = [node]
+		while _line[-1].get_parent() != null:
+			_line.append(_line[-1].get_parent())
 	elif what == Node.NOTIFICATION_EXIT_TREE:
 		_end(true, _observations)
 		if ending != null:
@@ -143,7 +148,7 @@ func _end(truncated: bool, observations: Dictionary) -> void:
 	ending.behavior = behavior
 	ending.observations = observations.duplicate(true)
 	ending.reward = take_reward()
-	ending.path = str(node.get_path())
+	ending.path = node.get_path()
 	ending.group_id = group_id()
 	ending.group_reward = take_group_reward()
 	ending.truncated = truncated
@@ -162,16 +167,20 @@ func restart() -> void:
 ## To be called at the end of every physics frame.
 func end_frame() -> void:
 	frames += 1
-	if node.reset_after > 0 and frames >= node.reset_after and not node.needs_reset:
+	if frames >= node.reset_after and node.reset_after > 0 and not node.needs_reset:
 		node.needs_reset = true
 	if ending != null and ending.frame == Engine.get_physics_frames():
 		# What the game adds after `done = true` in the same frame belongs to the episode that ends.
 		ending.reward += node.reward
 		ending.group_reward += take_group_reward()
 		node.zero_reward()
-	if id != 0 and _is_leaving():
-		end(true)
-	_place()
+	if id != 0:
+		for at in _line:
+			if at.is_queued_for_deletion():
+				end(true)
+				break
+	if node.needs_reset:
+		_place()
 
 
 ## Whether the game has yet to place the body for the next episode.
@@ -180,20 +189,14 @@ func awaits_reset() -> bool:
 
 
 static func any_awaits_reset() -> bool:
-	return all.any(func(state: AgentState) -> bool: return state.awaits_reset())
+	for state in all:
+		if state.awaits_reset():
+			return true
+	return false
 
 
 ## Let the game place the body, if it listens; a game that polls `needs_reset` does so in the next frame.
 func _place() -> void:
-	if node.needs_reset and node.reset_requested.has_connections():
+	if node.reset_requested.has_connections():
 		node.reset_requested.emit()
 		node.reset()
-
-
-func _is_leaving() -> bool:
-	var at := node
-	while at != null:
-		if at.is_queued_for_deletion():
-			return true
-		at = at.get_parent()
-	return false

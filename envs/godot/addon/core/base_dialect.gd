@@ -40,19 +40,18 @@ func steps(type: String) -> Dictionary:
 	var dones := []
 	var infos := []
 	for state in _agents:
-		var path := str(state.node.get_path())
 		var info: Dictionary = state.node.get_info().duplicate()
 		var ending := state.take_ending()
 		if ending != null:
 			info["TimeLimit.truncated"] = ending.truncated
-			info["terminal_observation"] = state.behavior.to_json(ending.observations, path)
+			info["terminal_observation"] = state.behavior.to_json(ending.observations, state.node)
 			state.node.done = false
 		rewards.append(ending.reward if ending != null else state.take_reward())
 		dones.append(ending != null)
 		infos.append(info)
 		if state.id == 0:
 			state.begin(1)
-		observations.append(state.behavior.to_json(state.observe(), path))
+		observations.append(state.behavior.to_json(state.observe(), state.node))
 	if type == "reset":
 		return {"type": type, "obs": observations, "info": infos}
 	return {"type": type, "obs": observations, "reward": rewards, "done": dones, "info": infos}

@@ -16,13 +16,13 @@ class Steps:
 	var observations: Array = []
 	var mask: Array[PackedByteArray] = []
 
-	func _init(behavior: RefCounted) -> void:
-		for size: Array in behavior.sizes:
-			observations.append(PackedFloat32Array())
-		for index in behavior.observation_names.size():
-			if behavior.pictures[index]:
-				observations[index] = PackedByteArray()
-		for name: String in behavior.branches:
+	func _init(pictures: Array[bool], branches: int) -> void:
+		for picture in pictures:
+			if picture:
+				observations.append(PackedByteArray())
+			else:
+				observations.append(PackedFloat32Array())
+		for branch in branches:
 			mask.append(PackedByteArray())
 
 	func to_dictionary(terminal: bool) -> Dictionary:
@@ -61,12 +61,15 @@ var choices: Array[int] = []
 var width := 0
 var branches: Array[String] = []
 
+## The agents that need an action, and those whose episode has ended; null: none.
 var decision: Steps
 var terminal: Steps
 ## The agents of the last message that wait for an action, by id.
 var waiting: Dictionary = {}
 
 var _counts: Array[int] = []
+## The numbers of each action, 0 for a choice.
+var _widths := {}
 
 
 func _init(agent: Node) -> void:
@@ -112,8 +115,10 @@ func _add_action(name: String, space: Dictionary) -> void:
 		Failure.stop("get_action_space() of %s says of '%s' %s. Allowed: %s" % [path, name, space, allowed])
 	elif type == "continuous":
 		width += int(size)
+		_widths[name] = int(size)
 	else:
 		branches.append(name)
+		_widths[name] = 0
 
 
 ## Whether another agent of the same name has the same observations and actions; if not, the session stops.
@@ -141,14 +146,16 @@ func to_dictionary() -> Dictionary:
 
 ## Forget the rows of the last message.
 func clear() -> void:
-	decision = Steps.new(self)
-	terminal = Steps.new(self)
+	decision = null
+	terminal = null
 	waiting.clear()
 
 
 ## Add an agent that needs an action.
 func add_decision(state: AgentState, observations: Dictionary, reward: float, group_reward: float) -> void:
-	_add(decision, str(state.node.get_path()), observations, state.id, reward)
+	if decision == null:
+		decision = Steps.new(pictures, branches.size())
+	_add(decision, state.node, observations, state.id, reward)
 	decision.group.append(state.group_id())
 	decision.group_reward.append(group_reward)
 	waiting[state.id] = state
@@ -158,6 +165,8 @@ func add_decision(state: AgentState, observations: Dictionary, reward: float, gr
 
 ## Add an episode that has ended.
 func add_terminal(ending: AgentState.Ending) -> void:
+	if terminal == null:
+		terminal = Steps.new(pictures, branches.size())
 	_add(terminal, ending.path, ending.observations, ending.id, ending.reward)
 	terminal.group.append(ending.group_id)
 	terminal.group_reward.append(ending.group_reward)
@@ -165,7 +174,7 @@ func add_terminal(ending: AgentState.Ending) -> void:
 
 
 ## Observations as the base dialect has them: pictures in hex, the rest as the game gives it.
-func to_json(observations: Dictionary, agent: String) -> Dictionary:
+func to_json(observations: Dictionary, agent: Variant) -> Dictionary:
 	var encoded := {}
 	for index in observation_names.size():
 		var name := observation_names[index]
@@ -182,18 +191,18 @@ func to_action(numbers: PackedFloat32Array, choice: PackedInt32Array) -> Diction
 	var action := {}
 	var start := 0
 	var branch := 0
-	for name: String in action_spaces:
-		if name in branches:
+	for name: String in _widths:
+		var size: int = _widths[name]
+		if size == 0:
 			action[name] = choice[branch]
 			branch += 1
 		else:
-			var size := int(action_spaces[name]["size"])
 			action[name] = Array(numbers.slice(start, start + size))
 			start += size
 	return action
 
 
-func _add(steps: Steps, agent: String, observations: Dictionary, id: int, reward: float) -> void:
+func _add(steps: Steps, agent: Variant, observations: Dictionary, id: int, reward: float) -> void:
 	steps.ids.append(id)
 	steps.reward.append(reward)
 	for index in observation_names.size():
@@ -207,7 +216,8 @@ func _add_mask(agent: Node) -> void:
 	var disabled: Dictionary = agent.get_disabled_actions()
 	for name: String in disabled:
 		if name not in branches:
-			Failure.stop("get_disabled_actions() of %s names '%s', which is no discrete action" % [agent.get_path(), name])
+			var text := "get_disabled_actions() of %s names '%s', which is no discrete action"
+			Failure.stop(text % [agent.get_path(), name])
 	for index in branches.size():
 		var mask := PackedByteArray()
 		mask.resize(int(action_spaces[branches[index]]["size"]))
@@ -222,7 +232,7 @@ func _add_mask(agent: Node) -> void:
 		decision.mask[index].append_array(mask)
 
 
-func _pixels(index: int, agent: String, observations: Dictionary) -> PackedByteArray:
+func _pixels(index: int, agent: Variant, observations: Dictionary) -> PackedByteArray:
 	var name := observation_names[index]
 	var pixels := Observations.to_pixels(observations.get(name), sizes[index])
 	if pixels.is_empty():
@@ -232,7 +242,7 @@ func _pixels(index: int, agent: String, observations: Dictionary) -> PackedByteA
 	return pixels
 
 
-func _numbers(index: int, agent: String, observations: Dictionary) -> PackedFloat32Array:
+func _numbers(index: int, agent: Variant, observations: Dictionary) -> PackedFloat32Array:
 	var name := observation_names[index]
 	var numbers := Observations.to_numbers(observations.get(name))
 	if choices[index] > 0:

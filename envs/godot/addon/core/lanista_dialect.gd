@@ -76,9 +76,9 @@ func _message(type: String) -> Dictionary:
 	var behaviors := {}
 	for key in _behaviors:
 		var columns := {}
-		if not _behaviors[key].decision.ids.is_empty():
+		if _behaviors[key].decision != null:
 			columns["decision"] = _behaviors[key].decision.to_dictionary(false)
-		if not _behaviors[key].terminal.ids.is_empty():
+		if _behaviors[key].terminal != null:
 			columns["terminal"] = _behaviors[key].terminal.to_dictionary(true)
 		if not columns.is_empty():
 			behaviors[key] = columns

@@ -82,10 +82,11 @@ static func to_pixels(value: Variant, size: Array) -> PackedByteArray:
 	return bytes if bytes.size() == channels * area else PackedByteArray()
 
 
-## Stop the session because of what `get_obs` of an agent has given under a name.
-static func refuse(agent: String, name: String, observations: Dictionary, expected: String) -> void:
+## Stop the session because of what `get_obs` of an agent, a node or a path, has given under a name.
+static func refuse(agent: Variant, name: String, observations: Dictionary, expected: String) -> void:
 	var found := _found(observations[name]) if observations.has(name) else "nothing: is there a script error above?"
-	Failure.stop("get_obs() of %s gives under '%s' %s. Expected: %s" % [agent, name, found, expected])
+	var path: Variant = agent.get_path() if agent is Node else agent
+	Failure.stop("get_obs() of %s gives under '%s' %s. Expected: %s" % [path, name, found, expected])
 
 
 static func _found(value: Variant) -> String:
