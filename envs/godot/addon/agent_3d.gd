@@ -31,6 +31,8 @@ const AgentState := preload("core/agent_state.gd")
 @export var team_id := 0
 ## The agents with which this one shares rewards.
 @export var group: LanistaGroup
+## In inference, the brain on which the agent acts; without one, that of the [LanistaSync].
+@export var brain: LanistaBrain
 ## After so many physics frames an episode ends as truncated. 0: never.
 @export var reset_after := 1000
 

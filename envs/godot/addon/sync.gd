@@ -26,6 +26,7 @@ enum Statistic {
 
 const AgentState := preload("core/agent_state.gd")
 const Failure := preload("core/failure.gd")
+const Inference := preload("core/inference.gd")
 const Session := preload("core/session.gd")
 
 const VERSION := "1.0.0"
@@ -38,6 +39,7 @@ const PATIENCE_BY_HAND := 1_000
 const LAST := 1 << 30
 
 static var _session: Session
+static var _current: LanistaSync
 
 ## Who decides for the agents.
 @export var control_mode := ControlModes.TRAINING
@@ -49,6 +51,10 @@ static var _session: Session
 @export_range(1, 10, 1, "or_greater") var action_repeat := 8
 ## How many times faster than real time the game runs, as far as the machine allows.
 @export_range(0.1, 10, 0.1, "or_greater") var speed_up := 1.0
+## In inference, the brain of agents that have none of their own.
+@export var brain: LanistaBrain
+## In inference, take the likeliest action instead of one sampled as in training.
+@export var deterministic_inference := true
 
 var _arguments: Dictionary = {}
 var _started := false
@@ -72,6 +78,11 @@ static func add_statistic(key: String, value: float, method := Statistic.AVERAGE
 
 
 func _enter_tree() -> void:
+	if is_instance_valid(_current):
+		push_error("Lanista: %s does nothing, since the scene has %s already" % [get_path(), _current.get_path()])
+		set_physics_process(false)
+		return
+	_current = self
 	_arguments = _read_arguments()
 	if control_mode == ControlModes.TRAINING and _session == null:
 		seed(_argument("env_seed", "1").to_int())  # before the game's own _ready() draws numbers
@@ -80,7 +91,9 @@ func _enter_tree() -> void:
 
 
 func _exit_tree() -> void:
-	get_tree().physics_frame.disconnect(_between_frames)
+	if _current == self:
+		_current = null
+		get_tree().physics_frame.disconnect(_between_frames)
 
 
 func _physics_process(_delta: float) -> void:
@@ -104,6 +117,8 @@ func _between_frames() -> void:
 			_adopt(state)
 		if not state.trained:
 			state.node.done = false
+		if state.inference != null:
+			state.inference.decide(state)
 	if _session != null:
 		_train()
 
@@ -119,6 +134,11 @@ func _start() -> void:
 	if control_mode == ControlModes.TRAINING and _session == null:
 		_connect()
 	_frames = action_repeat
+	if AgentState.all.is_empty():
+		push_warning("Lanista: the scene has no LanistaAgent2D or LanistaAgent3D so far")
+	for node in get_tree().get_nodes_in_group("AGENT"):
+		if not (node is LanistaAgent2D or node is LanistaAgent3D):
+			push_warning("Lanista: %s is no agent of this addon: let its script extend LanistaAgent2D or 3D" % node.get_path())
 
 
 func _connect() -> void:
@@ -140,9 +160,22 @@ func _connect() -> void:
 func _adopt(state: AgentState) -> void:
 	state.known = true
 	var mode: int = state.node.control_mode
-	var training := mode == 2 or (mode == 0 and control_mode == ControlModes.TRAINING)
-	state.trained = training and _session != null
-	state.node.set_heuristic("model" if state.trained else "human")
+	if mode == LanistaAgent2D.ControlModes.INHERIT_FROM_SYNC:
+		mode = control_mode + 1  # the agents' modes are the same behind that one
+	match mode:
+		LanistaAgent2D.ControlModes.TRAINING:
+			state.trained = _session != null
+		LanistaAgent2D.ControlModes.INFERENCE:
+			_play(state)
+	state.node.set_heuristic("model" if state.trained or state.inference != null else "human")
+
+
+func _play(state: AgentState) -> void:
+	var own: LanistaBrain = state.node.brain if state.node.brain != null else brain
+	if own == null:
+		push_error("Lanista: %s is to act on a brain, and neither it nor %s has one" % [state.node.get_path(), get_path()])
+	else:
+		state.inference = Inference.new(state.node, own, deterministic_inference)
 
 
 func _train() -> void:

@@ -1,12 +1,12 @@
 """Fixtures of the tests of Lanista's addon: the real engine, and a project with the addon."""
 
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from godot_engine import find_engine
 from godot_trainer import GodotGame
 from lanista.trainers.cli.main import run
 
@@ -51,14 +51,14 @@ WARNINGS = [
     "unused_variable",
 ]
 """The warnings that the engine has on by default; in the tests' project each is an error, in add-ons too."""
-STRICT = 'exclude_addons=false\ngdscript/warnings/directory_rules={"res://addons": 1}'
+STRICT = 'exclude_addons=false\ngdscript/warnings/directory_rules={"res://addons": 1, "res://moved": 0}'
 
 
 @pytest.fixture(scope="session")
 def godot_engine():
-    found = os.environ.get("LANISTA_GODOT") or shutil.which("godot") or shutil.which("godot4")
-    if not found:
-        pytest.skip("no Godot: the variable LANISTA_GODOT names its executable")
+    found = find_engine()
+    if found is None:
+        pytest.skip("there is no Godot: bash tests/godot/install.sh .cache/godot puts one aside")
     return found
 
 

@@ -5,7 +5,18 @@ import subprocess
 
 import pytest
 from godot_trainer import actions, steps
-from puppets import GO_ON, MISBEHAVE, PUPPETS, TEAM_1, TERMINATE, TRUNCATE, order
+from puppets import (
+    BRING_ANOTHER,
+    GO_ON,
+    MISBEHAVE,
+    PUPPETS,
+    TEAM_0,
+    TEAM_1,
+    TERMINATE,
+    TRUNCATE,
+    VANISH,
+    order,
+)
 
 CHASE = "res://game/chase.tscn"
 
@@ -209,4 +220,40 @@ def test_wrong_spaces_and_masks_end_the_game_with_a_sentence(play, project, scri
         game.start()
         game.reset()
     assert told in str(ended.value) and "/root/Root/Painter" in str(ended.value)
+    assert game.ended()[0] == 1
+
+
+def test_agents_of_godot_rl_agents_and_a_second_sync_are_told(play, project):
+    """Left over in a scene, they would be waited for in vain."""
+    scene = (project / "game" / "puppets.tscn").read_text()
+    scene += '[node name="Other" type="Node" parent="."]\nscript = ExtResource("2")\n'
+    scene += '[node name="Left" type="Node2D" parent="." groups=["AGENT"]]\n'
+    (project / "game" / "left_over.tscn").write_text(scene)
+    game = play("res://game/left_over.tscn")
+    game.start()
+    ages = steps(order(game, game.reset()), TEAM_0)[0].floats()[:, 1]
+    assert ages.tolist() == [8, 9], "one of the two counts"
+    game.send({"type": "close"})
+    status, printed = game.ended()
+    assert (
+        status == 0
+        and "/root/Root/Other does nothing, since the scene has /root/Root/Sync already" in printed
+    )
+    assert "/root/Root/Left is no agent of this addon: let its script extend LanistaAgent2D" in printed
+
+
+@pytest.mark.parametrize(
+    ("ordered", "told"),
+    [
+        (VANISH, "/root/Root/Rival has left the scene"),
+        (BRING_ANOTHER, "/root/Root/Newcomer came after the start"),
+    ],
+)
+def test_the_trainer_of_godot_rl_agents_is_not_given_agents_that_come_or_go(play, ordered, told):
+    game = play(PUPPETS)
+    game.start(lanista=False)
+    game.ask({"type": "reset"})
+    orders = [{"at": [3 / 16], "order": k} for k in (GO_ON, GO_ON, ordered)]
+    with pytest.raises(EOFError, match=told):
+        game.ask({"type": "action", "action": orders})
     assert game.ended()[0] == 1

@@ -29,6 +29,8 @@ static var departed: Array[Ending] = []
 var node: Node
 ## Whether a trainer decides for this agent.
 var trained := false
+## What lets the agent act on a brain, an Inference; null: a trainer or the game decides.
+var inference: RefCounted
 ## Whether LanistaSync has seen this agent since it entered the tree.
 var known := false
 ## The id of the running episode; 0: none, the next decision begins one.
@@ -43,6 +45,8 @@ var frames := 0
 var group_reward := 0.0
 ## What the agent observed at its last decision.
 var _observations := {}
+## Whether an episode has ended since `take_end` was called.
+var _is_over := false
 ## The node and those above it: if one of them is freed, the agent leaves.
 var _line: Array[Node] = []
 ## The sensors below the agent by the names of their observations, once they were looked for.
@@ -68,6 +72,7 @@ func notify(what: int) -> void:
 		ending = null
 		known = false
 		trained = false
+		inference = null
 		behavior = null
 		_sensors = {}
 		all.erase(self)
@@ -133,6 +138,7 @@ func take_ending() -> Ending:
 ## End the episode. Observed at once, since the game may move the body right afterwards. In one physics frame the first
 ## call counts, except that an end that was truncated becomes a termination: `needs_reset` may be set before `done`.
 func end(truncated: bool) -> void:
+	_is_over = true
 	if ending != null and ending.frame == Engine.get_physics_frames():
 		ending.truncated = ending.truncated and truncated
 	elif id != 0:
@@ -153,6 +159,13 @@ func _end(truncated: bool, observations: Dictionary) -> void:
 	ending.group_reward = take_group_reward()
 	ending.truncated = truncated
 	ending.frame = Engine.get_physics_frames()
+
+
+## Whether an episode has ended since the last call.
+func take_end() -> bool:
+	var taken := _is_over
+	_is_over = false
+	return taken
 
 
 ## Forget the running episode, as the trainer asks with "reset", and let the game reset the body.
@@ -185,7 +198,7 @@ func end_frame() -> void:
 
 ## Whether the game has yet to place the body for the next episode.
 func awaits_reset() -> bool:
-	return trained and id == 0 and node.needs_reset
+	return (trained or inference != null) and id == 0 and node.needs_reset
 
 
 static func any_awaits_reset() -> bool:

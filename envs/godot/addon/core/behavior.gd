@@ -159,8 +159,9 @@ func add_decision(state: AgentState, observations: Dictionary, reward: float, gr
 	decision.group.append(state.group_id())
 	decision.group_reward.append(group_reward)
 	waiting[state.id] = state
-	if not branches.is_empty():
-		_add_mask(state.node)
+	var masks := masks_of(state.node)
+	for index in masks.size():
+		decision.mask[index].append_array(masks[index])
 
 
 ## Add an episode that has ended.
@@ -171,6 +172,36 @@ func add_terminal(ending: AgentState.Ending) -> void:
 	terminal.group.append(ending.group_id)
 	terminal.group_reward.append(ending.group_reward)
 	terminal.interrupted.append(int(ending.truncated))
+
+
+## For each discrete action its choices, 1 where the agent must not take them now.
+func masks_of(agent: Node) -> Array[PackedByteArray]:
+	var masks: Array[PackedByteArray] = []
+	if branches.is_empty():
+		return masks
+	var disabled: Dictionary = agent.get_disabled_actions()
+	for name: String in disabled:
+		if name not in branches:
+			var text := "get_disabled_actions() of %s names '%s', which is no discrete action"
+			Failure.stop(text % [agent.get_path(), name])
+	for name in branches:
+		var mask := PackedByteArray()
+		mask.resize(int(action_spaces[name]["size"]))
+		for choice: int in disabled.get(name, []):
+			if choice < 0 or choice >= mask.size():
+				var text := "get_disabled_actions() of %s names the choice %d of '%s', which has %d"
+				Failure.stop(text % [agent.get_path(), choice, name, mask.size()])
+			else:
+				mask[choice] = 1
+		if mask.count(1) == mask.size():
+			Failure.stop("get_disabled_actions() of %s leaves no choice of '%s'" % [agent.get_path(), name])
+		masks.append(mask)
+	return masks
+
+
+## The numbers of one observation.
+func numbers_of(name: String, agent: Node, observations: Dictionary) -> PackedFloat32Array:
+	return _numbers(observation_names.find(name), agent, observations)
 
 
 ## Observations as the base dialect has them: pictures in hex, the rest as the game gives it.
@@ -210,26 +241,6 @@ func _add(steps: Steps, agent: Variant, observations: Dictionary, id: int, rewar
 			steps.observations[index].append_array(_pixels(index, agent, observations))
 		else:
 			steps.observations[index].append_array(_numbers(index, agent, observations))
-
-
-func _add_mask(agent: Node) -> void:
-	var disabled: Dictionary = agent.get_disabled_actions()
-	for name: String in disabled:
-		if name not in branches:
-			var text := "get_disabled_actions() of %s names '%s', which is no discrete action"
-			Failure.stop(text % [agent.get_path(), name])
-	for index in branches.size():
-		var mask := PackedByteArray()
-		mask.resize(int(action_spaces[branches[index]]["size"]))
-		for choice: int in disabled.get(branches[index], []):
-			if choice < 0 or choice >= mask.size():
-				var text := "get_disabled_actions() of %s names the choice %d of '%s', which has %d"
-				Failure.stop(text % [agent.get_path(), choice, branches[index], mask.size()])
-				return
-			mask[choice] = 1
-		if mask.count(1) == mask.size():
-			Failure.stop("get_disabled_actions() of %s leaves no choice of '%s'" % [agent.get_path(), branches[index]])
-		decision.mask[index].append_array(mask)
 
 
 func _pixels(index: int, agent: Variant, observations: Dictionary) -> PackedByteArray:
