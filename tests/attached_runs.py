@@ -64,8 +64,9 @@ class Scenes:
     def __init__(self) -> None:
         self.processes: list[subprocess.Popen] = []
 
-    def __call__(self, port: int, name: str = "basic") -> subprocess.Popen:
-        """Start a scene that connects to this port."""
-        command = [sys.executable, "-m", "lanista.envs.scenes", name, "--mlagents-port", str(port)]
+    def __call__(self, port: int, name: str = "basic", *, unreal: bool = False) -> subprocess.Popen:
+        """Start a scene that connects to this port, as an engine of Unity or of Unreal."""
+        argument = "-mlAgentPort" if unreal else "--mlagents-port"
+        command = [sys.executable, "-m", "lanista.envs.scenes", name, argument, str(port)]
         self.processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
         return self.processes[-1]

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import grpc
 from lanista.envs.protocol import messages
+from lanista.envs.protocol.dialect import UNITY, Dialect
+from lanista.envs.unreal.dialect import UNREAL
+from translated import spoken
 
 NOBODY = bytes.fromhex("0a00")
 """The output of an engine without deciding agents: an empty UnityRLOutputProto."""
-METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
+_DIALECTS = {"--mlagents-port": UNITY, "-mlAgentPort": UNREAL}
+"""What an engine speaks, by the argument that it finds its port after."""
 
 
 def free_port() -> int:
@@ -21,8 +25,14 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def exchange_with(port: int) -> tuple[grpc.Channel, Callable[[bytes], bytes]]:
-    """The engine's side of the one call there is, on plain grpcio."""
+def called() -> tuple[int, Dialect]:
+    """The port on which this program is to call, by its arguments, and what it is to speak."""
+    argument = next(each for each in _DIALECTS if each in sys.argv)
+    return int(sys.argv[sys.argv.index(argument) + 1]), _DIALECTS[argument]
+
+
+def exchange_with(port: int, dialect: Dialect = UNITY) -> tuple[grpc.Channel, Callable[[bytes], bytes]]:
+    """The engine's side of the one call there is, on plain grpcio. What it sends is given as Unity's."""
     options = [
         ("grpc.enable_http_proxy", 0),
         ("grpc.max_receive_message_length", -1),
@@ -33,8 +43,8 @@ def exchange_with(port: int) -> tuple[grpc.Channel, Callable[[bytes], bytes]]:
         ("grpc.max_reconnect_backoff_ms", 100),
     ]
     channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
-    call = channel.unary_unary(METHOD)
-    return channel, lambda data: call(data, wait_for_ready=True, timeout=60)
+    call = channel.unary_unary(dialect.path.decode())
+    return channel, lambda data: call(spoken(data, dialect), wait_for_ready=True, timeout=60)
 
 
 def message(output: bytes | None = b"", status: int = 200) -> bytes:
@@ -89,9 +99,10 @@ class ScriptedEngine(threading.Thread):
     None among the outputs ends the session from the engine's side.
     """
 
-    def __init__(self, port: int, outputs: Iterable[bytes | None]) -> None:
+    def __init__(self, port: int, outputs: Iterable[bytes | None], dialect: Dialect = UNITY) -> None:
         super().__init__(daemon=True)
         self._port = port
+        self._dialect = dialect
         self._outputs = list(outputs)
         self.replies: list = []
         self.start()
@@ -101,7 +112,7 @@ class ScriptedEngine(threading.Thread):
         return bool(self.replies) and self.replies[-1].header.status == 400
 
     def run(self) -> None:
-        channel, exchange = exchange_with(self._port)
+        channel, exchange = exchange_with(self._port, self._dialect)
         with channel:
             ended = message(None, 400)
             first, *others = [ended if output is None else message(output) for output in self._outputs]
@@ -110,7 +121,7 @@ class ScriptedEngine(threading.Thread):
                     reply = exchange(request)
                 except grpc.RpcError:  # the trainer has closed its end
                     return
-                self.replies.append(messages.UnityMessageProto.FromString(reply))
+                self.replies.append(self._dialect.messages.UnityMessageProto.FromString(reply))
                 if self.was_told_to_quit:
                     return
 
@@ -119,12 +130,12 @@ _EXECUTABLE = """\
 #!{python}
 import os, signal, sys, time
 sys.path.insert(0, {tests!r})
-from scripted_engine import exchange_with, hello, message, observation
+from scripted_engine import called, exchange_with, hello, message, observation
 
-port = int(sys.argv[sys.argv.index("--mlagents-port") + 1])
+port, dialect = called()
 logs = "-logFile" in sys.argv
 log = open(sys.argv[sys.argv.index("-logFile") + 1], "w", buffering=1) if logs else sys.stderr
-channel, exchange = exchange_with(port)
+channel, exchange = exchange_with(port, dialect)
 
 def ask(request):
     if exchange(request) == {quit!r}:

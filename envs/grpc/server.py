@@ -188,11 +188,6 @@ class ServerSession:
         return cls(listen(host, port), path=path)
 
     @property
-    def path(self) -> bytes:
-        """The method that the engine calls; empty before it has called, and after it has gone."""
-        return b"" if self._engine is None else self._engine.server.path
-
-    @property
     def disconnected(self) -> bool:
         """Whether the engine has gone.
 

@@ -91,7 +91,7 @@ class Cluster:
             self._engines[key] = engine
             try:
                 self._place(driver, engine, launch_spec, engine_spec, name)
-                arrived = await_engine(expected, engine, engine_spec.timeout, name)
+                arrived = await_engine(expected, engine, engine_spec, name)
             except BaseException:
                 self._engines.pop(key, None)
                 engine.kill()

@@ -17,7 +17,7 @@ from ..remote.relay import Relay
 from ..remote.relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
 from ..remote.tls import UntrustedError, client_context
 from ..unity.executables import check_executable
-from ..unity.launch import resolve, start_engine
+from ..unity.launch import plugin_of, resolve, start_engine
 from .spec import LaunchSpec
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class NodeAgent:
         folder = None if spec.log_folder is None else _make_folder(Path(spec.log_folder))
         file_name, arguments = resolve_registered(spec.file_name, spec.additional_args)
         engine, self.log = start_engine(
-            *(resolve(file_name), self._relay.port, spec.worker_id, folder),
+            *(plugin_of(file_name), resolve(file_name), self._relay.port, spec.worker_id, folder),
             windowless=spec.windowless,
             additional_args=arguments,
         )

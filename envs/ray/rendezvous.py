@@ -16,7 +16,8 @@ from ..remote.address import join_address, split_address
 from ..remote.handshake import AccessRules, AttachedEngine
 from ..remote.server import AttachServer, ExpectedEngine
 from ..remote.tls import self_signed
-from ..unity.launch import HOSTED, SCENE
+from ..unity.launch import HOSTED, SCENE, plugin_of
+from ..unreal import PREFIX, is_unreal
 from .remote_engine import RemoteEngine
 from .spec import EngineSpec, LaunchSpec
 
@@ -77,14 +78,17 @@ class Rendezvous:
         self._server.close()
 
 
-def await_engine(expected: ExpectedEngine, engine: RemoteEngine, timeout: float, name: str) -> AttachedEngine:
+def await_engine(
+    expected: ExpectedEngine, engine: RemoteEngine, engine_spec: EngineSpec, name: str
+) -> AttachedEngine:
     """Wait until an engine that a node has started connects.
 
     Raises:
         UnityEnvironmentException: It ended before.
         HostLostError: Its node is lost.
-        UnityTimeOutException: It did not connect within `timeout` seconds.
+        UnityTimeOutException: It did not connect in time.
     """
+    timeout = engine_spec.timeout
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -97,13 +101,15 @@ def await_engine(expected: ExpectedEngine, engine: RemoteEngine, timeout: float,
                 ) from None
             if time.monotonic() >= deadline:
                 raise UnityTimeOutException(
-                    f"The Unity environment took too long to respond: {name} did not connect within "
-                    f"{timeout:g} s. {engine.describe()}"
+                    f"The {plugin_of(engine_spec.file_name).kind.name} environment took too long to respond: "
+                    f"{name} did not connect within {timeout:g} s. {engine.describe()}"
                 ) from None
 
 
 def _path_on_node(file_name: str) -> str:
     """The file name on the node: absolute, as its working directory is another one."""
-    if file_name.strip().startswith((SCENE, REGISTRY, HOSTED)):
-        return file_name.strip()
-    return str(Path(file_name.strip()).expanduser().absolute())
+    prefix = PREFIX if is_unreal(file_name) else ""
+    path = file_name.strip().removeprefix(prefix).strip()
+    if path.startswith((SCENE, REGISTRY, HOSTED)):
+        return prefix + path
+    return prefix + str(Path(path).expanduser().absolute())

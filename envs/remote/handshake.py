@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
 from ..engines.connection import Engine, EngineConnection
+from ..engines.plugin import Plugin
 from ..errors import WireError
 from ..grpc.server import Peer, ServerSession, Stream
 from ..protocol.decoder import Decoder
-from ..unity.handshake import UNITY
+from ..unity.launch import EDITORS, plugin_of
 from .address import AllowedNetworks
 from .tls import TlsStream
 
@@ -122,12 +123,14 @@ class AccessRules:
 class AttachedEngine:
     """An engine that has sent its first call and waits for the answer."""
 
-    def __init__(self, session: ServerSession, where: str, name: str | None) -> None:
+    def __init__(self, session: ServerSession, where: str, name: str | None, file_name: str | None) -> None:
         self.session = session
         self.where = where
         """Its address or its relay's, for messages."""
         self.name = name
         """The name under which it is expected; None if it is not expected by name."""
+        self.file_name = file_name
+        """What tells its plug-in, as an environment's name."""
 
     def connection(self, name: str, timeout: float, engine: Engine | None = None) -> EngineConnection:
         """The connection for an environment; to be called once.
@@ -137,7 +140,7 @@ class AttachedEngine:
             timeout: Seconds that the engine has for each answer.
             engine: Its program, if known.
         """
-        return EngineConnection(self.session, engine, timeout, name, UNITY)
+        return EngineConnection(self.session, engine, timeout, name, plugin_of(self.file_name).kind)
 
     def reject(self, reason: str = "") -> None:
         """Disconnect: the engine is asked to quit, and its relay gets the reason."""
@@ -285,11 +288,12 @@ class IncomingConnection:
                 if session.disconnected:
                     raise RejectedError(_why_ended(peer.error))
                 yield peer.events
-        if (strange := _why_not_greeting(session.request, self.where)) is not None:
+        file_name = EDITORS[peer.server.path]
+        if (strange := _why_not_greeting(session.request, self.where, plugin_of(file_name))) is not None:
             raise RejectedError(strange)
         peer.max_bytes = None
         self._session = None
-        return AttachedEngine(session, self.where, name)
+        return AttachedEngine(session, self.where, name, file_name)
 
 
 def _peek_byte(connection: socket.socket) -> bytes | None:
@@ -326,10 +330,10 @@ def _why_ended(complaint: str) -> str:
     return "it disconnected before its greeting"
 
 
-def _why_not_greeting(request: bytes, where: str) -> str | None:
+def _why_not_greeting(request: bytes, where: str, plugin: Plugin) -> str | None:
     """Why a first call is not an engine's greeting; None if it is."""
     try:
-        message = Decoder(where).decode(request)
+        message = Decoder(where, dialect=plugin.dialect).decode(request)
     except WireError:
         return "its first call is not a message of an ML-Agents engine"
     if message.hello is None and message.steps is not None:

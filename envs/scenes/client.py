@@ -13,6 +13,7 @@ from mlagents_envs.exception import UnityException
 
 from ..errors import TrainerGoneError
 from ..grpc.client import EngineEndpoint
+from ..protocol.dialect import UNITY, Dialect
 from ..protocol.engine import StepEncoder, encode_hello, encode_ready
 from ..protocol.engine_decoder import ReplyDecoder, TrainerReply
 from ..side_channels import (
@@ -85,9 +86,14 @@ class Session:
     """Serves one world to one trainer, from the handshake to the end."""
 
     def __init__(
-        self, world: World, endpoint: EngineEndpoint, with_areas: Callable[[int], World] | None = None
+        self,
+        world: World,
+        endpoint: EngineEndpoint,
+        with_areas: Callable[[int], World] | None = None,
+        dialect: Dialect = UNITY,
     ) -> None:
         """`with_areas`: makes the world with a number of areas; None if it has no such option."""
+        self._dialect = dialect
         self._world = world
         self._endpoint = endpoint
         self._with_areas = with_areas
@@ -100,8 +106,9 @@ class Session:
         Raises:
             TrainerGoneError: The connection was lost.
         """
-        decoder = ReplyDecoder()
-        hello = decoder.decode(self._endpoint.exchange(encode_hello(_ENGINE_NAME, _PACKAGE_VERSION)))
+        decoder = ReplyDecoder(self._dialect)
+        greeting = encode_hello(_ENGINE_NAME, _PACKAGE_VERSION, dialect=self._dialect)
+        hello = decoder.decode(self._endpoint.exchange(greeting))
         if hello.kind == "quit":
             logger.info("The trainer refused the handshake.")
             return
@@ -112,7 +119,7 @@ class Session:
         # A seed is any 32 bits; negative ones are valid.
         random = np.random.default_rng(hello.seed & 0xFFFFFFFF)
         specs = self._world.specs()
-        encoder = StepEncoder(specs, self._world.png_level)
+        encoder = StepEncoder(specs, self._world.png_level, self._dialect)
         reply = decoder.decode(self._endpoint.exchange(encode_ready()))
         batches: Batches | None = None
         channels = self._open_channels()
@@ -177,7 +184,7 @@ def main(make: type[World], arguments: Sequence[str] | None = None, program: str
     try:
         given = parse(make, sys.argv[1:] if arguments is None else arguments, program)
         start_log(given.log_file)
-        endpoint = EngineEndpoint(given.port)
+        endpoint = EngineEndpoint(given.port, path=given.dialect.path)
         # Before connecting to the trainer, so that wrong options are reported on the command line.
         world = make(**given.options)
     except (UsageError, ValueError, OSError) as error:
@@ -187,7 +194,7 @@ def main(make: type[World], arguments: Sequence[str] | None = None, program: str
     logger.info("%s calls the trainer on port %d; options %s.", program, given.port, dict(given.options))
     takes_areas = "areas" in options_of(make)
     with_areas = (lambda areas: make(**{**given.options, "areas": areas})) if takes_areas else None
-    return serve(Session(world, endpoint, with_areas), endpoint)
+    return serve(Session(world, endpoint, with_areas, given.dialect), endpoint)
 
 
 def start_log(log_file: str | None) -> TextIO:

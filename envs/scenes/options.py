@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 
+from ..protocol.dialect import UNITY, Dialect
+from ..unreal.dialect import UNREAL
 from .physics2d import Indices
 from .world import Batches, Parameters, World
 
@@ -195,6 +197,8 @@ class EngineArguments:
 
     port: int
     """The port at which the trainer listens."""
+    dialect: Dialect
+    """What it speaks: it starts a game of Unreal with another argument than one of Unity."""
     log_file: str | None
     """Where to log; None is the standard error output, "-" the standard output."""
     options: Options
@@ -225,19 +229,22 @@ def options_of(world: type[World]) -> dict[str, tuple[type, str]]:
 def parse(world: type[World], arguments: Sequence[str], program: str) -> EngineArguments:
     """Parse the command line of `world` as an engine.
 
-    Arguments of Unity players (one dash) that mean nothing here are skipped.
+    Arguments of Unity and Unreal players (one dash) that mean nothing here are skipped.
 
     Raises:
         UsageError: An unknown option, a value of the wrong type, or no port.
     """
     parser = _parser(world, program)
     given = _parse(parser, world, arguments)
-    if given["mlagents_port"] is None:
+    port, dialect = given["mlagents_port"], UNITY
+    if port is None:
+        port, dialect = given["mlAgentPort"], UNREAL
+    if port is None:
         parser.error(
             "no --mlagents-port: a scene is started by a trainer, for example by "
             "`lanista-learn CONFIG.yaml --env scene:NAME`"
         )
-    return EngineArguments(given["mlagents_port"], given["logFile"], _options(given))
+    return EngineArguments(port, dialect, given["logFile"], _options(given))
 
 
 def parse_options(world: type[World], arguments: Sequence[str], program: str) -> Options:
@@ -254,7 +261,12 @@ def _parser(world: type[World], program: str) -> _Parser:
     parser.add_argument(
         "--mlagents-port", type=int, metavar="PORT", help="where the trainer listens; required"
     )
-    parser.add_argument("-logFile", metavar="FILE", help="where to log ('-': standard output)")
+    parser.add_argument(
+        "-mlAgentPort", type=int, metavar="PORT", help="the same of a trainer that starts games of Unreal"
+    )
+    parser.add_argument(
+        *("-logFile", "-abslog"), dest="logFile", metavar="FILE", help="where to log ('-': standard output)"
+    )
     for name, (kind, description) in options_of(world).items():
         parser.add_argument(
             f"--{name.replace('_', '-')}",

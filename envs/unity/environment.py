@@ -16,6 +16,7 @@ from ..base import EngineStatistics
 from ..engines import ports
 from ..engines.connection import EngineConnection
 from ..engines.environment import Answer, Connect, EngineEnvironment
+from ..errors import OtherEngineError
 from ..images import Images
 from ..protocol.decoder import Decoder, EngineMessage
 from ..protocol.encoder import Encoder
@@ -23,7 +24,7 @@ from ..protocol.handshake import API_VERSION
 from ..side_channels import EnvironmentParametersChannel, SideChannel, SideChannelManager, StatsSideChannel
 from ..validation import NonFinitePolicy
 from .handshake import handshake
-from .launch import Launch, Transport
+from .launch import Launch, Transport, is_editor, plugin_of
 
 
 class UnityEnvironment(EngineEnvironment[EngineMessage]):
@@ -34,7 +35,7 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
 
     Args:
         file_name: The executable, or one of Lanista's scenes such as `scene:ball3d`; None waits for the
-            Unity Editor.
+            Unity Editor. After `unreal:` a game of Unreal; that alone waits for Unreal's editor.
         worker_id: Which of several environments this is; added to the port, and part of the log's name.
         base_port: The port of worker 0. Without it the Editor gets 5004, and an executable the first
             free port from 5005 + worker_id on.
@@ -93,13 +94,14 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
         connect: Connect | None = None,
         transport: Transport = "lean",
     ) -> None:
-        if file_name is None and worker_id != 0 and connect is None:
+        if is_editor(file_name) and worker_id != 0 and connect is None:
             raise UnityEnvironmentException(
                 "If the environment name is None, the worker-id must be 0 in order to connect with the "
                 f"Editor, but it is {worker_id}."
             )
-        self._decoder = Decoder(engine_name or f"environment {worker_id}", images)
-        self._encoder = Encoder()
+        plugin = plugin_of(file_name)
+        self._decoder = Decoder(engine_name or f"environment {worker_id}", images, plugin.dialect)
+        self._encoder = Encoder(plugin.dialect)
         super().__init__(self._decoder.where, timeout_wait, self._decoder.specs, non_finite)
         self.worker_id = worker_id
         self._channels = list(side_channels or ())
@@ -120,7 +122,11 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
         )
 
         def greet(connection: EngineConnection) -> None:
-            self.academy_capabilities = handshake(connection, self._decoder, seed, num_areas, self.name)
+            if connection.kind is not plugin.kind:
+                raise OtherEngineError(connection.port, connection.kind.name, plugin.kind.name)
+            self.academy_capabilities = handshake(
+                connection, plugin, self._decoder, self._encoder, seed, num_areas, self.name
+            )
 
         self._connect(launch, greet)
 

@@ -8,29 +8,33 @@ from pathlib import Path
 
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..engines.plugin import Plugin
+from .plugin import UNITY_PLUGIN
+
 _SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
 _PLATFORMS = {".x86_64": "Linux", ".x86": "Linux", ".app": "macOS", ".exe": "Windows"}
 _MACH_O = tuple(bytes.fromhex(magic) for magic in ("feedface", "feedfacf", "cefaedfe", "cffaedfe"))
 
 
-def find_executable(file_name: str, platform: str = sys.platform) -> str:
+def find_executable(file_name: str, platform: str = sys.platform, plugin: Plugin = UNITY_PLUGIN) -> str:
     """The program that `file_name` means on this platform; the suffix may be left out.
 
-    On Linux `NAME.x86_64`, `NAME.x86` or `NAME`; on macOS the program inside `NAME.app`, or `NAME`; on
-    Windows `NAME.exe` or the only program in the folder `NAME`.
+    On Linux `NAME.x86_64`, `NAME.x86` or `NAME` (of Unreal `NAME.sh`, `NAME`, or the first one in the folder
+    `NAME`); on macOS the program inside `NAME.app`, or `NAME`; on Windows `NAME.exe` or the only program in
+    the folder `NAME`.
 
     Raises:
         UnityEnvironmentException: There is none; the message says what was looked for and what is there.
     """
     path = Path(file_name).expanduser()
-    stem = path.with_suffix("") if path.suffix in _SUFFIXES else path
-    candidates = _candidates(path, stem, platform)
+    stem = path.with_suffix("") if path.suffix in (*_SUFFIXES, *plugin.suffixes) else path
+    candidates = _candidates(path, stem, platform, plugin.suffixes)
     for candidate in candidates:
         if candidate.is_file():
             return str(candidate.absolute())
     raise UnityEnvironmentException(
         f"Couldn't launch the {stem.name} environment. Provided filename does not match any environments: "
-        f"{file_name!r}. {_suggestion(file_name) or _hint(path, stem, platform)} Looked for "
+        f"{file_name!r}. {_suggestion(file_name) or _hint(path, stem, platform, plugin)} Looked for "
         f"{', '.join(str(candidate) for candidate in candidates)} in {Path.cwd()}."
     )
 
@@ -79,11 +83,12 @@ def _with(stem: Path, suffix: str) -> Path:
     return stem.with_name(stem.name + suffix)
 
 
-def _candidates(path: Path, stem: Path, platform: str) -> list[Path]:
-    """What the name may mean, the likeliest first."""
+def _candidates(path: Path, stem: Path, platform: str, suffixes: tuple[str, ...]) -> list[Path]:
+    """What the name may mean, the likeliest first; `suffixes` are those of programs on Linux."""
     if platform.startswith("linux"):
-        named = [path] if path.suffix in (".x86_64", ".x86") else []
-        return [*named, _with(stem, ".x86_64"), _with(stem, ".x86"), stem]
+        named = [path] if path.suffix in suffixes else []
+        inside = sorted(stem.glob("*.sh")) if ".sh" in suffixes and stem.is_dir() else []
+        return [*named, *(_with(stem, suffix) for suffix in suffixes), stem, *inside]
     if platform == "darwin":
         programs = _with(stem, ".app") / "Contents" / "MacOS"
         return [programs / stem.name, *sorted(programs.glob("*")), stem]
@@ -101,7 +106,10 @@ def _suggestion(name: str) -> str:
     kind = prefixed[1].lower() if prefixed else ""
     kind = "gymnasium" if kind == "gym" else kind
     near = get_close_matches(
-        kind, ("gymnasium", "pettingzoo", "python", "registry", "scene"), n=1, cutoff=0.75
+        kind,
+        ("godot", "gymnasium", "pettingzoo", "python", "registry", "scene", "unreal"),
+        n=1,
+        cutoff=0.75,
     )
     if prefixed and prefixed[1] == "registry":
         return f"Make it with lanista.envs.registry.default_registry[{prefixed[2]!r}].make()."
@@ -114,16 +122,19 @@ def _suggestion(name: str) -> str:
     return ""
 
 
-def _hint(path: Path, stem: Path, platform: str) -> str:
+def _hint(path: Path, stem: Path, platform: str, plugin: Plugin) -> str:
     """What was found in its place."""
     own = {"darwin": "macOS", "win32": "Windows"}.get(platform, "Linux")
     if path.exists() and _PLATFORMS.get(path.suffix, own) != own:
-        return f"That is a build for {_PLATFORMS[path.suffix]}; make one for {own} in Unity's build settings."
+        settings = f"{plugin.kind.name}'s build settings"
+        return f"That is a build for {_PLATFORMS[path.suffix]}; make one for {own} in {settings}."
     folder = stem if stem.is_dir() else stem.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."
-    programs = sorted(entry.name for entry in folder.iterdir() if _PLATFORMS.get(entry.suffix) == own)
+    names = [entry.name for entry in folder.iterdir()]
+    suffixes = plugin.suffixes if own == "Linux" else tuple(s for s, of in _PLATFORMS.items() if of == own)
+    programs = sorted(name for name in names if name.endswith(suffixes))
     if stem.is_dir() and programs:
         return f"That is a folder; it holds {', '.join(programs[:5])}: name one of them."
-    near = get_close_matches(path.name, (entry.name for entry in folder.iterdir()), n=3) or programs[:5]
+    near = get_close_matches(path.name, names, n=3) or programs[:5]
     return f"There is {', '.join(near)}." if near else f"No {own} build is in {folder}."

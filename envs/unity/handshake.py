@@ -1,4 +1,4 @@
-"""Unity's kind of engine, and the handshake with which a session begins."""
+"""The handshake with which a session begins."""
 
 import logging
 
@@ -8,31 +8,26 @@ from mlagents_envs.exception import (
     UnityEnvironmentException,
 )
 
-from ..engines.connection import EngineConnection, EngineKind
+from ..engines.connection import EngineConnection
+from ..engines.plugin import Plugin
 from ..protocol.decoder import Decoder
-from ..protocol.encoder import Encoder, encode_quit
-from ..protocol.handshake import API_VERSION, Capabilities, EngineHello, compatible
+from ..protocol.encoder import Encoder
+from ..protocol.handshake import Capabilities, EngineHello, compatible
 
 logger = logging.getLogger(__name__)
-
-UNITY = EngineKind(
-    name="Unity",
-    quit=encode_quit(),
-    never_called="It has not called yet: it did not start, or it has no ML-Agents communicator.",
-    checklist="""\
-\t The environment does not need user interaction to launch
-\t The Agents' Behavior Parameters > Behavior Type is set to "Default"
-\t The environment and the Python interface have compatible versions.
-\t If you're running on a headless server without graphics support, turn off display by either \
-passing --no-graphics option or build your Unity executable as server build.""",
-)
 
 _LOG_SECONDS = 1.0
 """How long an engine of another version may take to write its log and end, before its process is ended."""
 
 
 def handshake(
-    connection: EngineConnection, decoder: Decoder, seed: int, num_areas: int, name: str
+    connection: EngineConnection,
+    plugin: Plugin,
+    decoder: Decoder,
+    encoder: Encoder,
+    seed: int,
+    num_areas: int,
+    name: str,
 ) -> Capabilities:
     """The first two calls of an engine; afterwards it waits for the first reset.
 
@@ -47,12 +42,13 @@ def handshake(
     """
     hello = _receive_hello(connection, decoder, name)
     # An engine of another version gets our initialization too: its own log then shows the two versions.
-    connection.reply(Encoder().initialization(seed, num_areas))
-    if not compatible(hello.communication_version, API_VERSION):
+    connection.reply(encoder.initialization(seed, num_areas))
+    if not compatible(hello.communication_version, plugin.dialect.api_version):
         connection.await_exit(_LOG_SECONDS)
-        raise _incompatible(hello, name)
+        raise _incompatible(plugin, hello, name)
     logger.info(
-        "Connected to Unity environment with package version %s and communication version %s",
+        "Connected to %s environment with package version %s and communication version %s",
+        plugin.kind.name,
         hello.package_version,
         hello.communication_version,
     )
@@ -60,10 +56,7 @@ def handshake(
         logger.warning("%s: the engine does not report that it supports reinforcement learning at all.", name)
     connection.stage = "It connected, but did not complete the handshake."
     _check_status(decoder.decode(connection.receive()).status, name)
-    connection.stage = (
-        "It connected, but no agent has asked for a decision: the scene needs an active agent, and each "
-        "agent a Decision Requester component or code that calls RequestDecision."
-    )
+    connection.stage = plugin.idle
     return hello.capabilities
 
 
@@ -78,12 +71,12 @@ def _receive_hello(connection: EngineConnection, decoder: Decoder, name: str) ->
     return message.hello
 
 
-def _incompatible(hello: EngineHello, name: str) -> UnityEnvironmentException:
+def _incompatible(plugin: Plugin, hello: EngineHello, name: str) -> UnityEnvironmentException:
+    engine = plugin.kind.name
     return UnityEnvironmentException(
-        "The communication API version is not compatible between Unity and python. Python API: "
-        f"{API_VERSION}, Unity API: {hello.communication_version}. ({name}, package version "
-        f"{hello.package_version or 'unknown'}.)\n Use a com.unity.ml-agents package that speaks "
-        f"{API_VERSION.split('.')[0]}.x of the API, such as 2.x, 3.x or 4.x."
+        f"The communication API version is not compatible between {engine} and python. Python API: "
+        f"{plugin.dialect.api_version}, {engine} API: {hello.communication_version}. ({name}, package "
+        f"version {hello.package_version or 'unknown'}.)\n {plugin.releases}"
     )
 
 

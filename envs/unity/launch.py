@@ -12,10 +12,13 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
 from ..engines.connection import EngineConnection, EngineSession
+from ..engines.plugin import Plugin
 from ..engines.process import EngineProcess
 from ..grpc.server import ServerSession
+from ..unreal import PREFIX, is_unreal, is_unreal_editor
+from ..unreal.launch import UNREAL_PLUGIN
 from .executables import check_executable, find_executable
-from .handshake import UNITY
+from .plugin import UNITY_PLUGIN
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ class Launch:
     """Which engine to launch, and how."""
 
     file_name: str | None
-    """The executable or scene; None for the Editor."""
+    """The executable or scene; None for the Editor, `unreal:` for Unreal's."""
     worker_id: int
     base_port: int | None
     """The port of worker 0; None leaves the choice to Lanista."""
@@ -61,20 +64,22 @@ class Launch:
             UnityEnvironmentException: The executable is missing or cannot be started.
             PortInUseError: The Editor's port, or the requested one, is taken.
         """
-        start = [] if self.file_name is None else resolve(self.file_name)
+        kind = plugin_of(self.file_name).kind
+        start = None if is_editor(self.file_name) else resolve(str(self.file_name))
         session = listen(
             self.worker_id,
             self.base_port,
             self.listen,
-            editor=self.file_name is None,
+            file_name=self.file_name,
             name=self.name,
             transport=self.transport,
         )
         process = None
-        if self.file_name is None:
+        if start is None:
             logger.info(
-                "Listening on port %d. Start training by pressing the Play button in the Unity Editor.",
+                "Listening on port %d. Start training by pressing the Play button in the %s Editor.",
                 session.port,
+                kind.name,
             )
         else:
             try:
@@ -82,10 +87,11 @@ class Launch:
             except BaseException:
                 session.close()
                 raise
-        return EngineConnection(session, process, self.timeout, self.name, UNITY)
+        return EngineConnection(session, process, self.timeout, self.name, kind)
 
     def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:
         engine, _ = start_engine(
+            plugin_of(self.file_name),
             start,
             port,
             self.worker_id,
@@ -97,7 +103,25 @@ class Launch:
         return engine
 
 
+EDITORS: dict[bytes, str | None] = {
+    UNITY_PLUGIN.dialect.path: None,
+    UNREAL_PLUGIN.dialect.path: PREFIX,
+}
+"""For each plug-in's gRPC method the name of its editor, or of any engine that connects by itself."""
+
+
+def plugin_of(file_name: str | None) -> Plugin:
+    """The plug-in of the engine that a name means."""
+    return UNREAL_PLUGIN if is_unreal(file_name) else UNITY_PLUGIN
+
+
+def is_editor(file_name: str | None) -> bool:
+    """Whether a name means an editor, which is not launched but calls by itself."""
+    return file_name is None or is_unreal_editor(file_name)
+
+
 def start_engine(
+    plugin: Plugin,
     command: list[str],
     port: int,
     worker_id: int,
@@ -110,6 +134,7 @@ def start_engine(
     """Start an engine that calls on a port of this machine.
 
     Args:
+        plugin: Its plug-in.
         command: As returned by `resolve`.
         port: The port on which it calls.
         worker_id: Which of several environments it is; it names the log.
@@ -129,7 +154,7 @@ def start_engine(
     if log_folder is not None:
         log_folder.mkdir(parents=True, exist_ok=True)
         log_file = log_folder / f"Player-{worker_id}.log"
-    options, log_file = arguments(port, windowless, log_file, additional_args)
+    options, log_file = plugin.arguments(port, windowless, log_file, additional_args)
     return EngineProcess([*command, *options], log_file, on_exit), log_file
 
 
@@ -138,7 +163,7 @@ def listen(
     base_port: int | None,
     address: str,
     *,
-    editor: bool,
+    file_name: str | None,
     name: str = "",
     transport: Transport = "lean",
 ) -> EngineSession:
@@ -148,7 +173,7 @@ def listen(
         worker_id: Which of several environments it is; added to the port.
         base_port: The port of worker 0; None for the Editor's, or the first free one.
         address: The address on which to listen.
-        editor: Whether the Unity Editor will call.
+        file_name: What will call; as `Launch.file_name`.
         name: The environment's name in messages.
         transport: Which gRPC server the engine calls.
 
@@ -156,14 +181,15 @@ def listen(
         UnityEnvironmentException: There is no such port or address, or this user may not use it.
         PortInUseError: The Editor's port, or the requested one, is taken.
     """
+    plugin, editor = plugin_of(file_name), is_editor(file_name)
     first = base_port if base_port is not None else ports.EDITOR_PORT if editor else ports.FIRST_PORT
     remedy = (
-        "End it: this is the port on which the Unity Editor calls."
+        f"End it: this is the port on which the {plugin.kind.name} Editor calls."
         if editor
         else "End it, or choose another port with base_port (--base-port)."
     )
     return ports.serve(
-        lambda port: _serve(port, address, transport),
+        lambda port: _serve(port, address, transport, plugin.dialect.path),
         first + worker_id,
         address,
         search=base_port is None and not editor,
@@ -173,25 +199,26 @@ def listen(
     )
 
 
-def _serve(port: int, address: str, transport: Transport) -> EngineSession:
+def _serve(port: int, address: str, transport: Transport, path: bytes) -> EngineSession:
     if transport == "lean":
-        return ServerSession.listen(port, address)
+        return ServerSession.listen(port, address, path)
     from ..grpc.grpcio_server import GrpcioSession  # loads grpcio, which takes time and threads
 
-    return GrpcioSession.listen(port, address)
+    return GrpcioSession.listen(port, address, path)
 
 
 def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
     """The start of the command line for an environment.
 
     It is an executable, a scene such as `scene:ball3d?areas=4`, a Python program `NAME.py`, or an environment
-    in Python that is to be hosted; the last three are run by the Python that runs us.
-    `registry.resolve_registered` comes before this.
+    in Python that is to be hosted; the last three are run by the Python that runs us. Before any of them may
+    stand `unreal:`. `registry.resolve_registered` comes before this.
 
     Raises:
         UnityEnvironmentException: There is no such executable, or the scene's name cannot be read.
     """
-    file_name = file_name.strip()
+    plugin = plugin_of(file_name)
+    file_name = file_name.strip().removeprefix(PREFIX).strip()
     if file_name.startswith(SCENE):
         return _scene_command(file_name)
     if file_name.startswith(HOSTED):
@@ -199,27 +226,7 @@ def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
     path = Path(file_name).expanduser()
     if path.suffix == ".py" and path.is_file():
         return [sys.executable, str(path.absolute())]
-    return [find_executable(file_name, platform)]
-
-
-def arguments(
-    port: int, no_graphics: bool, log_file: Path | None, additional: Sequence[str]
-) -> tuple[list[str], Path | None]:
-    """The arguments that a Unity executable gets, and the log file it will write, if we know.
-
-    A `-logFile` among the additional arguments wins over `log_file`.
-    """
-    additional = [str(argument) for argument in additional]
-    command = ["-nographics", "-batchmode"] if no_graphics else []
-    command += ["--mlagents-port", str(port)]
-    given = [index for index, argument in enumerate(additional) if argument.lower() == "-logfile"]
-    if given:
-        value = additional[given[-1] + 1 : given[-1] + 2]
-        # "-" means the standard output, whose end is kept in any case.
-        log_file = Path(value[0]) if value and value[0] != "-" else None
-    elif log_file is not None:
-        command += ["-logFile", str(log_file)]
-    return command + additional, log_file
+    return [find_executable(file_name, platform, plugin)]
 
 
 def _scene_command(file_name: str) -> list[str]:

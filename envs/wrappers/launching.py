@@ -34,6 +34,7 @@ from ..side_channels import (
     StatsSideChannel,
 )
 from ..unity.environment import UnityEnvironment
+from ..unity.launch import is_editor
 
 SEEDS = 2**31
 """The protocol has 32 bits for a seed, one of them for the sign."""
@@ -146,8 +147,8 @@ def launch(
     """Start an engine, or several, for one of the wrappers.
 
     Args:
-        file_name: The executable, a scene such as `scene:ball3d`, a Godot game such as `godot:FOLDER`, or
-            None for the Unity Editor.
+        file_name: The executable, a scene such as `scene:ball3d`, a Godot game such as `godot:FOLDER`,
+            one of Unreal such as `unreal:Game.sh`, or None for the Unity Editor.
         seed: Seeds the engine; further engines get the next numbers. None for a random one.
         reseed: Restart the engine, unless it is the Editor, when `reset` is given a seed.
         num_engines: How many engines, whose agents are combined. They compute in parallel.
@@ -187,7 +188,7 @@ def launch(
             started.pop_all()
         return JoinedEnvironment(engines)
 
-    one_editor = file_name is None or is_godot_editor(file_name)
+    one_editor = is_editor(file_name) or is_godot_editor(file_name)
     launched_class = ReseededEnvironment if reseed and not one_editor else LaunchedEnvironment
     shown = channels if num_engines == 1 else ()
     env = launched_class(start, chosen, file_name or "Unity Editor", shown)
@@ -231,7 +232,7 @@ def _check_several(number: int, file_name: str | None, side_channels: Sequence[S
     """Refuse an impossible number of engines."""
     if number < 1:
         raise UnityEnvironmentException(f"num_engines is {number}; it needs at least 1.")
-    if file_name is None or is_godot_editor(file_name):
+    if is_editor(file_name) or is_godot_editor(file_name):
         raise UnityEnvironmentException(
             f"num_engines is {number}, but there is only one editor. Set file_name, or leave it out."
         )

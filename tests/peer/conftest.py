@@ -30,6 +30,15 @@ class Peer:
     def __init__(self, python: Path) -> None:
         self.python = python
 
+    def require_unreal(self) -> None:
+        """Skip the test if it does not have the package of UnrealMLAgents."""
+        found = subprocess.run([self.python, "-c", "import ueagents_envs"], capture_output=True, check=False)
+        if found.returncode:
+            pytest.skip(
+                "ueagents-envs 1.0.0 is not installed beside ML-Agents: that was installed before. Delete "
+                "it, and run `tests/peer/install.sh --fast .cache/peer`."
+            )
+
     def run(self, script: str, *arguments: object, timeout: float = 300.0) -> str:
         """Run a script of this folder, or code after "-c"; what it printed. Fails with all of that."""
         return run_python(

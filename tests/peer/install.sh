@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs ML-Agents 1.1.0 aside, in a virtual environment of its own: what Lanista is measured against, and
-# what it has to work together with. Nothing of it is imported by Lanista or its tests.
+# what it has to work together with; and ueagents-envs 1.0.0, the Python side of the plug-in UnrealMLAgents.
+# Nothing of it is imported by Lanista or its tests.
 #
 #   tests/peer/install.sh DIR         as its users have it: CPython 3.10, whatever pip resolves. Several
 #                                     gigabytes where pip's index has no CPU build of torch for 3.10.
@@ -46,6 +47,8 @@ if [ -n "$fast" ]; then
 else
     install --ignore-requires-python mlagents==1.1.0 'setuptools<81'
 fi
+# The port to Unreal pins the same versions of what it needs, and wants the same Pythons.
+install --no-deps --ignore-requires-python ueagents-envs==1.0.0
 "$folder/bin/python" -W ignore -c "
 import google.protobuf.internal.api_implementation as protobuf
 import mlagents.trainers.learn

@@ -1,27 +1,40 @@
-"""Run by ML-Agents' Python: its own UnityEnvironment steps an executable and says what it saw, as JSON.
+"""Run by the peer's Python: ML-Agents' UnityEnvironment steps an executable and says what it saw, as JSON.
 
 step_scene.py EXECUTABLE PORT STEPS [arguments of the executable]
+
+With `unreal:` before the executable it is the UnrealEnvironment of `ueagents_envs` instead.
 """
 
 import json
 import sys
+from importlib import import_module
 
 import numpy as np
-from mlagents_envs.environment import UnityEnvironment
-from mlagents_envs.side_channel.engine_configuration_channel import EngineConfigurationChannel
-from mlagents_envs.side_channel.environment_parameters_channel import EnvironmentParametersChannel
-from mlagents_envs.side_channel.stats_side_channel import StatsSideChannel
+
+UNREAL = "unreal:"
+
+
+def make(executable, **options):
+    """The environment of the package that speaks with this executable, and its channel for parameters."""
+    package, engine = (
+        ("ueagents_envs", "Unreal") if executable.startswith(UNREAL) else ("mlagents_envs", "Unity")
+    )
+    environment = getattr(import_module(f"{package}.environment"), f"{engine}Environment")
+
+    def channel(module, name):
+        return getattr(import_module(f"{package}.side_channel.{module}"), name)()
+
+    parameters = channel("environment_parameters_channel", "EnvironmentParametersChannel")
+    channels = [parameters, channel("stats_side_channel", "StatsSideChannel")]
+    if engine == "Unity":
+        channels.append(channel("engine_configuration_channel", "EngineConfigurationChannel"))
+        channels[-1].set_configuration_parameters(time_scale=20.0)
+    return environment(executable.replace(UNREAL, ""), side_channels=channels, **options), parameters
 
 
 def main() -> None:
     executable, port, steps, *arguments = sys.argv[1:]
-    engine = EngineConfigurationChannel()
-    parameters = EnvironmentParametersChannel()
-    channels = [engine, parameters, StatsSideChannel()]
-    env = UnityEnvironment(
-        executable, base_port=int(port), side_channels=channels, additional_args=arguments, seed=3
-    )
-    engine.set_configuration_parameters(time_scale=20.0)
+    env, parameters = make(executable, base_port=int(port), additional_args=arguments, seed=3)
     parameters.set_float_parameter("scale", 0.5)
     env.reset()
     name = next(iter(env.behavior_specs))

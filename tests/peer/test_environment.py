@@ -1,6 +1,8 @@
-"""ML-Agents' own UnityEnvironment steps our scenes."""
+"""ML-Agents' own UnityEnvironment steps our scenes, and the UnrealEnvironment of its port to Unreal."""
 
 import json
+
+import pytest
 
 EXPECTED = {
     "ball3d": ("3DBall?team=0", [["VectorSensor_size8", [8]]], [2, []], 12, 190),
@@ -15,9 +17,12 @@ def seen(output: str) -> dict:
     return json.loads(line.removeprefix("SEEN "))
 
 
-def test_ml_agents_sees_the_behavior_and_episodes_end(peer, scene, port):
+@pytest.mark.parametrize("prefix", ["", "unreal:"], ids=["Unity", "Unreal"])
+def test_the_peer_sees_the_behavior_and_episodes_end(peer, scene, port, prefix):
+    if prefix:
+        peer.require_unreal()
     name, executable = scene
-    found = seen(peer.run("step_scene.py", executable, port, 200))
+    found = seen(peer.run("step_scene.py", f"{prefix}{executable}", port, 200))
     behavior, _, actions, agents, least = EXPECTED[name]
     assert (found["behavior"], found["actions"], found["agents"]) == (behavior, actions, agents)
     assert found["decisions"] >= least * agents, "agents were missing from many steps"

@@ -161,8 +161,8 @@ class Player:
                 return {name: result for name, result in self.results.items() if result.rewards}
             if idle > PATIENCE:
                 raise NothingToDecideError(
-                    f"In {PATIENCE} steps no agent that this brain fits asked for a decision. In Unity, "
-                    "agents need a Decision Requester, or must call RequestDecision."
+                    f"In {PATIENCE} steps no agent that this brain fits asked for a decision. In Unity and "
+                    "Unreal, agents need a Decision Requester, or must call RequestDecision."
                 )
             self.env.step()
             after_step()

@@ -61,6 +61,8 @@ def _play(options: RunOptions, brain: Path) -> str:
     if env.env_path is None:
         return f"{_typed(words)}  (then press Play in the Unity Editor)"
     words += ["--env", env.env_path]
+    if env.editor:
+        return f"{_typed(words)}  (then press Play in the editor)"
     if env.env_args:
         words += ["--env-args", *env.env_args]
     return _typed(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from ...envs.side_channels import (
 from ...envs.unity.environment import UnityEnvironment
 from ...envs.unity.executables import check_executable
 from ...envs.unity.launch import SCENE, listen, resolve
+from ...envs.unreal import is_unreal
 from ...envs.validation import NonFinitePolicy
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.behavior import TrainerSettings
@@ -41,6 +43,8 @@ from .ray import check_cluster, connect_by
 
 if TYPE_CHECKING:
     from ...envs.ray.cluster import Cluster
+
+logger = logging.getLogger(__name__)
 
 
 def check_environment(options: RunOptions) -> None:
@@ -73,8 +77,14 @@ def check_environment(options: RunOptions) -> None:
     if is_godot(env.env_path):
         _check_godot(options)
         return
-    if env.env_path is not None:
+    if not env.editor:
         _check_program(env)
+    if is_unreal(env.env_path) and options.environment_parameters:
+        logger.warning(
+            "UnrealMLAgents 1.0 reads no side channels, so that its games do not see environment_parameters "
+            "(%s). A plug-in that was extended may.",
+            ", ".join(options.environment_parameters),
+        )
     _check_ports(env, number_of_environments(options))
 
 
@@ -151,7 +161,7 @@ def _check_ports(env: EnvironmentSettings, number: int) -> None:
     port = _base_port(env)
     # A search for a free port finds a different one each time.
     for worker_id in range(1 if port is None else number):
-        listen(worker_id, port, env.listen, editor=env.env_path is None).close()
+        listen(worker_id, port, env.listen, file_name=env.env_path).close()
 
 
 def _base_port(env: EnvironmentSettings) -> int | None:
@@ -201,6 +211,7 @@ def _make_attached(options: RunOptions, seed: int) -> EnvManager:
     def make(index: int, engine: AttachedEngine) -> BaseEnv:
         name = f"environment {index} ({engine.where})"
         return UnityEnvironment(
+            engine.file_name,
             seed=seed_of(seed, index),
             timeout_wait=env.timeout_wait,
             side_channels=_side_channels(options),

@@ -14,6 +14,7 @@ from lanista.envs.protocol.handshake import Capabilities
 from mlagents_envs.base_env import DimensionProperty
 from mlagents_envs.exception import UnityCommunicationException, UnityObservationException
 from PIL import Image
+from translated import spoken
 from wiremessages import (
     DIALECTS,
     IMAGE,
@@ -24,7 +25,6 @@ from wiremessages import (
     message,
     picture,
     png,
-    spoken,
     vector,
 )
 

@@ -17,7 +17,8 @@ from lanista.envs.protocol.encoder import Encoder
 from lanista.envs.protocol.engine_decoder import ReplyDecoder
 from mlagents_envs.base_env import ActionTuple
 from transcripts import FILES, messages_of
-from wiremessages import DIALECTS, agent, brain, compressed, message, spoken
+from translated import spoken
+from wiremessages import DIALECTS, agent, brain, compressed, message
 from wirereference import trainer_message
 
 

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("cryptography")
 
+from lanista.envs.errors import OtherEngineError
 from lanista.envs.hosting.source import HostedSource
 from lanista.envs.ray.node_agent import NodeAgent, NodeAgentError, check
 from lanista.envs.ray.rendezvous import Rendezvous
@@ -43,6 +44,24 @@ def test_an_engine_is_connected_to_the_learner_and_its_end_is_reported(rendezvou
     env.close()
     report = agent.await_end()
     assert report["returncode"] == 7 and "the disk is full" in report["text"]
+
+
+@pytest.mark.parametrize("name", ["unreal:", None])
+def test_a_game_of_unreal_is_launched_on_a_node_and_told_from_unitys(rendezvous, name):
+    with rendezvous.expect(engine_spec("unreal:scene:basic"), "env-3-0") as (expected, launch_spec):
+        agent = NodeAgent(launch_spec)
+        engine = expected.wait(TIMEOUT)
+    if name is None:
+        with pytest.raises(OtherEngineError, match="one of Unreal, where one of Unity was expected"):
+            UnityEnvironment(connect=lambda _: engine.connection("environment 3", TIMEOUT))
+        assert agent.await_end()["returncode"] == 0
+        return
+    env = UnityEnvironment(name, connect=lambda _: engine.connection("environment 3", TIMEOUT))
+    env.reset()
+    env.step()
+    assert list(env.behavior_specs) == ["Basic?team=0"]
+    env.close()
+    assert agent.await_end()["returncode"] == 0
 
 
 def test_an_environment_in_python_is_hosted_on_a_node(rendezvous):
@@ -106,3 +125,5 @@ def test_paths_are_sent_as_absolute_paths(rendezvous, tmp_path, monkeypatch):
     for name in ("scene:ball3d?areas=4", "registry:Basic", "hosted:python:game:make"):
         with rendezvous.expect(engine_spec(name), "a") as (_, spec):
             assert spec.file_name == name
+    with rendezvous.expect(engine_spec("unreal:Linux/Game.sh"), "a") as (_, spec):
+        assert spec.file_name == f"unreal:{tmp_path / 'Linux' / 'Game.sh'}"

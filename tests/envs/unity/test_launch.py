@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from lanista.envs.unity.executables import check_executable, find_executable
-from lanista.envs.unity.launch import arguments, resolve
+from lanista.envs.unity.launch import resolve
+from lanista.envs.unity.plugin import arguments
 from mlagents_envs.exception import UnityEnvironmentException
 
 

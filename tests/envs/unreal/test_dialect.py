@@ -20,8 +20,9 @@ from mlagents_envs.base_env import (
     ObservationType,
 )
 from transcripts import FILES, messages_of
+from translated import spoken
 from unreal_session import bytes_of, check_answers, check_engine_messages, our_answers
-from wiremessages import NAME, spoken
+from wiremessages import NAME
 from wirereference import assert_same
 
 SESSION = json.loads((Path(__file__).parent / "session.json").read_text(encoding="utf-8"))

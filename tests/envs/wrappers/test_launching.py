@@ -34,6 +34,22 @@ class Starts:
         return self.engines[-1]
 
 
+def test_games_of_unreal_are_launched_joined_and_reseeded():
+    env = launch("unreal:scene:basic", num_engines=2, seed=3)
+    env.reset()
+    env.step()
+    (name,) = env.behavior_specs
+    assert len(env.get_steps(name)[0]) == 2
+    env.close()
+    env = launch("unreal:scene:basic", seed=3)
+    assert isinstance(env, ReseededEnvironment)
+    assert env.reseed(4)
+    env.reset()
+    env.close()
+    with pytest.raises(UnityEnvironmentException, match="only one editor"):
+        launch("unreal:", num_engines=2)
+
+
 def test_a_new_seed_restarts_the_engine():
     starts = Starts()
     env = UnityToGymWrapper(ReseededEnvironment(starts, 3))

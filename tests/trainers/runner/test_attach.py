@@ -219,6 +219,15 @@ def test_a_run_takes_engines_as_they_come_and_go(tmp_path, scene):
     assert f"listen: 127.0.0.1:{run.port}" in recorded
 
 
+def test_games_of_unity_and_of_unreal_are_trained_on_together(tmp_path, scene):
+    run = AttachedRun(tmp_path, free_port(), "--num-envs", "2", max_steps=400)
+    games = [scene(run.port), scene(run.port, unreal=True)]
+    ended = run.end()
+    assert "Connected to Unity environment" in ended.out
+    assert "Connected to Unreal environment" in ended.out
+    assert [process.wait(PATIENCE) for process in games] == [0, 0]
+
+
 def test_ctrl_c_ends_a_run_that_has_lost_all_engines(tmp_path, scene):
     run = AttachedRun(tmp_path, free_port(), max_steps=100000)
     engine = scene(run.port)

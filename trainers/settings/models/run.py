@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from ....envs.godot import is_godot, is_godot_editor
 from ....envs.python import in_process
 from ....envs.remote.address import AllowedNetworks, split_address
+from ....envs.unreal import is_unreal_editor
 from ..base import (
     Arguments,
     Flag,
@@ -39,9 +40,10 @@ class EnvironmentSettings(Settings):
     """The environments, where steps come from."""
 
     env_path: Text | None = None
-    """A Unity executable, scene:NAME for an embedded scene, registry:NAME for one that is downloaded,
-    gymnasium:ID or pettingzoo:MODULE for an environment of Gymnasium or PettingZoo, python:MODULE:FUNCTION
-    for what a function of your own makes. Not given: wait for the Unity Editor."""
+    """A Unity executable, unreal:PATH for a game of Unreal (unreal: alone waits for its editor), scene:NAME
+    for an embedded scene, registry:NAME for one that is downloaded, gymnasium:ID or pettingzoo:MODULE for an
+    environment of Gymnasium or PettingZoo, python:MODULE:FUNCTION for what a function of your own makes. Not
+    given: wait for the Unity Editor."""
     env_args: Arguments | None = None
     """Arguments for the environment itself. As a flag it must be the last: it takes the rest of the line."""
     base_port: Integer = Field(default=5005, ge=1, le=65535)
@@ -142,7 +144,9 @@ class EnvironmentSettings(Settings):
     @property
     def editor(self) -> bool:
         """Whether it is an editor that plays the game and calls: there is one."""
-        return (self.env_path is None and not self.attaches) or is_godot_editor(self.env_path)
+        if self.env_path is None:
+            return not self.attaches
+        return is_godot_editor(self.env_path) or is_unreal_editor(self.env_path)
 
 
 class EngineSettings(Settings):
@@ -302,7 +306,7 @@ def cluster_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
         for key in OF_THE_CLUSTER:
             if getattr(env, key) != type(env).model_fields[key].default:
                 yield _refusal(env, key, ", and no `ray` (--ray), the cluster that it is about")
-    elif env.env_path is None:
+    elif env.env_path is None or env.editor:
         why = "; the nodes of a cluster start environments, and no env_path (--env) says which: name an "
         yield _refusal(env, "ray", f"{why}executable or a scene")
     elif env.listen != "localhost" and not env.attaches:  # with a port it does not go with env_path anyway
