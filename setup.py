@@ -27,7 +27,7 @@ setup(
     packages=PACKAGES,
     package_data={
         "lanista": ["py.typed"],
-        "lanista.envs.godot": ["addon/**/*.gd"],
+        "lanista.envs.godot": ["addon/LICENSE", "addon/**/*.gd"],
         "lanista.envs.protocol": ["proto/**/*.proto", "*.binpb"],
         "lanista.config": ["**/*.yaml"],
     },

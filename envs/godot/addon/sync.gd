@@ -104,10 +104,10 @@ func _physics_process(_delta: float) -> void:
 
 ## Emitted by the tree when all of the last frame has happened: bodies have moved, signals were delivered, nodes freed.
 func _between_frames() -> void:
+	if not (_started or Failure.happened):
+		_start()
 	if Failure.happened or not can_process():
 		return
-	if not _started:
-		_start()
 	if _frames < action_repeat or (AgentState.any_awaits_reset() and _frames < 2 * action_repeat):
 		return
 	_frames = 0
@@ -127,6 +127,10 @@ func _start() -> void:
 	_started = true
 	action_repeat = maxi(1, _argument("action_repeat", str(action_repeat)).to_int())
 	var speed := _argument("speedup", str(speed_up)).to_float()
+	if speed <= 0.0:
+		Failure.stop("--speedup=%s is no positive number" % _argument("speedup", str(speed_up)))
+		_quit()
+		return
 	if speed != 1.0 and _session == null:
 		Engine.physics_ticks_per_second = roundi(Engine.physics_ticks_per_second * speed)
 		Engine.max_physics_steps_per_frame = ceili(Engine.max_physics_steps_per_frame * maxf(1.0, speed))
@@ -167,6 +171,10 @@ func _adopt(state: AgentState) -> void:
 			state.trained = _session != null
 		LanistaAgent2D.ControlModes.INFERENCE:
 			_play(state)
+		LanistaAgent2D.ControlModes.HUMAN:
+			pass
+		_:  # of a scene for godot_rl_agents
+			push_error("Lanista: %s is to record demonstrations, which this addon cannot" % state.node.get_path())
 	state.node.set_heuristic("model" if state.trained or state.inference != null else "human")
 
 

@@ -238,6 +238,28 @@ def test_mixed_actions_tables_choices_and_pictures(play):
     assert decided.mask == [[[0, 1, 0]] * 4, [[0, 0]] * 4]
 
 
+def test_the_last_picture_is_kept_though_the_game_draws_into_it_again(play, project):
+    text = (project / "game" / "painter.gd").read_text()
+    drawn = "Image.create(SIDE, SIDE - 2, false, Image.FORMAT_RGBA8)"
+    text = text.replace(f"var image := {drawn}", "var image := canvas").replace(
+        "200", "Engine.get_physics_frames() % 256"
+    )
+    text = text.replace("## What set_action", f"var canvas := {drawn}\n## What set_action")
+    (project / "game" / "redrawer.gd").write_text(text)
+    scene = (project / "game" / "painters.tscn").read_text().replace("painter.gd", "redrawer.gd")
+    scene = scene.replace('policy_name = "painter"', 'policy_name = "painter"\nreset_after = 3')
+    (project / "game" / "redrawers.tscn").write_text(scene)
+    game = play("res://game/redrawers.tscn")
+    game.start()
+    message = game.reset()
+    for _ in range(2):
+        ids = steps(message, "painter?team=0")[0].ids
+        message = game.act({"painter?team=0": actions(ids, np.zeros((4, 3)), np.zeros((4, 2)))})
+    decided, ended = steps(message, "painter?team=0")
+    last, first = (int(seen.pixels((3, 38, 40), 3)[0, 0, 0, 2]) for seen in (ended, decided))
+    assert first - last == 4, "two frames after the end, and two for which needs_reset stays set"
+
+
 def test_a_game_that_changes_its_scene_keeps_its_trainer(play):
     game = play(PUPPETS)
     game.start()

@@ -89,6 +89,33 @@ def test_methods_of_agents_are_called(play):
     assert status == 0 and "the trainer calls sing(), which /root/Root/Chaser0/Agent does not have" in printed
 
 
+def test_a_faster_game_has_the_same_frames(play):
+    game = play(PUPPETS, "--speedup=6")
+    game.start()
+    message = game.reset()
+    for turn in range(1, 4):
+        message = order(game, message)
+        assert steps(message, TEAM_0)[0].floats()[:, 1].tolist() == [8 * turn, 8 * turn + 1]
+
+
+def test_modes_without_a_trainer(godot_engine, project):
+    """The game itself decides, and no trainer is looked for; demonstrations cannot be recorded."""
+    scene = (project / "game" / "puppets.tscn").read_text().replace("team_id = 1", "control_mode = 4")
+    scene = scene.replace('[node name="Team"', 'control_mode = 0\n\n[node name="Team"')
+    (project / "game" / "modes.tscn").write_text(scene)
+    command = [godot_engine, "--headless", "--path", project, "res://game/modes.tscn", "--fixed-fps", "60"]
+    command += ["--port=1", "--quit-after", "200"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr.count("ERROR") == 1, done.stderr
+    assert "/root/Root/Rival is to record demonstrations, which this addon cannot" in done.stderr
+
+
+def test_a_speed_of_nothing_is_refused(godot_engine, project):
+    command = [godot_engine, "--headless", "--path", project, CHASE, "--speedup=fast", "--fixed-fps", "60"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "--speedup=fast is no positive number" in done.stderr
+
+
 @pytest.mark.parametrize("lanista", [False, True])
 def test_the_game_ends_with_the_trainer(play, lanista):
     closed, gone, killed = play(CHASE), play(CHASE), play(CHASE)
@@ -205,6 +232,12 @@ def test_wrong_observations_end_the_game_with_the_name_of_the_node(play, project
         ("painter.gd", '{"color": [1]}', '{"color": [3]}', "names the choice 3 of 'color', which has 3"),
         ("painter.gd", '{"color": [1]}', '{"colour": [1]}', "names 'colour', which is no discrete action"),
         ("painter.gd", '{"color": [1]}', '{"lift": [0, 1]}', "leaves no choice of 'lift'"),
+        (
+            "painter.gd",
+            "func get_obs_space():",
+            "func get_obs_space():\n\treturn 1\n\n\nfunc other():",
+            "gives 1",
+        ),
         ("painter.gd", '"gear": 2', '"gear": 4', "Expected: one of 4 choices"),
         ("painter.gd", '"size": [5]', '"size": [5 + get_index()]', "and differ"),
     ],

@@ -153,6 +153,9 @@ func _end(truncated: bool, observations: Dictionary) -> void:
 	id = 0
 	ending.behavior = behavior
 	ending.observations = observations.duplicate(true)
+	for key: String in observations:
+		if observations[key] is Image:  # the game may draw the next picture into it
+			ending.observations[key] = observations[key].duplicate()
 	ending.reward = take_reward()
 	ending.path = node.get_path()
 	ending.group_id = group_id()

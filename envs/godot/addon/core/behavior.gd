@@ -75,12 +75,14 @@ var _widths := {}
 func _init(agent: Node) -> void:
 	key = "%s?team=%d" % [agent.policy_name, agent.team_id]
 	path = str(agent.get_path())
-	observation_spaces = agent.get_obs_space()
+	var spaces: Variant = agent.get_obs_space()
+	if spaces is Dictionary and not spaces.is_empty():
+		observation_spaces = spaces
+	else:
+		Failure.stop("%s observes nothing: get_obs_space() gives %s. Is there a script error above?" % [path, spaces])
 	action_spaces = agent.get_action_space()
-	if observation_spaces.is_empty():
-		Failure.stop("%s observes nothing: get_obs_space() is empty" % path)
 	if action_spaces.is_empty():
-		Failure.stop("%s has no actions: get_action_space() is empty" % path)
+		Failure.stop("%s has no actions: get_action_space() is empty. Is there a script error above?" % path)
 	for name: String in observation_spaces:
 		_add_observation(name, observation_spaces[name])
 	for name: String in action_spaces:
