@@ -104,8 +104,9 @@ func _physics_process(_delta: float) -> void:
 
 ## Emitted by the tree when all of the last frame has happened: bodies have moved, signals were delivered, nodes freed.
 func _between_frames() -> void:
-	if not (_started or Failure.happened):
+	if not _started:
 		_start()
+		return  # after one frame rays find bodies, and cameras have a picture
 	if Failure.happened or not can_process():
 		return
 	if _frames < action_repeat or (AgentState.any_awaits_reset() and _frames < 2 * action_repeat):

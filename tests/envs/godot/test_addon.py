@@ -12,6 +12,7 @@ from puppets import (
     END_GROUP,
     GO_ON,
     JUMP,
+    MISBEHAVE,
     PUPPETS,
     RELOAD,
     RESET_THEN_DONE,
@@ -120,6 +121,33 @@ def test_ids_are_never_used_twice(play):
             everyone = dict.fromkeys(steps(message, TEAM_0)[0].ids[turn % 2 :], TERMINATE)
             message = order(game, message, everyone, at=1 + turn % 8)
     assert len(seen) > 30
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_happens_each_episode_has_one_id_and_one_end(play, seed):
+    """Agents end, leave, come, share groups and change scenes at random."""
+    random = np.random.default_rng(seed)
+    game = play(PUPPETS)
+    game.start()
+    message, waiting, newest = game.reset(), set(), 0
+    for _ in range(150):
+        decided, ended = [], []
+        for key in message["behaviors"]:
+            decisions, ends = steps(message, key)
+            decided += decisions.ids
+            ended += ends.ids
+        assert len(set(decided)) == len(decided) and len(set(ended)) == len(ended)
+        assert set(ended) == waiting - set(decided), "who waited decides again or has ended, never both"
+        begun = set(decided) - waiting
+        assert all(k > newest for k in begun)
+        newest, waiting = max(begun, default=newest), set(decided)
+        if random.random() < 0.05:
+            message, waiting = game.reset(), set()
+            continue
+        orders = {k: int(random.integers(MISBEHAVE)) for k in decided if random.random() < 0.3}
+        orders[decided[0]] = GO_ON if random.random() < 0.9 else RELOAD  # so that somebody stays
+        message = order(game, message, orders, at=int(random.integers(1, 9)))
+    assert newest > 50
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 class_name LanistaCameraSensor3D
 extends Node3D
-## A camera at the node's place, whose picture an agent observes. It shows the frame that was drawn last; under
-## [code]--headless[/code] nothing is drawn, and there is no picture.
+## A camera at the node's place, whose picture an agent observes. It shows the frame that was drawn last, which at a
+## decision is the present one where each physics frame is drawn. Under [code]--headless[/code] there is no picture.
 
 const Observations := preload("../core/observations.gd")
 const Sensing := preload("sensing.gd")

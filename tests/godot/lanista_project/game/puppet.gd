@@ -128,12 +128,14 @@ func bring_another() -> void:
 
 
 func reward_group() -> void:
-	group.add_reward(5.0)
+	if group != null:
+		group.add_reward(5.0)
 
 
 func end_group() -> void:
-	group.add_reward(7.0)
-	group.end_episode()
+	if group != null:
+		group.add_reward(7.0)
+		group.end_episode()
 
 
 func reload() -> void:
