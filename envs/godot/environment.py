@@ -121,7 +121,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         try:
             self._messages: ColumnMessages | AgentLists = dialect(info, self.name, self._images)
         except WireError as error:
-            raise type(error)(f"{error}{connection.last_words()}") from error
+            raise self._with_script_errors(error, connection) from error
         self.specs.update(self._messages.specs)
         connection.stage = (
             "It connected and described its agents, but did not answer a reset: is its scene tree paused, or "
@@ -144,7 +144,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
             if reply is None:
                 return GodotMessage(self._messages.read(message))
         except WireError as error:
-            raise type(error)(f"{error}{self._connection.last_words()}") from error
+            raise self._with_script_errors(error, self._connection) from error
         self._connection.reply(reply)
         return None
 
@@ -184,6 +184,14 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
     def _take_parameters(self) -> dict[str, float]:
         changed, self._changed = self._changed, set()
         return {key: self._parameters.get(key, 0.0) for key in sorted(changed)}
+
+    def _with_script_errors(self, error: WireError, connection: EngineConnection) -> WireError:
+        """The error, with the last script error that the game has written: it is often the cause."""
+        lines = [line.strip() for line in connection.last_words().splitlines()]
+        last = max((row for row, line in enumerate(lines) if "SCRIPT ERROR" in line), default=None)
+        if last is None:
+            return error
+        return type(error)(f"{error} The game wrote: {' '.join(lines[last : last + 2])}")
 
     def _parse(self, data: bytes) -> dict[str, Any]:
         """A message as an object."""

@@ -48,8 +48,7 @@ class AgentLists:
         self.specs: dict[str, BehaviorSpec] = {one.name: one.spec for one in self._behaviors}
         self._count = sum(len(one.agents) for one in self._behaviors)
         self._ids = np.arange(self._count, dtype=np.int32)
-        """Of every agent's episode."""
-        self._next_id = self._count
+        """Of every agent's episode: its place in the messages, and their number more with each episode."""
         self._last: dict[str, list[ObsArray]] = {}
         """What each behavior's agents saw last."""
         self._fresh = False
@@ -103,7 +102,8 @@ class AgentLists:
         infos = self._list(message, "info") if "info" in message else [{}] * self._count
         if self._fresh:
             rewards, done = np.zeros_like(rewards), np.zeros_like(done)
-            self._ids, self._last = self._new_ids(self._count), {}
+            self._ids += self._count
+            self._last = {}
             self._fresh = False
         return {one.name: self._steps(one, observed, rewards, done, infos) for one in self._behaviors}
 
@@ -120,7 +120,7 @@ class AgentLists:
         ended = np.flatnonzero(done[agents])
         terminals = self._terminals(behavior, ended, rewards, infos, obs)
         if len(ended):
-            self._ids[agents[ended]] = self._new_ids(len(ended))
+            self._ids[agents[ended]] += self._count
             rewards = np.where(done, np.float32(0), rewards)
         self._last[behavior.name] = obs
         ids, nobody = self._ids[agents], np.zeros(len(agents), np.int32)
@@ -182,7 +182,9 @@ class AgentLists:
         try:
             _column(sensor, [value], self._images)
         except (ValueError, TypeError, OverflowError) as error:
-            raise ObservationError(f"{label} is {short(value)}: {error}.") from error
+            texts = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+            why = f"{texts[0]!r} is no number; write a vector's one by one (v.x, v.y)" if texts else error
+            raise ObservationError(f"{label} is {short(value)}: {why}.") from error
 
     def _label(self, behavior: GodotBehavior, agent: int) -> str:
         return f"{self._where}: behavior {behavior.name!r}, agent {agent}"
@@ -218,11 +220,6 @@ class AgentLists:
                     f"{self._where}: {key} of agent {agent} is {short(value)}, not true or false."
                 )
         return np.array(values, np.bool_)
-
-    def _new_ids(self, count: int) -> NDArray[np.int32]:
-        ids = np.arange(self._next_id, self._next_id + count, dtype=np.int32)
-        self._next_id += count
-        return ids
 
 
 def _column(sensor: Sensor, values: Sequence[Any], images: Images) -> ObsArray:

@@ -104,15 +104,17 @@ def behaviors_of_agents(info: Mapping[str, Any], where: str) -> list[GodotBehavi
     found = []
     for name, agents in members.items():
         first = agents[0]
+        for agent in agents:
+            label = f"{where}: behavior {name!r}, agent {agent}"
+            _sensors_by_name(observations[agent], label)
+            _actions_by_name(actions[agent], label)
         for other in agents[1:]:
             for kind, spaces in (("observation", observations), ("action", actions)):
                 if spaces[other] != spaces[first]:
                     raise WireError(
-                        f"{where}: behavior {name!r}: agents {first} and {other} have the same policy_name "
-                        f"and "
+                        f"{where}: behavior {name!r}: agents {first} and {other} have one policy_name and "
                         f"different {kind} spaces, {spaces[first]} and {spaces[other]}. Give agents that "
-                        f"differ "
-                        "policy names of their own."
+                        "differ policy names of their own."
                     )
         label = f"{where}: behavior {name!r}, agent {first}"
         sensors = _sensors_by_name(observations[first], label)

@@ -297,6 +297,8 @@ def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
             "; num_envs must be 1 if env_path is not set: there is one Editor. Name an executable or a scene "
             "with --env, or give --listen ADDRESS:PORT for engines that run already."
         )
+        if env.env_path is not None:
+            why = f"; {env.env_path} is the game that one editor plays. Name a project's folder or a game after it"
         yield _refusal(env, "num_envs", why)
 
 
