@@ -118,8 +118,7 @@ class ColumnMessages:
             elif (known.sensors, known.actions) != (behavior.sensors, behavior.actions):
                 raise WireError(
                     f"{self._where}: behavior {behavior.name!r} is described again, with other observations "
-                    f"or "
-                    "actions. Give agents that differ policy names of their own."
+                    "or actions. Give agents that differ policy names of their own."
                 )
 
     def _steps(self, behavior: GodotBehavior, told: object, label: str) -> BehaviorSteps:

@@ -231,8 +231,7 @@ def _project_command(folder: Path, scene: str | None, platform: str) -> list[str
         version = "has no config_version" if found is None else f"has config_version={found[1]}"
         raise UnityEnvironmentException(
             f"{project} {version}: a project of Godot 3 or older; Godot 4's have {_CONFIG_VERSION}. The "
-            f"plugins "
-            "need Godot 4: open the project there once, which converts it."
+            "plugins need Godot 4: open the project there once, which converts it."
         )
     engine = find_godot(folder, platform)
     check_version(engine)

@@ -298,7 +298,7 @@ def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
             "with --env, or give --listen ADDRESS:PORT for engines that run already."
         )
         if env.env_path is not None:
-            why = f"; {env.env_path} is the game that one editor plays. Name a project's folder or a game after it"
+            why = f"; {env.env_path} is the game that the one editor plays. Name a project or a game after it"
         yield _refusal(env, "num_envs", why)
 
 
