@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
@@ -20,10 +19,8 @@ from ..images import Images
 from ..scenes.world import Parameters
 from ..side_channels import EnvironmentParametersChannel, SideChannelManager
 from ..validation import NonFinitePolicy
-from .columns import ColumnMessages
 from .launch import GodotLaunch
-from .per_agent import AgentLists
-from .spaces import short
+from .messages import make_messages, parse_message
 
 logger = logging.getLogger(__name__)
 
@@ -111,15 +108,9 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
 
     def _greet(self, connection: EngineConnection) -> None:
         """Read what the game tells of its agents. It was asked for that when it called."""
-        info = self._parse(connection.receive())
-        if info.get("type") != "env_info":
-            raise WireError(
-                f"{self.name}: the game began with a message of the type {short(info.get('type'))}; expected "
-                "'env_info'. Does another program call on this port?"
-            )
-        dialect = ColumnMessages if "lanista" in info else AgentLists
+        info = parse_message(connection.receive(), self.name)
         try:
-            self._messages: ColumnMessages | AgentLists = dialect(info, self.name, self._images)
+            self._messages = make_messages(info, self.name, self._images)
         except WireError as error:
             raise self._with_script_errors(error, connection) from error
         self.specs.update(self._messages.specs)
@@ -138,7 +129,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         return self._messages.encode_step(actions, self._take_parameters())
 
     def _read(self, data: bytes) -> Answer[GodotMessage] | None:
-        message = self._parse(data)
+        message = parse_message(data, self.name)
         try:
             reply = self._messages.answer(message)
             if reply is None:
@@ -192,16 +183,3 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         if last is None:
             return error
         return type(error)(f"{error} The game wrote: {' '.join(lines[last : last + 2])}")
-
-    def _parse(self, data: bytes) -> dict[str, Any]:
-        """A message as an object."""
-        try:
-            message = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise WireError(
-                f"{self.name}: a message of {len(data):,} bytes is no JSON ({error}); it begins with "
-                f"{data[:40]!r}."
-            ) from error
-        if not isinstance(message, dict):
-            raise WireError(f"{self.name}: a message of {len(data):,} bytes is {short(message)}, no object.")
-        return message

@@ -23,7 +23,10 @@ from ..named_actions import NamedAction, named_action_spec
 
 _MOST_NUMBERS = 1 << 26
 """Of one observation of one agent."""
+_MOST_CHOICES = 1 << 22
+"""Of all agents of a behavior, together, in one observation: each becomes a number."""
 _MOST_ACTIONS = 1 << 16
+_MOST_AGENTS = 1 << 16
 _SLIDING = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 
 
@@ -89,9 +92,9 @@ def behaviors_of_agents(info: Mapping[str, Any], where: str) -> list[GodotBehavi
     count = info.get("n_agents")
     if isinstance(count, float) and count.is_integer():
         count = int(count)
-    if not isinstance(count, int) or count < 1:
+    if not isinstance(count, int) or not 1 <= count <= _MOST_AGENTS:
         raise WireError(
-            f"{where}: the game has no agents to train (n_agents is {count!r}). Each agent needs an "
+            f"{where}: the game has no agents to train (n_agents is {short(count)}). Each agent needs an "
             "AIController whose control_mode is Training, or Inherit From Sync with the Sync node at "
             "Training."
         )
@@ -118,6 +121,11 @@ def behaviors_of_agents(info: Mapping[str, Any], where: str) -> list[GodotBehavi
                     )
         label = f"{where}: behavior {name!r}, agent {first}"
         sensors = _sensors_by_name(observations[first], label)
+        for sensor in sensors:
+            if sensor.type is SensorType.CHOICE and len(agents) * sensor.size > _MOST_CHOICES:
+                raise WireError(
+                    f"{label}: observation {sensor.name!r}: {sensor.size:,} choices are too many."
+                )
         found.append(
             GodotBehavior(name, sensors, _actions_by_name(actions[first], label), np.array(agents, np.intp))
         )
