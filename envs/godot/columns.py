@@ -7,9 +7,8 @@ that no number is written out and read again, and every bit arrives. Agents may 
 
 from __future__ import annotations
 
-import binascii
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -225,7 +224,7 @@ class _Columns:
     def decode(self, key: str, text: object, dtype: DTypeLike, size: int) -> NDArray[Any]:
         """[n, size] of one column."""
         try:
-            data = binascii.a2b_base64(text)  # type: ignore[arg-type]
+            data = b64decode(text, validate=True)  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
             raise WireError(f"{self._label}: {key} is {short(text)}, no base64 ({error}).") from error
         kind = np.dtype(dtype)

@@ -1,0 +1,135 @@
+"""The socket of a game: whole messages in and out, and callers that are no games."""
+
+import socket
+import struct
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lanista.envs.godot.session import LENGTH, GodotSession, frame
+from scripted_engine import free_port
+
+GREETING = frame(b'{"type":"hello"}')
+
+
+@pytest.fixture
+def session():
+    one = GodotSession.listen(0, "localhost", GREETING)
+    yield one
+    one.close()
+
+
+def call(session):
+    caller = socket.create_connection(("127.0.0.1", session.port), 10)
+    session.receive(0.01)
+    assert caller.recv(len(GREETING)) == GREETING
+    return caller
+
+
+def receive(session):
+    """What comes within ten seconds; more would be a hang."""
+    return session.receive(10.0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.binary(min_size=0, max_size=300_000), min_size=1, max_size=3), st.integers(1, 5000))
+def test_messages_arrive_whole_however_they_are_cut(bodies, size):
+    session = GodotSession.listen(0, "localhost", GREETING)
+    caller = call(session)
+
+    def play():
+        for body in bodies:
+            data = frame(b"{" + body)
+            for start in range(0, min(len(data), 20 * size), size):
+                caller.sendall(data[start : start + size])
+            caller.sendall(data[20 * size :])
+            (length,) = LENGTH.unpack(caller.recv(4))
+            assert caller.recv(length) == b'{"type":"go on"}'
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    for body in bodies:
+        assert receive(session) == b"{" + body
+        session.reply(b'{"type":"go on"}')
+    thread.join(10)
+    assert not thread.is_alive()
+    session.close()
+    caller.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "fault"),
+    [
+        (struct.pack("<I", 1 << 30) + b"{", "announces a message of 1,073,741,824 bytes"),
+        (frame(b"{}")[:-1], "ended within a message, after 5 bytes"),
+        (b"\x00\x00\x00\x00", "does not speak the protocol"),
+        (frame(b"GET / HTTP/1.1"), "does not speak the protocol"),
+        (frame(b"{}", b"{}"), "a message that it was not asked for"),
+    ],
+    ids=["too long", "cut", "empty", "no object", "unasked"],
+)
+def test_what_a_game_sends_that_is_no_message_ends_its_connection(session, sent, fault):
+    game = call(session)
+    game.sendall(frame(b"{}"))
+    assert receive(session) == b"{}"
+    game.sendall(sent)
+    game.shutdown(socket.SHUT_WR)
+    while not session.disconnected:
+        session.pump()
+    assert fault in session.fault
+
+
+def test_a_game_that_goes_in_good_order_has_no_fault(session):
+    game = call(session)
+    game.sendall(frame(b"{}"))
+    assert receive(session) == b"{}"
+    game.close()
+    assert receive(session) is None
+    assert session.disconnected and not session.fault
+
+
+@pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\n\r\n", frame(b"PING"), b"\xff" * 100, b"", b"\x01"])
+def test_a_stranger_does_not_take_the_place_of_the_game(session, noise):
+    strangers = [socket.create_connection(("127.0.0.1", session.port)) for _ in range(3)]
+    for stranger in strangers:
+        stranger.sendall(noise)
+    session.receive(0.05)
+    game = call(session)
+    game.sendall(frame(b'{"is":"game"}'))
+    assert receive(session) == b'{"is":"game"}'
+    session.reply(b"{}")
+    assert game.recv(100) == frame(b"{}")
+    assert not session.disconnected
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_a_second_game_is_turned_away(session, caplog):
+    game = call(session)
+    game.sendall(frame(b"{}"))
+    assert receive(session) == b"{}"
+    second = socket.create_connection(("127.0.0.1", session.port), 10)
+    session.pump()
+    assert second.recv(100) == b""
+    assert "another game is connected" in caplog.text
+    session.reply(b"{}")
+    assert game.recv(100) == frame(b"{}")
+
+
+def test_callers_that_say_nothing_are_bounded(session):
+    callers = []
+    for _ in range(30):
+        callers.append(socket.create_connection(("127.0.0.1", session.port), 10))
+        session.receive(0.01)
+    assert len(session._callers) <= 8
+    for caller in callers:
+        caller.close()
+
+
+def test_a_port_that_is_taken_is_refused():
+    port = free_port()
+    first = GodotSession.listen(port, "localhost", GREETING)
+    with pytest.raises(OSError, match=str(port)):
+        GodotSession.listen(port, "localhost", GREETING)
+    first.close()
