@@ -34,7 +34,7 @@ def play_networks(godot_engine, project, tmp_path_factory):
 
 
 def random_steps(network, seed=0, masked=True):
-    """Observations, and masks that leave at least one choice of each action."""
+    """Observations, one of them far out, and masks that leave at least one choice of each action."""
     random = np.random.default_rng(seed)
     sizes = network.spec.action_spec.discrete_branches
     masks = [[random.random(size) < 0.4 for size in sizes] for _ in range(STEPS)]
@@ -43,7 +43,7 @@ def random_steps(network, seed=0, masked=True):
     return [
         {
             "obs": [
-                random.normal(-2.0, 3.0, spec.shape).astype(np.float32).tolist()
+                random.normal(-2.0, 40.0 if index == 1 else 3.0, spec.shape).astype(np.float32).tolist()
                 for spec in network.spec.observation_specs
             ],
             "mask": [branch.astype(int).tolist() for branch in mask] if masked else [],
@@ -114,6 +114,15 @@ def test_samples_follow_the_networks_distribution(play_networks):
         (distribution,) = expected(network, its)
         found = {"continuous_actions": continuous, "discrete_actions": discrete}
         check_sampled("Agent", found, distribution)
+
+
+@pytest.mark.parametrize("name", ["ddpg", "dqn"])
+def test_a_greedy_policy_samples_nothing(name, play_networks):
+    network = NETWORKS[name]
+    steps = random_steps(network)
+    pairs = [(network, {"steps": steps, "deterministic": flag}) for flag in (True, False)]
+    (likeliest, sampled), _ = play_networks(pairs)
+    assert likeliest == sampled and likeliest[0] != likeliest[1]
 
 
 def test_where_all_choices_are_forbidden_the_first_is_likeliest_and_all_are_sampled(play_networks):

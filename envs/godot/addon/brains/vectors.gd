@@ -46,13 +46,12 @@ static func to_floats(row: PackedVector4Array) -> PackedFloat32Array:
 	return floats
 
 
-## Mean 0 and standard deviation 1 over the first `size` numbers; the others become 0.
+## Mean 0 and standard deviation 1 over the first `size` numbers; the others have to be 0, and stay so.
 static func layer_norm(row: PackedVector4Array, size: int) -> void:
 	var last := row.size() - 1
 	var inside := Vector4.ONE
 	for k in range(size - 4 * last, 4):
 		inside[k] = 0.0
-	row[last] *= inside
 	var sum := Vector4.ZERO
 	for block in row:
 		sum += block
