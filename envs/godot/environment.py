@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,8 +119,18 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
             "It connected and described its agents, but did not answer a reset: is its scene tree paused, or "
             "does a script wait?"
         )
-        what = f"Lanista's addon {info.get('addon_version', '')}" if "lanista" in info else "godot_rl_agents"
-        logger.info("Connected to a Godot game with %s", what)
+        mismatch = re.search(r"^.*mismatch.*$", connection.last_words(), re.MULTILINE)
+        if mismatch is not None:  # the plugin compares versions, and says so in its log alone
+            logger.warning(
+                "%s: The game's plugin speaks another version of the protocol (%s); where something is amiss, "
+                "update the plugin to godot_rl_agents 0.8.",
+                self.name,
+                mismatch[0].strip(),
+            )
+        plugin = "godot_rl_agents"
+        if "lanista" in info:
+            plugin = f"Lanista's addon {info.get('addon_version', '')}"
+        logger.info("Connected to a Godot game with %s", plugin)
 
     def _encode_reset(self) -> bytes:
         self._changed.update(self._parameters.sampled)

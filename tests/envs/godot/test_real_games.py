@@ -184,6 +184,15 @@ def test_a_camera_without_a_display_is_named(tmp_path, upstream_project):
     assert "'camera_2d' is null. A camera has no picture where the game has no display" in run.error
 
 
+def test_a_plugin_of_another_version_is_warned_about(tmp_path, upstream_project):
+    project = scene_with(upstream_project, tmp_path)
+    sync = project / "addons" / "godot_rl_agents" / "sync.gd"
+    sync.write_text(sync.read_text().replace('MINOR_VERSION := "7"', 'MINOR_VERSION := "6"'))
+    run = learn(tmp_path, *chase(project, "--set", "behaviors.shared_policy.max_steps=300"), yaml=CHASE)
+    assert run.status == 0
+    assert "speaks another version of the protocol (WARNING: minor verison mismatch 7 6)" in run.out + run.err
+
+
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
