@@ -122,8 +122,8 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         mismatch = re.search(r"^.*mismatch.*$", connection.last_words(), re.MULTILINE)
         if mismatch is not None:  # the plugin compares versions, and says so in its log alone
             logger.warning(
-                "%s: The game's plugin speaks another version of the protocol (%s); where something is amiss, "
-                "update the plugin to godot_rl_agents 0.8.",
+                "%s: The game's plugin speaks another version of the protocol (%s); where something is "
+                "amiss, update the plugin to godot_rl_agents 0.8.",
                 self.name,
                 mismatch[0].strip(),
             )
