@@ -199,7 +199,7 @@ def tag(number: int, wire: int) -> bytes:
 
 def head(number: int, length: int) -> bytes:
     """The tag and length of a field of bytes, text, a message or a packed list."""
-    return tag(number, BYTES) + encode_varint(length)
+    return encode_varint(number << 3 | BYTES) + encode_varint(length)
 
 
 def delimited(number: int, content: bytes) -> bytes:
