@@ -53,8 +53,8 @@ class GrpcioSession:
 
     def __init__(self, port: int, host: str, path: bytes) -> None:
         self.closing_reason = ""
-        self.fault = ""
         """Not sent: engines on the same network need none, and relays do not use this server."""
+        self.fault = ""
         self._path = path
         self._other: OtherEngineError | None = None
         self._calls: SimpleQueue[_Call] = SimpleQueue()
