@@ -13,7 +13,7 @@ from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import BehaviorSpec
-from specs import vector_spec
+from specs import spec_of_shapes
 
 MIXED = (
     NamedAction("jump", 2, "discrete"),
@@ -29,12 +29,16 @@ SCRIPT = Path(__file__).parent / "godot" / "play_brains.gd"
 
 
 def actor(sizes=(8,), actions=MOVE, head=None, seed=0, **settings):
-    """A network with a moved normalizer, weights of all layers that matter, and deviations that differ."""
-    spec = BehaviorSpec(vector_spec(sizes).observation_specs, named_action_spec(actions))
+    """A network with a moved normalizer, weights of all layers that matter, and deviations that differ.
+
+    `sizes`: of vectors; triples are the shapes of images.
+    """
+    shapes = [(size,) if isinstance(size, int) else size for size in sizes]
+    spec = BehaviorSpec(spec_of_shapes(shapes).observation_specs, named_action_spec(actions))
     options = {"normalize": True, "hidden_units": 32, "num_layers": 2, **settings}
     random = torch.Generator().manual_seed(seed)
     network = Actor(spec, NetworkSettings(**options), random, head=head)
-    network.update_normalization([torch.randn(50, size, generator=random) * 3 - 2 for size in sizes])
+    network.update_normalization([torch.randn(50, *shape, generator=random) * 3 - 2 for shape in shapes])
     with torch.no_grad():
         network.actions.weight.mul_(5.0)
         for name, parameter in network.named_parameters():
@@ -68,7 +72,12 @@ def networks():
         "sac mixed": actor((6,), MIXED, SAC, hidden_units=19),
         "ddpg": actor((6,), MOVE, HeadConfig(deterministic=True)),
         "dqn": actor((6,), CHOICES, HeadConfig(values=2, dueling=True)),
-        "critic alone": actor((3, 4, 2), MIXED, critic_only_observations=["vec1"]),
+        "critic alone": actor((3, 4, 2), MIXED, critic_only_observations=["obs1"]),
+        "image": actor([(3, 24, 36)], MOVE, hidden_units=16),
+        "image and vectors": actor((2, (1, 21, 20), 3), MIXED, hidden_units=10, **memory("gru", 6)),
+        "nature_cnn": actor([(3, 36, 44), 4], CHOICES, hidden_units=16, vis_encode_type="nature_cnn"),
+        "match3": actor([(6, 7, 5)], CHOICES, hidden_units=16, vis_encode_type="match3"),
+        "fully connected": actor([(5, 4, 3), (3, 6, 2)], vis_encode_type="fully_connected"),
     }
     for kind in ("relu", "leaky_relu", "elu", "swish", "gelu", "tanh"):
         found[kind] = actor((7,), MIXED, hidden_units=14, activation=kind)

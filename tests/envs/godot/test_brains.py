@@ -33,6 +33,21 @@ def play_networks(godot_engine, project, tmp_path_factory):
     return played
 
 
+def random_observation(random, shape, deviation):
+    """Numbers, or half of the time for an image its bytes, rows of pixels as an engine has them."""
+    if len(shape) == 3 and random.random() < 0.5:
+        return {"bytes": random.integers(0, 256, int(np.prod(shape))).tolist()}
+    return random.normal(-2.0, deviation, int(np.prod(shape))).astype(np.float32).tolist()
+
+
+def as_tensor(row, shape):
+    """[1, *shape], of bytes [1, C, H, W] in 0 to 1."""
+    if isinstance(row, list):
+        return torch.tensor(row).view(1, *shape)
+    channels, height, width = shape
+    return torch.tensor(row["bytes"]).view(1, height, width, channels).permute(0, 3, 1, 2) / 255.0
+
+
 def random_steps(network, seed=0, masked=True):
     """Observations, one of them far out, and masks that leave at least one choice of each action."""
     random = np.random.default_rng(seed)
@@ -43,7 +58,7 @@ def random_steps(network, seed=0, masked=True):
     return [
         {
             "obs": [
-                random.normal(-2.0, 40.0 if index == 1 else 3.0, spec.shape).astype(np.float32).tolist()
+                random_observation(random, spec.shape, 40.0 if index == 1 else 3.0)
                 for spec in network.spec.observation_specs
             ],
             "mask": [branch.astype(int).tolist() for branch in mask] if masked else [],
@@ -57,7 +72,8 @@ def expected(network, steps):
     """The distribution of each step, with the memory of those before it."""
     state = torch.zeros(1, network.memory_size)
     for step in steps:
-        obs = network.prepare([torch.tensor([row]) for row in step["obs"]])
+        shapes = [spec.shape for spec in network.spec.observation_specs]
+        obs = network.prepare([as_tensor(row, shape) for row, shape in zip(step["obs"], shapes)])
         mask = torch.tensor([[flag == 1 for branch in step["mask"] for flag in branch]])
         if not network.memory_size:
             yield network.act(obs, mask if mask.numel() else None)
@@ -138,8 +154,8 @@ def test_what_does_not_fit_is_an_error_with_a_reason(play_networks):
     network, recurrent = actor((3, 2), CHOICES), actor((3,), **memory("gru", 8))
     fits = {"obs": [[0.0] * 3, [0.0] * 2]}
     wrong = {
-        "it observes 'vec0' [3], 'vec1' [2], and was given 1 arrays": {"obs": [[0.0] * 3]},
-        "observation 'vec1' has 4 numbers instead of 2": {"obs": [[0.0] * 3, [0.0] * 4]},
+        "it observes 'obs0' [3], 'obs1' [2], and was given 1 arrays": {"obs": [[0.0] * 3]},
+        "observation 'obs1' has 4 numbers instead of 2": {"obs": [[0.0] * 3, [0.0] * 4]},
         "the mask has 1 entries, and there are 2 discrete actions": {**fits, "mask": [[0] * 6]},
         "the mask of 'brake' has 3 entries, and the action 2 choices": {**fits, "mask": [[0] * 6, [0] * 3]},
         "gives a number that is not finite": {"obs": [[1e39] * 3, [0.0] * 2]},
@@ -163,7 +179,7 @@ def test_files_of_another_kind_or_version_are_refused(godot_engine, project, tmp
             "format_version = 1",
             "format_version = 2",
         ),
-        "it has a layer 'fold', which this addon does not know": ('"layer": "normalize"', '"layer": "fold"'),
+        "it has layers that this addon does not know: fold": ('"layer": "normalize"', '"layer": "fold"'),
         "too few": ('"outputs": 32', '"outputs": 36'),
         "too many": ('"outputs": 32', '"outputs": 28'),
     }

@@ -25,7 +25,7 @@ def columns(brain: GodotBrain, obs: Sequence[Floats], state: Floats) -> tuple[Fl
         state: [n, memory size], as torch's; [n, 0] without a memory.
     """
     weights = _Weights(brain.weights)
-    rows: Floats = np.concatenate([obs[k].reshape(len(obs[k]), -1) for k in brain.read], axis=1)
+    rows: Floats = np.hstack([_encode(weights, settings, obs) for settings in brain.encoders])
     for layer in brain.layers:
         if layer["layer"] in ("lstm", "gru"):
             rows, state = _RECURRENT[layer["layer"]](weights, layer, rows, state)
@@ -39,6 +39,15 @@ def columns(brain: GodotBrain, obs: Sequence[Floats], state: Floats) -> tuple[Fl
         rows = np.hstack([shown, np.clip(raw, *LOG_SIGMA_RANGE)])
     assert weights.is_empty, "a brain's weights are those of its layers and head"
     return rows, state
+
+
+def _encode(weights: _Weights, settings: Mapping[str, Any], obs: Sequence[Floats]) -> Floats:
+    """[n, size]: vectors side by side, or what is read of an image [n, C, H, W]."""
+    chosen = [obs[index] for index in settings["observations"]]
+    rows = np.moveaxis(chosen[0], 1, -1) if chosen[0].ndim == 4 else np.hstack(chosen)
+    for layer in settings["layers"]:
+        rows = _LAYERS[layer["layer"]](weights, layer, rows)
+    return rows.reshape(len(rows), settings["size"])
 
 
 class _Weights:
@@ -85,6 +94,14 @@ def _layer_norm(rows: Floats) -> Floats:
     return np.asarray(centered / np.sqrt((centered**2).mean(1, keepdims=True) + LAYER_NORM_EPS))
 
 
+def _convolution(weights: _Weights, layer: Mapping[str, Any], images: Floats) -> Floats:
+    """[n, H, W, C] -> [n, H', W', filters]."""
+    kernel, stride = layer["kernel"], layer["stride"]
+    weight, bias = weights.take(layer["filters"], *kernel, layer["channels"]), weights.take(layer["filters"])
+    windows = np.lib.stride_tricks.sliding_window_view(images, kernel, (1, 2))[:, ::stride, ::stride]
+    return _activate(layer["activation"], np.einsum("nyxcij,fijc->nyxf", windows, weight) + bias)
+
+
 def _lstm(weights: _Weights, layer: Mapping[str, Any], rows: Floats, state: Floats) -> tuple[Floats, Floats]:
     size = layer["outputs"]
     hidden, cell = np.hsplit(state, 2)
@@ -128,5 +145,6 @@ _LAYERS: Mapping[str, Callable[[_Weights, Mapping[str, Any], Floats], Floats]] =
     "dense": _dense,
     "residual": _residual,
     "layer_norm": lambda weights, layer, rows: _layer_norm(rows),
+    "convolution": _convolution,
 }
 _RECURRENT = {"lstm": _lstm, "gru": _gru}

@@ -17,9 +17,10 @@ from ...networks.modules.body import Body, DenseStack
 from ...networks.modules.heads import Head
 from ...networks.modules.memory import Memory
 from ...networks.modules.normalizer import LIMIT, Normalizer
-from ...networks.modules.visual import VisualEncoder
-from ...networks.observations import ObservationEncoder
-from ...settings.models.networks import MemoryType
+from ...networks.modules.visual import Convolution, VisualEncoder
+from ...networks.observation_kinds import ObservationKind
+from ...networks.observations import ObservationEncoder, ObservationGroup
+from ...settings.models.networks import Activation, EncoderType, MemoryType
 from ..onnx.graph import BrainVerificationError, array
 from .resource import GodotBrain
 
@@ -27,7 +28,7 @@ Floats = NDArray[np.float32]
 
 
 class Program:
-    """The layers of a brain and their weights, in order."""
+    """Some layers and their weights, in order."""
 
     def __init__(self) -> None:
         self.layers: list[dict[str, Any]] = []
@@ -46,6 +47,20 @@ class Program:
         settings = {"inputs": inputs, "outputs": outputs, "activation": activation, "layer_norm": layer_norm}
         self.add("dense", [weight.T, bias], **settings)
 
+    def convolution(
+        self, weight: Floats, bias: Floats, shape: tuple[int, int, int], stride: int = 1
+    ) -> tuple[int, int, int]:
+        """Append leaky_relu(W window + b) for images of a shape [C, H, W]; returns the shape after it.
+
+        `weight` is [out, C, kernel rows, kernel columns] and written with the channels last.
+        """
+        filters, channels, *kernel = weight.shape
+        settings = {"channels": channels, "height": shape[1], "width": shape[2], "filters": filters}
+        settings |= {"kernel": kernel, "stride": stride, "activation": Activation.LEAKY_RELU.value}
+        self.add("convolution", [weight.transpose(0, 2, 3, 1), bias], **settings)
+        height, width = ((side - k) // stride + 1 for side, k in zip(shape[1:], kernel, strict=True))
+        return filters, height, width
+
 
 @torch.no_grad()
 def build_program(network: ActingNetwork, *, behavior: str, step: int) -> GodotBrain:
@@ -60,24 +75,28 @@ def build_program(network: ActingNetwork, *, behavior: str, step: int) -> GodotB
             f"The network of '{behavior}' cannot be played in GDScript: {'; '.join(refused)}. The ONNX file "
             "that `lanista export` writes has all of it, for players of ONNX."
         )
-    program = Program()
-    _normalize(program, network.encoder)
-    _body(program, network.body)
+    encoders = [_encoder(network.encoder, group) for group in network.encoder.read]
+    trunk = Program()
+    _body(trunk, network.body)
     if network.memory_size:
-        _memory(program, network.memory(0))
+        _memory(trunk, network.memory(0))
     head = network.actions
     weight, bias = head.acting_layer()
-    program.dense(array(weight), array(bias))
-    constant = head.log_sigma.numel() > 0
-    weights = [*program.arrays, *([array(head.log_sigma)] if constant else [])]
+    trunk.dense(array(weight), array(bias))
+    weights = [one for program, _ in encoders for one in program.arrays] + trunk.arrays
+    if head.log_sigma.numel():
+        weights.append(array(head.log_sigma))
     specs = network.spec.observation_specs
     return GodotBrain(
         behavior=behavior,
         step=step,
         observations=[{"name": str(s.name), "shape": [int(n) for n in s.shape]} for s in specs],
-        read=[index for group in network.encoder.read for index in group.indices],
+        encoders=[
+            {"observations": list(group.indices), "layers": program.layers, "size": size}
+            for group, (program, size) in zip(network.encoder.read, encoders, strict=True)
+        ],
         actions=[asdict(action) for action in actions_of(network.spec.action_spec)],
-        layers=program.layers,
+        layers=trunk.layers,
         head={"squashed": head.squashed, "greedy": head.greedy, "sigma": _sigma(head)},
         weights=np.concatenate([np.ravel(one) for one in weights]),
     )
@@ -90,10 +109,10 @@ def not_playable(network: ActingNetwork) -> list[str]:
         reasons.append(f"network_settings.body is {reference_of(encoder.whole)}")
     for key, own in encoder.encoders.items():
         name = f"observation '{encoder.specs[int(key)].name}' is read by"
-        if isinstance(own, VisualEncoder):
-            reasons.append(f"{name} convolutions")
-        else:
+        if not isinstance(own, VisualEncoder):
             reasons.append(f"{name} {reference_of(own)}")
+        elif own.kind is EncoderType.RESNET:
+            reasons.append(f"{name} a resnet (train with another network_settings.vis_encode_type)")
     reasons += [
         f"observation '{encoder.specs[index].name}' is a set of entities, read by attention"
         for index in encoder.set_indices
@@ -106,15 +125,30 @@ def not_playable(network: ActingNetwork) -> list[str]:
     return reasons
 
 
-def _normalize(program: Program, encoder: ObservationEncoder) -> None:
-    """One layer for all vectors that are read."""
-    if encoder.normalizers is None:
-        return
-    read = [encoder.normalizers[encoder.runs.index(group)] for group in encoder.read]
-    normalizers = [normalizer for normalizer in read if isinstance(normalizer, Normalizer)]
-    mean = np.concatenate([array(n.mean) for n in normalizers])
-    deviation = np.concatenate([array(n.deviation()) for n in normalizers])
-    program.add("normalize", [mean, deviation], size=len(mean), limit=LIMIT)
+def _encoder(encoder: ObservationEncoder, group: ObservationGroup) -> tuple[Program, int]:
+    """What encodes neighboring vectors or one image, and the length of the row that comes out."""
+    program = Program()
+    if group.kind is ObservationKind.VISUAL:
+        own = encoder.encoders[str(group.index)]
+        assert isinstance(own, VisualEncoder)
+        _image(program, own, encoder.specs[group.index].shape)
+        return program, own.size
+    if encoder.normalizers is not None:
+        normalizer = encoder.normalizers[encoder.runs.index(group)]
+        assert isinstance(normalizer, Normalizer)
+        arrays = [array(normalizer.mean), array(normalizer.deviation())]
+        program.add("normalize", arrays, size=group.size, limit=LIMIT)
+    return program, group.size
+
+
+def _image(program: Program, encoder: VisualEncoder, shape: tuple[int, int, int]) -> None:
+    """The dense layer at the end is a convolution whose kernel is the whole image."""
+    for layer in encoder.convolutions:
+        assert isinstance(layer, Convolution)
+        shape = program.convolution(array(layer.weight), array(layer.bias), shape, layer.stride)
+    dense = encoder.dense
+    whole = array(dense.weight).T.reshape(-1, *encoder.flat_shape)
+    program.convolution(whole, array(dense.bias), shape)
 
 
 def _body(program: Program, body: Body) -> None:

@@ -38,16 +38,17 @@ class GodotBrain:
     step: int
     observations: list[dict[str, Any]]
     """`name` and `shape` of each, in the order in which agents give them."""
-    read: list[int]
-    """Indices of the observations that the network reads, in the order in which it does."""
+    encoders: list[dict[str, Any]]
+    """What is read of them, in order: `observations` are the indices of neighboring vectors or of one image,
+    `layers` what encodes them, `size` the length of the row that comes out. The trunk reads these rows."""
     actions: list[dict[str, Any]]
     """`name`, `size` and `action_type` of each, in the order of `NamedActionSpec`."""
     layers: list[dict[str, Any]]
-    """`layer` is the kind; the others are its settings. The last one gives the columns of the head."""
+    """The trunk's. `layer` is the kind, the others are its settings; the last gives the head's columns."""
     head: dict[str, Any]
     """`squashed`, `greedy`, and `sigma`: none, constant or of_state."""
     weights: NDArray[np.float32]
-    """Those of the layers in their order, then the log deviations where they are constant."""
+    """Those of the encoders' layers and the trunk's in their order, then the log deviations if constant."""
     format_version: int = FORMAT_VERSION
 
     def to_text(self) -> str:

@@ -15,6 +15,7 @@ const FORMAT_VERSION := 1
 const Vectors := preload("vectors.gd")
 const Weights := preload("weights.gd")
 const Layers := preload("layers.gd")
+const Encoder := preload("encoder.gd")
 const Memory := preload("memory.gd")
 const Head := preload("head.gd")
 
@@ -25,8 +26,8 @@ const Head := preload("head.gd")
 @export var step := 0
 ## What it observes, in order: [code]{"name": String, "shape": Array}[/code].
 @export_storage var observations: Array = []
-## Indices of the observations that are read; others are for training alone.
-@export_storage var read: Array = []
+## What is read of them, and by which layers: [code]{"observations": indices, "layers": Array, "size": int}[/code].
+@export_storage var encoders: Array = []
 ## What it decides: [code]{"name": String, "size": int, "action_type": "continuous" or "discrete"}[/code].
 @export_storage var actions: Array = []
 @export_storage var layers: Array = []
@@ -34,10 +35,10 @@ const Head := preload("head.gd")
 ## float32, little-endian: those of the layers in order, then those of the head.
 @export_storage var weights := PackedByteArray()
 
+var _encoders: Array[Encoder] = []
 var _layers: Array[Layers.Layer] = []
 var _recurrent: Memory.Recurrent = null
 var _head: Head = null
-var _sizes: PackedInt32Array = []
 var _broken := false
 
 
@@ -58,7 +59,8 @@ func new_memory() -> Memory.AgentMemory:
 
 
 ## Decide for one agent.
-## [param obs]: an array of numbers for each of [member observations], images and the like not among them.
+## [param obs]: for each of [member observations] an array of numbers. An image of shape [channels, height, width]
+## is a PackedByteArray, as [method Image.get_data] gives it, or its numbers channel by channel.
 ## [param mask]: for each discrete action in order an array with an entry for each choice, true or 1 where it
 ## is forbidden; empty if nothing is. [param memory]: the agent's, which is read and replaced.
 ## [param deterministic]: the likeliest action, instead of one sampled by [method @GlobalScope.randf].
@@ -94,10 +96,7 @@ func prepare() -> bool:
 
 
 func _run(obs: Array, memory: Memory.AgentMemory) -> PackedVector4Array:
-	var floats := PackedFloat32Array()
-	for index: int in read:
-		floats.append_array(obs[index])
-	var row := Vectors.from_floats(floats)
+	var row := _read(obs)
 	var last := _layers.size() - 1
 	for k in last:
 		row = _layers[k].run(row)
@@ -106,13 +105,22 @@ func _run(obs: Array, memory: Memory.AgentMemory) -> PackedVector4Array:
 	return _layers[last].run(row)
 
 
+func _read(obs: Array) -> PackedVector4Array:
+	if _encoders.size() == 1:
+		return _encoders[0].run(obs)
+	var floats := PackedFloat32Array()
+	for encoder in _encoders:
+		floats.append_array(Vectors.to_floats(encoder.run(obs)).slice(0, encoder.size))
+	return Vectors.from_floats(floats)
+
+
 func _problem(obs: Array, mask: Array, memory: Memory.AgentMemory) -> String:
 	if obs.size() != observations.size():
 		return "it observes %s, and was given %d arrays" % [_observed(), obs.size()]
-	for k in read.size():
-		if obs[read[k]].size() != _sizes[k]:
-			var named: String = observations[read[k]]["name"]
-			return "observation '%s' has %d numbers instead of %d" % [named, obs[read[k]].size(), _sizes[k]]
+	for encoder in _encoders:
+		var problem: String = encoder.problem(obs, observations)
+		if problem:
+			return problem
 	if _recurrent != null and memory == null:
 		return "it has a memory; give each agent one of new_memory()"
 	return _head.mask_problem(mask)
@@ -125,15 +133,13 @@ func _build() -> String:
 			% [format_version, FORMAT_VERSION]
 		)
 	var source := Weights.new(weights)
+	for encoder: Dictionary in encoders:
+		_encoders.append(Encoder.new(source, encoder, observations))
+		if not _encoders[-1].is_known():
+			return _unknown(encoder["layers"])
 	for layer: Dictionary in layers:
-		var problem := _add_layer(source, layer)
-		if problem:
-			return problem
-	for index: int in read:
-		var size := 1
-		for length: int in observations[index]["shape"]:
-			size *= length
-		_sizes.append(size)
+		if not _add_layer(source, layer):
+			return _unknown([layer])
 	var found := Head.new(source, actions, head)
 	if source.left() != 0:
 		var extent := [weights.size(), 4 * absi(source.left()), "many" if source.left() > 0 else "few"]
@@ -142,30 +148,20 @@ func _build() -> String:
 	return ""
 
 
-func _add_layer(source: Weights, layer: Dictionary) -> String:
+func _add_layer(source: Weights, layer: Dictionary) -> bool:
 	match layer["layer"]:
-		"normalize":
-			_layers.append(Layers.Normalizer.new(source, layer["size"], layer["limit"]))
-		"dense":
-			var normalized: bool = layer["layer_norm"]
-			_layers.append(
-				Layers.Dense.new(
-					source, [layer["inputs"]], layer["outputs"], layer["activation"], normalized
-				)
-			)
-		"residual":
-			_layers.append(
-				Layers.Residual.new(source, layer["size"], layer["hidden"], layer["activation"])
-			)
-		"layer_norm":
-			_layers.append(Layers.LayerNorm.new(layer["size"]))
 		"lstm":
 			_recurrent = Memory.Lstm.new(source, layer["inputs"], layer["outputs"])
 		"gru":
 			_recurrent = Memory.Gru.new(source, layer["inputs"], layer["outputs"])
 		_:
-			return "it has a layer '%s', which this addon does not know" % layer["layer"]
-	return ""
+			_layers.append(Layers.build(source, layer))
+	return null not in _layers
+
+
+func _unknown(some: Array) -> String:
+	var kinds := some.map(func(layer: Dictionary) -> String: return layer["layer"])
+	return "it has layers that this addon does not know: %s" % ", ".join(kinds)
 
 
 func _name() -> String:

@@ -10,6 +10,25 @@ class Layer:
 		return row
 
 
+## The layer of these settings, or null if there is no such kind.
+static func build(weights: Weights, settings: Dictionary) -> Layer:
+	match settings["layer"]:
+		"normalize":
+			return Normalizer.new(weights, settings["size"], settings["limit"])
+		"dense":
+			var normalized: bool = settings["layer_norm"]
+			return Dense.new(
+				weights, [settings["inputs"]], settings["outputs"], settings["activation"], normalized
+			)
+		"residual":
+			return Residual.new(weights, settings["size"], settings["hidden"], settings["activation"])
+		"layer_norm":
+			return LayerNorm.new(settings["size"])
+		"convolution":
+			return Convolution.new(weights, settings)
+	return null
+
+
 ## (x - mean) / deviation, limited on both sides.
 class Normalizer:
 	extends Layer
@@ -91,6 +110,47 @@ class Dense:
 			Vectors.layer_norm(result, _norm_size)
 		if _activation != "none":
 			Vectors.activate(result, _activation)
+		return result
+
+
+## A Dense layer of every window of an image, `kernel` rows of pixels high and columns wide. The row of an image
+## is its pixels row by row, each of them its channels, filled up to blocks of four.
+class Convolution:
+	extends Layer
+
+	var _dense: Dense
+	var _kernel_rows: int
+	var _stride: int
+	var _pixel: int
+	var _line: int
+	var _window: int
+	var _rows: int
+	var _columns: int
+
+	func _init(weights: Weights, settings: Dictionary) -> void:
+		var kernel: Array = settings["kernel"]
+		_kernel_rows = kernel[0]
+		var pixels := PackedInt32Array()
+		pixels.resize(_kernel_rows * int(kernel[1]))
+		pixels.fill(settings["channels"])
+		_dense = Dense.new(weights, pixels, settings["filters"], settings["activation"])
+		_stride = settings["stride"]
+		_pixel = Vectors.blocks(settings["channels"])
+		_line = settings["width"] * _pixel
+		_window = kernel[1] * _pixel
+		_rows = Vectors.windows(settings["height"], kernel[0], _stride)
+		_columns = Vectors.windows(settings["width"], kernel[1], _stride)
+
+	func run(image: PackedVector4Array) -> PackedVector4Array:
+		var result := PackedVector4Array()
+		for y in _rows:
+			for x in _columns:
+				var start := _stride * (y * _line + x * _pixel)
+				var window := PackedVector4Array()
+				for k in _kernel_rows:
+					window.append_array(image.slice(start, start + _window))
+					start += _line
+				result.append_array(_dense.run(window))
 		return result
 
 

@@ -14,6 +14,12 @@ static func blocks(size: int) -> int:
 	return (size + 3) >> 2
 
 
+## How often a kernel fits along a side of an image.
+static func windows(side: int, kernel: int, stride: int) -> int:
+	@warning_ignore("integer_division")
+	return (side - kernel) / stride + 1
+
+
 static func zeros(size: int) -> PackedVector4Array:
 	var row := PackedVector4Array()
 	row.resize(blocks(size))
@@ -30,6 +36,45 @@ static func from_floats(floats: PackedFloat32Array) -> PackedVector4Array:
 	for i in count:
 		row[i] = Vector4(floats[k], floats[k + 1], floats[k + 2], floats[k + 3])
 		k += 4
+	return row
+
+
+## The pixels of an image, 0 to 1, each filled up to blocks of four: from a byte for each channel of each pixel.
+static func from_pixels(bytes: PackedByteArray, channels: int) -> PackedVector4Array:
+	var row := PackedVector4Array()
+	@warning_ignore("integer_division")
+	row.resize(bytes.size() / channels * blocks(channels))
+	if channels == 3:
+		for i in row.size():
+			var start := 3 * i
+			row[i] = Vector4(bytes[start], bytes[start + 1], bytes[start + 2], 0.0) / 255.0
+		return row
+	var i := 0
+	for start in range(0, bytes.size(), channels):
+		for first in range(start, start + channels, 4):
+			var block := Vector4.ZERO
+			for k in mini(4, start + channels - first):
+				block[k] = bytes[first + k] / 255.0
+			row[i] = block
+			i += 1
+	return row
+
+
+## The pixels of an image from its numbers, channel by channel.
+static func from_planes(floats: PackedFloat32Array, channels: int) -> PackedVector4Array:
+	var row := PackedVector4Array()
+	@warning_ignore("integer_division")
+	var area := floats.size() / channels
+	var depth := blocks(channels)
+	row.resize(area * depth)
+	for i in row.size():
+		@warning_ignore("integer_division")
+		var pixel := i / depth
+		var first := i % depth * 4
+		var block := Vector4.ZERO
+		for k in mini(4, channels - first):
+			block[k] = floats[(first + k) * area + pixel]
+		row[i] = block
 	return row
 
 

@@ -201,9 +201,12 @@ func masks_of(agent: Node) -> Array[PackedByteArray]:
 	return masks
 
 
-## The numbers of one observation.
-func numbers_of(name: String, agent: Node, observations: Dictionary) -> PackedFloat32Array:
-	return _numbers(observation_names.find(name), agent, observations)
+## What a brain reads of an observation: numbers, or the bytes of a picture.
+func read(name: String, agent: Node, observations: Dictionary) -> Variant:
+	var index := observation_names.find(name)
+	if pictures[index]:
+		return _pixels(index, agent, observations)
+	return _numbers(index, agent, observations)
 
 
 ## Observations as the base dialect has them: pictures in hex, the rest as the game gives it.

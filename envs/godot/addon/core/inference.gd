@@ -28,7 +28,7 @@ func decide(state: AgentState) -> void:
 	var given: Dictionary = state.node.get_obs()
 	var observations := []
 	for observed: Dictionary in _brain.observations:
-		observations.append(_behavior.numbers_of(observed["name"], state.node, given))
+		observations.append(_behavior.read(observed["name"], state.node, given))
 	var masks := _behavior.masks_of(state.node)
 	var action := _brain.decide(observations, masks, _memory, _deterministic)
 	_fits = not action.is_empty()

@@ -53,8 +53,9 @@ def test_every_kind_of_network_is_written_and_verified(name, tmp_path):
         actor((3,), residual=True),
         actor((3,), **memory("lstm", 8)),
         actor((3,), **memory("gru", 8)),
+        NETWORKS["image and vectors"],
     ],
-    ids=["dense", "sac", "dqn", "layer norm", "residual", "lstm", "gru"],
+    ids=["dense", "sac", "dqn", "layer norm", "residual", "lstm", "gru", "image"],
 )
 def test_a_damaged_weight_is_found_before_the_file_is_written(network):
     """Each array of weights is changed in turn, whichever layer it belongs to."""
@@ -83,7 +84,10 @@ def built(shapes, goals=(), **options):
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: built([(4,), (3, 20, 20)]), "observation 'obs1' is read by convolutions"),
+        (
+            lambda: built([(4,), (3, 20, 20)], vis_encode_type="resnet"),
+            "observation 'obs1' is read by a resnet",
+        ),
         (lambda: built([(5, 3), (4,)]), "observation 'obs0' is a set of entities, read by attention"),
         (lambda: built([(4,), (2,)], (False, True)), "goal_conditioning_type: none"),
         (
@@ -114,7 +118,7 @@ def test_a_goal_without_a_hypernetwork_is_played(tmp_path):
 def test_any_name_and_weight_is_read_as_it_was_written(behavior, name, data):
     weights = np.frombuffer(data[: len(data) // 4 * 4], "<f4")
     named = [{"name": name, "shape": [2]}]
-    brain = GodotBrain(behavior, 3, named, [0], [], [], {"sigma": "none"}, weights)
+    brain = GodotBrain(behavior, 3, named, [], [], [], {"sigma": "none"}, weights)
     text = brain.to_text()
     again = GodotBrain.from_text(text)
     assert again.to_text() == text
@@ -147,7 +151,7 @@ def test_actors_that_differ_by_slot_are_files_of_their_own(tmp_path):
 
 
 def test_the_command_says_what_cannot_be_played(tmp_path, capsys):
-    network = built([(3, 20, 20)])
+    network = built([(5, 3)])
     checkpoint(tmp_path / "a.pt", network.spec, network, NetworkSettings(hidden_units=8))
     assert run(["export", str(tmp_path / "a.pt"), "--godot"]) == 1
     said = capsys.readouterr().err
