@@ -1,5 +1,6 @@
 """Brains in the real engine: the addon's player acts as the networks whose brains it plays."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from godot_brains import CHOICES, MIXED, MOVE, SAC, actor, make_game, memory, networks, run_game
-from lanista.envs.named_actions import actions_of
+from lanista.envs.named_actions import NamedAction, actions_of
 from lanista.trainers.policies.godot.export import export_godot
 from lanista.trainers.policies.onnx.verify import DRAWS, check_sampled
 
@@ -203,3 +204,54 @@ def test_the_script_in_the_documentation_is_one(godot_engine, project, tmp_path)
     command = [godot_engine, "--headless", "--path", folder, "--check-only", "--script", "agent.gd"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0 and "ERROR" not in done.stderr, done.stderr
+
+
+PAINTER = (
+    NamedAction("color", 3, "discrete"),
+    NamedAction("stroke", 2, "continuous"),
+    NamedAction("lift", 2, "discrete"),
+    NamedAction("pressure", 1, "continuous"),
+)
+PAINT = """extends SceneTree
+
+var painter: Node = load("res://game/painter.gd").new()
+
+
+func _initialize() -> void:
+	var sync := LanistaSync.new()
+	sync.control_mode = LanistaSync.ControlModes.INFERENCE
+	sync.brain = load("res://painter.tres")
+	root.add_child(painter)
+	root.add_child(sync)
+
+
+func _physics_process(_delta: float) -> bool:
+	if Engine.get_physics_frames() < 4:
+		return false
+	print("heard ", JSON.stringify(painter.heard, "", false, true))
+	return true
+"""
+
+
+def test_an_agent_of_the_addon_acts_on_its_picture(godot_engine, project, tmp_path):
+    """The picture that tests/godot/lanista_project/game/painter.gd makes, with an alpha channel."""
+    folder = make_game(tmp_path / "game", project)
+    network = actor([(3, 38, 40), 5], PAINTER, hidden_units=16)
+    names = zip(network.spec.observation_specs, ("camera_2d", "heard"))
+    specs = [spec._replace(name=name) for spec, name in names]
+    network.spec = network.spec._replace(observation_specs=specs)
+    export_godot(network, folder / "painter.tres", behavior="painter")
+    (folder / "paint.gd").write_text(PAINT)
+    command = [godot_engine, "--headless", "--path", folder, "--fixed-fps", "60", "-s", "paint.gd"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "ERROR" not in done.stderr, done.stderr
+    heard = json.loads(done.stdout.rpartition("heard ")[2])
+    x, y = np.meshgrid(np.arange(40), np.arange(38))
+    picture = torch.tensor(np.stack([x, y, np.full_like(x, 200)])[None] / 255.0, dtype=torch.float32)
+    forbidden = torch.tensor([[False, True, False, False, False]])
+    distribution = network.act(network.prepare([picture, torch.zeros(1, 5)]), forbidden)
+    wanted = distribution.deterministic()
+    color, *stroke, lift, pressure = heard
+    assert [color, lift] == wanted.discrete[0].tolist()
+    engine = distribution.to_engine(wanted.continuous)[0].numpy()
+    np.testing.assert_allclose([*stroke, pressure], engine, rtol=0.0, atol=EQUAL)
