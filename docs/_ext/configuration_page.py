@@ -19,7 +19,12 @@ from lanista.trainers.settings.models.environment_parameters import (
     SamplerForm,
 )
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
-from lanista.trainers.settings.models.rewards import REWARD_SIGNALS, BehavioralCloningSettings, CloneSettings
+from lanista.trainers.settings.models.rewards import (
+    REWARD_SIGNALS,
+    BehavioralCloningSettings,
+    CloneSettings,
+    IQLSettings,
+)
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.registry import trainer_types
 from lanista.trainers.settings.schema import json_schema
@@ -170,6 +175,7 @@ def _sections() -> Iterator[str]:
     }
     for name, section in optional.items():
         yield _section(3, name, section)
+    yield _section(4, "clone.iql", IQLSettings)
     yield "\n## environment_parameters.NAME\n" + PARAMETERS
     yield _section(3, "With lessons", EnvironmentParameterSettings)
     yield _section(4, "A lesson", Lesson)

@@ -5,8 +5,11 @@ _KEYS = {
     "steps": (
         "batch_size buffer_init_steps buffer_size n_step samples_per_update sequence_length time_horizon"
     ),
-    "factor": "beta init_entcoef strength",
-    "share": "burn_in_ratio epsilon epsilon_end epsilon_start held_out play_against_latest_model_ratio tau",
+    "factor": "beta init_entcoef inverse_temperature strength",
+    "share": (
+        "burn_in_ratio epsilon epsilon_end epsilon_start expectile held_out "
+        "play_against_latest_model_ratio tau"
+    ),
     "frames/s": "capture_frame_rate target_frame_rate",
     "trainer steps": (
         "checkpoint_interval epsilon_decay_steps max_steps noise_decay_steps save_steps steps "

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
@@ -63,9 +63,31 @@ class Demonstrations:
         return len(self.reward)
 
     @property
+    def rewards(self) -> NDArray[np.float32]:
+        """[N] what the agent and its group got for the step."""
+        return self.reward + self.group_reward
+
+    @property
     def done_reached(self) -> NDArray[np.bool_]:
         """[J] the episode was recorded to its end."""
         return self.done[np.cumsum(self.lengths) - 1]
+
+
+class SavedSteps(NamedTuple):
+    """Steps of another source than a .demo file."""
+
+    path: Path
+    behavior: str
+    steps: Demonstrations
+
+    @property
+    def spec(self) -> BehaviorSpec:
+        """Of the behavior."""
+        return self.steps.spec
+
+    @property
+    def note(self) -> None:
+        """There is nothing to warn of."""
 
 
 def load_demonstrations(path: str | Path, spec: BehaviorSpec | None = None) -> Demonstrations:
@@ -86,7 +108,7 @@ def load_demonstrations(path: str | Path, spec: BehaviorSpec | None = None) -> D
     return join_demonstrations(demos, Path(path))
 
 
-def join_demonstrations(demos: Sequence[Demonstration], path: Path) -> Demonstrations:
+def join_demonstrations(demos: Sequence[Demonstration | SavedSteps], path: Path) -> Demonstrations:
     """The steps of several files, one after another; `path` stands for all of them in messages.
 
     Raises:
@@ -96,7 +118,7 @@ def join_demonstrations(demos: Sequence[Demonstration], path: Path) -> Demonstra
         if demo.note is not None:
             logger.warning("%s: %s", demo.path, demo.note)
         require_same_spec(demo, demos[0].spec, f"those of {demos[0].path.name}")
-    result = _joined([_steps(demo) for demo in demos])
+    result = _joined([demo.steps if isinstance(demo, SavedSteps) else _steps(demo) for demo in demos])
     if len(result) == 0:
         raise DemonstrationError(
             path,
@@ -118,10 +140,14 @@ def held_out(demos: Demonstrations, share: float, seed: int) -> tuple[Demonstrat
     return of_episodes(demos, np.sort(order[wanted:])), of_episodes(demos, np.sort(order[:wanted]))
 
 
-def digest(demos: Demonstrations) -> str:
-    """A hash of the observations, actions and masks, and of where episodes begin."""
+def digest(demos: Demonstrations, *, outcomes: bool = False) -> str:
+    """A hash of the observations, actions and masks, and of where episodes begin.
+
+    `outcomes`: of rewards, ends and final observations too.
+    """
     found = hashlib.sha256(demos.lengths.tobytes())
-    for column in (*demos.obs, demos.continuous, demos.discrete, demos.action_mask):
+    came = (demos.rewards, demos.done, demos.interrupted, *demos.next_obs) if outcomes else ()
+    for column in (*demos.obs, demos.continuous, demos.discrete, demos.action_mask, *came):
         if column is not None:
             found.update(np.ascontiguousarray(column).data)
     return found.hexdigest()
@@ -146,7 +172,9 @@ _COLUMNS = (
 """Of [N] rows."""
 
 
-def require_same_spec(demo: Demonstration, spec: BehaviorSpec, whose: str = "the policy's") -> None:
+def require_same_spec(
+    demo: Demonstration | SavedSteps, spec: BehaviorSpec, whose: str = "the policy's"
+) -> None:
     """Refuse a demonstration of another behavior, with ML-Agents' sentences where it has any.
 
     Raises:
@@ -199,14 +227,14 @@ def _steps(demo: Demonstration) -> Demonstrations:
         demo.group_reward[rows + 1],
         demo.done[rows + 1],
         demo.interrupted[rows + 1],
-        _before(continuous, first),
-        _before(discrete, first),
+        previous(continuous, first),
+        previous(discrete, first),
         lengths,
         [column[rows[first + lengths - 1] + 1] for column in demo.obs],
     )
 
 
-def _before(actions: NDArray[Number], first: NDArray[np.int64]) -> NDArray[Number]:
+def previous(actions: NDArray[Number], first: NDArray[np.int64]) -> NDArray[Number]:
     """Each row's predecessor; zeros at the `first` rows of episodes."""
     before = np.zeros_like(actions)
     before[1:] = actions[:-1]

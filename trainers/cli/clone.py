@@ -11,10 +11,12 @@ from ..utils.errors import CommandError
 
 if TYPE_CHECKING:
     from ...envs.demonstrations.demonstration import Demonstration
-    from ..buffers.demonstrations import Demonstrations
+    from ..buffers.demonstrations import Demonstrations, SavedSteps
     from ..settings.options import RunOptions
     from ..settings.yaml_source import Source
 
+REPLAY = ".replay"
+"""How the names of saved replays end."""
 RUN_ID = "clone"
 """Of a run that is given no other."""
 DEFAULTS: dict[str, Any] = {
@@ -38,7 +40,9 @@ FLAGS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     add, omitted = parser.add_argument, argparse.SUPPRESS
-    add("demos", metavar="DEMO", nargs="+", help="a .demo file, or a folder of them")
+    add(
+        "demos", metavar="DEMO", nargs="+", help="a .demo file, a folder of them, or a saved replay (.replay)"
+    )
     add(
         "--config",
         metavar="YAML",
@@ -47,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--preset", metavar="NAME", help="a configuration that comes with Lanista, such as ppo/ball3d")
     add("--behavior", metavar="NAME", help="the behavior's name (default: that in the demonstrations)")
+    add("--method", metavar="NAME", help="bc, or iql: by the rewards that followed (bc)", default=omitted)
     add("--gradient-steps", metavar="N", help="how long to learn (default: 5000)", default=omitted)
     add("--held-out", metavar="SHARE", help="episodes to measure by (default: 0.1)", default=omitted)
     add("--run-id", metavar="ID", help=f"name of the run's folder (default: {RUN_ID})", default=omitted)
@@ -66,20 +71,64 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         demos = _read(arguments.demos)
         name = arguments.behavior or _behavior(demos)
-        _clone(_options(arguments, name), name, _joined(demos, arguments.demos))
+        options, joined = _options(arguments, name), _joined(demos, arguments.demos)
+        _require_rewards(options, name, joined)
+        _clone(options, name, joined)
     except EXPECTED as error:
         raise CommandError(str(error)) from error
     return 0
 
 
-def _read(paths: Sequence[str]) -> list[Demonstration]:
+def _read(paths: Sequence[str]) -> list[Demonstration | SavedSteps]:
     from ...envs.demonstrations.demonstration import demonstration_files, read_demonstration
 
-    files = {file.resolve(): file for path in paths for file in demonstration_files(path)}
-    return [read_demonstration(file, images="uint8") for file in files.values()]
+    given = [[Path(path)] if path.endswith(REPLAY) else demonstration_files(path) for path in paths]
+    files = {file.resolve(): file for listed in given for file in listed}
+    return [
+        _read_replay(file) if file.suffix == REPLAY else read_demonstration(file, images="uint8")
+        for file in files.values()
+    ]
 
 
-def _behavior(demos: Sequence[Demonstration]) -> str:
+def _read_replay(path: Path) -> SavedSteps:
+    """A saved replay, whose behavior the checkpoint beside it describes.
+
+    Raises:
+        CommandError: one of them cannot be used.
+    """
+    from ..utils.requirements import limit_openmp_spinning, load_torch
+
+    limit_openmp_spinning()
+    load_torch()
+    from ..buffers.demonstrations import SavedSteps
+    from ..buffers.replay.episodes import replay_episodes
+    from ..buffers.replay.storage import ReplayFileError
+    from ..checkpoints.file import CheckpointError, load_checkpoint
+    from ..checkpoints.metadata import KEY, build_spec
+    from ..checkpoints.transfer import LATEST
+
+    beside = path.with_name(LATEST)
+    if not path.is_file():
+        raise CommandError(f"the replay {path}: there is no such file.")
+    try:
+        described = load_checkpoint(beside).get(KEY)
+    except CheckpointError as error:
+        raise CommandError(
+            f"the replay {path} is read with the checkpoint beside it, which describes its behavior. {error}"
+        ) from error
+    if described is None or "extrinsic" not in described["reward_signals"]:
+        raise CommandError(
+            f"the replay {path}: {beside} beside it is not of a run of Lanista with the reward signal "
+            "extrinsic, whose rewards are learned from. Give a replay where its run left it."
+        )
+    try:
+        column = described["reward_signals"].index("extrinsic")
+        return SavedSteps(path, described["behavior"], replay_episodes(path, build_spec(described), column))
+    except ReplayFileError as error:
+        raise CommandError(f"the replay {path}: {error}.") from error
+
+
+def _behavior(demos: Sequence[Demonstration | SavedSteps]) -> str:
     """The name of the behavior that was recorded.
 
     Raises:
@@ -100,7 +149,7 @@ def _behavior(demos: Sequence[Demonstration]) -> str:
     return name
 
 
-def _joined(demos: Sequence[Demonstration], paths: Sequence[str]) -> Demonstrations:
+def _joined(demos: Sequence[Demonstration | SavedSteps], paths: Sequence[str]) -> Demonstrations:
     from ..buffers.demonstrations import join_demonstrations
 
     joined = join_demonstrations(demos, Path(paths[0]))
@@ -108,6 +157,18 @@ def _joined(demos: Sequence[Demonstration], paths: Sequence[str]) -> Demonstrati
     if not actions.continuous_size and not actions.discrete_size:
         raise CommandError(f"The behavior of {demos[0].path} has no actions: there is nothing to imitate.")
     return joined
+
+
+def _require_rewards(options: RunOptions, name: str, demos: Demonstrations) -> None:
+    """Refuse to learn from rewards where there are none."""
+    from ..settings.models.rewards import CloningMethod
+
+    own = options.behavior(name).clone
+    if own is not None and own.method is CloningMethod.IQL and not demos.rewards.any():
+        raise CommandError(
+            f"behaviors.{name}.clone.method: iql learns from the rewards in the demonstrations, and all of "
+            "them are 0. Use method: bc, or demonstrations in which something is earned."
+        )
 
 
 def _options(arguments: argparse.Namespace, name: str) -> RunOptions:
@@ -126,7 +187,7 @@ def _options(arguments: argparse.Namespace, name: str) -> RunOptions:
         if key in given
     }
     typed["behaviors", name, "clone", "demos"] = arguments.demos, "DEMO"
-    for key in ("gradient_steps", "held_out"):
+    for key in ("method", "gradient_steps", "held_out"):
         if key in given:
             typed["behaviors", name, "clone", key] = given[key], f"--{key.replace('_', '-')}"
     for text in arguments.set:

@@ -18,7 +18,7 @@ from ..buffers.demonstrations import Demonstrations, digest
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.rewards import BehavioralCloningSettings, CloneSettings
 from ..utils.errors import CheckpointError
-from .factory import cloning_from
+from .factory import cloning_from, make_values
 from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents, TrainerOptions
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class CloningTrainer(Trainer):
         super().__init__(settings, algorithm, {}, stats, events, advance_interval=1, **options)
         assert settings.behavioral_cloning is not None
         self.demos, self.held_out = demos, held_out
-        self.digest = digest(demos)
+        values = make_values(demos, algorithm, settings, self.device, self.seed + 1, self.non_finite)
+        self.digest = digest(demos, outcomes=values is not None)
         self.imitation = self.cloning = cloning_from(
             demos=demos,
             cloning=settings.behavioral_cloning,
@@ -83,6 +84,7 @@ class CloningTrainer(Trainer):
             device=self.device,
             seed=self.seed,
             non_finite=self.non_finite,
+            values=values,
         )
         self.learning_rate = Schedule(
             self.imitation.rate, LEARNING_RATE_FLOOR, settings.max_steps, linear=True
@@ -111,8 +113,10 @@ class CloningTrainer(Trainer):
         with self.timers.span("_update_policy"), torch_threads(self.update_threads):
             losses = self.imitation.epoch(self.step, most)
         self.schedule.count(len(losses))
-        metrics = {LOSS: float(np.mean(losses))}
-        self.stats.add_stat(LOSS, metrics[LOSS], AVERAGE)
+        values = self.imitation.values
+        metrics = {LOSS: float(np.mean(losses)), **({} if values is None else values.pop_metrics())}
+        for key, value in metrics.items():
+            self.stats.add_stat(key, value, AVERAGE)
         self.events.on_update(metrics)
         if self.step >= due["summary"] or not self.should_still_train:
             self._before_summary()

@@ -17,6 +17,7 @@ from ..algorithms.coma.coma import COMA
 from ..algorithms.ddpg.ddpg import DDPG, TD3
 from ..algorithms.dqn.dqn import DQN
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning, ClonedPolicy
+from ..algorithms.imitation.implicit_q_learning import ImplicitQLearning
 from ..algorithms.mappo.mappo import MAPPO
 from ..algorithms.poca.poca import POCA
 from ..algorithms.ppo.ppo import PPO
@@ -28,6 +29,7 @@ from ..networks.actor_critic import ActorCritic
 from ..networks.modules.passes import Precision
 from ..networks.multi_actor import MultiActor
 from ..networks.observation_kinds import UnsupportedObservationError
+from ..networks.observations import require_equal_groups
 from ..policies.exploration import Explorer
 from ..policies.greedy import make_actor_policy
 from ..policies.policy import Policy, SlotPolicy
@@ -37,7 +39,7 @@ from ..rewards.training import make_learned_rewards
 from ..settings.models.algorithms import SACRecipe, SACSettings
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import OffPolicyHyperparamSettings
-from ..settings.models.rewards import BehavioralCloningSettings
+from ..settings.models.rewards import BehavioralCloningSettings, CloningMethod, IQLSettings
 from ..settings.registry import find_trainer
 from ..utils.errors import TrainerError
 from ..utils.plugins import cause
@@ -167,8 +169,9 @@ def cloning_from(
     device: torch.device,
     seed: int,
     non_finite: NonFinitePolicy,
+    values: ImplicitQLearning | None = None,
 ) -> BehavioralCloning:
-    """What trains the policy of an algorithm on these demonstrations."""
+    """What trains the policy of an algorithm on these demonstrations; `values`: see `BehavioralCloning`."""
     hyper, memory = settings.hyperparameters, settings.network_settings.memory
     return BehavioralCloning(
         ClonedPolicy(algorithm.policy, algorithm.policy_optimizer.flat),
@@ -181,7 +184,38 @@ def cloning_from(
         seed=seed,
         non_finite=non_finite,
         as_engine=settings.clones_engine_actions,
+        values=values,
     )
+
+
+def make_values(
+    demos: Demonstrations,
+    algorithm: Algorithm,
+    settings: TrainerSettings,
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinitePolicy,
+) -> ImplicitQLearning | None:
+    """What weighs the steps of demonstrations for `clone.method: iql`; None for another method.
+
+    Raises:
+        UnsupportedObservationError: an observation cannot be encoded by the critic's settings.
+    """
+    clone, own = settings.clone, settings.network_settings
+    if clone is None or clone.method is not CloningMethod.IQL:
+        return None
+    values = ImplicitQLearning(
+        demos,
+        own.critic or own,
+        clone.iql or IQLSettings(),
+        gamma=settings.reward_signals["extrinsic"].gamma,
+        learning_rate=settings.hyperparameters.learning_rate,
+        device=device,
+        seed=seed,
+        non_finite=non_finite,
+    )
+    require_equal_groups(algorithm.network.encoder, values.value.encoder)
+    return values
 
 
 def make_policy(

@@ -1,16 +1,20 @@
 """`lanista clone`: the files of a run, what a brain made of demonstrations does, and what is refused."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
 from crowd import write_demonstration
-from lanista.trainers.checkpoints.file import load_checkpoint
+from lanista.envs.demonstrations.recorder import DemonstrationRecorder
+from lanista.envs.scenes.in_process import make_in_process
+from lanista.trainers.checkpoints.file import load_checkpoint, save_checkpoint
 from lanista.trainers.cli.main import run
 from lanista.trainers.runner.cloning import CloningRun
 from learning_cloning import Teacher, contest
@@ -80,6 +84,97 @@ def test_a_run_that_was_stopped_resumes_bit_for_bit(monkeypatch):
     assert brains[0] == brains[1]
 
 
+def test_a_run_by_rewards_resumes_bit_for_bit_and_says_what_was_worth_imitating(monkeypatch):
+    steps = ["--method", "iql", "--gradient-steps", 60, "--seed", 5]
+    expectile = ["--set", "behaviors.Basic.clone.iql.expectile=0.9"]
+    assert clone(*NAMED, *steps, *expectile, "--run-id", "whole") == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(CloningRun, "on_summary", lambda self, step: step >= 20 and self.stop())
+        assert clone(*NAMED, *steps, *expectile, "--run-id", "parts") == 0
+    assert clone("--config", "results/parts/configuration.yaml", *NAMED, "--run-id", "parts", "--resume") == 0
+    ends = [load_checkpoint(f"results/{name}/Basic/checkpoint.pt") for name in ("whole", "parts")]
+    assert ends[1]["step"] == 60 and not differences(*ends)
+    written = yaml.safe_load(Path("results/parts/configuration.yaml").read_text())
+    assert written["behaviors"]["Basic"]["clone"]["method"] == "iql"
+    assert written["behaviors"]["Basic"]["clone"]["iql"]["expectile"] == 0.9
+    events = EventAccumulator("results/whole/Basic").Reload()
+    for tag in ("Losses/Value Loss", "Losses/Q Loss", "Cloning/Effective Share"):
+        assert len(events.Scalars(tag)) > 10
+
+
+def record_random_play(folder, scene, episodes, seed=0):
+    """Demonstrations of an agent that does anything."""
+    env, random = make_in_process(scene, seed), np.random.default_rng(seed)
+    env.reset()
+    (name,) = env.behavior_specs
+    spec, ended = env.behavior_specs[name], 0
+    with DemonstrationRecorder(folder) as recorder:
+        while ended < episodes:
+            decisions, terminals = env.get_steps(name)
+            recorder.end(name, spec, terminals)
+            ended += len(terminals)
+            action = spec.action_spec.empty_action(len(decisions))
+            for branch, size in enumerate(spec.action_spec.discrete_branches):
+                action.discrete[:, branch] = random.integers(0, size, len(decisions))
+            recorder.act(name, spec, decisions, action)
+            env.set_actions(name, action)
+            env.step()
+    env.close()
+
+
+def test_random_play_teaches_by_its_rewards_what_nobody_showed(capsys):
+    record_random_play("demos", "scene:basic", episodes=40)
+    played = {}
+    for method, more in (("bc", []), ("iql", ["--set", "behaviors.Basic.clone.iql.tau=0.02"])):
+        how = ("--method", method, "--gradient-steps", 1500, "--seed", 1, "--run-id", method)
+        assert clone("demos", *how, *more) == 0
+        capsys.readouterr()
+        play = f"play results/{method}/Basic.onnx --env scene:basic --episodes 5 --max-decisions 100 --json"
+        assert run(play.split()) == 0
+        played[method] = json.loads(capsys.readouterr().out)["mean_reward"]
+    assert played["iql"] > 0.9 > 0.1 > played["bc"]
+
+
+def test_a_saved_replay_is_learned_from_alone_and_beside_demonstrations(capsys):
+    from lanista.trainers.learn import run as learn
+
+    Path("basic.yaml").write_text(
+        "behaviors: {Basic: {trainer_type: sac, max_steps: 600, network_settings: {hidden_units: 16},"
+        " hyperparameters: {save_replay_buffer: true, buffer_size: 500, buffer_init_steps: 1000}}}"
+    )
+    assert learn(["basic.yaml", "--env", "scene:basic", "--run-id", "sac"]) == 0
+    replay = Path("results/sac/Basic/last_replay_buffer.replay")
+    capsys.readouterr()
+    assert clone(replay, "--method", "iql", "--gradient-steps", 20, "--seed", 1) == 0
+    said = capsys.readouterr().out
+    assert "Basic: learns from " in said and "Basic: held out" in said
+    play = "play results/clone/Basic.onnx --env scene:basic --episodes 2 --max-decisions 50 --json"
+    assert run(play.split()) == 0
+    both = (replay, BASIC, "--behavior", "Basic", "--gradient-steps", 5, "--force", "--held-out", 0)
+    assert clone(*both) == 0
+    steps = sum(int(found) for found in re.findall(r"learns from \d+ episodes?, (\d+) steps", said))
+    assert 0 < steps < 500
+    data = replay.read_bytes()
+    replay.write_bytes(data[:-40])
+    assert clone(replay, "--force") == 1
+    assert f"the replay {replay}: it is cut off" in capsys.readouterr().err
+    replay.write_bytes(data)
+    beside = replay.with_name("checkpoint.pt")
+    for damage, says in (
+        (
+            lambda: save_checkpoint(beside, {"Policy": {}}),
+            "is not of a run of Lanista with the reward signal",
+        ),
+        (
+            beside.unlink,
+            "which describes its behavior. The checkpoint results/sac/Basic/checkpoint.pt cannot be",
+        ),
+    ):
+        damage()
+        assert clone(replay, "--force") == 1
+        assert says in capsys.readouterr().err
+
+
 def test_an_older_run_is_not_overwritten(capsys):
     assert clone(*NAMED, "--gradient-steps", 2) == 0
     before = Path("results/clone/Basic.onnx").read_bytes()
@@ -142,6 +237,32 @@ def refused():
             ["crowd.demo", "--config", "a.yaml"],
             "Crowd of the demonstrations is not in a.yaml",
         ),
+        "no such replay": (["gone/last.replay"], "the replay gone/last.replay: there is no such"),
+        "an unknown method": (["crowd.demo", "--method", "cql"], "behaviors.Crowd.clone.method"),
+        "nothing earned": (["crowd.demo", "--method", "iql"], "all of them are 0"),
+        "values with a memory": (
+            ["crowd.demo", "--method", "iql", "--set", "behaviors.Crowd.network_settings.memory={}"],
+            "behaviors.Crowd.network_settings.memory: found a section, and clone.method: iql",
+        ),
+        "values with a critic's memory": (
+            [
+                *("crowd.demo", "--method", "iql"),
+                *("--set", "behaviors.Crowd.network_settings.critic={memory: {}}"),
+            ],
+            "behaviors.Crowd.network_settings.critic.memory: found a section",
+        ),
+        "no probabilities": (
+            ["crowd.demo", "--method", "iql", "--set", "behaviors.Crowd.trainer_type=dqn"],
+            "behaviors.Crowd.trainer_type: found dqn",
+        ),
+        "no discount": (
+            ["crowd.demo", "--method", "iql", "--set", "behaviors.Crowd.reward_signals={rnd: {}}"],
+            "behaviors.Crowd.reward_signals: found no extrinsic",
+        ),
+        "settings of another method": (
+            ["crowd.demo", "--set", "behaviors.Crowd.clone.iql={}"],
+            "behaviors.Crowd.clone.iql: found a section, and method: bc has no settings",
+        ),
         "a wrong number": (["crowd.demo", "--held-out", "1"], "behaviors.Crowd.clone.held_out"),
         "no assignment": (["crowd.demo", "--set", "max_steps"], "--set: 'max_steps' has no '='"),
         "several learners": (
@@ -157,13 +278,17 @@ def refused():
     }
 
 
+LATE = ("nothing earned", "a trainer for other actions")
+"""What is refused with the run's folder there already."""
+
+
 def test_what_cannot_be_learned_is_refused_in_a_sentence(capsys):
     for what, (arguments, message) in refused().items():
         assert clone(*arguments) == 1, what
         said = capsys.readouterr().err
         assert message in said and said.startswith("lanista clone: error: "), (what, said)
         assert "Traceback" not in said
-        assert not list(Path().glob("results/*/configuration.yaml")) or what == "a trainer for other actions"
+        assert not list(Path().glob("results/*/configuration.yaml")) or what in LATE, what
 
 
 def test_what_can_be_refused_without_torch_is_refused_before_it_is_loaded():

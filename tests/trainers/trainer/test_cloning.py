@@ -1,6 +1,7 @@
 """Learning from demonstrations alone: every trainer, resumes, what is held out, and what starts from it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from crowd import NAME, make_learner, write_demonstration
 from lanista.trainers.algorithms.imitation.agreement import ACCURACY, ACTION_ERROR, agreement
 from lanista.trainers.algorithms.imitation.behavioral_cloning import LOSS, ClonedPolicy
+from lanista.trainers.algorithms.imitation.implicit_q_learning import EFFECTIVE_SHARE, Q_LOSS, VALUE_LOSS
 from lanista.trainers.buffers.demonstrations import held_out, load_demonstrations, of_episodes
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.networks.actor import Actor
@@ -17,17 +19,19 @@ from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.stats.display import make_display
 from lanista.trainers.trainer.context import RunContext
 from lanista.trainers.utils.errors import CheckpointError
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from reliability.resume import differences, numbers
 from rollouts import demonstrations, reloaded
-from specs import vector_spec
+from specs import sensor, vector_spec
 from trainers_and_networks import CELLS, behavior_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def cloning_run(folder, demos, behavior, steps=12, name=NAME, **context):
+def cloning_run(folder, demos, behavior, steps=12, name=NAME, method="bc", **context):
     """A run of `lanista clone` in `folder`, up to its first gradient step."""
-    behavior = {**behavior, "clone": {"demos": ["-"], "gradient_steps": steps, "held_out": 0.3}}
+    clone = {"demos": ["-"], "gradient_steps": steps, "held_out": 0.3, "method": method}
+    behavior = {**behavior, "clone": clone}
     run = RunContext(
         folder=folder,
         seed=3,
@@ -40,12 +44,30 @@ def cloning_run(folder, demos, behavior, steps=12, name=NAME, **context):
     return CloningRun(name, demos, settings, run)
 
 
-@pytest.mark.parametrize("trainer, network", CELLS)
-def test_every_trainers_policy_is_cloned_and_resumes_bit_for_bit(tmp_path, trainer, network):
+def rewarded(demos):
+    """The same with rewards at random, of the agent and of its group."""
+    rewards = np.random.default_rng(0).normal(size=(2, len(demos))).astype(np.float32)
+    return replace(demos, reward=rewards[0], group_reward=rewards[1])
+
+
+WITH_VALUES = [cell for cell in CELLS if cell.values[0] != "dqn" and cell.values[1] != "memory"]
+
+
+@pytest.mark.parametrize(
+    "trainer, network, method",
+    [
+        *(pytest.param(*cell.values, "bc", id=cell.id) for cell in CELLS),
+        *(pytest.param(*cell.values, "iql", id=f"{cell.id}-iql") for cell in WITH_VALUES),
+    ],
+)
+def test_every_trainers_policy_is_cloned_and_resumes_bit_for_bit(tmp_path, trainer, network, method):
     spec, behavior = behavior_of(trainer, network)
     demos = load_demonstrations(write_demonstration(tmp_path / "expert.demo", spec, [9, 14, 6, 8]), spec)
+    demos = rewarded(demos) if method == "iql" else demos
     behavior = {**behavior, "behavioral_cloning": {"demo_path": "-", "batch_size": 8}}
-    one, other = (cloning_run(tmp_path / name, demos, behavior) for name in ("one", "other"))
+    one, other = (cloning_run(tmp_path / name, demos, behavior, method=method) for name in ("one", "other"))
+    updates = []
+    one.on_update = updates.append
     before = {key: value.clone() for key, value in one.trainer.algorithm.policy.state_dict().items()}
     while one.trainer.step < 5:
         one.trainer.advance()
@@ -59,7 +81,59 @@ def test_every_trainers_policy_is_cloned_and_resumes_bit_for_bit(tmp_path, train
     after = one.trainer.algorithm.policy.state_dict()
     moved = [key for key in before if not torch.equal(before[key], after[key])]
     assert any("normalizer" in key for key in moved) and any("weight" in key for key in moved)
-    assert all(math.isfinite(float(x)) for x in one.reporter.get_stats_summaries(LOSS).values)
+    expected = {LOSS, VALUE_LOSS, Q_LOSS, EFFECTIVE_SHARE} if method == "iql" else {LOSS}
+    assert len(updates) > 1 and all(set(metrics) == expected for metrics in updates)
+    assert all(math.isfinite(value) for metrics in updates for value in metrics.values())
+
+
+SENSES = {"eyes": (1, 20, 20), "hidden enemies": (4, 3), "own": (2,)}
+
+
+@pytest.mark.parametrize(
+    "trainer, network",
+    [
+        ("ppo", {"critic": {"hidden_units": 4, "num_layers": 2}, "critic_only_observations": ["hidden*"]}),
+        ("sac", {"critic_only_observations": ["hidden*"]}),
+        ("coma", {"critic": {"hidden_units": 4}}),
+    ],
+)
+def test_values_have_the_critics_network_and_see_what_it_sees(tmp_path, trainer, network):
+    spec = BehaviorSpec([sensor(shape, name) for name, shape in SENSES.items()], ActionSpec(0, (3,)))
+    demos = rewarded(demonstrations(spec, [5, 6, 7]))
+    small = {"hidden_units": 8, "num_layers": 1, "normalize": True}
+    behavior = {"trainer_type": trainer, "network_settings": {**small, **network}}
+    run = cloning_run(tmp_path, demos, behavior, steps=2, method="iql")
+    values = run.trainer.imitation.values
+    assert values.value.body.hidden == network.get("critic", {}).get("hidden_units", 8)
+    rows = torch.arange(4)
+    obs = [column[:4].clone() for column in run.trainer.imitation.demonstration.obs]
+    values.step(rows, run.trainer.imitation.policy.prepare(obs), run.trainer.imitation.policy.prepare(obs), 0)
+    assert any(p.grad.any() for p in values.value.encoder.parameters())
+    run.learn()
+
+
+@pytest.mark.parametrize("method", ["bc", "iql"])
+def test_cloning_makes_no_tensor_without_naming_its_device(tmp_path, method):
+    """See test_devices.py: tensors on no device in particular would be on a wrong one where there are two."""
+    spec, behavior = behavior_of("ppo", "pictures")
+    run = cloning_run(tmp_path, rewarded(demonstrations(spec, [5, 6, 7])), behavior, steps=3, method=method)
+    with torch.device("meta"):
+        run.learn()
+    assert run.trainer.step == 3
+
+
+def test_offline_learning_resumes_with_the_same_rewards_alone(tmp_path):
+    spec, behavior = behavior_of("ppo", "vectors")
+    demos = rewarded(demonstrations(spec, [9, 14, 6, 8]))
+    cloning_run(tmp_path / "run", demos, behavior, method="iql").learn()
+    other = replace(demos, reward=demos.reward + np.float32(0.5))
+    with pytest.raises(CheckpointError, match="The demonstrations are not those"):
+        cloning_run(tmp_path / "run", other, behavior, method="iql", resume=True)
+    with pytest.raises(CheckpointError, match="The demonstrations are not those"):
+        cloning_run(tmp_path / "run", demos, behavior, method="bc", resume=True)
+    longer = cloning_run(tmp_path / "run", demos, behavior, steps=20, method="iql", resume=True)
+    longer.learn()
+    assert longer.trainer.step == 20
 
 
 def test_what_is_held_out_is_not_learned_from():

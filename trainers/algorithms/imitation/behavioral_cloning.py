@@ -24,6 +24,7 @@ from ...networks.multi_actor import MultiActor
 from ...settings.models.rewards import BehavioralCloningSettings
 from ...utils.distributed import world_size
 from ..common.optim import LEARNING_RATE_FLOOR, CheckedAdam, FlatParameters, Schedule
+from .implicit_q_learning import ImplicitQLearning
 from .losses import policy_loss
 
 LOSS = "Losses/Pretraining Loss"
@@ -126,6 +127,7 @@ class BehavioralCloning:
         seed: int,
         non_finite: NonFinitePolicy,
         as_engine: bool,
+        values: ImplicitQLearning | None = None,
     ) -> None:
         """Prepare the demonstration.
 
@@ -140,7 +142,10 @@ class BehavioralCloning:
             seed: of the order of steps, and of sampled actions.
             non_finite: how to handle gradients that are not finite.
             as_engine: compare continuous actions as the engine receives them.
+            values: which say how much a step is to be imitated, of a policy without a memory; None: all of
+                them alike.
         """
+        self.values = values
         self.policy, self.settings, self.sequence_length = policy, settings, sequence_length
         initial = learning_rate * settings.strength
         self.as_engine = as_engine
@@ -195,6 +200,11 @@ class BehavioralCloning:
             rows = (sequences[:, None] * length + torch.arange(length, device=self.device)).flatten()
         with torch.no_grad():
             inputs = self.policy.prepare([column.index_select(0, rows) for column in rows_of_demo.obs])
+        weights = None
+        if self.values is not None:
+            with torch.no_grad():
+                next_inputs = self.policy.prepare(self.values.next_obs(rows_of_demo.obs, rows))
+            weights = self.values.step(rows, inputs, next_inputs, policy_step)
         acted = self.policy(
             inputs,
             None if rows_of_demo.action_mask is None else rows_of_demo.action_mask.index_select(0, rows),
@@ -208,6 +218,7 @@ class BehavioralCloning:
             None if rows_of_demo.real is None else rows_of_demo.real.index_select(0, rows),
             self.random,
             as_engine=self.as_engine,
+            weights=weights,
         )
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -225,6 +236,7 @@ class BehavioralCloning:
             "rate": self.rate,
             "random": self.random.get_state(),
             "states": self.states,
+            **({} if self.values is None else {"values": self.values.state_dict()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -232,6 +244,8 @@ class BehavioralCloning:
         self.optimizer.load_state_dict(state["Optimizer"])
         self.rate = float(state["rate"])
         self.random.set_state(state["random"].cpu())
+        if self.values is not None:
+            self.values.load_state_dict(state["values"])
         saved = state["states"]
         if self.states is not None and saved is not None and saved.shape == self.states.shape:
             self.states.copy_(saved)

@@ -14,17 +14,23 @@ MARGIN = 0.8
 """By how much the expert's action should exceed others' values (Hester et al. 2018, arXiv 1704.03732)."""
 
 
-def cloning_loss(errors: Tensor, of_choices: Tensor, real: Tensor | None = None) -> Tensor:
+def cloning_loss(
+    errors: Tensor, of_choices: Tensor, real: Tensor | None = None, weights: Tensor | None = None
+) -> Tensor:
     """The mean squared error of continuous actions, and the mean loss of discrete ones.
 
     Args:
         errors: [B, A].
         of_choices: [B, K], as of `choice_losses`.
         real: [B] bool, False for padding; None: all count.
+        weights: [B] of the steps; None: all count the same.
     """
     if real is not None:
         errors, of_choices = errors[real], of_choices[real]
-    loss = errors.square().mean() if errors.shape[1] else errors.new_zeros(())
+    squares = errors.square()
+    if weights is not None:
+        squares, of_choices = squares * weights[:, None], of_choices * weights[:, None]
+    loss = squares.mean() if errors.shape[1] else errors.new_zeros(())
     return loss + of_choices.mean() if of_choices.shape[1] else loss
 
 
@@ -80,10 +86,14 @@ def policy_loss(
     random: torch.Generator,
     *,
     as_engine: bool,
+    weights: Tensor | None = None,
 ) -> Tensor:
-    """The loss of B steps; `as_engine`: continuous actions are compared in the engine's units."""
+    """The loss of B steps; `as_engine`: continuous actions are compared in the engine's units.
+
+    `weights` [B]: of the steps; None: all count the same.
+    """
     if as_engine:
         errors = engine_errors(policy, expert.continuous)
     else:
         errors = sampled_errors(policy, expert.continuous, random)
-    return cloning_loss(errors, choice_losses(policy, expert.discrete), real)
+    return cloning_loss(errors, choice_losses(policy, expert.discrete), real, weights)

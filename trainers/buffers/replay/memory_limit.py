@@ -32,8 +32,7 @@ def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
         f"{sensor} {size_text(size)}"
         for sensor, size in zip(layout.sensors, layout.observation_bytes(), strict=True)
     )
-    limits = list(_limits())
-    least = min(limits, default=None)
+    least = least_room()
     if least is not None and wanted - held > least[0]:
         fitting = int(layout.capacity * least[0] / max(wanted, 1))
         raise TrainerError(
@@ -47,6 +46,11 @@ def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
         *(name, size_text(wanted), f"{layout.capacity:,}", parts),
     )
     return wanted
+
+
+def least_room() -> tuple[int, str] | None:
+    """The bytes that may still be allocated, and what limits them; None: nothing known does."""
+    return min(_limits(), default=None)
 
 
 def size_text(size: float) -> str:

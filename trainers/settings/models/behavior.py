@@ -24,7 +24,13 @@ from ..registry import OF_MLAGENTS, TrainerType, find_trainer, known_trainers
 from .algorithms import SACRecipe
 from .hyperparameters import HyperparamSettings, ScheduleType
 from .networks import NetworkSettings
-from .rewards import REWARD_SIGNALS, BehavioralCloningSettings, CloneSettings, RewardSignalSettings
+from .rewards import (
+    REWARD_SIGNALS,
+    BehavioralCloningSettings,
+    CloneSettings,
+    CloningMethod,
+    RewardSignalSettings,
+)
 
 DEFAULT_TRAINER = "ppo"
 NEVER = -1
@@ -277,6 +283,33 @@ class TrainerSettings(Settings):
             refusals.append(((*place, "memory"), policy.memory, message))
         if refusals:
             raise refuse_all(type(self).__name__, refusals)
+        return self
+
+    @model_validator(mode="after")
+    def _offline_learning_fits(self) -> TrainerSettings:
+        """Refuse `clone.method: iql` where it cannot learn the policy, or its values."""
+        if self.clone is None or self.clone.method is not CloningMethod.IQL:
+            return self
+        network, path = self.network_settings, ("network_settings",)
+        for each, where in ((network, path), (network.critic, (*path, "critic"))):
+            if each is not None and each.memory is not None:
+                message = (
+                    "found a section, and clone.method: iql values single observations, without a memory: "
+                    "remove this section, or use method: bc"
+                )
+                raise refuse(type(self).__name__, message, *where, "memory", value=each.memory)
+        if self.trainer_type == "dqn":
+            message = (
+                "found dqn, whose network has values and no probabilities that clone.method: iql could "
+                "weigh: use ppo or sac, or method: bc"
+            )
+            raise self._refusal("trainer_type", message)
+        if "extrinsic" not in self.reward_signals:
+            message = (
+                "found no extrinsic, whose gamma clone.method: iql discounts the demonstrations' rewards by: "
+                "add it, or use method: bc"
+            )
+            raise self._refusal("reward_signals", message)
         return self
 
     @property

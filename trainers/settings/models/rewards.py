@@ -124,13 +124,45 @@ class BehavioralCloningSettings(Settings):
     sac), whose YAML learns as it does there."""
 
 
+class CloningMethod(str, Enum):
+    """What `lanista clone` makes of the actions in demonstrations."""
+
+    BC = "bc"
+    IQL = "iql"
+
+
+class IQLSettings(Settings):
+    """How implicit Q-learning finds which actions are worth imitating."""
+
+    expectile: Number = Field(default=0.7, ge=0.5, lt=1)
+    """The value of a situation is this expectile of the returns of what was done there. 0.5: their mean;
+    towards 1: the best of them, the lucky ones too."""
+    inverse_temperature: Number = Field(default=3.0, ge=0)
+    """How much more better actions weigh: exp(inverse_temperature * advantage), advantages in units of their
+    root mean square. 0: all the same."""
+    tau: Number = Field(default=0.005, gt=0, le=1)
+    """How far the slow copy of the action values moves towards them in each gradient step."""
+
+
 class CloneSettings(Settings):
     """What `lanista clone` learns from, and how long. Its flags set this; lanista-learn does not read it."""
 
     demos: list[Text] = Field(min_length=1)
-    """The demonstrations: .demo files, or folders of them."""
+    """The demonstrations: .demo files, folders of them, or saved replays (.replay)."""
+    method: CloningMethod = own(CloningMethod.BC)
+    """bc: imitate all actions alike (behavioral cloning). iql: imitate those more that earned more than
+    others in the same situation (implicit Q-learning); for demonstrations that are not all good."""
+    iql: IQLSettings | None = own(None)
+    """Settings of method iql. Not given: their defaults."""
     gradient_steps: Integer = Field(default=5000, ge=1)
     """Gradient steps in all. The learning rate falls to 0 until the last."""
     held_out: Number = Field(default=0.1, ge=0, lt=1)
     """Share of the episodes that are not learned from, but show how well the policy predicts the expert's
     actions. At least one episode, unless it is 0."""
+
+    @model_validator(mode="after")
+    def _settings_of_the_method(self) -> CloneSettings:
+        if self.iql is not None and self.method is not CloningMethod.IQL:
+            message = "found a section, and method: bc has no settings: set method: iql, or remove this"
+            raise self._refusal("iql", message)
+        return self
