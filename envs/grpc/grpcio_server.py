@@ -55,6 +55,7 @@ class GrpcioSession:
         self.closing_reason = ""
         """Not sent: engines on the same network need none, and relays do not use this server."""
         self.fault = ""
+        """None: grpcio rejects what is not HTTP/2 itself."""
         self._path = path
         self._other: OtherEngineError | None = None
         self._calls: SimpleQueue[_Call] = SimpleQueue()

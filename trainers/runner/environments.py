@@ -146,6 +146,11 @@ def _check_program(env: EnvironmentSettings) -> None:
         raise UnityEnvironmentException(f"{error} The scene is named --env scene:{name}.") from error
     _check_scene(env)
     check_executable(command[0])
+    if not is_unreal(file_name) and Path(command[0]).with_name("Engine").joinpath("Binaries").is_dir():
+        logger.warning(
+            "%s lies beside Unreal's folder Engine. If it is a game of Unreal, name it --env unreal:%s.",
+            *(command[0], file_name),
+        )
 
 
 def _check_scene(env: EnvironmentSettings) -> None:

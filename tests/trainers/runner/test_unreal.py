@@ -13,7 +13,10 @@ SOON = [
     (["--env", "unreal:nowhere/Game"], r"There is no folder nowhere"),
     (["--env", "unreal:c.yaml"], r"c\.yaml.*is not executable.*chmod"),
     (["--env", "unrael:Game"], r"Did you mean --env unreal:Game\?"),
-    (["--env", "unreal:", "--num-envs", "2"], r"num_envs: found 2; .*there is one Editor"),
+    (
+        ["--env", "unreal:", "--num-envs", "2"],
+        r"num_envs: found 2; unreal: is the game that the one editor plays",
+    ),
     (["--env", "unreal:", "--ray", "local"], r"ray: found local; the nodes of a cluster start environments"),
     (
         ["--env", "unreal:", "--set", "behaviors.Ball.test_frequency=100"],
@@ -28,6 +31,13 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_loaded_or_written(
     assert re.search(says, ended.error)
     assert ended.error.strip().count("\n") <= 1
     assert not (tmp_path / "results").exists()
+
+
+def test_a_packaged_game_without_its_prefix_is_suspected(tmp_path):
+    game = executable(tmp_path, "sys.exit(3)")
+    (tmp_path / "Engine" / "Binaries").mkdir(parents=True)
+    assert f"name it --env unreal:{game}" in learn(tmp_path, "--env", game).out
+    assert "name it --env" not in learn(tmp_path, "--env", f"unreal:{game}").out
 
 
 def test_games_train_beside_each_other_and_one_that_dies_is_restarted(tmp_path):
