@@ -96,13 +96,13 @@ func get_obs_space():
 ## To be overridden: name to [code]{"size": n, "action_type": "continuous"}[/code], n numbers in [-1, 1], or to
 ## [code]{"size": n, "action_type": "discrete"}[/code], one of n choices.
 func get_action_space() -> Dictionary:
-	push_error("%s does not override get_action_space()" % get_path())
+	push_error("Lanista: %s does not override get_action_space()" % get_path())
 	return {}
 
 
 ## To be overridden: apply an action, name to a list of numbers or to a choice. It holds until the next one.
 func set_action(_action) -> void:
-	push_error("%s does not override set_action()" % get_path())
+	push_error("Lanista: %s does not override set_action()" % get_path())
 
 
 ## May be overridden: name of a discrete action to the choices that are impossible now, [code]{"move": [0, 3]}[/code].

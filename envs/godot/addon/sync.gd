@@ -9,6 +9,9 @@ extends Node
 ## A game that a trainer starts gets arguments that replace the settings here: [code]--host[/code], [code]--port[/code],
 ## [code]--env_seed[/code], [code]--speedup[/code], [code]--action_repeat[/code]. It ends with the trainer.
 
+## The trainer asks all agents to begin anew, for a new lesson, say. Emitted before their own reset_requested.
+signal environment_reset
+
 ## Who decides for the agents that inherit their mode from here.
 enum ControlModes {
 	HUMAN, ## The game itself
@@ -40,6 +43,9 @@ const LAST := 1 << 30
 
 static var _session: Session
 static var _current: LanistaSync
+## As the project has them.
+static var _ticks := Engine.physics_ticks_per_second
+static var _most_steps := Engine.max_physics_steps_per_frame
 
 ## Who decides for the agents.
 @export var control_mode := ControlModes.TRAINING
@@ -98,7 +104,7 @@ func _exit_tree() -> void:
 
 func _physics_process(_delta: float) -> void:
 	_frames += 1
-	for state in AgentState.all:
+	for state in AgentState.all_now():
 		state.end_frame()
 
 
@@ -113,7 +119,7 @@ func _between_frames() -> void:
 		return
 	_frames = 0
 	_finish_resets()
-	for state in AgentState.all:
+	for state in AgentState.all_now():
 		if not state.known:
 			_adopt(state)
 		if not state.trained:
@@ -132,10 +138,9 @@ func _start() -> void:
 		Failure.stop("--speedup=%s is no positive number" % _argument("speedup", str(speed_up)))
 		_quit()
 		return
-	if speed != 1.0 and _session == null:
-		Engine.physics_ticks_per_second = roundi(Engine.physics_ticks_per_second * speed)
-		Engine.max_physics_steps_per_frame = ceili(Engine.max_physics_steps_per_frame * maxf(1.0, speed))
-		Engine.time_scale = speed
+	Engine.physics_ticks_per_second = roundi(_ticks * speed)
+	Engine.max_physics_steps_per_frame = ceili(_most_steps * maxf(1.0, speed))
+	Engine.time_scale = speed
 	if control_mode == ControlModes.TRAINING and _session == null:
 		_connect()
 	_frames = action_repeat
@@ -188,6 +193,7 @@ func _play(state: AgentState) -> void:
 
 
 func _train() -> void:
+	_session.on_reset = environment_reset.emit
 	match _session.exchange():
 		Session.Wish.RESET:
 			_frames = action_repeat
@@ -209,6 +215,8 @@ func _finish_resets() -> void:
 
 
 func _quit() -> void:
+	for state in AgentState.all:
+		state.id = 0  # nobody is to be told of ends any more
 	get_tree().quit(1 if Failure.happened else 0)
 
 

@@ -227,6 +227,16 @@ def test_parameters_arrive_before_the_bodies_are_placed(play):
     )
 
 
+def test_a_game_may_bring_other_agents_when_it_is_reset(play):
+    game = play("res://game/manager.tscn")
+    game.start()
+    assert steps(game.reset(), TEAM_0)[0].ids == [1]
+    decided, ended = steps(game.reset(agents=3.0), TEAM_0)
+    assert len(decided.ids) == 3 and min(decided.ids) > 1 and not ended.ids
+    decided, ended = steps(order(game, game.reset(agents=2.0)), TEAM_0)
+    assert len(decided.ids) == 2 and not ended.ids
+
+
 def test_statistics_are_sent_once(play):
     game = play(PUPPETS)
     game.start()

@@ -17,7 +17,8 @@ class Ending:
 	var group_id: int
 	var group_reward: float
 	var truncated: bool
-	var frame: int
+	## Until the end of the physics frame, rewards and a change of mind still count.
+	var is_open := true
 
 
 ## The states of all agents in the scene tree, in the tree's order.
@@ -86,7 +87,7 @@ func sensor_observations() -> Dictionary:
 	for name: String in _sensors:
 		observations[name] = _sensors[name].get_observation()
 	if _sensors.is_empty():
-		push_error("%s observes nothing: override get_obs(), or add sensors below it" % node.get_path())
+		push_error("Lanista: %s observes nothing: override get_obs(), or add sensors below it" % node.get_path())
 	return observations
 
 
@@ -100,6 +101,7 @@ func begin(new_id: int) -> void:
 	id = new_id
 	frames = 0
 	group_reward = 0.0
+	node.done = false
 	node.zero_reward()
 
 
@@ -139,7 +141,7 @@ func take_ending() -> Ending:
 ## call counts, except that an end that was truncated becomes a termination: `needs_reset` may be set before `done`.
 func end(truncated: bool) -> void:
 	_is_over = true
-	if ending != null and ending.frame == Engine.get_physics_frames():
+	if ending != null and ending.is_open:
 		ending.truncated = ending.truncated and truncated
 	elif id != 0:
 		_end(truncated, node.get_obs())
@@ -161,7 +163,6 @@ func _end(truncated: bool, observations: Dictionary) -> void:
 	ending.group_id = group_id()
 	ending.group_reward = take_group_reward()
 	ending.truncated = truncated
-	ending.frame = Engine.get_physics_frames()
 
 
 ## Whether an episode has ended since the last call.
@@ -173,6 +174,8 @@ func take_end() -> bool:
 
 ## Forget the running episode, as the trainer asks with "reset", and let the game reset the body.
 func restart() -> void:
+	if not is_instance_valid(node):
+		return
 	id = 0
 	ending = null
 	node.done = false
@@ -182,21 +185,29 @@ func restart() -> void:
 
 ## To be called at the end of every physics frame.
 func end_frame() -> void:
+	if not is_instance_valid(node):
+		return  # another agent's reset has freed it
 	frames += 1
 	if frames >= node.reset_after and node.reset_after > 0 and not node.needs_reset:
 		node.needs_reset = true
-	if ending != null and ending.frame == Engine.get_physics_frames():
+	if ending != null and ending.is_open:
 		# What the game adds after `done = true` in the same frame belongs to the episode that ends.
+		ending.is_open = false
 		ending.reward += node.reward
 		ending.group_reward += take_group_reward()
 		node.zero_reward()
-	if id != 0:
-		for at in _line:
-			if at.is_queued_for_deletion():
-				end(true)
-				break
+	if id != 0 and is_leaving():
+		end(true)
 	if node.needs_reset:
 		_place()
+
+
+## Whether the agent is freed at the end of this frame.
+func is_leaving() -> bool:
+	for at in _line:
+		if at.is_queued_for_deletion():
+			return true
+	return false
 
 
 ## Whether the game has yet to place the body for the next episode.
@@ -204,9 +215,22 @@ func awaits_reset() -> bool:
 	return (trained or inference != null) and id == 0 and node.needs_reset
 
 
+## The agents of now, for loops in which scripts of the game may bring or free some.
+static func all_now() -> Array[AgentState]:
+	return all.duplicate()
+
+
 static func any_awaits_reset() -> bool:
 	for state in all:
 		if state.awaits_reset():
+			return true
+	return false
+
+
+## Whether a frame has to pass until all agents of a new beginning are there, and no others.
+static func any_unsettled() -> bool:
+	for state in all:
+		if state.awaits_reset() or state.is_leaving() or not state.known:
 			return true
 	return false
 

@@ -45,7 +45,6 @@ func steps(type: String) -> Dictionary:
 		if ending != null:
 			info["TimeLimit.truncated"] = ending.truncated
 			info["terminal_observation"] = state.behavior.to_json(ending.observations, state.node)
-			state.node.done = false
 		rewards.append(ending.reward if ending != null else state.take_reward())
 		dones.append(ending != null)
 		infos.append(info)

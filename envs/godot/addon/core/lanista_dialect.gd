@@ -63,7 +63,6 @@ func _add(state: AgentState) -> void:
 	var ending := state.take_ending()
 	if ending != null:
 		ending.behavior.add_terminal(ending)
-		state.node.done = false
 	if state.id == 0:
 		_ids += 1
 		state.begin(_ids)

@@ -21,6 +21,8 @@ const MINOR_VERSION := "7"
 var channel := Channel.new()
 ## Environment parameters that the trainer has set.
 var parameters := {}
+## Called when the trainer asks all agents to begin anew, before they are reset.
+var on_reset := Callable()
 
 var _dialect: RefCounted = BaseDialect.new()
 var _lanista := LanistaDialect.new()
@@ -58,7 +60,7 @@ func exchange() -> Wish:
 			"reset":
 				_owed = "reset"
 				_restart()
-				if AgentState.any_awaits_reset():
+				if AgentState.any_unsettled():
 					return Wish.RESET
 			"action":
 				_owed = "step"
@@ -94,7 +96,8 @@ func _add_newcomers() -> void:
 
 
 func _restart() -> void:
-	for state in AgentState.all:
+	on_reset.call()
+	for state in AgentState.all_now():
 		if state.trained:
 			state.restart()
 
