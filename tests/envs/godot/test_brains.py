@@ -171,6 +171,17 @@ def test_what_does_not_fit_is_an_error_with_a_reason(play_networks):
         assert message in output
 
 
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_a_number_that_is_not_finite_leaves_the_memory_as_it_was(kind, play_networks):
+    network = actor((3,), MIXED, normalize=False, **memory(kind, 8))
+    steps = random_steps(network)[:4]
+    bad = {"obs": [[1e39, -1e39, 1e39]]}
+    pairs = [(network, {"steps": steps}), (network, {"steps": [*steps[:2], bad, *steps[2:]]})]
+    (expected_ones, found), output = play_networks(pairs)
+    assert found[2] == {} and "gives a number that is not finite" in output
+    assert found[:2] + found[3:] == expected_ones
+
+
 def test_files_of_another_kind_or_version_are_refused(godot_engine, project, tmp_path):
     folder = make_game(tmp_path / "game", project)
     export_godot(actor(), folder / "good.tres", behavior="Agent")

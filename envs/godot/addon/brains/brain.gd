@@ -65,7 +65,7 @@ func new_memory() -> Memory.AgentMemory:
 ## is forbidden; empty if nothing is. [param memory]: the agent's, which is read and replaced.
 ## [param deterministic]: the likeliest action, instead of one sampled by [method @GlobalScope.randf].
 ## Returns the value of each action by its name: a PackedFloat32Array of components in -1 to 1, or the int of
-## a choice; nothing after an error that says what does not fit.
+## a choice. After an error that says what does not fit it is empty, and the memory as it was.
 func decide(
 	obs: Array, mask: Array = [], memory: Memory.AgentMemory = null, deterministic := true
 ) -> Dictionary:
@@ -79,6 +79,8 @@ func decide(
 	for value in columns:
 		if not is_finite(value):
 			push_error("%s gives a number that is not finite; is one among the observations?" % _name())
+			if _recurrent != null:
+				memory.undo()
 			return {}
 	return _head.decide(columns, mask, deterministic)
 

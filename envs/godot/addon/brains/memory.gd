@@ -13,13 +13,26 @@ class AgentMemory:
 	var hidden: PackedVector4Array
 	var cell: PackedVector4Array
 
+	var _size: int
+	var _before: Array[PackedVector4Array] = []
+
 	func _init(size: int) -> void:
-		hidden = Vectors.zeros(size)
-		cell = Vectors.zeros(size)
+		_size = size
+		reset()
 
 	func reset() -> void:
-		hidden.fill(Vector4.ZERO)
-		cell.fill(Vector4.ZERO)
+		hidden = Vectors.zeros(_size)
+		cell = Vectors.zeros(_size)
+
+	## Replace the state; [method undo] brings back the one before.
+	func advance(new_hidden: PackedVector4Array, new_cell: PackedVector4Array) -> void:
+		_before = [hidden, cell]
+		hidden = new_hidden
+		cell = new_cell
+
+	func undo() -> void:
+		hidden = _before[0]
+		cell = _before[1]
 
 
 class Recurrent:
@@ -50,11 +63,11 @@ class Lstm:
 		var hidden := memory.cell.duplicate()
 		for i in hidden.size():
 			hidden[i] = forget[i] * hidden[i] + into[i] * candidate[i]
-		memory.cell = hidden.duplicate()
+		var cell := hidden.duplicate()
 		Vectors.activate(hidden, "tanh")
 		for i in hidden.size():
 			hidden[i] *= out[i]
-		memory.hidden = hidden
+		memory.advance(hidden, cell)
 		return hidden
 
 
@@ -86,5 +99,5 @@ class Gru:
 		Vectors.activate(hidden, "tanh")
 		for i in hidden.size():
 			hidden[i] += update[i] * (memory.hidden[i] - hidden[i])
-		memory.hidden = hidden
+		memory.advance(hidden, memory.cell)
 		return hidden
