@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,14 +28,15 @@ def find_engine() -> str | None:
     return str(INSTALLED) if INSTALLED.exists() else None
 
 
-@pytest.fixture
-def godot_engine(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The engine's program, which what the test runs finds as well."""
+@pytest.fixture(scope="session")
+def godot_engine() -> Iterator[str]:
+    """The engine's program, which what the tests run finds as well."""
     engine = find_engine()
     if engine is None:
         pytest.skip("there is no Godot: bash tests/godot/install.sh .cache/godot puts one aside")
-    monkeypatch.setenv("LANISTA_GODOT", engine)
-    return engine
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LANISTA_GODOT", engine)
+        yield engine
 
 
 def imported_project(engine: str, name: str, extra: dict[str, Path] | None = None) -> Path:

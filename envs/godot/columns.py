@@ -236,7 +236,7 @@ class _Columns:
                 f"{self._label}: {key} has {len(data)} bytes; expected {kind.itemsize * size} for each of "
                 f"{agents}."
             )
-        return np.frombuffer(data, kind).reshape(rows, size)
+        return np.frombuffer(bytearray(data), kind).reshape(rows, size)  # a copy that may be written to
 
 
 def _encode(column: NDArray[Any], dtype: str) -> str:

@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from godot_engine import find_engine
 from godot_trainer import GodotGame
 from lanista.trainers.cli.main import run
 
@@ -52,14 +51,6 @@ WARNINGS = [
 ]
 """The warnings that the engine has on by default; in the tests' project each is an error, in add-ons too."""
 STRICT = 'exclude_addons=false\ngdscript/warnings/directory_rules={"res://addons": 1, "res://moved": 0}'
-
-
-@pytest.fixture(scope="session")
-def godot_engine():
-    found = find_engine()
-    if found is None:
-        pytest.skip("there is no Godot: bash tests/godot/install.sh .cache/godot puts one aside")
-    return found
 
 
 @pytest.fixture(scope="session")

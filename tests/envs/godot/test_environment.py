@@ -333,6 +333,7 @@ def test_columns_become_steps_and_actions_columns(connect):
     decisions, _ = env.get_steps("cat?team=1")
     assert decisions.agent_id.tolist() == [3, 4] and decisions.obs[0].tolist() == [[0, 1], [2, 3]]
     assert decisions.obs[1][0].tolist() == [[[0, 3]], [[1, 4]], [[2, 5]]]  # rows of pixels, channels first
+    assert all(column.flags.writeable for column in [*decisions.obs, decisions.reward])  # as torch wants it
     action = ActionTuple(np.array([[0.1, 0.2], [0.3, 0.4]], np.float32), np.array([[1], [2]], np.int32))
     env.set_actions("cat?team=1", action)
     env.step()

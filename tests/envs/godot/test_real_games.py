@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -73,6 +74,53 @@ def test_chase_is_learned_and_its_brain_finishes(tmp_path, upstream_project):
     figures = re.search(r'"mean_length": ([\d.]+)', played)
     assert float(figures[1]) < 150
     assert '"cut": 0' in played or '"cut"' not in played
+
+
+EPISODES = 50
+
+
+def test_with_lanistas_addon_the_brain_needs_as_many_decisions_in_the_game_itself(
+    tmp_path, project, godot_engine
+):
+    run = learn(tmp_path, *chase(project), yaml=CHASE)
+    assert run.good and "Lanista's addon" in run.out
+    brain = "results/r/shared_policy"
+    played = lanista(tmp_path, "play", f"{brain}.onnx", *chase(project), "--episodes", EPISODES, "--json")
+    mean = float(re.search(r'"mean_length": ([\d.]+)', played)[1])
+    assert mean < 150
+    lengths = lengths_in_the_game(tmp_path, project, godot_engine, f"{brain}/checkpoint.pt")
+    assert abs(sum(lengths) / len(lengths) / mean - 1) <= 0.2
+
+
+def lengths_in_the_game(folder, project, engine, checkpoint):
+    """The decisions of the first episodes of a game that plays a brain by itself."""
+    game = folder / "game"
+    shutil.copytree(project, game)
+    lanista(folder, "export", "--godot", checkpoint, game / "game" / "brain.tres")
+    agent = game / "game" / "chaser_agent.gd"
+    text = agent.read_text()
+    text = text.replace("void:\n\t_player", "void:\n\tdecisions += 1\n\t_player", 1)
+    text = text.replace("super.reset()\n", 'super.reset()\n\tprint("episode ", decisions)\n\tdecisions = 0\n')
+    agent.write_text(
+        text.replace("extends LanistaAgent2D\n", "extends LanistaAgent2D\n\nvar decisions := 0\n")
+    )
+    scene = game / "game" / "chase.tscn"
+    text = scene.read_text()
+    resource = '[ext_resource type="Resource" path="res://game/brain.tres" id="9"]\n\n[node name="Root"'
+    text = text.replace('[node name="Root"', resource, 1)
+    sync, found, rest = text.partition('[node name="Sync"')
+    rest = re.sub(r"(script = .*)", r'\1\ncontrol_mode = 2\nbrain = ExtResource("9")', rest, count=1)
+    scene.write_text(sync + found + rest)
+    command = [engine, "--headless", "--path", str(game), "res://game/chase.tscn", "--fixed-fps", "60"]
+    lengths = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        for line in process.stdout:
+            assert "ERROR" not in line, line
+            if line.startswith("episode "):
+                lengths.append(int(line.split()[1]))
+            if len(lengths) == EPISODES:
+                process.kill()
+    return lengths[:EPISODES]
 
 
 def test_policies_with_mixed_actions_and_pictures_are_trained_and_exported(tmp_path, upstream_project):
