@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from numpy.typing import NDArray
 
+from ..protocol.dialect import UNREADABLE
 from ..protocol.messages import BrainParametersProto, DemonstrationMetaProto
 from ..protocol.wire_format import Malformed, Place, UnknownLayout, fields, varint
 
@@ -122,7 +123,7 @@ def parsed(kind: type[AnyMessage], data: bytes, place: Place, what: str) -> AnyM
     """Parse the message at a place. Raises Malformed, with the byte of the error if that can be found."""
     try:
         return kind.FromString(data[slice(*place)])
-    except DecodeError as error:
+    except UNREADABLE as error:
         _walk(data, place)
         raise Malformed(place[0], f"this is not a {what} ({error})") from error
 

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
 from ..base import BehaviorSteps, ObsArray
 from ..errors import ObservationError
 from ..images import as_bytes
-from .dialect import UNITY, Dialect
+from .dialect import UNITY, UNREADABLE, Dialect
 from .images import CompressedImage
 from .layout import FLOAT, GroupedAgents, Layout, LayoutBuilder, Layouts, Rows, ints
 from .messages import AgentInfoProto, ObservationProto
@@ -203,7 +202,7 @@ class AgentReader:
         """The agent in data[start:start + length], by protobuf. Raises Malformed when it is none."""
         try:
             return self._info_class.FromString(data[start : start + length])
-        except DecodeError as error:
+        except UNREADABLE as error:
             raise Malformed(start, f"an agent that protobuf cannot parse ({error})") from error
 
     def read_run(self, data: bytes, run: Run) -> BehaviorSteps:

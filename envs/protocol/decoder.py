@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
@@ -21,7 +20,7 @@ from ..base import BehaviorSteps
 from ..errors import ObservationError, WireError
 from ..images import Images
 from .agents import AgentColumns, AgentReader, Run
-from .dialect import UNITY, Dialect
+from .dialect import UNITY, UNREADABLE, Dialect
 from .handshake import Capabilities, EngineHello
 from .images import ImageCache, ImageDecodeJob
 from .messages import BrainParametersProto
@@ -220,7 +219,7 @@ class Decoder:
             return None, {}
         try:
             proto = self._messages.UnityRLInitializationOutputProto.FromString(data[slice(*place)])
-        except DecodeError as error:
+        except UNREADABLE as error:
             raise Malformed(place[0], f"an initialization that protobuf cannot parse ({error})") from error
         brains = {brain.brain_name: brain for brain in proto.brain_parameters}
         if brains and not proto.communication_version:
@@ -239,7 +238,7 @@ class Decoder:
         try:
             first = self._messages.AgentInfoProto.FromString(data[start : start + length])
             known = describe_behavior(self._undescribed.pop(name), first, self._images)
-        except DecodeError as error:
+        except UNREADABLE as error:
             raise WireError(
                 f"{self.where}: behavior {name!r}: malformed agent at byte {start}: {error}"
             ) from error
@@ -281,7 +280,7 @@ class Decoder:
         """The same message as engines write it, rewritten by protobuf."""
         try:
             message = self._messages.UnityMessageProto.FromString(data)
-        except DecodeError as error:
+        except UNREADABLE as error:
             raise WireError(f"{self.where}: malformed message of {len(data)} bytes: {error}") from error
         message.DiscardUnknownFields()
         return message.SerializeToString()

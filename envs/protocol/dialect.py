@@ -9,11 +9,14 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Protocol, cast
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from ..grpc.headers import UNITY_PATH
 from . import messages
 from .handshake import API_VERSION, PACKAGE_VERSION, Capabilities
+
+UNREADABLE = (DecodeError, UnicodeDecodeError)
+"""What protobuf raises for bytes that are not a message; its implementation in Python also the second."""
 
 Numbers = Mapping[str, Mapping[str, int]]
 """For each message, by its name in Unity's dialect, the number of each of its fields."""

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from ..errors import WireError
-from .dialect import UNITY, Dialect
+from .dialect import UNITY, UNREADABLE, Dialect
 from .layout import FLOAT, Layout, LayoutBuilder, Layouts, ints
 from .messages import UnityMessageProto, UnityRLInputProto
 from .wire_format import (
@@ -66,7 +65,7 @@ class ReplyDecoder:
                 return reply
         try:
             return _plain(self._message_class.FromString(data))
-        except DecodeError as error:
+        except UNREADABLE as error:
             raise WireError(f"the trainer's answer of {len(data)} bytes is malformed: {error}") from error
 
     def _fast(self, data: bytes) -> TrainerReply | None:

@@ -61,12 +61,21 @@ def test_nothing_is_registered_where_ml_agents_registers_its_own() -> None:
 
 def test_protobufs_python_implementation_does_as_well() -> None:
     """It is used where there is no compiled one for the platform."""
-    script = (
-        "from lanista.envs.protocol.decoder import Decoder;"
-        "from lanista.envs.protocol.engine import encode_hello;"
-        "from google.protobuf.internal import api_implementation as a; assert a.Type() == 'python', a.Type();"
-        "assert Decoder().decode(encode_hello('x', '4.0.0')).hello.name == 'x'"
-    )
+    script = """
+from google.protobuf.internal import api_implementation
+from lanista.envs.errors import WireError
+from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.engine import encode_hello
+assert api_implementation.Type() == "python", api_implementation.Type()
+hello = encode_hello("x", "4.0.0")
+assert Decoder().decode(hello).hello.name == "x"
+try:
+    Decoder().decode(hello.replace(b"4.0.0", b"4.\\xff.0"))
+except WireError:
+    pass
+else:
+    raise AssertionError("a text that is not UTF-8")
+"""
     environment = {**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
     subprocess.run([sys.executable, "-c", script], env=environment, check=True)
 
