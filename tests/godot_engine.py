@@ -31,6 +31,7 @@ def find_engine() -> str | None:
 @pytest.fixture(scope="session")
 def godot_engine() -> Iterator[str]:
     """The engine's program, which what the tests run finds as well."""
+    pytest.importorskip("torch", reason="real games are played where torch is, on one Python")
     engine = find_engine()
     if engine is None:
         pytest.skip("there is no Godot: bash tests/godot/install.sh .cache/godot puts one aside")

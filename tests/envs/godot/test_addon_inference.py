@@ -6,6 +6,9 @@ import subprocess
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="the networks are torch's")
+
 import torch
 from godot_brains import actor, memory
 from lanista.envs.named_actions import NamedAction

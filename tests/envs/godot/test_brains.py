@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="the networks are torch's")
+
 import torch
 from godot_brains import CHOICES, MIXED, MOVE, SAC, actor, make_game, memory, networks, run_game
 from lanista.envs.named_actions import NamedAction, actions_of

@@ -5,6 +5,10 @@ import shutil
 import subprocess
 
 import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the networks are torch's")
+
 import onnxruntime
 import torch
 from godot_brains import CHOICES, MIXED, MOVE, SAC, actor
