@@ -2,10 +2,11 @@ class_name LanistaAgent3D
 extends Node3D
 ## An agent of a 3D game: it observes, acts and is rewarded.
 ##
-## Extend this script (node's menu, "Extend Script...") and override [method get_obs], [method get_action_space] and
-## [method set_action]. Give rewards with [method add_reward], end episodes with [method end_episode], and place the body
-## for the next episode when [signal reset_requested] is emitted. A [LanistaSync] in the scene connects the agents with a
-## trainer. Agents may enter and leave the scene tree at any time.[br]
+## Extend this script (node's menu, "Extend Script...") and override [method get_obs],
+## [method get_action_space] and [method set_action]. Give rewards with [method add_reward], end episodes with
+## [method end_episode], and place the body for the next episode when [signal reset_requested] is emitted.
+## A [LanistaSync] in the scene connects the agents with a trainer. Agents may enter and leave the scene tree
+## at any time.[br]
 ## A script that extends AIController3D of godot_rl_agents works here as it is.
 
 ## The body must be placed for a new episode. A game that polls [member needs_reset] and calls [method reset] itself,
@@ -36,15 +37,15 @@ const AgentState := preload("core/agent_state.gd")
 ## After so many physics frames an episode ends as truncated. 0: never.
 @export var reset_after := 1000
 
-## Whether the episode has ended. Setting it to true ends the episode as [method end_episode] does, without asking for a
-## reset. The [LanistaSync] clears it once the trainer has been told.
+## Whether the episode has ended. Setting it to true ends the episode as [method end_episode] does, without
+## asking for a reset. The [LanistaSync] clears it once the trainer has been told.
 var done := false:
 	set(value):
 		done = value
 		if value:
 			state.end(false)
-## Whether the body must be placed for a new episode: cleared by [method reset]. Setting it to true without [member done]
-## in the same physics frame ends the episode as truncated.
+## Whether the body must be placed for a new episode: cleared by [method reset]. Setting it to true without
+## [member done] in the same physics frame ends the episode as truncated.
 var needs_reset := false:
 	set(value):
 		needs_reset = value
@@ -72,8 +73,9 @@ func add_reward(amount: float) -> void:
 	reward += amount
 
 
-## End the episode and ask for a reset: the terminal step carries what the agent observes now. [param truncated] says
-## that it was cut short, by a time limit for example, so that what might have followed is still worth something.
+## End the episode and ask for a reset: the terminal step carries what the agent observes now.
+## [param truncated] says that it was cut short, by a time limit for example, so that what might have followed is
+## still worth something.
 func end_episode(truncated := false) -> void:
 	if not truncated:
 		done = true

@@ -1,7 +1,7 @@
 class_name LanistaGroup
 extends Node
-## Agents that share rewards, for trainers such as POCA. An agent joins by its export [code]group[/code], members may come
-## and go.
+## Agents that share rewards, for trainers such as POCA. An agent joins by its export [code]group[/code]; members may
+## come and go.
 
 const AgentState := preload("core/agent_state.gd")
 

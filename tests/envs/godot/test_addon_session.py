@@ -238,6 +238,13 @@ def test_wrong_observations_end_the_game_with_the_name_of_the_node(play, project
             "func get_obs_space():\n\treturn 1\n\n\nfunc other():",
             "gives 1",
         ),
+        (
+            "painter.gd",
+            '"heard": heard',
+            '"heard": [1, 2, 3, 4, Vector2(1, 2)]',
+            "a Vector2 in the list ((1.0, 2.0))",
+        ),
+        ("painter.gd", "[[1.0, 2.0, 3.0],", "[[1.0, null, 3.0],", "a Nil in the list (<null>)"),
         ("painter.gd", '"gear": 2', '"gear": 4', "Expected: one of 4 choices"),
         ("painter.gd", '"size": [5]', '"size": [5 + get_index()]', "and differ"),
     ],

@@ -68,6 +68,8 @@ var terminal: Steps
 var waiting: Dictionary = {}
 
 var _counts: Array[int] = []
+## The observations of which one was looked at number by number.
+var _seen := {}
 ## The numbers of each action, 0 for a choice.
 var _widths := {}
 
@@ -267,7 +269,11 @@ func _numbers(index: int, agent: Variant, observations: Dictionary) -> PackedFlo
 		if choice >= 0 and choice < choices[index]:
 			numbers.resize(choices[index])
 			numbers[choice] = 1.0
-	if numbers.size() != _counts[index]:
+	var is_wrong := numbers.size() != _counts[index]
+	if not _seen.has(index):  # once: the engine makes 0 of a Vector2 in a list
+		_seen[index] = true
+		is_wrong = is_wrong or not Observations.stranger_in(observations.get(name)).is_empty()
+	if is_wrong:
 		var expected := "one of %d choices" % choices[index] if choices[index] > 0 else "%d numbers" % _counts[index]
 		Observations.refuse(agent, name, observations, expected)
 	return numbers

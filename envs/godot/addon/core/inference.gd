@@ -52,5 +52,6 @@ func _matches(agent: Node) -> bool:
 		found[name] = [int(space["size"]), space["action_type"]]
 	if found == expected:
 		return true
-	push_error("Lanista: the brain of %s has the actions %s, its get_action_space() %s" % [agent.get_path(), expected, found])
+	var differ := "Lanista: the brain of %s has the actions %s, its get_action_space() %s"
+	push_error(differ % [agent.get_path(), expected, found])
 	return false

@@ -58,8 +58,20 @@ static func to_numbers(value: Variant) -> PackedFloat32Array:
 	return PackedFloat32Array()
 
 
-## The bytes of a picture, height x width x channels; empty if the value is no such picture. Engines give pictures an alpha
-## channel that no one declared: it is left out.
+## The first entry of a list, or of lists in it, that is no number, in words; empty if all are.
+static func stranger_in(value: Variant) -> String:
+	if value is Array:
+		for entry: Variant in value:
+			var found := stranger_in(entry)
+			if not found.is_empty():
+				return found
+	elif typeof(value) in [TYPE_NIL, TYPE_STRING, TYPE_STRING_NAME] or to_numbers(value).is_empty():
+		return "a %s in the list (%s)" % [type_string(typeof(value)), value]
+	return ""
+
+
+## The bytes of a picture, height x width x channels; empty if the value is no such picture. Engines give pictures an
+## alpha channel that no one declared: it is left out.
 static func to_pixels(value: Variant, size: Array) -> PackedByteArray:
 	var channels := int(size[0])
 	var area := int(size[1]) * int(size[2])
@@ -84,7 +96,10 @@ static func to_pixels(value: Variant, size: Array) -> PackedByteArray:
 
 ## Stop the session because of what `get_obs` of an agent, a node or a path, has given under a name.
 static func refuse(agent: Variant, name: String, observations: Dictionary, expected: String) -> void:
-	var found := _found(observations[name]) if observations.has(name) else "nothing: is there a script error above?"
+	var found := "nothing: is there a script error above?"
+	if observations.has(name):
+		found = stranger_in(observations[name]) if observations[name] is Array else ""
+		found = _found(observations[name]) if found.is_empty() else found
 	var path: Variant = agent.get_path() if agent is Node else agent
 	Failure.stop("get_obs() of %s gives under '%s' %s. Expected: %s" % [path, name, found, expected])
 

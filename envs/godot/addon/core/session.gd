@@ -1,6 +1,6 @@
 extends RefCounted
-## One conversation with a trainer: what it asks for, and the answers. A session outlives the LanistaSync that began it, so
-## that a game may change its scene.
+## One conversation with a trainer: what it asks for, and the answers. A session outlives the LanistaSync that began
+## it, so that a game may change its scene.
 
 ## What the trainer wants after its last message.
 enum Wish {

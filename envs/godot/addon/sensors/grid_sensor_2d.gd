@@ -29,7 +29,8 @@ const MOST_BODIES := 32
 	set(value):
 		grid_size_y = value
 		queue_redraw()
-## Observe [layers, grid_size_y, grid_size_x], for policies with convolutions, instead of a flat list: x, then y, then layers.
+## Observe [layers, grid_size_y, grid_size_x], for policies with convolutions, instead of a flat list: x, then y,
+## then layers.
 @export var as_table := false
 
 

@@ -1,6 +1,7 @@
 class_name LanistaGridSensor3D
 extends Node3D
-## Cells around the node, in its horizontal plane: how many bodies of each layer of [member detection_mask] overlap each.
+## Cells around the node, in its horizontal plane: how many bodies of each layer of [member detection_mask] overlap
+## each cell.
 
 const Sensing := preload("sensing.gd")
 
@@ -16,7 +17,8 @@ const MOST_BODIES := 32
 @export_range(0.1, 10, 0.1, "or_greater") var cell_height := 1.0
 @export_range(1, 21, 1, "or_greater") var grid_size_x := 3
 @export_range(1, 21, 1, "or_greater") var grid_size_z := 3
-## Observe [layers, grid_size_z, grid_size_x], for policies with convolutions, instead of a flat list: x, then z, then layers.
+## Observe [layers, grid_size_z, grid_size_x], for policies with convolutions, instead of a flat list: x, then z,
+## then layers.
 @export var as_table := false
 
 
@@ -35,7 +37,7 @@ func get_observation() -> Array:
 	var counts: Array[PackedFloat32Array] = []
 	for x in grid_size_x:
 		for z in grid_size_z:
-			var center := Vector3((x - floori(grid_size_x / 2.0)) * cell_width, 0.0, (z - floori(grid_size_z / 2.0)) * cell_width)
+			var center := Vector3(x - floori(grid_size_x / 2.0), 0.0, z - floori(grid_size_z / 2.0)) * cell_width
 			query.transform = global_transform * Transform3D(Basis.IDENTITY, center)
 			counts.append(Sensing.count(space.intersect_shape(query, MOST_BODIES), places))
 	return Sensing.arrange(counts, grid_size_x, grid_size_z, places.size(), as_table)
