@@ -139,6 +139,23 @@ class Window:
         if step >= self.last_step:
             self.found = (dict(self.phases.wall), dict(self.phases.cpu), dict(self.phases.calls))
 
+    def described(self, agents: int) -> dict[str, Any]:
+        """Microseconds per agent-step of every phase.
+
+        Raises:
+            RuntimeError: There were fewer than two summaries.
+        """
+        if len(self.marks) < 2:
+            raise RuntimeError("the run was too short for two summaries")
+        (first, wall0, cpu0), (last, wall1, cpu1) = self.marks[0], self.marks[-1]
+        wall, cpu, calls = self.found
+        per_step = 1e6 / (last - first)
+        rows = {phase: (wall[phase] * per_step, cpu[phase] * per_step, calls[phase]) for phase in wall}
+        total = ((wall1 - wall0) * per_step, (cpu1 - cpu0) * per_step)
+        rest = [total[k] - sum(row[k] for row in rows.values()) for k in (0, 1)]
+        rows[REST] = (rest[0], rest[1], 0)
+        return {"areas": agents, "steps": last - first, "phases": rows, "total": total}
+
 
 def after_summaries(call: Callable[[int], None]) -> None:
     """Call a function with the step after each summary of the runs in this process."""
@@ -181,15 +198,7 @@ def profile(areas: int, steps: int, config: Path) -> dict[str, Any]:
     install(phases)
     (behavior,) = yaml.safe_load(config.read_text())["behaviors"].values()
     train_here(config, areas, steps, min(behavior["summary_freq"], steps // 2))
-    if len(window.marks) < 2:
-        raise RuntimeError("the run was too short for two summaries")
-    (first, wall0, cpu0), (last, wall1, cpu1) = window.marks[0], window.marks[-1]
-    wall, cpu, calls = window.found
-    per_step = 1e6 / (last - first)
-    rows = {phase: (wall[phase] * per_step, cpu[phase] * per_step, calls[phase]) for phase in wall}
-    total = ((wall1 - wall0) * per_step, (cpu1 - cpu0) * per_step)
-    rows[REST] = (total[0] - sum(r[0] for r in rows.values()), total[1] - sum(r[1] for r in rows.values()), 0)
-    return {"areas": areas, "steps": last - first, "phases": rows, "total": total}
+    return window.described(areas)
 
 
 def free_port() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import re
 import subprocess
@@ -35,7 +36,7 @@ class Measured:
     peak_mib: float
     """Greatest memory of the trainer's processes together (what they share is counted once), MiB."""
     start_s: float
-    """From the command to the first environment step."""
+    """From the command to the first environment step; NaN if nobody noted it."""
     others: float
     """Processors that the rest of the machine kept busy meanwhile."""
 
@@ -78,7 +79,7 @@ class Watch:
             for process in [self._root, *self._root.children(recursive=True)]:
                 with suppress(psutil.Error):
                     if not self._known.get(process):  # a fork becomes the engine when it executes it
-                        self._known[process] = "--mlagents-port" in process.cmdline()
+                        self._known[process] = _is_engine(process.cmdline())
                     found.append((process, self._known[process]))
         return found
 
@@ -102,18 +103,24 @@ class Watch:
         self.peak = max(self.peak, now)
 
 
-def measure(command: Sequence[str], mark: Path, log: Path) -> Measured:
+def _is_engine(command: Sequence[str]) -> bool:
+    """Whether a process is Unity's or Godot's, by how trainers start those."""
+    return any(word == "--mlagents-port" or word.startswith("--env_seed=") for word in command)
+
+
+def measure(command: Sequence[str], mark: Path | None, log: Path) -> Measured:
     """Runs a trainer to its end.
 
     Args:
         command: What starts it.
-        mark: Where its engine notes the time of the first step (timed_scene.py).
+        mark: Where its engine notes the time of the first step (timed_scene.py); None: it does not.
         log: Gets what it prints.
 
     Raises:
         RuntimeError: It failed, or printed fewer than two summaries.
     """
-    mark.unlink(missing_ok=True)
+    if mark is not None:
+        mark.unlink(missing_ok=True)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     started = time.time()
     process = subprocess.Popen(
@@ -137,7 +144,8 @@ def measure(command: Sequence[str], mark: Path, log: Path) -> Measured:
             process.terminate()
     if process.wait() != 0 or len(moments) < 2:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}; see {log}")
-    return _between(moments[0], moments[-1], watch.peak, float(mark.read_text()) - started)
+    start = math.nan if mark is None else float(mark.read_text()) - started
+    return _between(moments[0], moments[-1], watch.peak, start)
 
 
 def _read(process: subprocess.Popen[str], watch: Watch, log: Path) -> list[_Moment]:
