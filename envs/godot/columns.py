@@ -90,11 +90,11 @@ class ColumnMessages:
         if "new_behaviors" in message:
             self._describe(message["new_behaviors"])
         self._take_statistics(message.get("statistics", ()))
-        told = message.get("behaviors", {})
-        if not isinstance(told, dict):
-            raise WireError(f"{self._where}: behaviors is {short(told)}, not an object.")
+        content = message.get("behaviors", {})
+        if not isinstance(content, dict):
+            raise WireError(f"{self._where}: behaviors is {short(content)}, not an object.")
         steps = {}
-        for name, one in told.items():
+        for name, one in content.items():
             behavior = self._behaviors.get(name)
             if behavior is None:
                 known = ", ".join(map(repr, self._behaviors)) or "none"
@@ -120,18 +120,18 @@ class ColumnMessages:
                     "or actions. Give agents that differ policy names of their own."
                 )
 
-    def _steps(self, behavior: GodotBehavior, told: object, label: str) -> BehaviorSteps:
-        if not isinstance(told, dict):
-            raise WireError(f"{label} is {short(told)}, not an object.")
+    def _steps(self, behavior: GodotBehavior, content: object, label: str) -> BehaviorSteps:
+        if not isinstance(content, dict):
+            raise WireError(f"{label} is {short(content)}, not an object.")
         no_decisions, no_terminals = no_steps(self.specs[behavior.name])
-        decisions, terminals = told.get("decision"), told.get("terminal")
+        decisions, terminals = content.get("decision"), content.get("terminal")
         return (
             no_decisions if decisions is None else self._decisions(behavior, decisions, f"{label}, decision"),
             no_terminals if terminals is None else self._terminals(behavior, terminals, f"{label}, terminal"),
         )
 
-    def _decisions(self, behavior: GodotBehavior, told: object, label: str) -> DecisionSteps:
-        columns = _Columns(told, label)
+    def _decisions(self, behavior: GodotBehavior, content: object, label: str) -> DecisionSteps:
+        columns = _Columns(content, label)
         masks = None
         if columns.has("mask"):
             sizes = [action.size for action in behavior.actions if action.discrete]
@@ -141,8 +141,8 @@ class ColumnMessages:
             obs, columns.one("reward", "<f4"), columns.ids, masks, columns.group, columns.group_reward
         )
 
-    def _terminals(self, behavior: GodotBehavior, told: object, label: str) -> TerminalSteps:
-        columns = _Columns(told, label)
+    def _terminals(self, behavior: GodotBehavior, content: object, label: str) -> TerminalSteps:
+        columns = _Columns(content, label)
         interrupted = columns.one("interrupted", np.uint8, optional=True) != 0
         obs = self._observations(behavior, columns)
         return TerminalSteps(
@@ -162,14 +162,14 @@ class ColumnMessages:
         pixels: NDArray[np.uint8] = np.ascontiguousarray(rows.transpose(0, 3, 1, 2))
         return pixels if self._images == "uint8" else np.divide(pixels, FULL, dtype=np.float32)
 
-    def _take_statistics(self, told: object) -> None:
+    def _take_statistics(self, content: object) -> None:
         try:
-            for key, value, method in told:  # type: ignore[attr-defined]
+            for key, value, method in content:  # type: ignore[attr-defined]
                 entry = float(value), StatsAggregationMethod(method)
                 self._statistics.setdefault(str(key), []).append(entry)
         except (TypeError, ValueError, OverflowError) as error:
             raise WireError(
-                f"{self._where}: statistics are {short(told)}; expected a list of [name, number, 0 to 3]. "
+                f"{self._where}: statistics are {short(content)}; expected a list of [name, number, 0 to 3]. "
                 f"({error})"
             ) from error
 
@@ -177,13 +177,13 @@ class ColumnMessages:
 class _Columns:
     """The columns of some agents of one behavior."""
 
-    def __init__(self, told: object, label: str) -> None:
-        if not isinstance(told, dict):
-            raise WireError(f"{label} is {short(told)}, not an object.")
-        self._told: dict[str, Any] = told
+    def __init__(self, content: object, label: str) -> None:
+        if not isinstance(content, dict):
+            raise WireError(f"{label} is {short(content)}, not an object.")
+        self._content: dict[str, Any] = content
         self._label = label
         self._count = -1
-        self.ids: NDArray[np.int32] = self.decode("ids", told.get("ids"), "<i4", 1)[:, 0]
+        self.ids: NDArray[np.int32] = self.decode("ids", content.get("ids"), "<i4", 1)[:, 0]
         self._count = len(self.ids)
 
     @property
@@ -198,13 +198,13 @@ class _Columns:
 
     def has(self, key: str) -> bool:
         """Whether there is such a column."""
-        return self._told.get(key) is not None
+        return self._content.get(key) is not None
 
     def one(self, key: str, dtype: DTypeLike, *, optional: bool = False) -> NDArray[Any]:
         """[n]; zeros if it may be, and is, absent."""
         if optional and not self.has(key):
             return np.zeros(self._count, np.dtype(dtype).newbyteorder("="))
-        return self.decode(key, self._told.get(key), dtype, 1)[:, 0]
+        return self.decode(key, self._content.get(key), dtype, 1)[:, 0]
 
     def several(self, key: str, sizes: Sequence[int], dtype: DTypeLike) -> list[NDArray[Any]]:
         """A column of each of these sizes, [n, size]."""
@@ -215,7 +215,7 @@ class _Columns:
 
     def list(self, key: str, length: int) -> Sequence[Any]:
         """The texts of several columns."""
-        texts = self._told.get(key)
+        texts = self._content.get(key)
         if not isinstance(texts, list) or len(texts) != length:
             number = f"{len(texts)} columns" if isinstance(texts, list) else short(texts)
             raise WireError(f"{self._label}: {key} has {number}; expected {length}.")

@@ -295,7 +295,7 @@ def check_version(engine: str) -> None:
         UnityEnvironmentException: It is another version, or no Godot.
     """
     try:
-        told = subprocess.run(
+        printed = subprocess.run(
             [engine, "--version"],
             capture_output=True,
             text=True,
@@ -304,9 +304,9 @@ def check_version(engine: str) -> None:
         ).stdout.strip()
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnityEnvironmentException(f"{engine} cannot be asked for its version: {error}.") from error
-    version = re.search(r"^(\d+)\.\d+", told, re.MULTILINE)
+    version = re.search(r"^(\d+)\.\d+", printed, re.MULTILINE)
     if version is None or int(version[1]) < 4:
         raise UnityEnvironmentException(
-            f"{engine} is no Godot 4: it calls its version {told[:80]!r}. Name another one with "
+            f"{engine} is no Godot 4: it calls its version {printed[:80]!r}. Name another one with "
             f"{VARIABLE}=PATH."
         )

@@ -123,9 +123,9 @@ class AgentLists:
             self._ids[agents[ended]] += self._count
             rewards = np.where(done, np.float32(0), rewards)
         self._last[behavior.name] = obs
-        ids, nobody = self._ids[agents], np.zeros(len(agents), np.int32)
+        ids, no_group = self._ids[agents], np.zeros(len(agents), np.int32)
         return (
-            DecisionSteps(obs, rewards[agents], ids, None, nobody, nobody.astype(np.float32)),
+            DecisionSteps(obs, rewards[agents], ids, None, no_group, no_group.astype(np.float32)),
             terminals,
         )
 
@@ -147,8 +147,10 @@ class AgentLists:
             if (last := info.get("terminal_observation")) is not None:
                 for column, value in zip(obs, self._columns(behavior, [last], agents[row : row + 1])):
                     column[row] = value[0]
-        nobody = np.zeros(len(ended), np.int32)
-        return TerminalSteps(obs, rewards[agents], cut, self._ids[agents], nobody, nobody.astype(np.float32))
+        no_group = np.zeros(len(ended), np.int32)
+        return TerminalSteps(
+            obs, rewards[agents], cut, self._ids[agents], no_group, no_group.astype(np.float32)
+        )
 
     def _columns(
         self, behavior: GodotBehavior, observed: Sequence[Any], agents: NDArray[np.intp]

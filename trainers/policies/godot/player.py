@@ -107,9 +107,9 @@ def _lstm(weights: _Weights, layer: Mapping[str, Any], rows: Floats, state: Floa
     hidden, cell = np.hsplit(state, 2)
     both = np.hstack([rows, hidden])
     gates = [weights.dense(both.shape[1], size, both) for _ in range(4)]
-    into, forget, out = (_sigmoid(gates[k]) for k in (0, 1, 3))
-    cell = forget * cell + into * np.tanh(gates[2])
-    hidden = out * np.tanh(cell)
+    i, f, o = (_sigmoid(gates[k]) for k in (0, 1, 3))
+    cell = f * cell + i * np.tanh(gates[2])
+    hidden = o * np.tanh(cell)
     return hidden, np.hstack([hidden, cell])
 
 
