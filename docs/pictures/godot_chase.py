@@ -28,6 +28,7 @@ def panel(obs: list[float]) -> Image.Image:
 
 
 def main() -> None:
+    """Play, draw, save."""
     brain, frames = Brain(sys.argv[1]), []
     env = GodotEnvironment(sys.argv[2], no_graphics=True, seed=3)
     env.reset()

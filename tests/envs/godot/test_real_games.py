@@ -76,7 +76,7 @@ def test_chase_is_learned_and_its_brain_finishes(tmp_path, upstream_project):
     assert '"cut": 0' in played or '"cut"' not in played
 
 
-EPISODES = 50
+EPISODES = 200
 
 
 def test_with_lanistas_addon_the_brain_needs_as_many_decisions_in_the_game_itself(
