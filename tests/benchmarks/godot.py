@@ -50,7 +50,7 @@ class Way:
     upstream: dict[str, Any] | None = None
     """Options of godot-rl's environment; None: Lanista trains."""
     rival: str = ""
-    """Lanista's way with as many games."""
+    """Lanista's way that it is compared with."""
     aim: float | None = None
     """At least so many times its speed for Lanista."""
     n_steps: int = 32
@@ -178,15 +178,8 @@ def speeds(results: Results) -> str:
         if rival := results.of(KIND, way.rival, AGENTS * way.games):
             times = f"{median_ratio(rival, rows, 'steps_per_s'):.1f}" + (f" ({way.aim:g})" if way.aim else "")
         cpu, game, peak = (median(rows, key) for key in ("trainer_cpu_us", "engine_cpu_us", "peak_mib"))
-        cells = [
-            name,
-            f"{median(rows, 'steps_per_s'):,.0f}",
-            times,
-            f"{cpu:,.0f}",
-            f"{game:,.0f}",
-            f"{peak:.0f}",
-        ]
-        lines.append([*cells, f"{rows[0].steps:,}", str(len(rows))])
+        costs = f"{cpu:,.0f}", f"{game:,.0f}", f"{peak:.0f}", f"{rows[0].steps:,}", str(len(rows))
+        lines.append([name, f"{median(rows, 'steps_per_s'):,.0f}", times, *costs])
     heads = ["agent-steps/s:", "Lanista has so many times as many (aim):", "trainer's processor time, us:"]
     return table(["trainer", *heads, "game's:", "MiB:", "agent-steps measured:", "rounds:"], lines)
 
