@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,15 +14,8 @@ from console_runs import end, lanista, learn, ppo_yaml, start, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the engine is put aside on Linux alone")
 
-CHASE = ppo_yaml(
-    "shared_policy",
-    {
-        **{"batch_size": 256, "buffer_size": 2048, "learning_rate": 3e-4, "beta": 1e-3, "epsilon": 0.2},
-        **{"num_epoch": 10, "learning_rate_schedule": "constant", "max_grad_norm": 0.5},
-    },
-    {"normalize": True, "hidden_units": 64, "num_layers": 2},
-    **{"max_steps": 30000, "summary_freq": 5000, "checkpoint_interval": 5000},
-)
+DOCS = Path(__file__).parents[3] / "docs" / "godot.md"
+CHASE = re.search(r"```yaml\n(behaviors:.*?)```", DOCS.read_text(), re.DOTALL)[1]
 LONG = ["--set", "behaviors.shared_policy.max_steps=10000000"]
 CONTROLLER = "res://game/controller_continuous.gd"
 

@@ -47,7 +47,7 @@ def endless():
         ({"set": {"behaviors.Basic.max_stepz": 3}}, "max_stepz: unknown key"),
         ({"preset": "ppo/basik"}, "There is no preset 'ppo/basik'. Did you mean ppo/basic?"),
         ({"env": "scene:basik"}, "basic"),
-        ({"env": None}, "cannot use the Unity Editor"),
+        ({"env": None}, "cannot use an editor"),
         ({"behavior": "Basik"}, "Did you mean Basic?"),
         ({"flags": ["--num-env", "x"]}, "flags:"),
         ({"parallel": 2, "flags": ["--base-port", "6000"]}, "cannot share base_port 6000"),
