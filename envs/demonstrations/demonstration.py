@@ -16,7 +16,7 @@ from ..protocol.agents import AgentColumns
 from ..protocol.messages import AgentInfoActionPairProto
 from ..protocol.specs import describe_behavior
 from ..protocol.wire_format import Malformed
-from .format import Outline, check_pair_count, outline, parsed
+from .format import Outline, outline, parsed
 from .pairs import PairActions, PairReader
 
 SUFFIX = ".demo"
@@ -106,12 +106,13 @@ def demonstration_files(path: str | Path) -> list[Path]:
     return [path]
 
 
-def read_demonstration(path: str | Path, images: Images = "float32") -> Demonstration:
+def read_demonstration(path: str | Path, images: Images = "float32", partial: bool = False) -> Demonstration:
     """Read one file. Nothing in it is executed, and everything is checked.
 
     Args:
         path: The file.
         images: The dtype of compressed images: 0 to 1, or bytes.
+        partial: Take the whole pairs of a truncated file, such as a crash leaves, with a note.
 
     Raises:
         DemonstrationError: It cannot be read, is truncated, or is not a demonstration. The error names the
@@ -123,15 +124,29 @@ def read_demonstration(path: str | Path, images: Images = "float32") -> Demonstr
     except OSError as error:
         raise DemonstrationError(path, f"it cannot be read: {error.strerror or error}.") from error
     try:
-        return _read(path, data, images)
+        return _read(path, data, images, partial)
     except Malformed as error:
+        remedy = "" if partial else _remedy(data)
         raise DemonstrationError(
-            path, f"{error.found}. (The file has {len(data)} bytes.)", error.at
+            path, f"{error.found}. (The file has {len(data)} bytes.){remedy}", error.at
         ) from error
 
 
-def _read(path: Path, data: bytes, images: Images) -> Demonstration:
-    found = outline(data)
+def _remedy(data: bytes) -> str:
+    """What to do with a file that breaks off after some whole pairs."""
+    try:
+        outline(data)
+    except Malformed:
+        try:
+            count = len(outline(data, partial=True).starts)
+        except Malformed:
+            return ""
+        return f" Its {count} whole pairs are used where you ask for it: --partial, or partial_demos: true."
+    return ""
+
+
+def _read(path: Path, data: bytes, images: Images, partial: bool) -> Demonstration:
+    found = outline(data, partial)
     start, length = int(found.starts[0]), int(found.lengths[0])
     first = parsed(AgentInfoActionPairProto, data, (start, start + length), "pair of a report and an action")
     try:
@@ -156,7 +171,7 @@ def _read(path: Path, data: bytes, images: Images) -> Demonstration:
         columns.mask,
         actions.continuous,
         actions.discrete,
-        check_pair_count(meta.number_steps, found.starts),
+        found.note,
     )
 
 

@@ -7,7 +7,6 @@ after the last pair.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -36,10 +35,16 @@ class Outline:
     starts: NDArray[np.intp]
     lengths: NDArray[np.intp]
     """[n] Of each pair; `starts` likewise."""
+    note: str | None = None
+    """A warning about a file that ends early."""
 
 
-def outline(data: bytes) -> Outline:
+def outline(data: bytes, partial: bool = False) -> Outline:
     """Find the parts of a file.
+
+    Args:
+        data: The whole file.
+        partial: Of a truncated file, take the whole pairs.
 
     Raises:
         Malformed: The bytes are not a demonstration, or the file is truncated.
@@ -49,10 +54,13 @@ def outline(data: bytes) -> Outline:
         raise Malformed(len(data), f"the file ends before byte {HEADER}, where its behavior is described")
     place = _delimited(data, HEADER, "description of the behavior")
     brain = parsed(BrainParametersProto, data, place, "description of a behavior")
-    starts, lengths = _pairs(data, place[1], meta.number_steps)
+    starts, lengths, cut = _pairs(data, place[1], meta.number_steps)
+    if cut is not None and not partial:
+        raise cut
     if not starts:
         raise Malformed(place[1], "the file ends without a single step")
-    return Outline(meta, brain, np.array(starts, np.intp), np.array(lengths, np.intp))
+    note = _note(meta.number_steps, len(starts), cut)
+    return Outline(meta, brain, np.array(starts, np.intp), np.array(lengths, np.intp), note)
 
 
 def _meta(data: bytes) -> DemonstrationMetaProto:
@@ -77,8 +85,8 @@ def _meta(data: bytes) -> DemonstrationMetaProto:
     return meta
 
 
-def _pairs(data: bytes, at: int, count: int) -> tuple[list[int], list[int]]:
-    """Start and length of the first `count` pairs; 0: of all."""
+def _pairs(data: bytes, at: int, count: int) -> tuple[list[int], list[int], Malformed | None]:
+    """Start and length of the first `count` pairs; 0: of all. And why there are no more, if it is cut."""
     starts: list[int] = []
     lengths: list[int] = []
     end = len(data)
@@ -91,13 +99,27 @@ def _pairs(data: bytes, at: int, count: int) -> tuple[list[int], list[int]]:
             length = length & 0x7F | data[at + 1] << 7
             at += 2
         else:
-            length, at = _length(data, at, f"pair {len(starts)}")
+            try:
+                length, at = _length(data, at, f"pair {len(starts)}")
+            except Malformed as error:
+                return starts, lengths, error
         if at + length > end:
-            raise _cut(at, length, end, f"pair {len(starts)}")
+            return starts, lengths, _cut(at, length, end, f"pair {len(starts)}")
         starts.append(at)
         lengths.append(length)
         at += length
-    return starts, lengths
+    if len(starts) < count:
+        found = f"its metadata announce {count} steps, and the file ends after {len(starts)}"
+        return starts, lengths, Malformed(end, found)
+    return starts, lengths, None
+
+
+def _note(announced: int, found: int, cut: Malformed | None) -> str | None:
+    if cut is not None:
+        return f"it is cut off: {cut.found}; the {found} whole pairs before are used"
+    if not announced:
+        return f"its recorder was not closed: its metadata announce no number of steps, and it has {found}"
+    return None
 
 
 def _delimited(data: bytes, at: int, what: str) -> Place:
@@ -135,10 +157,3 @@ def _walk(data: bytes, place: Place) -> None:
             pass
     except UnknownLayout:
         return
-
-
-def check_pair_count(count: int, found: Sequence[int] | NDArray[np.intp]) -> str | None:
-    """A warning if a file contains fewer pairs than its metadata announce; else None."""
-    if len(found) >= count:
-        return None
-    return f"its metadata announce {count} steps, but it contains {len(found)}: was its recorder interrupted?"

@@ -90,18 +90,21 @@ class SavedSteps(NamedTuple):
         """There is nothing to warn of."""
 
 
-def load_demonstrations(path: str | Path, spec: BehaviorSpec | None = None) -> Demonstrations:
+def load_demonstrations(
+    path: str | Path, spec: BehaviorSpec | None = None, partial: bool = False
+) -> Demonstrations:
     """All steps of a file, or of a folder's files in the order of their names.
 
     Args:
         path: `demo_path` of the settings.
         spec: of the behavior that learns from them; None skips the comparison.
+        partial: `partial_demos` of the settings.
 
     Raises:
         DemonstrationError: there is no such file, one is damaged, they are not of the behavior, or there is
             no step in them.
     """
-    demos = [read_demonstration(file, images="uint8") for file in demonstration_files(path)]
+    demos = [read_demonstration(file, images="uint8", partial=partial) for file in demonstration_files(path)]
     if spec is not None:
         for demo in demos:
             require_same_spec(demo, spec)

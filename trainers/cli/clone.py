@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the behavior's settings, as for lanista-learn; of several, each overrides those before it",
     )
     add("--preset", metavar="NAME", help="a configuration that comes with Lanista, such as ppo/ball3d")
+    add("--partial", action="store_true", help="learn from the whole pairs of a .demo file that is cut off")
     add("--behavior", metavar="NAME", help="the behavior's name (default: that in the demonstrations)")
     add("--method", metavar="NAME", help="bc, or iql: by the rewards that followed (bc)", default=omitted)
     add("--gradient-steps", metavar="N", help="how long to learn (default: 5000)", default=omitted)
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..learn import EXPECTED
 
     try:
-        demos = _read(arguments.demos)
+        demos = _read(arguments.demos, arguments.partial)
         name = arguments.behavior or _behavior(demos)
         options, joined = _options(arguments, name), _joined(demos, arguments.demos)
         _require_rewards(options, name, joined)
@@ -79,13 +80,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _read(paths: Sequence[str]) -> list[Demonstration | SavedSteps]:
+def _read(paths: Sequence[str], partial: bool) -> list[Demonstration | SavedSteps]:
     from ...envs.demonstrations.demonstration import demonstration_files, read_demonstration
 
     given = [[Path(path)] if path.endswith(REPLAY) else demonstration_files(path) for path in paths]
     files = {file.resolve(): file for listed in given for file in listed}
     return [
-        _read_replay(file) if file.suffix == REPLAY else read_demonstration(file, images="uint8")
+        _read_replay(file)
+        if file.suffix == REPLAY
+        else read_demonstration(file, images="uint8", partial=partial)
         for file in files.values()
     ]
 

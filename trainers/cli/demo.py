@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-
-from ..utils.errors import CommandError
 
 if TYPE_CHECKING:
     from ...envs.demonstrations.demonstration import Demonstration
@@ -18,25 +18,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="name, steps, episodes, rewards, observations and actions")
     show.add_argument("path", metavar="FILE", nargs="+", help="a .demo file, or a folder of them")
+    show.add_argument("--partial", action="store_true", help="show the whole pairs of a file that is cut off")
     show.add_argument("--json", action="store_true", help="print a list with one object per file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read the files and print what they contain."""
+    """Read the files and print what they contain; one that cannot be read does not hide the others."""
+    shown: list[dict[str, Any]] = []
+    failed = False
+    for facts in _facts(arguments.path, arguments.partial):
+        if "error" in facts:
+            failed = True
+            print(f"lanista demo: error: {facts['error']}", file=sys.stderr, flush=True)
+        elif not arguments.json:
+            print(("\n" if shown else "") + text(facts), flush=True)
+        shown.append(facts)
+    if arguments.json:
+        print(json.dumps(shown, indent=2))
+    return 1 if failed else 0
+
+
+def _facts(paths: list[str], partial: bool) -> Iterator[dict[str, Any]]:
+    """What is in each file, or `file` and `error` of one that cannot be read."""
     from ...envs.demonstrations.demonstration import demonstration_files, read_demonstration
     from ...envs.errors import DemonstrationError
 
-    try:
-        files = [file for path in arguments.path for file in demonstration_files(path)]
-        if not arguments.json:
-            for number, file in enumerate(files):
-                print(("\n" if number else "") + text(describe(read_demonstration(file))))
-            return 0
-        found = [describe(read_demonstration(file)) for file in files]
-    except DemonstrationError as error:
-        raise CommandError(str(error)) from error
-    print(json.dumps(found, indent=2))
-    return 0
+    for path in paths:
+        try:
+            files = demonstration_files(path)
+        except DemonstrationError as error:
+            yield {"file": path, "error": str(error)}
+            continue
+        for file in files:
+            try:
+                yield describe(read_demonstration(file, partial=partial))
+            except DemonstrationError as error:
+                yield {"file": str(file), "error": str(error)}
 
 
 def describe(demo: Demonstration) -> dict[str, Any]:

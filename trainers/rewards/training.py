@@ -60,7 +60,7 @@ def make_learned_rewards(
         if isinstance(own, CuriositySettings):
             made[name] = Curiosity(spec, own, device, seed + CURIOSITY_SEED, non_finite)
         elif isinstance(own, GAILSettings):
-            demos = load_demonstrations(own.demo_path, spec)
+            demos = load_demonstrations(own.demo_path, spec, own.partial_demos)
             made[name] = GAIL(spec, own, demos, device, seed + GAIL_SEED, non_finite, squashed=squashed)
         elif isinstance(own, RNDSettings):
             made[name] = RND(spec, own, device, seed + RND_SEED, non_finite)

@@ -157,7 +157,7 @@ def make_cloning(
     own = settings.behavioral_cloning
     if own is None:
         return None
-    demos = load_demonstrations(own.demo_path, spec)
+    demos = load_demonstrations(own.demo_path, spec, own.partial_demos)
     return cloning_from(demos, own, algorithm, settings, device, seed, non_finite)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lanista.envs.demonstrations.demonstration import read_demonstration
-from lanista.envs.demonstrations.format import outline
+from lanista.envs.demonstrations.format import HEADER, outline
 from lanista.envs.errors import DemonstrationError
 
 FOLDER = Path(__file__).parents[2] / "real" / "demos"
@@ -54,23 +54,40 @@ def test_masks_goals_and_sets_are_read() -> None:
     assert demo.behavior == "Hybrid?team=0"
 
 
-def test_every_truncation_is_read_to_the_last_whole_pair_or_refused_with_its_byte(tmp_path: Path) -> None:
+def test_every_truncation_is_refused_with_its_byte_and_read_to_its_last_whole_pair_if_asked(
+    tmp_path: Path,
+) -> None:
     data = (FOLDER / "Real3dball.demo").read_bytes()[:900]
     file = tmp_path / "cut.demo"
-    whole: set[int] = set()
+    whole = 0
     for size in range(len(data)):
         file.write_bytes(data[:size])
+        with pytest.raises(DemonstrationError) as refused:
+            read_demonstration(file)
+        error = refused.value
+        assert error.byte is not None and 0 <= error.byte <= size
+        assert f"cut.demo: byte {error.byte}:" in str(error)
+        assert f"has {size} bytes" in str(error)
         try:
-            demo = read_demonstration(file)
-        except DemonstrationError as error:
-            assert error.byte is not None and 0 <= error.byte <= size
-            assert f"cut.demo: byte {error.byte}:" in str(error)
-            assert f"has {size} bytes" in str(error)
-        else:
-            assert demo.note is not None and f"contains {len(demo)}" in demo.note
-            assert len(demo) == len(whole) + 1
-            whole.add(size)
-    assert len(whole) > 8
+            demo = read_demonstration(file, partial=True)
+        except DemonstrationError:
+            assert whole == 0 and "--partial" not in str(error)
+            continue
+        assert "--partial" in str(error)
+        assert demo.note is not None and f"the {len(demo)} whole pairs" in demo.note
+        assert len(demo) in (whole, whole + 1)
+        whole = len(demo)
+    assert whole > 8
+
+
+def test_a_recording_cut_by_a_crash_has_no_metadata_and_is_read_if_asked(tmp_path: Path) -> None:
+    data = (FOLDER / "Real3dball.demo").read_bytes()
+    file = tmp_path / "crashed.demo"
+    file.write_bytes(bytes(HEADER) + data[HEADER:-60])
+    with pytest.raises(DemonstrationError, match=r"the pair [0-9]+ takes .* --partial"):
+        read_demonstration(file)
+    demo = read_demonstration(file, partial=True)
+    assert 190 < len(demo) < 200 and demo.note is not None and "it is cut off" in demo.note
 
 
 def test_damaged_bytes_are_refused_at_most(tmp_path: Path) -> None:
@@ -85,7 +102,7 @@ def test_damaged_bytes_are_refused_at_most(tmp_path: Path) -> None:
         file.write_bytes(data)
         data[position] = before
         try:
-            read_demonstration(file)
+            read_demonstration(file, partial=True)
         except DemonstrationError as error:
             refused += 1
             assert error.byte is not None

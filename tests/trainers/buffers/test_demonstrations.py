@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lanista.envs.demonstrations.demonstration import read_demonstration
+from lanista.envs.demonstrations.format import outline
 from lanista.envs.errors import DemonstrationError
 from lanista.trainers.buffers.demonstrations import load_demonstrations
 from lanista.trainers.learn import EXPECTED
@@ -87,19 +88,18 @@ def test_the_difference_to_the_policy_is_named() -> None:
     assert len(load_demonstrations(path, spec)) == 188
 
 
-def test_a_file_that_ends_early_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_ends_early_is_refused_unless_asked_for_and_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     data = (FOLDER / "Real3dball.demo").read_bytes()
     (tmp_path / "a.demo").write_bytes(data)
     demo = read_demonstration(tmp_path / "a.demo")
-    (tmp_path / "a.demo").write_bytes(data[: 33 + (len(data) - 33) * 3 // 4])
-    for cut in range(len(data) * 3 // 4, 0, -1):
-        (tmp_path / "a.demo").write_bytes(data[:cut])
-        try:
-            steps = load_demonstrations(tmp_path)
-            break
-        except DemonstrationError:
-            continue
-    assert len(steps) < len(demo) and "its metadata announce 200 steps, but it contains" in caplog.text
+    between = int(outline(data).starts[150]) - 1  # the pair's length takes one byte
+    (tmp_path / "a.demo").write_bytes(data[:between])
+    with pytest.raises(DemonstrationError, match="announce 200 steps, and the file ends after 150"):
+        load_demonstrations(tmp_path)
+    assert len(load_demonstrations(tmp_path, partial=True)) < len(demo)
+    assert "the 150 whole pairs before are used" in caplog.text
 
 
 def test_it_is_an_error_that_runs_explain() -> None:

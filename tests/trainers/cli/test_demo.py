@@ -46,6 +46,20 @@ def test_an_invalid_demonstration_is_one_line_with_the_byte(tmp_path, capsys):
     assert error.count("\n") == 1
 
 
+def test_files_are_shown_one_by_one_although_one_of_them_is_cut_off(tmp_path, capsys):
+    good, cut = REAL / "demos" / "Real3dball.demo", tmp_path / "cut.demo"
+    cut.write_bytes(good.read_bytes()[:5000])
+    files = [str(good), str(cut), str(tmp_path / "none.demo"), str(good)]
+    assert run(["demo", "show", *files]) == 1
+    shown = capsys.readouterr()
+    assert shown.out.count("3DBall") > 1 and shown.err.count("lanista demo: error: The demonstration") == 2
+    assert run(["demo", "show", *files, "--json"]) == 1
+    facts = json.loads(capsys.readouterr().out)
+    assert [each["file"] for each in facts] == files and ["error" in each for each in facts] == [0, 1, 1, 0]
+    (facts,) = show(capsys, cut, "--partial")
+    assert 0 < facts["steps"] < 200 and "it is cut off" in facts["note"]
+
+
 def test_an_expert_s_episodes_are_recorded(tmp_path, capsys):
     brain, demos = REAL / "onnx" / "3DBall.onnx", tmp_path / "demos"
     arguments = ["--env", "scene:ball3d", "--episodes", "3", "--max-decisions", "20", "--json"]

@@ -91,6 +91,8 @@ class GAILSettings(LearnedRewardSettings):
     engine_actions: Flag = own(False)
     """With use_actions: compare continuous actions as the engine receives them, not as the policy samples
     them."""
+    partial_demos: Flag = own(False)
+    """Learn from the whole pairs of a demonstration that is cut off, as by a crash. false: refuse it."""
 
 
 REWARD_SIGNALS: dict[str, type[RewardSignalSettings]] = {
@@ -122,6 +124,8 @@ class BehavioralCloningSettings(Settings):
     the policy samples, before it is clamped and scaled, so that PPO's and POCA's learned actions come out
     about three times too small. Not given: true, but false with the trainers that ML-Agents has (ppo, poca,
     sac), whose YAML learns as it does there."""
+    partial_demos: Flag = own(False)
+    """Learn from the whole pairs of a demonstration that is cut off, as by a crash. false: refuse it."""
 
 
 class CloningMethod(str, Enum):
