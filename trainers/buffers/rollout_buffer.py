@@ -97,6 +97,8 @@ class RolloutBatch(NamedTuple):
     actor_states: Tensor | None = None
     critic_states: Tensor | None = None
     """[sequences, memory_size], before each of the sequences of which the rows then consist."""
+    length: int = 1
+    """Rows of each sequence."""
 
     @classmethod
     def of(
@@ -127,7 +129,8 @@ class RolloutBatch(NamedTuple):
     ) -> Iterator[RolloutBatch]:
         """One epoch: the steps in random order, cut into whole minibatches; the remainder sits it out.
 
-        With a memory whole sequences are shuffled, as many to a minibatch as `size` steps hold.
+        With a memory whole sequences are shuffled, as many to a minibatch as `size` steps hold. They end
+        where the longest of the minibatch does: all that follows is padding, of which nothing is learned.
         """
         device = self.advantages.device
         together = max(size // sequence_length, 1)
@@ -135,27 +138,38 @@ class RolloutBatch(NamedTuple):
         number = count // together
         order = torch.randperm(count, generator=generator, device="cpu")
         sequences = order[: number * together].to(device)
-        rows, size = sequences, together * sequence_length
+        rows, lengths = sequences, [sequence_length] * number
         if sequence_length > 1:
-            steps = torch.arange(sequence_length, device=device)
-            rows = (sequences.reshape(-1, 1) * sequence_length + steps).flatten()
+            if self.real is not None:
+                steps_of = self.real.view(count, sequence_length).sum(1)[sequences]
+                lengths = steps_of.view(number, together).amax(1).tolist()
+            rows = _sequence_rows(sequences, sequence_length, lengths)
+        sizes = [together * length for length in lengths]
         missing: Sequence[Any] = [None] * number
-        inputs = [_cut(column, rows, size) for column in self.inputs]
-        actions = [_cut(column, rows, size) for column in self.actions]
-        columns = [missing if column is None else _cut(column, rows, size) for column in self[2:8]]
-        states = [missing if column is None else _cut(column, sequences, together) for column in self[8:]]
-        for i, c, s, a in zip(zip(*inputs), zip(*columns), zip(*states), zip(*actions)):
-            yield RolloutBatch(list(i), Actions(*a), *c, *s)
+        inputs = [_cut(column, rows, sizes) for column in self.inputs]
+        actions = [_cut(column, rows, sizes) for column in self.actions]
+        columns = [missing if column is None else _cut(column, rows, sizes) for column in self[2:8]]
+        of_sequences = [together] * number
+        states = [missing if c is None else _cut(c, sequences, of_sequences) for c in self[8:10]]
+        for i, c, s, a, length in zip(zip(*inputs), zip(*columns), zip(*states), zip(*actions), lengths):
+            yield RolloutBatch(list(i), Actions(*a), *c, *s)._replace(length=length)
 
 
-def _cut(column: Tensor, rows: Tensor, size: int) -> Iterable[Tensor]:
-    """A column's rows in minibatches.
+def _sequence_rows(sequences: Tensor, sequence_length: int, lengths: Sequence[int]) -> Tensor:
+    """The first rows of shuffled sequences, as many as `lengths` has for their minibatch, in one vector."""
+    first = (sequences * sequence_length).view(len(lengths), -1, 1)
+    steps = torch.arange(sequence_length, device=sequences.device)
+    return torch.cat([(of_one + steps[:length]).flatten() for of_one, length in zip(first, lengths)])
+
+
+def _cut(column: Tensor, rows: Tensor, sizes: list[int]) -> Iterable[Tensor]:
+    """A column's rows in minibatches of these sizes.
 
     They are views of one copy per epoch; but not of images, which would then be in memory twice.
     """
     if column.dim() == IMAGE_AXES:
-        return (column.index_select(0, some) for some in torch.split(rows, size))
-    pieces: tuple[Tensor, ...] = torch.split(column.index_select(0, rows), size)
+        return (column.index_select(0, some) for some in torch.split(rows, sizes))
+    pieces: tuple[Tensor, ...] = torch.split(column.index_select(0, rows), sizes)
     return pieces
 
 

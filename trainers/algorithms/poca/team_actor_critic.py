@@ -108,6 +108,6 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
         if batch.actor_states is None:
             return self.network.act(batch.inputs, batch.action_mask)
         distribution, _ = self.network.act_with_memory(
-            batch.inputs, batch.actor_states, self.sequence_length, batch.action_mask
+            batch.inputs, batch.actor_states, batch.length, batch.action_mask
         )
         return distribution

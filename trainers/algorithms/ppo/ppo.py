@@ -186,7 +186,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         if batch.actor_states is None or batch.critic_states is None:
             return self.network.evaluate(batch.inputs, batch.action_mask)
         return self.network.evaluate_with_memory(
-            batch.inputs, batch.actor_states, batch.critic_states, self.sequence_length, batch.action_mask
+            batch.inputs, batch.actor_states, batch.critic_states, batch.length, batch.action_mask
         )
 
 

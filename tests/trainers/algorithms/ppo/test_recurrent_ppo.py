@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
@@ -70,7 +72,10 @@ def test_minibatches_are_whole_sequences_with_their_own_states():
     columns = batch_of(ppo, buffered(ppo).columns())
     rows = torch.arange(36.0)
     numbered = columns._replace(
-        old_log_probs=rows[:, None], actor_states=rows[::3, None], critic_states=rows[::3, None] + 0.5
+        real=None,
+        old_log_probs=rows[:, None],
+        actor_states=rows[::3, None],
+        critic_states=rows[::3, None] + 0.5,
     )
     epochs = [list(numbered.minibatches(8, ppo.shuffler, 3)) for _ in range(2)]
     for minibatches in epochs:
@@ -84,6 +89,27 @@ def test_minibatches_are_whole_sequences_with_their_own_states():
             seen += of_sequences[:, 0].tolist()
         assert sorted(seen) == rows[::3].tolist()
     assert not torch.equal(epochs[0][0].old_log_probs, epochs[1][0].old_log_probs)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 5), min_size=4, max_size=12), st.integers(1, 4), st.integers(0, 9))
+def test_minibatches_end_with_their_longest_sequence(lengths, together, seed):
+    """No real step is lost, and no sequence goes on where all of its minibatch have ended."""
+    ppo, count = algorithm(vector_spec([3], 1), length=5), len(lengths)
+    ends = [k % 2 == 0 for k in range(count)]
+    steps = evaluated(ppo, recurrent_rollout(lengths, [AgentKey(0, k) for k in range(count)], ends))
+    numbers = torch.arange(5.0 * count)[:, None]
+    columns = batch_of(ppo, steps)._replace(old_log_probs=numbers, actor_states=numbers[::5])
+    generator = torch.Generator().manual_seed(seed)
+    minibatches = list(columns.minibatches(5 * together, generator, 5))
+    assert len(minibatches) == count // together
+    for batch in minibatches:
+        first = batch.actor_states.long().flatten()
+        whose = [lengths[row // 5] for row in first.tolist()]
+        assert batch.length == max(whose)
+        wanted = first[:, None] + torch.arange(batch.length)
+        assert torch.equal(batch.old_log_probs.long(), wanted.view(-1, 1))
+        assert batch.real.view(together, -1).sum(1).tolist() == whose
 
 
 def test_padding_counts_in_the_normalization_of_advantages_unless_it_is_left_out():
