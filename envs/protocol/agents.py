@@ -36,6 +36,10 @@ class Run:
         return np.ndarray(shape, np.uint8, data, self.start, (self.step, 1))  # type: ignore[arg-type]
 
 
+MOST_PIXELS = 1 << 27
+"""Of all pictures of a behavior in one message: a few bytes must not claim gigabytes."""
+
+
 class AgentColumns:
     """One row for each of n agents, in the message's order; fields that the engine omitted are zero."""
 
@@ -183,6 +187,7 @@ class AgentReader:
             ObservationError: An observation does not fit its specification.
         """
         starts, lengths = records(data, start, stop)
+        self._check_size(len(starts), stop - start)
         columns = self.columns(len(starts))
         if self._compressed:
             grouped = GroupedAgents([], list(range(len(starts))))
@@ -197,6 +202,16 @@ class AgentReader:
         for row in grouped.unknown:
             columns.fill_one(row, self.parse(data, int(starts[row]), int(lengths[row])))
         return columns
+
+    def _check_size(self, agents: int, length: int) -> None:
+        """Refuse observations that `length` bytes cannot hold, before memory is allocated for them."""
+        numbers = agents * sum(sensor.size for sensor in self._sensors)
+        if numbers > MOST_PIXELS and 4 * numbers > length:
+            raise ObservationError(
+                f"{self._where}: {agents} agents in {length} bytes announce {numbers} numbers and "
+                f"pixels, and at most {MOST_PIXELS} may be compressed in one message: use smaller "
+                "pictures, or fewer agents"
+            )
 
     def parse(self, data: bytes, start: int, length: int) -> AgentInfoProto:
         """The agent in data[start:start + length], by protobuf. Raises Malformed when it is none."""

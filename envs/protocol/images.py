@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,9 +110,14 @@ class CompressedImage:
         Raises:
             ObservationError: It is not an image, has another size, or does not fit its mapping.
         """
-        files = [self._read(png, cache) for png in split_pngs(self.data)]
-        if not files:
+        pngs = list(islice(split_pngs(self.data), len(self.out) + 1))
+        if not pngs:
             raise ObservationError(f"{self.label}: no PNG in the {len(self.data)} bytes of compressed data")
+        if len(pngs) > len(self.out):
+            raise ObservationError(
+                f"{self.label}: more pictures than the {len(self.out)} channels of its shape {self.out.shape}"
+            )
+        files = [self._read(png, cache) for png in pngs]
         try:
             found = sources(tuple(map(len, files)), self.mapping, len(self.out))
         except ChannelMismatchError as error:

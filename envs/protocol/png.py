@@ -19,7 +19,7 @@ _PLANES = {(0, 2): 1, (0, 4): 1, (0, 8): 1, (4, 16): 4, (6, 8): 4, (6, 16): 4}
 
 def png_size(data: bytes) -> tuple[int, int] | None:
     """Height and width of the PNG file that `data` starts with; None if it starts with none."""
-    if len(data) < _HEAD or not data.startswith(SIGNATURE):
+    if len(data) < _HEAD or not data.startswith(SIGNATURE) or data[12:16] != b"IHDR":
         return None
     width, height = struct.unpack_from(">II", data, 16)
     return height, width
@@ -62,6 +62,8 @@ def read_png(png: bytes) -> NDArray[np.uint8]:
         Exception: The file is damaged; the type depends on the damage.
     """
     with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+        if (image.height, image.width) != png_size(png):  # nothing is inflated yet
+            raise ValueError(f"a second header says {image.width} x {image.height} pixels")
         plain = image if image.mode in _PLAIN_MODES else image.convert("RGB")
         pixels: NDArray[np.uint8] = np.asarray(plain)
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)

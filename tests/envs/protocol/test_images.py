@@ -1,6 +1,8 @@
 """Compressed images: what becomes of their planes, as floats and as bytes, and on which threads."""
 
+import struct
 import threading
+import zlib
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from lanista.envs.errors import ObservationError
 from lanista.envs.images import as_bytes, as_floats
 from lanista.envs.protocol import images
 from lanista.envs.protocol.decoder import Decoder
+from PIL.PngImagePlugin import PngImageFile
 from wiremessages import agent, brain, compressed, decisions, message, picture, vector
 
 CHANNELS_FIRST, CHANNELS_LAST = (1, 2, 2), (2, 2, 1)
@@ -24,7 +27,7 @@ def mapped_images(draw: Any) -> tuple[list[np.ndarray], tuple[int, ...], int]:
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     files = [rng.integers(0, 256, (height, width, *kind), dtype=np.uint8) for kind in kinds]
     planes = sum(kind[0] if kind else 1 for kind in kinds)
-    channels = draw(st.integers(1, planes))
+    channels = draw(st.integers(len(files), planes))
     chosen = [*range(channels), *draw(st.lists(st.integers(-1, channels - 1), min_size=planes - channels))]
     return files, tuple(draw(st.permutations(chosen[:planes]))), channels
 
@@ -140,6 +143,50 @@ def test_what_unitys_sensors_send_is_read_as_ml_agents_reads_it(kind: str, last:
         gray = channels == 1 or mapping == STACKED_GRAY
         assert found["uint8"].dtype == (np.float32 if gray else np.uint8)
         np.testing.assert_array_equal(as_floats(found["uint8"]), found["float32"])
+
+
+def bomb(*sizes: tuple[int, int]) -> bytes:
+    """A gray PNG with a header of each size."""
+    heads = [b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0) for height, width in sizes]
+    parts = [*heads, b"IDAT" + zlib.compress(bytes(1 << 20)), b"IEND"]
+    chunks = [struct.pack(">I", len(part) - 4) + part + struct.pack(">I", zlib.crc32(part)) for part in parts]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def never_inflated(image: Any) -> None:
+    raise AssertionError("a picture was inflated")
+
+
+@pytest.mark.parametrize(
+    ("shape", "first", "then"),
+    [
+        ((1, 16384, 16384), bomb((16384, 16384)), b""),
+        ((1, 64, 84), b"", bomb((64, 84), (8000, 8000))),
+        ((1, 64, 84), b"", bomb((64, 84)) * 1000),
+        ((1, 64, 84), b"", bomb((8000, 8000))),
+    ],
+    ids=["announced itself", "a second header", "many pictures", "another size"],
+)
+def test_no_picture_is_inflated_that_is_larger_than_announced(monkeypatch, shape, first, then) -> None:
+    decoder = Decoder("environment 1")
+    size = (64, 84) if then else (1, 1)
+    one = compressed(shape, [np.zeros(size, np.uint8)], properties=CHANNELS_FIRST)
+    if first:
+        one.compressed_data = first
+    else:
+        decoder.decode(message(agent(one), brains=(brain(),)))
+        one.compressed_data = then
+    monkeypatch.setattr(PngImageFile, "load", never_inflated)
+    with pytest.raises(ObservationError, match=r"environment 1.*(shape|second header)"):
+        decoder.decode(message(agent(one), brains=(brain(),) if first else ()))
+
+
+def test_many_agents_with_few_bytes_claim_no_gigabytes() -> None:
+    decoder = Decoder("environment 1")
+    one = compressed((1, 2000, 2000), [np.zeros((2000, 2000), np.uint8)], properties=CHANNELS_FIRST)
+    decoder.decode(message(agent(one), brains=(brain(),)))
+    with pytest.raises(ObservationError, match=r"environment 1.*100000 agents in .* bytes announce"):
+        decoder.decode(message(*[agent()] * 100_000))
 
 
 def camera(value: int, size: tuple[int, int] = (64, 84)) -> Any:
