@@ -10,13 +10,10 @@ from pathlib import Path
 
 from ...envs.base import StatsAggregationMethod
 from ..utils.atomic_files import atomic_write_text
+from .event_files import FILE_NAME, FIRST_COLUMNS
 from .summary import StatsSummary
 from .tensorboard import HIDDEN_KEYS
 from .writer import StatsWriter
-
-FILE_NAME = "summaries.csv"
-FIRST_COLUMNS = ("step", "time")
-"""The trainer's step, and seconds since 1970 as in TensorBoard's files."""
 
 
 class CsvWriter(StatsWriter):

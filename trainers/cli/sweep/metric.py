@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...stats.csv_writer import FILE_NAME, FIRST_COLUMNS
+from ...stats.event_files import FILE_NAME, FIRST_COLUMNS
 from ...utils.errors import nearest
 
 

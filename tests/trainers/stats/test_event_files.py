@@ -1,0 +1,64 @@
+"""Curves are read back as they were written, from files in any state."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.trainers.stats.csv_writer import CsvWriter
+from lanista.trainers.stats.event_files import read_curves, read_extent
+from lanista.trainers.stats.summary import StatsSummary
+from lanista.trainers.stats.tensorboard import TensorBoardWriter
+
+
+def write(folder, points, writer=TensorBoardWriter):
+    """Summaries of the tag T as (step, value)."""
+    written = writer(folder)
+    for step, value in points:
+        written.write_stats("B", {"T": StatsSummary([value])}, step)
+    written.close()
+
+
+def points(folder):
+    curve = read_curves(folder / "B").by_tag["T"]
+    return list(zip(curve.steps, curve.values))
+
+
+@pytest.mark.parametrize("writer", [TensorBoardWriter, CsvWriter])
+def test_what_a_resumed_run_takes_anew_counts_once(tmp_path, writer):
+    write(tmp_path, [(10, 1.0), (20, 2.0), (30, 3.0)], writer)
+    write(tmp_path, [(20, 5.0), (30, 6.0)], writer)
+    assert points(tmp_path) == [(10, 1.0), (20, 5.0), (30, 6.0)]
+
+
+def test_an_unfinished_record_is_left_out(tmp_path):
+    write(tmp_path, [(10, 1.0), (20, 2.0)])
+    (path,) = (tmp_path / "B").iterdir()
+    path.write_bytes(path.read_bytes()[:-3])
+    curves = read_curves(tmp_path / "B")
+    assert points(tmp_path) == [(10, 1.0)] and curves.problems == []
+    assert read_extent(tmp_path / "B", ("T",)).values == {"T": [1.0]}
+
+
+@given(position=st.integers(0, 400), byte=st.integers(0, 255))
+def test_a_flipped_byte_raises_nothing(tmp_path_factory, position, byte):
+    folder = tmp_path_factory.mktemp("run")
+    write(folder, [(10, 1.0), (20, 2.0)])
+    (path,) = (folder / "B").iterdir()
+    data = bytearray(path.read_bytes())
+    data[position % len(data)] = byte
+    path.write_bytes(data)
+    read_curves(folder / "B")
+    read_extent(folder / "B", ("T",))
+
+
+def test_a_length_that_is_none_is_named(tmp_path):
+    write(tmp_path, [(10, 1.0)])
+    (path,) = (tmp_path / "B").iterdir()
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(struct.pack("<QI", 1 << 40, 7))
+    assert read_curves(tmp_path / "B").problems == [
+        f"{path.name}: what follows byte {size} of {size + 12} is no record"
+    ]
+    assert points(tmp_path) == [(10, 1.0)]

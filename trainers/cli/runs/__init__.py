@@ -1,0 +1,1 @@
+"""`lanista runs`: the runs of a results folder."""

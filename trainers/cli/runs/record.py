@@ -1,0 +1,270 @@
+"""What the folder of a run tells, read without torch and without decoding its curves."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ....envs.registry.process_lock import LockingNotSupportedError, ProcessLock
+from ...stats.event_files import FILE_NAME, PATTERN, read_extent
+
+REWARD = "Environment/Cumulative Reward"
+GROUP_REWARD = "Environment/Group Cumulative Reward"
+STATES = ("running", "finished", "stopped", "unfinished", "empty", "damaged")
+DEPTH = 4
+"""So many folders deep runs are looked for: those of a sweep are `<sweep>/trial-000/seed-1`."""
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_INNER = re.compile(r"^ {6,}.*\n", re.MULTILINE)
+"""Lines of a configuration.yaml that belong to the parts of a behavior's settings."""
+_METADATA = re.compile(r'^    "metadata": (\{[^{}]*\})', re.MULTILINE)
+
+
+@dataclass
+class BehaviorRecord:
+    """How far one behavior has come. Rewards are means over the episodes of a summary."""
+
+    name: str
+    trainer: str | None = None
+    steps: int = 0
+    max_steps: int | None = None
+    """None if unknown, or if it is trained until it is stopped."""
+    last_reward: float | None = None
+    best_reward: float | None = None
+    final_step: int | None = None
+    """The step of the last model that was written at the end of a process; None without one."""
+
+
+@dataclass
+class RunRecord:
+    """A run as its folder shows it."""
+
+    name: str
+    """The run ID: the folder's path below the results folder."""
+    path: Path
+    state: str = "empty"
+    """One of `STATES`."""
+    environment: str | None = None
+    """None for the engine's editor, and where the settings are unknown."""
+    seed: int | None = None
+    behaviors: list[BehaviorRecord] = field(default_factory=list)
+    """The one with the most steps first."""
+    program: str | None = None
+    """What trained it, with its version; known once a process of the run has ended."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Its configuration.yaml."""
+    status: dict[str, Any] = field(default_factory=dict)
+    """Its training_status.json."""
+    timers: dict[str, Any] = field(default_factory=dict)
+    """Its timers.json, of the last process that has ended."""
+    updated: float = 0.0
+    """When it last changed, in seconds since 1970."""
+    size: int = 0
+    """Of its files, in bytes."""
+    problems: list[str] = field(default_factory=list)
+    """What is damaged."""
+
+    @property
+    def first(self) -> BehaviorRecord:
+        """The behavior with the most steps."""
+        return self.behaviors[0] if self.behaviors else BehaviorRecord("")
+
+    @property
+    def trainers(self) -> list[str]:
+        """The trainers of its behaviors, each once."""
+        return sorted({behavior.trainer for behavior in self.behaviors if behavior.trainer})
+
+
+def find_runs(results: Path, depth: int = DEPTH) -> Iterator[Path]:
+    """The folders of runs in and below `results`; no run lies within another one."""
+    try:
+        entries = sorted(entry.path for entry in os.scandir(results) if entry.is_dir())
+    except OSError:
+        return
+    for entry in entries:
+        if is_run(entry):
+            yield Path(entry)
+        elif depth > 1:
+            yield from find_runs(Path(entry), depth - 1)
+
+
+def is_run(folder: str | Path) -> bool:
+    """Whether the folder is a run's: Lanista and ML-Agents make these two before anything else."""
+    run_logs, settings = os.path.join(folder, "run_logs"), os.path.join(folder, "configuration.yaml")
+    return os.path.isdir(run_logs) or os.path.isfile(settings)
+
+
+def read_run(path: Path, name: str | None = None, *, brief: bool = False) -> RunRecord:
+    """Read a run's folder; what cannot be read is listed among its `problems`.
+
+    Args:
+        path: of the folder.
+        name: the run ID; the folder's name if None.
+        brief: leave out settings below those of behaviors, and the timers but for their metadata. Reading a
+            thousand runs then takes a second in place of two.
+    """
+    run = RunRecord(path.name if name is None else name, path)
+    run.settings = _read(run, path / "configuration.yaml", _outline if brief else _settings)
+    run.status = _read(run, path / "run_logs" / "training_status.json", json.loads)
+    run.timers = _read(run, path / "run_logs" / "timers.json", _metadata if brief else json.loads)
+    environment = _mapping(run.settings.get("env_settings"))
+    run.environment = _text(environment.get("env_path"))
+    run.seed = _number(environment.get("seed"), int)
+    folders = _measure(run)
+    listed = _mapping(run.settings.get("behaviors"))
+    behaviors = [_behavior(run, folder, listed.get(folder.name)) for folder in folders]
+    behaviors += [_from_settings(name, listed[name]) for name in listed if name not in folders_of(behaviors)]
+    run.behaviors = sorted(behaviors, key=lambda behavior: -behavior.steps)
+    run.program = _program(run.timers)
+    run.state = _state(run)
+    return run
+
+
+def folders_of(behaviors: list[BehaviorRecord]) -> set[str]:
+    """The names of behaviors."""
+    return {behavior.name for behavior in behaviors}
+
+
+def _settings(text: str) -> Any:
+    return yaml.load(text, _Loader)
+
+
+def _outline(text: str) -> Any:
+    """The settings down to `behaviors.NAME.trainer_type`, of a file in the form in which runs write it."""
+    try:
+        tree = _settings(_INNER.sub("", text))
+        if any(_mapping(one).get("trainer_type") for one in _mapping(tree["behaviors"]).values()):
+            return tree
+    except (KeyError, TypeError, yaml.YAMLError):
+        pass
+    return _settings(text)
+
+
+def _metadata(text: str) -> Any:
+    """timers.json with nothing but its metadata."""
+    found = _METADATA.search(text)
+    return {"metadata": json.loads(found[1])} if found and text.endswith("}") else json.loads(text)
+
+
+def _read(run: RunRecord, path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+    """The mapping in a file; empty if there is no such file, or no mapping in it."""
+    try:
+        tree = parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        cause = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        run.problems.append(f"{path.name}: {cause}")
+        return {}
+    if not isinstance(tree, dict):
+        run.problems.append(f"{path.name}: found {type(tree).__name__}, expected a mapping")
+        return {}
+    return {str(key): value for key, value in tree.items()}
+
+
+def _measure(run: RunRecord) -> list[Path]:
+    """Sum up the run's files; returns the folders of behaviors: those with curves or checkpoints."""
+    folders = []
+    for folder, _, files in os.walk(run.path):
+        for file in files:
+            try:
+                stat = os.lstat(os.path.join(folder, file))
+            except OSError:  # a checkpoint that was just removed
+                continue
+            run.size += stat.st_size
+            run.updated = max(run.updated, stat.st_mtime)
+        if os.path.dirname(folder) == str(run.path) and any(
+            file.startswith(PATTERN[:-1]) or file.endswith(".pt") or file == FILE_NAME for file in files
+        ):
+            folders.append(Path(folder))
+    return sorted(folders)
+
+
+def _from_settings(name: str, settings: Any) -> BehaviorRecord:
+    """What the configuration says of a behavior."""
+    settings = _mapping(settings)
+    steps = _number(settings.get("max_steps"), int)
+    trainer = _text(settings.get("trainer_type"))
+    return BehaviorRecord(str(name), trainer, max_steps=steps if steps is not None and steps >= 0 else None)
+
+
+def _behavior(run: RunRecord, folder: Path, settings: Any) -> BehaviorRecord:
+    behavior = _from_settings(folder.name, settings or _mapping(run.settings.get("default_settings")))
+    extent = read_extent(folder, (REWARD, GROUP_REWARD))
+    run.problems += [f"{folder.name}: {problem}" for problem in extent.problems]
+    run.updated = extent.time or run.updated
+    own, group = (_finite(extent.values.get(tag, [])) for tag in (REWARD, GROUP_REWARD))
+    rewards = group if any(group) else own
+    if rewards:
+        behavior.last_reward, behavior.best_reward = rewards[-1], max(rewards)
+    status = _mapping(run.status.get(folder.name))
+    final = _mapping(status.get("final_checkpoint"))
+    behavior.final_step = _number(final.get("steps"), int)
+    saved = [_number(_mapping(entry).get("steps"), int) or 0 for entry in _list(status.get("checkpoints"))]
+    behavior.steps = max([extent.step, behavior.final_step or 0, *saved])
+    return behavior
+
+
+def _state(run: RunRecord) -> str:
+    """Which of `STATES` the run is in."""
+    if _is_locked(run.path):
+        return "running"
+    if run.problems:
+        return "damaged"
+    begun = [behavior for behavior in run.behaviors if behavior.steps]
+    if not begun:
+        return "empty"
+    if any(behavior.final_step is None or behavior.final_step < behavior.steps for behavior in begun):
+        return "unfinished"
+    ended = all(behavior.max_steps is not None and behavior.steps >= behavior.max_steps for behavior in begun)
+    return "finished" if ended else "stopped"
+
+
+def _is_locked(folder: Path) -> bool:
+    """Whether a process is training the run; the lock's file is there while it is held, or after a kill."""
+    path = folder.with_name(f".{folder.name}.lock")
+    if not path.exists():
+        return False
+    lock = ProcessLock(path)
+    try:
+        acquired = lock.acquire()
+    except (LockingNotSupportedError, OSError):  # another user's results: it was touched a moment ago
+        return time.time() - path.stat().st_mtime < 86400
+    lock.release()
+    return not acquired
+
+
+def _program(timers: Mapping[str, Any]) -> str | None:
+    metadata = _mapping(timers.get("metadata"))
+    for key, name in (("lanista_version", "Lanista"), ("mlagents_version", "ML-Agents")):
+        if isinstance(metadata.get(key), str):
+            return f"{name} {metadata[key]}"
+    return None
+
+
+def _finite(values: list[float]) -> list[float]:
+    return [value for value in values if math.isfinite(value)]
+
+
+def _mapping(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any, kind: type) -> Any:
+    return value if isinstance(value, kind) and not isinstance(value, bool) else None
