@@ -13,6 +13,7 @@ from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinitePolicy
 from ..buffers.demonstrations import load_demonstrations
 from ..buffers.rollout_buffer import RolloutBuffer
+from ..networks.allocation import naming_key_of_allocation
 from ..settings.models.rewards import (
     CuriositySettings,
     GAILSettings,
@@ -57,15 +58,16 @@ def make_learned_rewards(
     """
     made: dict[str, NetworkSignal] = {}
     for name, own in signals.items():
-        if isinstance(own, CuriositySettings):
-            made[name] = Curiosity(spec, own, device, seed + CURIOSITY_SEED, non_finite)
-        elif isinstance(own, GAILSettings):
-            demos = load_demonstrations(own.demo_path, spec, own.partial_demos)
-            made[name] = GAIL(spec, own, demos, device, seed + GAIL_SEED, non_finite, squashed=squashed)
-        elif isinstance(own, RNDSettings):
-            made[name] = RND(spec, own, device, seed + RND_SEED, non_finite)
-        elif isinstance(own, LearnedRewardSettings):
-            raise TypeError(f"reward_signals.{name}: nothing is built here from {type(own).__name__}")
+        with naming_key_of_allocation(f"reward_signals.{name}.network_settings", own.network_settings):
+            if isinstance(own, CuriositySettings):
+                made[name] = Curiosity(spec, own, device, seed + CURIOSITY_SEED, non_finite)
+            elif isinstance(own, GAILSettings):
+                demos = load_demonstrations(own.demo_path, spec, own.partial_demos)
+                made[name] = GAIL(spec, own, demos, device, seed + GAIL_SEED, non_finite, squashed=squashed)
+            elif isinstance(own, RNDSettings):
+                made[name] = RND(spec, own, device, seed + RND_SEED, non_finite)
+            elif isinstance(own, LearnedRewardSettings):
+                raise TypeError(f"reward_signals.{name}: nothing is built here from {type(own).__name__}")
     return made
 
 

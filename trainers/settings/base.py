@@ -14,6 +14,7 @@ import itertools
 import math
 import shlex
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from types import UnionType
@@ -60,6 +61,9 @@ def later(default: Any, **constraints: Any) -> Any:
     return Field(default=default, json_schema_extra={OWN: True, LATER: True}, **constraints)
 
 
+MOST_EXPLAINED = 50
+"""Unknown keys of one mapping that are explained; the rest is hardly of another kind."""
+
 Refusal = tuple[tuple[str | int, ...], Any, str]
 """A path below the model that is being validated, the value there, and why it is refused."""
 
@@ -101,7 +105,7 @@ class Settings(BaseModel):
             return handler(data)
         details = [
             InitErrorDetails(type=wrong(cls._explain(key), "unknown_key"), loc=(str(key),), input=data[key])
-            for key in unknown
+            for key in unknown[:MOST_EXPLAINED]
         ]
         try:
             handler({key: value for key, value in data.items() if key in cls.model_fields})
@@ -231,6 +235,7 @@ def value_type(annotation: Any) -> ValueType:
 
 TRUE = frozenset({"true", "yes", "on", "1"})
 FALSE = frozenset({"false", "no", "off", "0"})
+LARGEST_INTEGER = 2**63 - 1
 LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
@@ -245,7 +250,10 @@ def found(value: Any) -> str:
     """A value as messages show it: short, on one line."""
     if value is None:
         return "nothing"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return "a number with thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -277,14 +285,18 @@ def integer(value: Any) -> int:
 
 
 def _integer(value: Any, info: ValidationInfo | None) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
     if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            pass
+        with suppress(ValueError):
+            value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > LARGEST_INTEGER:
+            raise wrong(
+                f"found {found(value)}, expected a whole number of 64 bits, at most {LARGEST_INTEGER}"
+            )
+        return value
     exact = _number(value, "a whole number")
+    if abs(exact) > LARGEST_INTEGER:
+        raise wrong(f"found {found(value)}, expected a whole number of 64 bits, at most {LARGEST_INTEGER}")
     if exact != int(exact):
         note(info, f"{found(value)} is not a whole number; {int(exact)} is used.")
     return int(exact)

@@ -21,6 +21,10 @@ class Problem:
         return ": ".join(part for part in (self.place, self.path, self.message) if part)
 
 
+MOST_PROBLEMS = 100
+"""That one message lists."""
+
+
 class TrainerConfigError(Exception):
     """The configuration cannot be used; lists everything that is wrong with it, one problem per line."""
 
@@ -28,7 +32,10 @@ class TrainerConfigError(Exception):
         self.problems = [Problem("", problems)] if isinstance(problems, str) else list(problems)
         lines = [str(problem) for problem in self.problems]
         if len(lines) > 1:
-            lines = [f"{len(lines)} problems in the configuration:", *(f"  {line}" for line in lines)]
+            rest = len(lines) - MOST_PROBLEMS
+            more = [f"  ... and {rest} more"] if rest > 0 else []
+            shown = [f"  {line}" for line in lines[:MOST_PROBLEMS]]
+            lines = [f"{len(lines)} problems in the configuration:", *shown, *more]
         super().__init__("\n".join(lines))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ..utils.plugins import PluginError
-from .base import Flag, Refusal, Settings, Text, own, refuse_all
+from .base import Flag, Refusal, Settings, Text, own, refuse_all, wrong
 from .errors import Notes, TrainerConfigError, logger
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import EnvironmentParameters, MeasureType
@@ -18,6 +18,8 @@ from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings,
 from .problems import config_error
 from .registry import find_trainer
 from .yaml_source import Path, Source, read_file, read_text, under
+
+MOST_BEHAVIORS = 1000
 
 
 class RunOptions(Settings):
@@ -53,6 +55,11 @@ class RunOptions(Settings):
     @field_validator("behaviors", mode="before")
     @classmethod
     def _over_defaults(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, dict) and len(value) > MOST_BEHAVIORS:
+            raise wrong(
+                f"found {len(value)} behaviors, expected at most {MOST_BEHAVIORS}: each is trained with "
+                "networks and a buffer of its own. Agents that learn the same share one behavior's name"
+            )
         defaults = info.data.get("default_settings")
         if defaults is None or not isinstance(value, dict):
             return value

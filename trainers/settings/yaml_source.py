@@ -162,10 +162,35 @@ def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
+        _require_size(node, {})
         _Walk(source, repeated).visit(node, (), ())
         return loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+MOST_VALUES = 50_000
+"""Keys and values of a file, those that aliases repeat counted each time; a hundred behaviors have 10,000."""
+
+
+def _require_size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """How many keys and values a tree has once its aliases are written out; each node is visited once.
+
+    Raises:
+        yaml.YAMLError: more than MOST_VALUES: a few aliases of aliases make billions.
+    """
+    if id(node) in sizes:
+        return sizes[id(node)]
+    sizes[id(node)] = size = 1  # for an alias that contains itself, which is refused elsewhere
+    if isinstance(node, yaml.CollectionNode):
+        for item in node.value:
+            parts = item if isinstance(item, tuple) else (item,)
+            size += sum(_require_size(part, sizes) for part in parts)
+        if size > MOST_VALUES:
+            what = f"with its aliases it has more than {MOST_VALUES} values, more than any run needs"
+            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+    sizes[id(node)] = size
+    return size
 
 
 class _Walk:

@@ -26,6 +26,7 @@ from ..algorithms.sac.simba import SimbaSAC
 from ..buffers.demonstrations import Demonstrations, load_demonstrations
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
+from ..networks.allocation import naming_key_of_allocation
 from ..networks.modules.passes import Precision
 from ..networks.multi_actor import MultiActor
 from ..networks.observation_kinds import UnsupportedObservationError
@@ -80,13 +81,15 @@ def make_algorithm(
     """Make the networks and the update of a behavior.
 
     Raises:
-        TrainerError: a plug-in's algorithm cannot be imported, or lacks what it must have.
+        TrainerError: a plug-in's algorithm cannot be imported, or lacks what it must have; or there is not
+            enough memory for the networks.
         UnsupportedObservationError: an observation cannot be encoded, or one that the settings name does not
             exist.
         UnsupportedActionError: the algorithm does not support such actions.
     """
     make = _algorithms.get(settings.trainer_type) or algorithm_of_plugin(settings.trainer_type)
-    algorithm: Algorithm = make(spec, settings, device, seed, non_finite, precision)
+    with naming_key_of_allocation("network_settings", settings.network_settings):
+        algorithm: Algorithm = make(spec, settings, device, seed, non_finite, precision)
     return algorithm
 
 

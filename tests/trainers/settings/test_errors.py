@@ -98,12 +98,41 @@ def test_a_path_with_a_dot_is_shown_as_set_takes_it():
             "behaviors:\n\tB: 3",
             "line 2, column 1: error parsing yaml: a tab indents this line; YAML wants spaces",
         ),
+        ("behaviors: {B: {network_settings: {hidden_units: 1000000000}}}", "hidden_units: found 1000000000"),
+        ("behaviors: {B: {network_settings: {num_layers: 1000000}}}", "num_layers: found 1000000"),
+        (
+            "behaviors: {B: {network_settings: {hidden_units: 20000, num_layers: 20}}}",
+            "hidden_units: found 20000, which with num_layers 20 makes 8000000000 weights",
+        ),
+        (
+            "behaviors: {B: {network_settings: {memory: {memory_size: 1000000000}}}}",
+            "memory_size: found",
+        ),
+        (f"behaviors: {{B: {{max_steps: 0x{'f' * 6000}}}}}", "max_steps: found a number with thousands of"),
+        (
+            "behaviors: {B: {max_steps: 1e300}}",
+            "found '1e300', expected a whole number of 64",
+        ),
+        ("behaviors: {" + ", ".join(f"b{k}: {{}}" for k in range(2000)) + "}", "found 2000 behaviors"),
         ("a: !!python/object:os.system {}", "error parsing yaml"),
         ("a: 2024-13-45", "error parsing yaml"),
     ],
 )
 def test_errors_say_what_is_wrong(text, message):
     assert message in str(error_of(text))
+
+
+@pytest.mark.parametrize("first, more", [("[x, x]", "[{}]"), ("{k: x, l: x}", "{{<<: [{}]}}")])
+def test_aliases_of_aliases_are_counted_before_they_are_followed(first, more):
+    aliases = [more.format(", ".join([f"*a{number}"] * 9)) for number in range(60)]
+    lines = [f"a0: &a0 {first}", *(f"a{k}: &a{k} {alias}" for k, alias in enumerate(aliases, 1))]
+    error = error_of("\n".join(lines))
+    assert "with its aliases it has more than 50000 values" in str(error)
+
+
+def test_thousands_of_problems_are_not_all_listed():
+    text = str(error_of("behaviors: {" + ", ".join(f"b{k}: {{max_step: 1}}" for k in range(500)) + "}"))
+    assert text.startswith("500 problems") and text.endswith("... and 400 more") and text.count("\n") == 101
 
 
 def test_a_key_given_twice_is_refused_with_both_lines():

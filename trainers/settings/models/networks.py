@@ -10,6 +10,8 @@ from pydantic import Field, field_validator, model_validator
 
 from ..base import Flag, Integer, Settings, Text, own, plain, refuse, wrong
 
+MOST_UNITS = 32768
+
 _REFERENCE = re.compile(r"[\w.-]+(:[\w.]+)?")
 
 
@@ -74,6 +76,8 @@ class MemorySettings(Settings):
                 f"found {value}; the memory size of a recurrent network must be greater than 0 and divisible "
                 f"by 2 (try {max(2, value + value % 2)})"
             )
+        if value > MOST_UNITS:
+            raise wrong(f"found {value}, expected at most {MOST_UNITS}: its weights would take gigabytes")
         return value
 
 
@@ -82,9 +86,9 @@ class NetworkSettings(Settings):
 
     normalize: Flag = False
     """Scale vector observations by their running mean and variance. Good for physics, bad for one-hot."""
-    hidden_units: Integer = Field(default=128, ge=1)
-    """Width of the hidden layers."""
-    num_layers: Integer = Field(default=2, ge=0)
+    hidden_units: Integer = Field(default=128, ge=1, le=MOST_UNITS)
+    """Width of the hidden layers. One layer of the greatest has 4 GiB of weights."""
+    num_layers: Integer = Field(default=2, ge=0, le=1000)
     """Number of hidden layers (0 is read as 1)."""
     vis_encode_type: EncoderType = EncoderType.SIMPLE
     """Encoder of images: simple has 2 convolutions, nature_cnn 3, resnet most; match3 is for tiny grids."""
@@ -130,6 +134,17 @@ class NetworkSettings(Settings):
         for reference in value.values():
             cls._is_reference(reference)
         return value
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> NetworkSettings:
+        weights = self.hidden_units**2 * self.num_layers
+        if self.num_layers > 1 and weights > MOST_UNITS**2:
+            message = (
+                f"found {self.hidden_units}, which with num_layers {self.num_layers} makes {weights} "
+                f"weights, expected at most {MOST_UNITS**2} (4 GiB): use fewer or narrower layers"
+            )
+            raise self._refusal("hidden_units", message)
+        return self
 
     @model_validator(mode="after")
     def _normalized_once(self) -> NetworkSettings:

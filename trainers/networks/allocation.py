@@ -1,0 +1,28 @@
+"""Networks that are too large for the machine, named by the key that made them so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..settings.models.networks import NetworkSettings
+from ..utils.errors import TrainerError
+
+
+@contextmanager
+def naming_key_of_allocation(path: str, settings: NetworkSettings) -> Iterator[None]:
+    """Make of a failed allocation a sentence that names the settings; `path`: where they stand.
+
+    Raises:
+        TrainerError: there is not enough memory.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        said = str(error).partition("\n")[0]
+        if isinstance(error, RuntimeError) and "allocate" not in said:  # torch has no type of its own on CPUs
+            raise
+        raise TrainerError(
+            f"{path}: its networks do not fit into memory ({said or 'it is used up'}). hidden_units is "
+            f"{settings.hidden_units} and num_layers {settings.num_layers}: use narrower or fewer layers."
+        ) from error
