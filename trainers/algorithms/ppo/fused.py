@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from ...buffers.rollout_buffer import RolloutBatch
 from ...networks.actor_critic import ActorCritic
 from ...networks.modules.body import Body, DenseStack
-from ...networks.modules.distributions import EPSILON, ActionDistribution
+from ...networks.modules.distributions import EPSILON, ActionDistribution, Actions
+from ...networks.modules.packed_memory import PackedMemory, Packing, streams_of
 from .losses import VALUE_WEIGHT
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -98,13 +99,8 @@ def layers_of(body: Body) -> list[Layer]:
 
 def side_by_side(first: Layer, second: Layer) -> Layer:
     """Two networks' layers [1, in, out], which lie in one vector in this order, as one layer of S = 2."""
-    pairs = list(zip(first, second, strict=True))
-    return Layer.of(*(_strided(*pairs[k]) for k in (0, 1, 3, 4)))
-
-
-def _strided(first: Tensor, second: Tensor) -> Tensor:
-    distance = (second.data_ptr() - first.data_ptr()) // first.element_size()
-    return first.as_strided((2, *first.shape[1:]), (distance, *first.stride()[1:]))
+    pairs = [(one[0], other[0]) for one, other in zip(first, second, strict=True)]
+    return Layer.of(*(streams_of(pairs[k]) for k in (0, 1, 3, 4)))
 
 
 class Trace(NamedTuple):
@@ -168,6 +164,8 @@ class FusedPPOGradient:
         self.encoder = network.encoder
         self.backend = ArrayBackend.of(network.actions.weight.device)
         self.layers = layers_of(network.body)
+        memories = [network.memory(k) for k in range(len(network.memories))]
+        self.memory = PackedMemory(memories) if memories else None
         self.actions = Layer.held(network.actions.weight, network.actions.bias)
         self.values = Layer.held(network.values.weight, network.values.bias)
         log_sigma = network.actions.log_sigma
@@ -180,14 +178,24 @@ class FusedPPOGradient:
     def __call__(self, batch: RolloutBatch, epsilon: float, beta: float) -> Statistics:
         """The gradient of policy loss + 0.5 value loss - beta entropy; returns the minibatch's statistics."""
         _, array, tensor = self.backend
+        packing = None
+        if self.memory is not None:
+            packing = _packing(batch)
+            batch = _packed(batch, packing)
         inputs = batch.inputs[0] if len(batch.inputs) == 1 else self.encoder(batch.inputs)
         trace = forward(self.layers, inputs)
-        hidden = trace.into[-1]  # [streams, B, hidden]; a shared critic has the actor's stream
+        hidden = trace.out  # [streams, B, hidden]; a shared critic has the actor's stream
+        if self.memory is not None and packing is not None:
+            recalled = self.memory.forward(hidden, self._states(batch, len(hidden)), packing.counts)
+            hidden = recalled.out
         columns = torch.addmm(self.actions.bias, hidden[0], self.actions.weight)
         values = torch.addmm(self.values.bias, hidden[-1], self.values.weight)
         policy_loss, approx_kl, clip_fraction, d_columns = self._policy(columns, batch, epsilon, beta)
         value_loss, d_values = squared_error(array(values), array(batch.returns))
-        self._backward(trace, tensor(d_columns), tensor(d_values))
+        d_hidden = self._heads_backward(hidden, tensor(d_columns), tensor(d_values))
+        if packing is not None:
+            d_hidden = recalled.backward(d_hidden, packing.before)
+        backward(self.layers, trace, d_hidden)
         return policy_loss, value_loss, approx_kl, clip_fraction
 
     def _policy(
@@ -219,8 +227,13 @@ class FusedPPOGradient:
             parts.append(array(categorical.gradient(tensor(d_log_probs[:, n:]), -beta)))
         return loss, approx_kl, clip_fraction, parts[0] if len(parts) == 1 else xp.concatenate(parts, 1)
 
-    def _backward(self, trace: Trace, d_columns: Tensor, d_values: Tensor) -> None:
-        hidden = trace.into[-1]
+    def _states(self, batch: RolloutBatch, streams: int) -> Tensor:
+        """[streams, sequences, memory_size]"""
+        assert batch.actor_states is not None and batch.critic_states is not None
+        return torch.stack((batch.actor_states, batch.critic_states)[:streams])
+
+    def _heads_backward(self, hidden: Tensor, d_columns: Tensor, d_values: Tensor) -> Tensor:
+        """Write the gradients of both heads; the gradient of what they read [streams, B, width]."""
         d_hidden = torch.empty_like(hidden)
         for head, encoding, d in ((self.actions, hidden[0], d_columns), (self.values, hidden[-1], d_values)):
             torch.mm(encoding.t(), d, out=head.d_weight)
@@ -230,7 +243,34 @@ class FusedPPOGradient:
             d_hidden[0].addmm_(d_values, self.values.weight_t)
         else:
             torch.mm(d_values, self.values.weight_t, out=d_hidden[1])
-        backward(self.layers, trace, d_hidden)
+        return d_hidden
+
+
+def _packing(batch: RolloutBatch) -> Packing:
+    """The real rows of a minibatch of padded sequences."""
+    first = np.arange(0, len(batch.advantages), batch.length)
+    lengths = np.full(len(first), batch.length)
+    if batch.real is not None:
+        lengths = batch.real.view(-1, batch.length).sum(1).numpy()
+    return Packing.of(first, lengths)
+
+
+def _packed(batch: RolloutBatch, packing: Packing) -> RolloutBatch:
+    """The real rows alone, all of which count, and the states of the sequences, packed."""
+    rows, order = torch.from_numpy(packing.rows), torch.from_numpy(packing.order)
+    assert batch.actor_states is not None and batch.critic_states is not None
+    mask = batch.action_mask
+    return RolloutBatch(
+        [column.index_select(0, rows) for column in batch.inputs],
+        Actions(*(column.index_select(0, rows) for column in batch.actions)),
+        None if mask is None else mask.index_select(0, rows),
+        batch.old_log_probs.index_select(0, rows),
+        batch.advantages.index_select(0, rows),
+        batch.old_values,
+        batch.returns.index_select(0, rows),
+        actor_states=batch.actor_states.index_select(0, order),
+        critic_states=batch.critic_states.index_select(0, order),
+    )
 
 
 def surrogate(

@@ -48,7 +48,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
         self.memories = CriticStates(self.network.memory(-1).size) if self.is_recurrent else None
         self.critic_states = [self.memories] if self.memories is not None else []
-        can_fuse = self.network.is_dense_mlp and not self.is_recurrent
+        can_fuse = self.network.is_dense_mlp and (not self.is_recurrent or self.device.type == "cpu")
         can_fuse = can_fuse and not hyper.clip_value_loss and self.precision is Precision.FLOAT32
         self.fused = FusedPPOGradient(self.network) if can_fuse else None
         self.shuffler = torch.Generator().manual_seed(seed + 1)

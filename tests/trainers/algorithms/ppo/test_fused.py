@@ -1,9 +1,13 @@
 """The fused gradient is that of the objective in `PPO.update`, whatever the actions and the network."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from goldendata import cases
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lanista.trainers.algorithms.common.optim import FlatParameters
 from lanista.trainers.algorithms.ppo.fused import FusedPPOGradient, surrogate
 from lanista.trainers.algorithms.ppo.losses import ratio_statistics
@@ -62,8 +66,57 @@ def test_it_equals_automatic_differentiation(kind, shared, masked, layers):
     torch.testing.assert_close(flat.gradient, expected, rtol=1e-4, atol=1e-6)
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    st.sampled_from([(2, ()), (0, (3,)), (0, (7,)), (0, (3, 2, 4)), (1, (2, 2)), (2, (3, 1))]),
+    st.sampled_from(["lstm", "gru"]),
+    st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 2**16),
+)
+def test_sequences_are_learned_from_as_by_automatic_differentiation(
+    action, kind, lengths, shared, masked, seed
+):
+    """Whatever padding, masks, and ratios on both sides of the clipping range's ends."""
+    torch.manual_seed(seed)
+    continuous, branches = action
+    spec, length, sequences = vector_spec([4], continuous, branches), 5, len(lengths)
+    memory = {"memory_type": kind, "sequence_length": length, "memory_size": 8}
+    network = NetworkSettings.model_validate({"hidden_units": 16, "num_layers": 2, "memory": memory})
+    net = ActorCritic(spec, network, ["extrinsic", "gail"], shared)
+    flat = FlatParameters(net.parameters())
+    flat.vector.data.add_(0.2 * torch.randn_like(flat.vector))
+    rows, width = sequences * length, sum(branches)
+    inputs, states = net.prepare([torch.randn(rows, 4)]), 0.5 * torch.randn(2, sequences, 8)
+    real = (torch.arange(length) < torch.tensor(lengths)[:, None]).flatten()
+    mask = torch.rand(rows, width) < 0.4 if masked and width else None
+    with torch.no_grad():
+        distribution, _ = net.evaluate_with_memory(inputs, states[0], states[1], length, mask)
+        actions = distribution.sample()
+        now = distribution.log_probs(actions)
+        edges = [math.log(1.0 + side * 0.2) + near for side in (1, -1) for near in (1e-3, -1e-3)]
+        offsets = torch.tensor([0.0, 0.5, -0.5, *edges])
+        old = now - offsets[torch.randint(len(offsets), now.shape)]
+    advantages, returns = torch.randn(rows, 1), torch.randn(rows, 2)
+    distribution, values = net.evaluate_with_memory(inputs, states[0], states[1], length, mask)
+    total, policy_loss, value_loss = ppo_objective(
+        *(distribution.log_probs(actions), old, advantages, distribution.entropy()),
+        *(values, returns, 0.2, 0.01, real),
+    )
+    flat.zero_grad()
+    total.backward()
+    expected = flat.gradient.clone()
+    flat.gradient.fill_(7.0)
+    columns = (inputs, actions, mask, old, advantages, values.detach(), returns, real, *states, length)
+    policy, value, *_ = FusedPPOGradient(net)(RolloutBatch(*columns), 0.2, 0.01)
+    torch.testing.assert_close(float(policy), policy_loss.item(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(float(value), value_loss.item(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(flat.gradient, expected, rtol=1e-3, atol=1e-5)
+
+
 def whole(case):
-    """Whether every row counts; others occur with recurrent networks alone, which learn by autograd."""
+    """Whether every row counts; the fused gradient leaves out all others beforehand."""
     return all(mask == 1.0 for mask in case["inputs"]["loss_mask"])
 
 
