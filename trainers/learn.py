@@ -33,7 +33,7 @@ from .settings.validation import require_support
 from .stats.display import make_display
 from .utils.distributed import launched_ranks
 from .utils.errors import TrainerError
-from .utils.logging import configure_logging, show_any_letter
+from .utils.logging import configure_logging, print_error, show_any_letter
 from .utils.requirements import check_requirements, limit_openmp_spinning, load_torch
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except EXPECTED as error:
         if debug:
             logger.exception("The run ended with an error.")
-        print(f"\nlanista-learn: error: {error}", file=sys.stderr)
+        print_error("\nlanista-learn", error)
         return 1
     except KeyboardInterrupt as stopped:
         print(f"\nlanista-learn: stopped {stopped or 'before the run began'}.", file=sys.stderr)

@@ -14,6 +14,7 @@ from ..settings.errors import logger as notes_logger
 from ..settings.options import RunOptions
 from ..settings.validation import contradictions, unsupported
 from ..settings.yaml_source import Source, compose, read_file, read_preset
+from ..utils.logging import plain
 from .migrate.differences import explain
 
 WRONG = 1
@@ -111,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     findings = []
     for files in _groups(arguments.config, together=arguments.together):
         findings.append(check(files, arguments.preset, explained=arguments.explain))
-        print("\n".join(findings[-1].lines()))
+        print("\n".join(map(plain, findings[-1].lines())))
     statuses = {finding.status for finding in findings}
     return WRONG if WRONG in statuses else NOT_YET if NOT_YET in statuses else 0
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from ..utils.logging import plain, print_error
 
 if TYPE_CHECKING:
     from ...envs.demonstrations.demonstration import Demonstration
@@ -29,9 +30,9 @@ def run(arguments: argparse.Namespace) -> int:
     for facts in _facts(arguments.path, arguments.partial):
         if "error" in facts:
             failed = True
-            print(f"lanista demo: error: {facts['error']}", file=sys.stderr, flush=True)
+            print_error("lanista demo", facts["error"])
         elif not arguments.json:
-            print(("\n" if shown else "") + text(facts), flush=True)
+            print(("\n" if shown else "") + plain(text(facts)), flush=True)
         shown.append(facts)
     if arguments.json:
         print(json.dumps(shown, indent=2))

@@ -82,6 +82,7 @@ def _print_table(registry: UnityEnvRegistry) -> None:
     from rich.text import Text
 
     from ...envs.registry import NoBuildError
+    from ..utils.logging import plain
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for title in ("--env", "expected reward", "here", "description"):
@@ -93,5 +94,5 @@ def _print_table(registry: UnityEnvRegistry) -> None:
         except NoBuildError:
             here = f"no build (only {', '.join(entry.platforms) or 'none'})"
         reward = "" if entry.expected_reward is None else f"{entry.expected_reward:g}"
-        table.add_row(Text(f"registry:{identifier}"), reward, here, Text(entry.description or ""))
+        table.add_row(Text(f"registry:{identifier}"), reward, here, Text(plain(entry.description or "")))
     Console(file=sys.stdout).print(table)

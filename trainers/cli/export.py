@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..utils.errors import CommandError
+from ..utils.logging import plain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         for place, brain in exported_networks(network).items():
             out = path.with_name(f"{path.stem}{place}{default.suffix}")
             write(brain, out, behavior=behavior, step=step_of(state))
-            print(f"Exported {out} ({behavior}, step {step_of(state)}), verified against its network.")
+            print(plain(f"Exported {out} ({behavior}, step {step_of(state)}), verified against its network."))
     except CheckpointError as error:
         where = "" if state is None else f"{source} cannot be exported: "
         raise CommandError(f"{where}{error}") from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from ..utils.errors import CommandError
-from ..utils.logging import show_any_letter
+from ..utils.logging import print_error, show_any_letter
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -85,7 +85,7 @@ def _guarded(name: str, command: Callable[[argparse.Namespace], int], arguments:
     try:
         return command(arguments)
     except CommandError as error:
-        print(f"lanista {name}: error: {error}", file=sys.stderr)
+        print_error(f"lanista {name}", error)
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED

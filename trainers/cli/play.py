@@ -195,6 +195,9 @@ def _print_table(report: Mapping[str, Any]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from ..utils.logging import plain
 
     title = f"{report['brain']} in {report['environment']}, {report['actions']} actions"
     table = Table(title=title, title_justify="left", title_style="", box=SIMPLE_HEAD, pad_edge=False)
@@ -204,12 +207,13 @@ def _print_table(report: Mapping[str, Any]) -> None:
     for name, figures in report["behaviors"].items():
         keys = ["mean_reward", "std_reward", "min_reward", "max_reward", "mean_length"]
         cells = [f"{figures[key]:.3f}" for key in keys]
-        table.add_row(name, str(figures["episodes"]), *cells)
+        table.add_row(Text(plain(name)), str(figures["episodes"]), *cells)
     Console(file=sys.stdout).print(table)
     for name, figures in report["behaviors"].items():
         if "mean_group_reward" in figures:
             mean, std = figures["mean_group_reward"], figures["std_group_reward"]
-            print(f"{name}: {figures['group_episodes']} groups, mean group reward {mean:.3f}, std {std:.3f}.")
+            groups = figures["group_episodes"]
+            print(plain(f"{name}: {groups} groups, mean group reward {mean:.3f}, std {std:.3f}."))
     for demo in report.get("demonstrations", ()):
         print(f"Recorded in {demo}. See it with: lanista demo show {demo}")
     if "film" in report:

@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ..utils.logging import plain
 from .progress import BehaviorProgress, braille, clock_text, count_text, number_text, sparkline
 
 _CURVE_ROWS = 5
@@ -97,7 +98,7 @@ def _headline(behavior: BehaviorProgress, width: int) -> RenderableType:
     line.add_column(no_wrap=True, overflow="ellipsis", max_width=max(width // 3, 8))
     line.add_column(ratio=1)
     line.add_column(no_wrap=True, justify="right")
-    name = Text(behavior.name, style=f"bold {ACCENT}")
+    name = Text(plain(behavior.name), style=f"bold {ACCENT}")
     if behavior.max_steps:
         bar = ProgressBar(
             total=behavior.max_steps,
@@ -169,7 +170,7 @@ def _table(behaviors: Sequence[BehaviorProgress], width: int) -> RenderableType:
         table.add_column("checkpoint", justify="right", no_wrap=True)
     for behavior in behaviors:
         cells = [
-            Text(behavior.name, style=f"bold {ACCENT}"),
+            Text(plain(behavior.name), style=f"bold {ACCENT}"),
             Text(count_text(behavior.step)),
             Text(f"{behavior.fraction:.0%}" if behavior.max_steps else ""),
             Text(count_text(behavior.rate)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
 
 PACKAGE = "lanista"
 _PLAIN = "[%(levelname)s] %(message)s"
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control characters but tab and newline, what changes the direction of writing, and halves of characters."""
+_NEXT_LINE = re.compile(r"\n(?=\S)")
 _DEBUG = "%(asctime)s %(levelname)s [%(filename)s:%(lineno)d] %(message)s"
 
 
@@ -24,11 +30,34 @@ def configure_logging(debug: bool = False, console: Console | None = None) -> lo
     """
     logger = logging.getLogger(PACKAGE)
     handler = StdoutHandler() if console is None else ConsoleHandler(console)
-    handler.setFormatter(logging.Formatter(_DEBUG if debug else _PLAIN, datefmt="%Y-%m-%d %H:%M:%S"))
+    handler.setFormatter(PlainFormatter(_DEBUG if debug else _PLAIN, datefmt="%Y-%m-%d %H:%M:%S"))
     logger.handlers[:] = [handler]
     logger.setLevel(logging.DEBUG if debug else logging.INFO)
     logger.propagate = False
     return logger
+
+
+def plain(text: str) -> str:
+    """Text that came from outside, such as a behavior's name or what an engine printed, for a terminal.
+
+    What would move the cursor, color, erase or reverse the text is shown as its code, and lines after the
+    first are indented, so that none of them looks like a message of its own.
+    """
+    shown = _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return _NEXT_LINE.sub("\n  ", shown)
+
+
+def print_error(program: str, error: object) -> None:
+    """Say on standard error why `program` has failed."""
+    print(f"{program}: error: {plain(str(error))}", file=sys.stderr)
+
+
+class PlainFormatter(logging.Formatter):
+    """Formats messages as `plain` text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The whole message, a traceback included."""
+        return plain(super().format(record))
 
 
 def show_any_letter() -> None:

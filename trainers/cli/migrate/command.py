@@ -14,6 +14,7 @@ from ...settings.options import RunOptions
 from ...settings.yaml_source import read_file, read_text
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
+from ...utils.logging import plain
 from .upgrade import UpgradeError, is_present, upgrade
 
 
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandError(f"{arguments.new} could not be written: {error.strerror or error}.") from error
     for note in notes:
-        print(f"{arguments.old}: {note}", file=sys.stderr)
+        print(plain(f"{arguments.old}: {note}"), file=sys.stderr)
     print(f"Wrote {arguments.new}. `lanista check --explain {arguments.new}` says what it means here.")
     return 0
 

@@ -162,6 +162,9 @@ def _print_table(tournament: RoundRobin, title: str) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from ...utils.logging import plain
 
     leaderboard = tournament.leaderboard()
     table = Table(title=title, title_justify="left", title_style="", box=SIMPLE_HEAD, pad_edge=False)
@@ -174,5 +177,5 @@ def _print_table(tournament: RoundRobin, title: str) -> None:
         score = rank.result.score / max(1, rank.result.games)
         cells = [f"{rank.rating:.0f}", f"{rank.error:.0f}", *map(str, rank.result), f"{100 * score:.1f} %"]
         elo = [] if not trained else ["" if rank.elo is None else f"{rank.elo:.0f}"]
-        table.add_row(str(place), rank.name, *cells, *elo)
+        table.add_row(str(place), Text(plain(rank.name)), *cells, *elo)
     Console(file=sys.stdout).print(table)
