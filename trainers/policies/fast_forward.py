@@ -1,32 +1,21 @@
 """Acting with as few calls as the arithmetic needs.
 
 In each tick a handful of agents wait for one small product per layer, so the cost of acting is that of its
-calls. The computations repeated here equal those of trainers/networks and
-trainers/networks/modules/distributions.py to the last bit (tests/trainers/policies/test_policy.py).
+calls. The computations repeated here equal those of trainers/networks to the last bit
+(tests/trainers/policies/test_policy.py).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from ..networks.actor import ActingNetwork
 from ..networks.modules.body import DenseStack
-from ..networks.modules.distributions import ENGINE_RANGE, EPSILON
 from ..networks.modules.normalizer import LIMIT, Normalizer
-
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-_LOG_2PI_E = math.log(2.0 * math.pi * math.e)
-_LOG_EPSILON = math.log(EPSILON)
-
-Floats = NDArray[np.float32]
 
 
 class NetworkActor:
@@ -105,36 +94,3 @@ class RecurrentActor:
         """As `DenseActor`, with the states of the n agents, [n, memory_size], before and after the step."""
         encoding, states = self.memory(self.actor.encode(obs), states, 1)
         return self.actor.head(encoding), states
-
-
-class GaussianActions(NamedTuple):
-    """Continuous actions of n agents; [n, A] each, but for the entropy, [n]."""
-
-    continuous: Floats
-    """As sampled."""
-    for_engine: Floats
-    """Clipped and scaled to -1 to 1."""
-    log_probs: Floats
-    entropy: Floats
-
-
-def sample_gaussian(mu: Floats, log_sigma: Floats, noise: Floats | None) -> GaussianActions:
-    """Actions mu + sigma * noise, or mu itself without noise.
-
-    Args:
-        mu: [n, A].
-        log_sigma: [A].
-        noise: [n, A], standard normal; it is overwritten.
-    """
-    sigma = np.exp(log_sigma)
-    if noise is None:
-        noise = np.zeros_like(mu)
-    deviation = np.multiply(noise, sigma, out=noise)
-    continuous = mu + deviation
-    log_probs = np.multiply(deviation, deviation, out=deviation)
-    log_probs /= -(2.0 * sigma * sigma + EPSILON)
-    log_probs -= np.log(sigma + EPSILON) + _LOG_SQRT_2PI
-    for_engine = np.minimum(np.maximum(continuous, -ENGINE_RANGE), ENGINE_RANGE)
-    for_engine /= ENGINE_RANGE
-    entropy = 0.5 * np.logaddexp(2.0 * log_sigma + _LOG_2PI_E, _LOG_EPSILON).mean()
-    return GaussianActions(continuous, for_engine, log_probs, np.full(len(mu), entropy, dtype=np.float32))

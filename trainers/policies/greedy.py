@@ -54,10 +54,9 @@ class GreedyPolicy(Policy):
             actions = ActionTuple(continuous, np.zeros((len(agents), 0), np.int32))
         else:
             mask = self._action_mask(batches, agents)
-            discrete = self.network.actions.distribution(columns, mask).deterministic().discrete.numpy()
+            discrete = self._sampler.greatest(columns, mask)
             if isinstance(explorer, EpsilonGreedy):
-                forbidden = None if mask is None else mask.numpy()
-                discrete = explorer(discrete, forbidden, context.step, self.generator)
+                discrete = explorer(discrete, mask, context.step, self.generator)
             actions = ActionTuple(np.zeros((len(agents), 0), np.float32), discrete.astype(np.int32))
         width = actions.continuous.shape[1] + actions.discrete.shape[1]
         return Decision(

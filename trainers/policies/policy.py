@@ -17,12 +17,12 @@ from torch import Tensor
 from ...envs.base import Decision
 from ..networks.actor import ActingNetwork
 from ..networks.modules.distributions import ENGINE_RANGE
-from ..networks.modules.exploration import explore
 from ..networks.modules.memory import PackedSequences
 from ..networks.multi_actor import MultiActor
 from .agent_states import AgentStates, BatchSource
 from .exploration import uniform_actions
-from .fast_forward import RecurrentActor, actor_of, sample_gaussian
+from .fast_forward import RecurrentActor, actor_of
+from .sampling import ActionSampler, Mask
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +62,8 @@ class Policy:
         self.generator = torch.Generator().manual_seed(seed)
         self._actor = actor_of(network)
         self._recurrent = RecurrentActor(network) if network.memory_size else None
-        self._log_sigma = network.actions.log_sigma.detach().numpy()
+        self._sampler = ActionSampler(network.actions)
         self._has_branches = bool(spec.action_spec.discrete_size)
-        self._is_gaussian = not self._has_branches and network.actions.has_constant_sigma
         self._warned = False
 
     @torch.inference_mode()
@@ -118,27 +117,21 @@ class Policy:
         context: ActContext,
     ) -> Decision:
         """The actions of the n agents of all batches, from the columns of the action head."""
-        if self._is_gaussian:
-            return self._decide_gaussian(agents, columns)
-        distribution = self.network.actions.distribution(columns, self._action_mask(batches, agents))
         exploration = 0.0 if self.deterministic else context.exploration
-        if exploration:
-            distribution = explore(distribution, exploration)
-        actions = distribution.deterministic() if self.deterministic else distribution.sample(self.generator)
-        discrete = actions.discrete.numpy().astype(np.int32)
+        generator = None if self.deterministic else self.generator
+        drawn = self._sampler(columns, self._action_mask(batches, agents), generator, exploration)
         return Decision(
             agent_id=agents,
-            action=ActionTuple(actions.continuous.numpy(), discrete),
-            env_action=ActionTuple(distribution.to_engine(actions.continuous).numpy(), discrete),
-            log_probs=distribution.log_probs(actions).numpy(),
-            entropy=distribution.entropy().numpy(),
+            action=ActionTuple(drawn.continuous, drawn.discrete),
+            env_action=ActionTuple(drawn.for_engine, drawn.discrete),
+            log_probs=drawn.log_probs,
+            entropy=drawn.entropy,
             exploration=exploration,
         )
 
     def _decide_uniformly(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Decision:
         """Random actions of the n agents of all batches, as before anything was learned."""
-        mask = self._action_mask(batches, agents)
-        forbidden = None if mask is None else mask.numpy()
+        forbidden = self._action_mask(batches, agents)
         drawn = uniform_actions(self.spec.action_spec, len(agents), forbidden, self.generator)
         discrete = drawn.discrete.astype(np.int32)
         # What is stored is what the policy would have sampled to send this.
@@ -151,20 +144,7 @@ class Policy:
             entropy=drawn.entropy,
         )
 
-    def _decide_gaussian(self, agents: NDArray[np.int32], columns: Tensor) -> Decision:
-        """The most common case, in NumPy alone: for a few agents that takes half the time of torch."""
-        noise = None if self.deterministic else torch.randn(columns.shape, generator=self.generator).numpy()
-        sampled = sample_gaussian(columns.numpy(), self._log_sigma, noise)
-        none = np.zeros((len(agents), 0), dtype=np.int32)
-        return Decision(
-            agent_id=agents,
-            action=ActionTuple(sampled.continuous, none),
-            env_action=ActionTuple(sampled.for_engine, none),
-            log_probs=sampled.log_probs,
-            entropy=sampled.entropy,
-        )
-
-    def _action_mask(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Tensor | None:
+    def _action_mask(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Mask | None:
         """[n, sum of branch sizes], True where the engine forbids an action; None if it forbids none.
 
         An agent whose actions are all forbidden in some branch takes a random one there, all being equally
@@ -186,7 +166,7 @@ class Policy:
             return None
         if not self._warned:
             self._warn_of_fully_masked_branches(mask, agents)
-        return torch.from_numpy(mask)
+        return mask
 
     def _warn_of_fully_masked_branches(self, mask: NDArray[np.bool_], agents: NDArray[np.int32]) -> None:
         sizes = np.array(self.spec.action_spec.discrete_branches)

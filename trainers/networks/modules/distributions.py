@@ -22,7 +22,7 @@ BLOCKED_LOGIT = -1e8
 LOG_SIGMA_RANGE = (-20.0, 2.0)
 ENGINE_RANGE = 3.0
 """Continuous samples beyond this are clipped for the engine, and all are divided by it."""
-_INSIDE = 1.0 - 2.0**-24
+INSIDE = 1.0 - 2.0**-24
 """The largest float32 below 1."""
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _LOG_2PI_E = math.log(2.0 * math.pi * math.e)
@@ -63,7 +63,7 @@ def squashed_log_prob(mu: Tensor, log_sigma: Tensor, actions: Tensor) -> Tensor:
     Shapes as of `gaussian_log_prob`. Actions of exactly -1 or 1, which rounding makes, count as the nearest
     number inside.
     """
-    raw = actions.clamp(-_INSIDE, _INSIDE).atanh()
+    raw = actions.clamp(-INSIDE, INSIDE).atanh()
     slope = 2.0 * (math.log(2.0) - raw - torch.nn.functional.softplus(-2.0 * raw))
     return gaussian_log_prob(mu, log_sigma, raw) - slope
 
