@@ -48,7 +48,8 @@ class ColumnMessages:
                 f"knows version {DIALECT}. Install the addon that belongs to it: lanista godot install "
                 f"PROJECT."
             )
-        self._where = where
+        self.where = where
+        """As in messages."""
         self._images = images
         self._behaviors: dict[str, GodotBehavior] = {}
         self.specs: dict[str, BehaviorSpec] = {}
@@ -84,7 +85,7 @@ class ColumnMessages:
         """
         if message.get("type") not in ("step", "reset"):
             raise WireError(
-                f"{self._where}: came a message of the type {short(message.get('type'))}; expected 'step' or "
+                f"{self.where}: came a message of the type {short(message.get('type'))}; expected 'step' or "
                 "'reset'."
             )
         if "new_behaviors" in message:
@@ -92,14 +93,14 @@ class ColumnMessages:
         self._take_statistics(message.get("statistics", ()))
         content = message.get("behaviors", {})
         if not isinstance(content, dict):
-            raise WireError(f"{self._where}: behaviors is {short(content)}, not an object.")
+            raise WireError(f"{self.where}: behaviors is {short(content)}, not an object.")
         steps = {}
         for name, one in content.items():
             behavior = self._behaviors.get(name)
             if behavior is None:
                 known = ", ".join(map(repr, self._behaviors)) or "none"
-                raise WireError(f"{self._where}: behavior {name!r} was never described; known are {known}.")
-            steps[name] = self._steps(behavior, one, f"{self._where}: behavior {name!r}")
+                raise WireError(f"{self.where}: behavior {name!r} was never described; known are {known}.")
+            steps[name] = self._steps(behavior, one, f"{self.where}: behavior {name!r}")
         self._waiting = {name: decisions.agent_id for name, (decisions, _) in steps.items()}
         return steps
 
@@ -109,14 +110,14 @@ class ColumnMessages:
         return taken
 
     def _describe(self, described: object) -> None:
-        for behavior in behaviors_by_name(described, self._where):
+        for behavior in behaviors_by_name(described, self.where):
             known = self._behaviors.get(behavior.name)
             if known is None:
                 self._behaviors[behavior.name] = behavior
                 self.specs[behavior.name] = behavior.spec
             elif (known.sensors, known.actions) != (behavior.sensors, behavior.actions):
                 raise WireError(
-                    f"{self._where}: behavior {behavior.name!r} is described again, with other observations "
+                    f"{self.where}: behavior {behavior.name!r} is described again, with other observations "
                     "or actions. Give agents that differ policy names of their own."
                 )
 
@@ -169,7 +170,7 @@ class ColumnMessages:
                 self._statistics.setdefault(str(key), []).append(entry)
         except (TypeError, ValueError, OverflowError) as error:
             raise WireError(
-                f"{self._where}: statistics are {short(content)}; expected a list of [name, number, 0 to 3]. "
+                f"{self.where}: statistics are {short(content)}; expected a list of [name, number, 0 to 3]. "
                 f"({error})"
             ) from error
 
@@ -198,13 +199,17 @@ class _Columns:
 
     def has(self, key: str) -> bool:
         """Whether there is such a column."""
-        return self._content.get(key) is not None
+        return self.get(key) is not None
+
+    def get(self, key: str) -> Any:
+        """What the message has there; None if it is absent."""
+        return self._content.get(key)
 
     def one(self, key: str, dtype: DTypeLike, *, optional: bool = False) -> NDArray[Any]:
         """[n]; zeros if it may be, and is, absent."""
         if optional and not self.has(key):
             return np.zeros(self._count, np.dtype(dtype).newbyteorder("="))
-        return self.decode(key, self._content.get(key), dtype, 1)[:, 0]
+        return self.decode(key, self.get(key), dtype, 1)[:, 0]
 
     def several(self, key: str, sizes: Sequence[int], dtype: DTypeLike) -> list[NDArray[Any]]:
         """A column of each of these sizes, [n, size]."""
@@ -215,7 +220,7 @@ class _Columns:
 
     def list(self, key: str, length: int) -> Sequence[Any]:
         """The texts of several columns."""
-        texts = self._content.get(key)
+        texts = self.get(key)
         if not isinstance(texts, list) or len(texts) != length:
             number = f"{len(texts)} columns" if isinstance(texts, list) else short(texts)
             raise WireError(f"{self._label}: {key} has {number}; expected {length}.")
@@ -237,6 +242,22 @@ class _Columns:
                 f"{agents}."
             )
         return np.frombuffer(bytearray(data), kind).reshape(rows, size)  # a copy that may be written to
+
+
+def read_actions(content: object, spec: BehaviorSpec, label: str) -> ActionTuple:
+    """The actions of n agents, as `ColumnMessages.encode_step` writes them.
+
+    Raises:
+        WireError: Something is missing, or has another size; names the key.
+    """
+    columns = _Columns(content, f"{label}, actions")
+    width, branches = spec.action_spec.continuous_size, spec.action_spec.discrete_size
+    action = spec.action_spec.empty_action(len(columns.ids))
+    if width:
+        action.add_continuous(columns.decode("continuous", columns.get("continuous"), "<f4", width))
+    if branches:
+        action.add_discrete(columns.decode("discrete", columns.get("discrete"), "<i4", branches))
+    return action
 
 
 def _encode(column: NDArray[Any], dtype: str) -> str:

@@ -1,4 +1,4 @@
-"""`lanista demo show`: the contents of demonstrations."""
+"""`lanista demo`: the contents of demonstrations, also of those that it makes of recordings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..utils.logging import plain, print_error
+from .demo_convert import add_convert_arguments, convert
 
 if TYPE_CHECKING:
     from ...envs.demonstrations.demonstration import Demonstration
@@ -21,20 +22,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("path", metavar="FILE", nargs="+", help="a .demo file, or a folder of them")
     show.add_argument("--partial", action="store_true", help="show the whole pairs of a file that is cut off")
     show.add_argument("--json", action="store_true", help="print a list with one object per file")
+    add_convert_arguments(
+        actions.add_parser("convert", help="make .demo files of what players have shown in Godot games")
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Make the demonstrations if that is asked for, and print what they contain."""
+    if arguments.action == "convert":
+        return _show([str(path) for path in convert(arguments)], partial=False, as_json=False)
+    return _show(arguments.path, partial=arguments.partial, as_json=arguments.json)
+
+
+def _show(paths: list[str], *, partial: bool, as_json: bool) -> int:
     """Read the files and print what they contain; one that cannot be read does not hide the others."""
     shown: list[dict[str, Any]] = []
     failed = False
-    for facts in _facts(arguments.path, arguments.partial):
+    for facts in _facts(paths, partial):
         if "error" in facts:
             failed = True
             print_error("lanista demo", facts["error"])
-        elif not arguments.json:
+        elif not as_json:
             print(("\n" if shown else "") + plain(text(facts)), flush=True)
         shown.append(facts)
-    if arguments.json:
+    if as_json:
         print(json.dumps(shown, indent=2))
     return 1 if failed else 0
 

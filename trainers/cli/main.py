@@ -30,7 +30,7 @@ COMMANDS = {
     "play": Command(".play", "let a brain (an ONNX file) act in an environment and report its rewards"),
     "tournament": Command(".tournament.command", "let brains play against each other and rate them"),
     "clone": Command(".clone", "learn from demonstrations alone, without an engine"),
-    "demo": Command(".demo", "show the contents of demonstrations (.demo files)"),
+    "demo": Command(".demo", "show demonstrations (.demo files), and make them of recordings"),
     "envs": Command(".envs", "list, download or remove the environments of a registry"),
     "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),
     "experiment": Command(".experiment", "train several configurations, one run after the other"),

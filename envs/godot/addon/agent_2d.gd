@@ -20,6 +20,7 @@ enum ControlModes {
 	HUMAN, ## The game itself
 	TRAINING, ## A trainer
 	INFERENCE, ## A trained brain
+	RECORDING, ## A player, who demonstrates: see [method get_action]
 }
 
 const AgentState := preload("core/agent_state.gd")
@@ -105,6 +106,13 @@ func get_action_space() -> Dictionary:
 ## To be overridden: apply an action, name to a list of numbers or to a choice. It holds until the next one.
 func set_action(_action) -> void:
 	push_error("Lanista: %s does not override set_action()" % get_path())
+
+
+## To be overridden to record demonstrations: the action that the player at the controls wants now, as
+## [method set_action] takes it, which gets it next.
+func get_action():
+	push_error("Lanista: %s does not override get_action(), so nothing can be recorded" % get_path())
+	return {}
 
 
 ## May be overridden: name of a discrete action to the choices that are impossible now, [code]{"move": [0, 3]}[/code].

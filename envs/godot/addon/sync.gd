@@ -17,6 +17,7 @@ enum ControlModes {
 	HUMAN, ## The game itself
 	TRAINING, ## A trainer; the game itself where none listens
 	INFERENCE, ## A trained brain
+	RECORDING, ## A player, who demonstrates
 }
 
 ## How values of a statistic between two summaries become one.
@@ -28,8 +29,10 @@ enum Statistic {
 }
 
 const AgentState := preload("core/agent_state.gd")
+const DemonstrationsFile := preload("core/demonstrations_file.gd")
 const Failure := preload("core/failure.gd")
 const Inference := preload("core/inference.gd")
+const Recording := preload("core/recording.gd")
 const Session := preload("core/session.gd")
 
 const VERSION := "1.0.0"
@@ -43,6 +46,8 @@ const LAST := 1 << 30
 
 static var _session: Session
 static var _current: LanistaSync
+## Of agents that are recorded, once there is one; kept when the scene changes.
+static var _demonstrations: DemonstrationsFile
 ## As the project has them.
 static var _ticks := Engine.physics_ticks_per_second
 static var _most_steps := Engine.max_physics_steps_per_frame
@@ -61,13 +66,17 @@ static var _most_steps := Engine.max_physics_steps_per_frame
 @export var brain: LanistaBrain
 ## In inference, take the likeliest action instead of one sampled as in training.
 @export var deterministic_inference := true
+@export_group("Recording")
+## The file into which finished episodes are written; if there is such a file, one with a number.
+@export var demonstrations_path := "user://demonstrations.jsonl"
+## Takes back the last finished episode.
+@export var remove_last_episode_key: InputEvent
 
 var _arguments: Dictionary = {}
 var _started := false
 ## Physics frames since the last decision.
 var _frames := 0
 var _warned := false
-
 
 ## The value that the trainer has given to an environment parameter, such as a lesson of a curriculum. New values arrive
 ## before the bodies are placed.
@@ -102,6 +111,13 @@ func _exit_tree() -> void:
 		get_tree().physics_frame.disconnect(_between_frames)
 
 
+func _input(event: InputEvent) -> void:
+	if _demonstrations == null or remove_last_episode_key == null or not event.is_pressed() or event.is_echo():
+		return
+	if event.is_match(remove_last_episode_key):
+		_demonstrations.remove_last()
+
+
 func _physics_process(_delta: float) -> void:
 	_frames += 1
 	for state in AgentState.all_now():
@@ -126,8 +142,12 @@ func _between_frames() -> void:
 			state.node.done = false
 		if state.inference != null:
 			state.inference.decide(state)
+		if state.recording != null:
+			state.recording.decide(state)
 	if _session != null:
 		_train()
+	elif Failure.happened and _demonstrations != null:
+		_quit()
 
 
 func _start() -> void:
@@ -179,9 +199,10 @@ func _adopt(state: AgentState) -> void:
 			_play(state)
 		LanistaAgent2D.ControlModes.HUMAN:
 			pass
-		_:  # of a scene for godot_rl_agents
-			push_error("Lanista: %s is to record demonstrations, which this addon cannot" % state.node.get_path())
-	state.node.set_heuristic("model" if state.trained or state.inference != null else "human")
+		LanistaAgent2D.ControlModes.RECORDING:
+			_record(state)
+	var played := "human" if state.recording == null else "demo_record"  # as with godot_rl_agents
+	state.node.set_heuristic("model" if state.trained or state.inference != null else played)
 
 
 func _play(state: AgentState) -> void:
@@ -190,6 +211,12 @@ func _play(state: AgentState) -> void:
 		push_error("Lanista: %s is to act on a brain, and neither it nor %s has one" % [state.node.get_path(), get_path()])
 	else:
 		state.inference = Inference.new(state.node, own, deterministic_inference)
+
+
+func _record(state: AgentState) -> void:
+	if _demonstrations == null:
+		_demonstrations = DemonstrationsFile.new(demonstrations_path, action_repeat, VERSION)
+	state.recording = Recording.new(state, _demonstrations)
 
 
 func _train() -> void:

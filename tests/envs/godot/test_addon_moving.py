@@ -82,9 +82,9 @@ def test_lanista_finds_both_policies_with_mixed_actions_and_pictures(play, moved
     assert ended.interrupted == [1] and len(ended.pixels((3, 36, 36), 1)) == 1
 
 
-def test_the_script_in_the_documentation_is_one(godot_engine, project):
-    (script,) = re.findall(r"```gdscript\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    (project / "game" / "documented.gd").write_text(script)
+def test_the_scripts_in_the_documentation_are_one(godot_engine, project):
+    agent, action = re.findall(r"```gdscript\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (project / "game" / "documented.gd").write_text(f"{agent}\n\n{action}")
     command = [
         godot_engine,
         "--headless",

@@ -99,15 +99,17 @@ def test_a_faster_game_has_the_same_frames(play):
 
 
 def test_modes_without_a_trainer(godot_engine, project):
-    """The game itself decides, and no trainer is looked for; demonstrations cannot be recorded."""
-    scene = (project / "game" / "puppets.tscn").read_text().replace("team_id = 1", "control_mode = 4")
-    scene = scene.replace('[node name="Team"', 'control_mode = 0\n\n[node name="Team"')
+    """The game itself decides, and no trainer is looked for."""
+    scene = (
+        (project / "game" / "puppets.tscn")
+        .read_text()
+        .replace('[node name="Team"', 'control_mode = 0\n\n[node name="Team"')
+    )
     (project / "game" / "modes.tscn").write_text(scene)
     command = [godot_engine, "--headless", "--path", project, "res://game/modes.tscn", "--fixed-fps", "60"]
     command += ["--port=1", "--quit-after", "200"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and done.stderr.count("ERROR") == 1, done.stderr
-    assert "/root/Root/Rival is to record demonstrations, which this addon cannot" in done.stderr
+    assert done.returncode == 0 and "ERROR" not in done.stderr, done.stderr
 
 
 def test_a_speed_of_nothing_is_refused(godot_engine, project):

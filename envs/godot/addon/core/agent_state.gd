@@ -32,6 +32,8 @@ var node: Node
 var trained := false
 ## What lets the agent act on a brain, an Inference; null: a trainer or the game decides.
 var inference: RefCounted
+## What keeps the episodes of an agent that is played by hand, a Recording; null: nothing does.
+var recording: RefCounted
 ## Whether LanistaSync has seen this agent since it entered the tree.
 var known := false
 ## The id of the running episode; 0: none, the next decision begins one.
@@ -68,12 +70,15 @@ func notify(what: int) -> void:
 			_line.append(_line[-1].get_parent())
 	elif what == Node.NOTIFICATION_EXIT_TREE:
 		_end(true, _observations)
-		if ending != null:
+		if recording != null:
+			recording.end(ending)
+		elif ending != null:
 			departed.append(ending)
 		ending = null
 		known = false
 		trained = false
 		inference = null
+		recording = null
 		behavior = null
 		_sensors = {}
 		all.erase(self)
@@ -212,7 +217,7 @@ func is_leaving() -> bool:
 
 ## Whether the game has yet to place the body for the next episode.
 func awaits_reset() -> bool:
-	return (trained or inference != null) and id == 0 and node.needs_reset
+	return (trained or inference != null or recording != null) and id == 0 and node.needs_reset
 
 
 ## The agents of now, for loops in which scripts of the game may bring or free some.

@@ -26,18 +26,18 @@ class Steps:
 			mask.append(PackedByteArray())
 
 	func to_dictionary(terminal: bool) -> Dictionary:
-		var encoded := {"ids": _base64(ids), "reward": _base64(reward), "obs": observations.map(_base64)}
+		var encoded := {"ids": encode(ids), "reward": encode(reward), "obs": observations.map(encode)}
 		if _any(group):
-			encoded["group"] = _base64(group)
+			encoded["group"] = encode(group)
 		if _any(group_reward):
-			encoded["group_reward"] = _base64(group_reward)
+			encoded["group_reward"] = encode(group_reward)
 		if terminal and _any(interrupted):
-			encoded["interrupted"] = _base64(interrupted)
+			encoded["interrupted"] = encode(interrupted)
 		if not terminal and mask.any(_any):
-			encoded["mask"] = mask.map(_base64)
+			encoded["mask"] = mask.map(encode)
 		return encoded
 
-	static func _base64(column: Variant) -> String:
+	static func encode(column: Variant) -> String:
 		var bytes: PackedByteArray = column if column is PackedByteArray else column.to_byte_array()
 		return "" if bytes.is_empty() else Marshalls.raw_to_base64(bytes)
 
@@ -148,6 +148,16 @@ func to_dictionary() -> Dictionary:
 	return {"observations": observations, "actions": actions}
 
 
+## The rows of the message under way.
+func columns() -> Dictionary:
+	var rows := {}
+	if decision != null:
+		rows["decision"] = decision.to_dictionary(false)
+	if terminal != null:
+		rows["terminal"] = terminal.to_dictionary(true)
+	return rows
+
+
 ## Forget the rows of the last message.
 func clear() -> void:
 	decision = null
@@ -238,6 +248,36 @@ func to_action(numbers: PackedFloat32Array, choice: PackedInt32Array) -> Diction
 			action[name] = Array(numbers.slice(start, start + size))
 			start += size
 	return action
+
+
+## Append what a player has chosen to the numbers of all continuous actions and the choices of all branches: a Dictionary
+## as set_action() takes it, or a list of all values in the order of the actions. If it is none, the session stops.
+func append_action(action: Variant, agent: Node, numbers: PackedFloat32Array, choice: PackedInt32Array) -> bool:
+	var start := 0
+	for name: String in _widths:
+		var size: int = _widths[name]
+		var values := PackedFloat32Array()
+		if action is Dictionary and Observations.stranger_in(action.get(name)).is_empty():
+			values = Observations.to_numbers(action[name])
+		elif action is Array and Observations.stranger_in(action).is_empty():
+			values = Observations.to_numbers(action).slice(start, start + maxi(1, size))
+			start += maxi(1, size)
+			if size == 0 and width > 0 and action_spaces[name]["size"] == 2 and not values.is_empty():
+				values[0] = float(values[0] > 0.0)  # beside continuous ones godot_rl_agents has numbers in [-1, 1]
+		if values.size() != maxi(1, size) or (size == 0 and not _is_choice(name, values[0])):
+			var expected := "%d numbers" % size if size > 0 else "a choice of %d" % action_spaces[name]["size"]
+			var text := "get_action() of %s gives %s, which says of '%s' %s. Expected: %s"
+			Failure.stop(text % [agent.get_path(), action, name, values, expected])
+			return false
+		if size == 0:
+			choice.append(int(values[0]))
+		else:
+			numbers.append_array(values)
+	return true
+
+
+func _is_choice(name: String, value: float) -> bool:
+	return value >= 0 and value < int(action_spaces[name]["size"]) and value == int(value)
 
 
 func _add(steps: Steps, agent: Variant, observations: Dictionary, id: int, reward: float) -> void:

@@ -74,11 +74,7 @@ func _add(state: AgentState) -> void:
 func _message(type: String) -> Dictionary:
 	var behaviors := {}
 	for key in _behaviors:
-		var columns := {}
-		if _behaviors[key].decision != null:
-			columns["decision"] = _behaviors[key].decision.to_dictionary(false)
-		if _behaviors[key].terminal != null:
-			columns["terminal"] = _behaviors[key].terminal.to_dictionary(true)
+		var columns: Dictionary = _behaviors[key].columns()
 		if not columns.is_empty():
 			behaviors[key] = columns
 	var message := {"type": type, "behaviors": behaviors}
