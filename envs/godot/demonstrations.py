@@ -27,7 +27,7 @@ OBSERVATION = "obs"
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class RecordedEpisode:
     """An agent's n decisions, and its terminal step."""
 
     behavior: str
@@ -46,7 +46,7 @@ class Recording:
 
     specs: dict[str, BehaviorSpec] = field(default_factory=dict)
     """By full name."""
-    episodes: list[Episode] = field(default_factory=list)
+    episodes: list[RecordedEpisode] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -65,8 +65,8 @@ def read_recording(
         partial: Take the whole episodes of a truncated file, such as a killed game leaves, with a note.
 
     Raises:
-        DemonstrationError: It cannot be read, is truncated, is another file, or something in it is missing or not what was
-            announced; names the line, or episode and step.
+        DemonstrationError: It cannot be read, is truncated, is another file, or something in it is missing or
+            not what was announced; names the line, or episode and step.
     """
     try:
         data = path.read_bytes()
@@ -112,7 +112,7 @@ def _read_lines(recording: Recording, data: bytes, partial: bool) -> None:
             raise WireError(f"{where}: its type is {short(kind)}; expected {expected!r}.")
 
 
-def _episode(messages: ColumnMessages, entry: dict[str, Any]) -> Episode:
+def _episode(messages: ColumnMessages, entry: dict[str, Any]) -> RecordedEpisode:
     found = messages.read({**entry, "type": "step"})
     if len(found) != 1:
         raise WireError(f"{messages.where}: it has {len(found)} behaviors; expected one.")
@@ -137,7 +137,7 @@ def _episode(messages: ColumnMessages, entry: dict[str, Any]) -> Episode:
     _check_finite(actions.continuous, f"{label}: action")
     for branch, size in enumerate(spec.action_spec.discrete_branches):
         _check_choices(actions.discrete[:, branch], size, f"{label}: branch {branch} of action")
-    return Episode(name, decisions, actions, terminals)
+    return RecordedEpisode(name, decisions, actions, terminals)
 
 
 def _read_trajectories(
@@ -181,10 +181,12 @@ def _trajectory(trajectory: object, where: str) -> tuple[list[Any], list[Any]]:
     raise WireError(f"{where} is {short(trajectory)}; expected [observations, actions].")
 
 
-def _without_rewards(name: str, obs: NDArray[np.float32], actions: ActionTuple, number: int) -> Episode:
+def _without_rewards(
+    name: str, obs: NDArray[np.float32], actions: ActionTuple, number: int
+) -> RecordedEpisode:
     ids, zeros = np.full(len(obs), number, np.int32), np.zeros(len(obs), np.float32)
     groups, not_cut = np.zeros(len(obs), np.int32), np.zeros(1, np.bool_)
-    return Episode(
+    return RecordedEpisode(
         name,
         DecisionSteps([obs[:-1]], zeros[:-1], ids[:-1], None, groups[:-1], zeros[:-1]),
         actions,
