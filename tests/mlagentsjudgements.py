@@ -10,7 +10,7 @@ import torch
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.networks.critics import BurnInSequences
 from lanista.trainers.networks.modules.distributions import flat_actions
-from lanista.trainers.networks.team_critic import Members
+from lanista.trainers.networks.team_critic import TeamSets
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.trainer.factory import make_algorithm
 from specs import vector_spec
@@ -108,8 +108,10 @@ def _team(algorithm, case, found):
 
     inputs = algorithm.network.prepare([rows(f"obs_{{}}_{i}") for i in range(len(sizes))])
     actions = flat_actions(rows("continuous_{}"), rows("discrete_{}"), case["branches"])
-    of_values, of_baselines, counts = critic.encode(inputs, actions, Members(None, None, steps, width))
-    both = [of_values, of_baselines[:, 0]]
+    sets = TeamSets(((width, steps),))
+    encodings, counts = critic.encode(inputs, actions, sets)
+    first = steps if width > 1 else 0
+    both, counts = [encodings[:steps], encodings[first::width]], counts[:steps]
     if critic.memories:
         both = [critic.memory()(encoding, found["critic_memory"], 1)[0] for encoding in both]
     values, baselines = (critic.heads(encoding, counts) for encoding in both)

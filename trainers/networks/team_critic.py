@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
@@ -28,7 +29,6 @@ from .modules.attention import (
     by_head,
     normal_scale,
     pooled,
-    weights,
 )
 from .modules.body import Body
 from .modules.heads import ValueHead
@@ -36,22 +36,33 @@ from .modules.memory import RecurrentModule
 from .observations import ObservationEncoder
 
 
-class Members(NamedTuple):
-    """G sets of up to n rows."""
+class TeamSets(NamedTuple):
+    """Sets of rows, those of one size one after another, so that each size is a view without padding."""
 
-    rows: Tensor | None
-    """[G, n] each member's row, arbitrary in empty slots; None: the rows are the members in this order."""
-    absent: Tensor | None
-    """[G, n] bool, True where there is no member, never for the first; None: all sets have n."""
-    sets: int
-    width: int
-    """G and n."""
+    sizes: tuple[tuple[int, int], ...]
+    """(members, sets) of each size, the smallest first."""
+    rows: Tensor | None = None
+    """[M] each member's row, set by set; None: the rows are the members in this order."""
 
-    def counts(self, like: Tensor) -> Tensor:
-        """[G] the number of members."""
-        if self.absent is None:
-            return like.new_full((self.sets,), float(self.width))
-        return (~self.absent).sum(1).to(like.dtype)
+    @property
+    def number(self) -> int:
+        """G, of all sets."""
+        return sum(sets for _, sets in self.sizes)
+
+    @property
+    def alone(self) -> int:
+        """The sets of one, which come first: their member's baseline is their value."""
+        return sum(sets for size, sets in self.sizes if size == 1)
+
+    def teams(self) -> TeamSets:
+        """The sets of two and more."""
+        rows = None if self.rows is None else self.rows[self.alone :]
+        return TeamSets(tuple(of for of in self.sizes if of[0] > 1), rows)
+
+    def counts(self, like: Tensor, *, of_members: bool = False) -> Tensor:
+        """The number of members of each set [G], or of the set of each member [M]."""
+        times = [size * sets if of_members else sets for size, sets in self.sizes]
+        return torch.from_numpy(np.repeat([size for size, _ in self.sizes], times)).to(like)
 
 
 class TeamCritic(RecurrentModule):
@@ -99,69 +110,69 @@ class TeamCritic(RecurrentModule):
         """Whether it can `encode` baselines too."""
         return self.embed_acting is not None
 
-    def _waiting(self, encodings: Tensor, members: Members) -> Entities:
-        return self._entities(self.embed_waiting(encodings), members)
-
-    def _acting(self, encodings: Tensor, actions: Tensor, members: Members) -> Entities:
-        assert self.embed_acting is not None, "a critic without baselines values observations alone"
-        return self._entities(self.embed_acting(torch.cat((encodings, actions), 1)), members)
-
-    def _entities(self, embeddings: Tensor, members: Members) -> Entities:
+    def _entities(self, embeddings: Tensor, sets: TeamSets) -> list[Entities]:
+        """Those of each size."""
         normalized = self.attention.normalize(embeddings)
         columns = (normalized, *self.attention.project(normalized))
-        if members.rows is not None:
-            rows = members.rows.flatten()
-            columns = tuple(column.index_select(0, rows) for column in columns)  # type: ignore[assignment]
-        shape = (members.sets, members.width)
-        return Entities(*(column.view(*shape, *column.shape[1:]) for column in columns))
+        if sets.rows is not None:
+            columns = tuple(column.index_select(0, sets.rows) for column in columns)  # type: ignore[assignment]
+        lengths = [size * n for size, n in sets.sizes]
+        # One split has one backward pass; slices would each be filled up with zeros.
+        parts = zip(*(torch.split(column, lengths) for column in columns), strict=True)
+        return [
+            Entities(*(column.view(-1, size, *column.shape[1:]) for column in part))
+            for (size, _), part in zip(sets.sizes, parts, strict=True)
+        ]
 
     # Sets -----------------------------------------------------------------------------------------------
 
-    def value(self, inputs: Sequence[Tensor], members: Members) -> Tensor:
+    def value(self, inputs: Sequence[Tensor], sets: TeamSets) -> Tensor:
         """[G, signals] from the observations alone; `inputs` as the actor's `prepare` gave them."""
-        return self.heads(*self.encode_values(inputs, members))
+        return self.heads(*self.encode_values(inputs, sets))
 
-    def evaluate(self, inputs: Sequence[Tensor], actions: Tensor, members: Members) -> tuple[Tensor, Tensor]:
-        """Values [G, signals] and each member's baseline [G, n, signals]; arguments as of `encode`."""
-        of_values, of_baselines, counts = self.encode(inputs, actions, members)
-        both = torch.cat((of_values, of_baselines.flatten(0, 1)))
-        heads = self.heads(both, torch.cat((counts, counts.repeat_interleave(members.width))))
-        values, baselines = heads[: members.sets], heads[members.sets :]
-        return values, baselines.view(members.sets, members.width, -1)
+    def evaluate(self, inputs: Sequence[Tensor], actions: Tensor, sets: TeamSets) -> tuple[Tensor, Tensor]:
+        """Values [G, signals] and each member's baseline [M, signals]; arguments as of `encode`."""
+        heads = self.heads(*self.encode(inputs, actions, sets))
+        return heads[: sets.number], torch.cat((heads[: sets.alone], heads[sets.number :]))
 
-    def encode_values(self, inputs: Sequence[Tensor], members: Members) -> tuple[Tensor, Tensor]:
+    def encode_values(self, inputs: Sequence[Tensor], sets: TeamSets) -> tuple[Tensor, Tensor]:
         """The input of the memory or the heads [G, hidden], and the numbers of members [G]."""
-        waiting = self._waiting(self.encoder(inputs), members)
-        encodings = self.body.stream(0, self.attention.pool(waiting, members.absent))
-        return encodings, members.counts(encodings)
+        waiting = self._entities(self.embed_waiting(self.encoder(inputs)), sets)
+        encodings = self.body.stream(0, torch.cat([self.attention.pool(of_size) for of_size in waiting]))
+        return encodings, sets.counts(encodings)
 
-    def encode(
-        self, inputs: Sequence[Tensor], actions: Tensor, members: Members
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Encodings of values [G, hidden] and of baselines [G, n, hidden], and the numbers of members [G].
+    def encode(self, inputs: Sequence[Tensor], actions: Tensor, sets: TeamSets) -> tuple[Tensor, Tensor]:
+        """The input of the memory or the heads [E, hidden], and the numbers of members [E].
+
+        First of the G values, then of the baselines of all members of sets of two and more, set by set.
 
         Args:
             inputs: as the actor's `prepare` gave them, R rows.
             actions: [R, action size] the rows' actions, see `flat_actions`.
-            members: the sets.
+            sets: of these rows.
         """
-        encodings = self.encoder(inputs)
-        waiting = self._waiting(encodings, members)
-        acting = self._acting(encodings, actions, members)
-        counts = members.counts(waiting.embedded)
-        of_values = self.attention.pool(waiting, members.absent)
-        of_baselines = self._baseline_encodings(acting, waiting, members)
-        both = self.body.stream(0, torch.cat((of_values, of_baselines.flatten(0, 1))))
-        values, baselines = both[: members.sets], both[members.sets :]
-        return values, baselines.view(members.sets, members.width, -1), counts
+        assert self.embed_acting is not None, "a critic without baselines values observations alone"
+        encodings, teams = self.encoder(inputs), sets.teams()
+        waiting = self._entities(self.embed_waiting(encodings), sets)
+        means = [self.attention.pool(of_size) for of_size in waiting]
+        counts = sets.counts(means[0])
+        if teams.sizes:
+            if sets.rows is None and sets.alone:
+                encodings = torch.split(encodings, [sets.alone, len(encodings) - sets.alone])[1]
+                actions = actions[sets.alone :]
+            acting = self._entities(self.embed_acting(torch.cat((encodings, actions), 1)), teams)
+            both = zip(acting, waiting[-len(acting) :], strict=True)
+            means += [self._baseline_encodings(*of_size).flatten(0, 1) for of_size in both]
+            counts = torch.cat((counts, teams.counts(counts, of_members=True)))
+        return self.body.stream(0, torch.cat(means)), counts
 
-    def _baseline_encodings(self, acting: Entities, waiting: Entities, members: Members) -> Tensor:
-        """[G, n, h] of the sets in which member i waits and the others have acted.
+    def _baseline_encodings(self, acting: Entities, waiting: Entities) -> Tensor:
+        """[G, n, h] of sets of n in which member i waits and the others have acted.
 
         Logits are [G, i, head, query j, key k]: those between two that have acted are the same for every i;
         row and column i are of member i, which waits.
         """
-        sets, n = members.sets, members.width
+        sets, n = waiting.embedded.shape[:2]
         between = self.attention.logits(acting.queries, acting.keys)  # [G, head, j, k]
         to_waiting = self.attention.logits(acting.queries, waiting.keys)  # [G, head, j, i]
         of_waiting = self.attention.logits(waiting.queries, acting.keys)  # [G, head, i, k]
@@ -170,9 +181,7 @@ class TeamCritic(RecurrentModule):
         query_i, key_i = is_i[None, :, None, :, None], is_i[None, :, None, None, :]
         logits = torch.where(key_i, to_waiting.permute(0, 3, 1, 2).unsqueeze(-1), between.unsqueeze(1))
         from_i = torch.where(is_i[None, :, None, :], own.unsqueeze(-1), of_waiting.transpose(1, 2))
-        logits = torch.where(query_i, from_i.unsqueeze(3), logits)
-        absent = members.absent
-        p = weights(logits, None if absent is None else absent[:, None, None, None])
+        p = torch.where(query_i, from_i.unsqueeze(3), logits).softmax(-1)
         # What the acting give, and what member i gives, as one that waits, to each query j.
         by_acting = p.masked_fill(key_i, 0.0).permute(0, 1, 3, 2, 4).reshape(sets, n * n, HEADS * n)
         by_i = p.diagonal(dim1=1, dim2=4).permute(0, 3, 2, 1)  # [G, i, j, head]
@@ -185,8 +194,7 @@ class TeamCritic(RecurrentModule):
         mixed = torch.baddbmm(mixed.view(sets, n * n, -1), by_acting, by_head(acting.values))
         by_i = by_i.reshape(sets * n, n, -1)
         mixed = torch.baddbmm(mixed.view(sets * n, n, -1), by_i, waiting.values.flatten(0, 1))
-        rows = self.attention.normalize(mixed).view(sets, n, n, -1)
-        return pooled(rows, None if absent is None else absent.unsqueeze(1).expand(-1, n, -1))
+        return pooled(self.attention.normalize(mixed).view(sets, n, n, -1), None)
 
     def heads(self, encodings: Tensor, counts: Tensor) -> Tensor:
         """Outputs of body or memory [B, size] and the numbers of members [B] -> [B, signals]."""

@@ -17,7 +17,7 @@ from lanista.trainers.networks.critics import ActionCritics, TwinQ, ValueNetwork
 from lanista.trainers.networks.multi_actor import MultiActor
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.networks.observations import ObservationEncoder
-from lanista.trainers.networks.team_critic import Members, TeamCritic
+from lanista.trainers.networks.team_critic import TeamCritic, TeamSets
 from lanista.trainers.policies.onnx.export import build_brain, export_brain
 from lanista.trainers.policies.onnx.runtime import Brain
 from lanista.trainers.policies.policy import Policy
@@ -163,8 +163,8 @@ def of_action_critics(chosen):
 
 def of_a_team(chosen):
     critic = TeamCritic(EVERYTHING, chosen, ["extrinsic"], seeded())
-    actions, members = torch.zeros(ROWS, critic.action_size), Members(None, None, 1, ROWS)
-    return lambda inputs: torch.cat([part.flatten() for part in critic.evaluate(inputs, actions, members)])
+    actions, sets = torch.zeros(ROWS, critic.action_size), TeamSets(((ROWS, 1),))
+    return lambda inputs: torch.cat([part.flatten() for part in critic.evaluate(inputs, actions, sets)])
 
 
 CRITICS = {

@@ -83,7 +83,8 @@ class MAPPO(TeamActorCritic):
         encodings = self.evaluator.encode(batch.rows, batch.groups)
         if batch.order is not None:
             encodings = encodings.take(batch.order)
-        values, counts = encodings.values, encodings.counts
-        if batch.value_states is not None:
-            values, _ = self.critic.memory()(values, batch.value_states, self.sequence_length)
-        return self.critic.heads(values, counts)
+        if batch.value_states is None:
+            return self.evaluator.estimate(encodings)[0]
+        of_values, counts = encodings.steps(encodings.of_values)
+        of_values, _ = self.critic.memory()(of_values, batch.value_states, self.sequence_length)
+        return self.critic.heads(of_values, counts)

@@ -99,11 +99,15 @@ class POCA(TeamActorCritic):
         encodings = self.evaluator.encode(batch.rows, batch.groups)
         if batch.order is not None:
             encodings = encodings.take(batch.order)
-        values, baselines, counts = encodings
-        assert baselines is not None, "this critic has baselines"
-        if batch.value_states is not None and batch.baseline_states is not None:
-            memory, length = self.critic.memory(), self.sequence_length
-            values, _ = memory(values, batch.value_states, length)
-            baselines, _ = memory(baselines, batch.baseline_states, length)
-        heads = self.critic.heads(torch.cat((values, baselines)), counts.repeat(2))
+        if batch.value_states is None or batch.baseline_states is None:
+            values, baselines = self.evaluator.estimate(encodings)
+            assert baselines is not None, "this critic has baselines"
+            return values, baselines
+        assert encodings.of_baselines is not None, "this critic has baselines"
+        memory, length = self.critic.memory(), self.sequence_length
+        of_values, counts = encodings.steps(encodings.of_values)
+        of_baselines, _ = encodings.steps(encodings.of_baselines)
+        of_values, _ = memory(of_values, batch.value_states, length)
+        of_baselines, _ = memory(of_baselines, batch.baseline_states, length)
+        heads = self.critic.heads(torch.cat((of_values, of_baselines)), counts.repeat(2))
         return heads[: len(counts)], heads[len(counts) :]

@@ -9,7 +9,7 @@ members decide at different times, trajectories were cut apart) a step has a gro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from ...networks.actor import Actor
 from ...networks.modules.distributions import flat_actions
 from ...networks.modules.passes import chunk_size
 from ...networks.observations import to_tensors
-from ...networks.team_critic import Members, TeamCritic
+from ...networks.team_critic import TeamCritic, TeamSets
 from ..common.recurrent import CriticStates, unroll
 from .steps import Floats, Ints
 
@@ -61,15 +61,13 @@ class GroupSteps:
     def chunks(self, size: int) -> Iterator[GroupSteps]:
         """All sets in order, in chunks of at most `size` pairs of members, or of one set.
 
-        The baselines of a set of n members compare n * n pairs, however few of its steps there are; smaller
-        sets in the same chunk are padded to as many.
+        The baselines of a set of n members compare n * n pairs, however few of its steps there are.
         """
-        members = (self.members >= 0).sum(1)
+        ends = np.cumsum((self.members >= 0).sum(1) ** 2)
         start = 0
         while start < len(self):
-            widest = np.maximum.accumulate(members[start : start + size])
-            pairs = widest**2 * np.arange(1, len(widest) + 1)
-            stop = start + max(1, int(np.searchsorted(pairs, size, side="right")))
+            before = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, before + size, side="right")))
             yield self.take(np.arange(start, stop))
             start = stop
 
@@ -118,16 +116,40 @@ class TeamRows(NamedTuple):
 class Encodings(NamedTuple):
     """Of W steps, before the critic's memory or its heads."""
 
-    values: Tensor
-    baselines: Tensor | None
-    """[W, hidden] each; None of a critic without baselines."""
+    distinct: Tensor
+    """[E, hidden]: what several steps share is there once."""
     counts: Tensor
-    """[W] the numbers of members of their sets."""
+    """[E] the numbers of members of their sets."""
+    of_values: Tensor
+    of_baselines: Tensor | None
+    """[W] which encoding is of each step's value and baseline; None of a critic without baselines."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Encodings]) -> Encodings:
+        """The steps of several, one after another."""
+        starts = first_steps(np.array([len(part.distinct) for part in parts])).tolist()
+        of_values = [part.of_values + start for part, start in zip(parts, starts, strict=True)]
+        of_baselines = [
+            part.of_baselines + start
+            for part, start in zip(parts, starts, strict=True)
+            if part.of_baselines is not None
+        ]
+        return cls(
+            torch.cat([part.distinct for part in parts]),
+            torch.cat([part.counts for part in parts]),
+            torch.cat(of_values),
+            torch.cat(of_baselines) if of_baselines else None,
+        )
+
+    def steps(self, which: Tensor) -> tuple[Tensor, Tensor]:
+        """The encodings and numbers of members at these indices."""
+        return self.distinct.index_select(0, which), self.counts.index_select(0, which)
 
     def take(self, which: Tensor) -> Encodings:
         """Those of some of the steps, in this order."""
-        baselines = None if self.baselines is None else self.baselines.index_select(0, which)
-        return Encodings(self.values.index_select(0, which), baselines, self.counts.index_select(0, which))
+        of_values = self.of_values.index_select(0, which)
+        of_baselines = None if self.of_baselines is None else self.of_baselines.index_select(0, which)
+        return self._replace(of_values=of_values, of_baselines=of_baselines)
 
 
 class TeamEstimates(NamedTuple):
@@ -163,89 +185,116 @@ class TeamEvaluator:
 
     def encode(self, rows: TeamRows, groups: GroupSteps) -> Encodings:
         """Encodings of the steps of some group-steps, in their order."""
-        members, chosen = members_of(groups, self.device)
-        picked = rows.take(chosen)
-        set_of_step = np.repeat(np.arange(len(groups)), groups.counts)
-        of_set = torch.from_numpy(set_of_step).to(self.device)
-        if not self.critic.has_baselines:
-            values, counts = self.critic.encode_values(picked.inputs, members)
-            return Encodings(values, None, counts).take(of_set)
-        values, baselines, counts = self.critic.encode(picked.inputs, picked.actions, members)
-        at = torch.from_numpy(set_of_step * members.width + groups.slots).to(self.device)
-        return Encodings(
-            values.index_select(0, of_set),
-            baselines.flatten(0, 1).index_select(0, at),
-            counts.index_select(0, of_set),
-        )
+        found = compact_sets(groups, self.device)
+        picked = rows.take(found.rows)
+        if self.critic.has_baselines:
+            encodings, counts = self.critic.encode(picked.inputs, picked.actions, found.sets)
+            return Encodings(encodings, counts, found.of_values, found.of_baselines)
+        encodings, counts = self.critic.encode_values(picked.inputs, found.sets)
+        return Encodings(encodings, counts, found.of_values, None)
+
+    def estimate(self, encodings: Encodings) -> tuple[Tensor, Tensor | None]:
+        """Values and baselines of the steps [W, S], of a critic without a memory."""
+        heads = self.critic.heads(encodings.distinct, encodings.counts)
+        of_baselines = encodings.of_baselines
+        baselines = None if of_baselines is None else heads.index_select(0, of_baselines)
+        return heads.index_select(0, encodings.of_values), baselines
 
     @torch.inference_mode()
     def evaluate(self, rollout: Rollout) -> TeamEstimates:
         """Values and baselines of the trajectories' own steps, and the values of what follows them."""
-        encodings = self._encode_steps(rollout)
-        next_inputs, next_members = self._next_sets(rollout)
-        following, next_counts = self.critic.encode_values(next_inputs, next_members)
-        of_values, of_baselines, counts = encodings
-        value_starts = baseline_starts = None
+        encodings, following = self._encode_steps(rollout), self._encode_following(rollout)
         if self.sequence_length:
-            length, memory = self.sequence_length, self.critic.memory()
-            outputs = unroll(memory, self.value_states, rollout, length, of_values, following)
-            assert outputs.following is not None
-            of_values, following, value_starts = outputs.steps, outputs.following, outputs.starts
-            if of_baselines is not None:
-                outputs = unroll(memory, self.baseline_states, rollout, length, of_baselines)
-                of_baselines, baseline_starts = outputs.steps, outputs.starts
+            return self._unrolled(rollout, encodings, following)
+        values, baselines = self.estimate(encodings)
+        next_values, _ = self.estimate(following)
+        return _estimates(values, baselines, next_values)
 
-        def heads(encoded: Tensor, of: Tensor) -> Floats:
-            found: Floats = self.critic.heads(encoded, of).cpu().numpy()
-            return found
-
-        values = heads(of_values, counts)
-        return TeamEstimates(
-            values,
-            values if of_baselines is None else heads(of_baselines, counts),
-            heads(following, next_counts),
-            value_starts,
-            baseline_starts,
-        )
+    def _unrolled(self, rollout: Rollout, encodings: Encodings, following: Encodings) -> TeamEstimates:
+        """Through the memory, whose states of values and of baselines go on."""
+        length, memory = self.sequence_length, self.critic.memory()
+        of_values, counts = encodings.steps(encodings.of_values)
+        of_next, next_counts = following.steps(following.of_values)
+        outputs = unroll(memory, self.value_states, rollout, length, of_values, of_next)
+        assert outputs.following is not None
+        values = self.critic.heads(outputs.steps, counts)
+        baselines = baseline_starts = None
+        if encodings.of_baselines is not None:
+            of_baselines, _ = encodings.steps(encodings.of_baselines)
+            alone = unroll(memory, self.baseline_states, rollout, length, of_baselines)
+            baselines, baseline_starts = self.critic.heads(alone.steps, counts), alone.starts
+        next_values = self.critic.heads(outputs.following, next_counts)
+        return _estimates(values, baselines, next_values, outputs.starts, baseline_starts)
 
     def _encode_steps(self, rollout: Rollout) -> Encodings:
         rows = self.rows(rollout.obs, rollout.continuous, rollout.discrete)
         groups = group_by_time(np.arange(rollout.steps), rollout.mates)
         at_once = min(EVALUATED_AT_ONCE, chunk_size(rows.inputs) or EVALUATED_AT_ONCE)
-        chunks = [self.encode(rows, chunk) for chunk in groups.chunks(at_once)]
-        order = torch.from_numpy(np.argsort(groups.steps)).to(self.device)
-        baselines = [chunk.baselines for chunk in chunks if chunk.baselines is not None]
-        return Encodings(
-            torch.cat([chunk.values for chunk in chunks]),
-            torch.cat(baselines) if baselines else None,
-            torch.cat([chunk.counts for chunk in chunks]),
-        ).take(order)
+        encodings = Encodings.joined([self.encode(rows, chunk) for chunk in groups.chunks(at_once)])
+        return encodings.take(torch.from_numpy(np.argsort(groups.steps)).to(self.device))
 
-    def _next_sets(self, rollout: Rollout) -> tuple[list[Tensor], Members]:
-        """The next observations of each trajectory's agent and of its teammates."""
-        ends = len(rollout.lengths)
-        if rollout.next_mates_obs is None:
-            inputs = self.actor.prepare(to_tensors(rollout.next_obs, self.device))
-            return inputs, Members(None, None, ends, 1)
-        both = zip(rollout.next_obs, rollout.next_mates_obs, strict=True)
-        obs = [np.concatenate([own[:, None], mates], 1).reshape(-1, *own.shape[1:]) for own, mates in both]
-        width = 1 + rollout.next_mates_obs[0].shape[1]
-        absent = torch.from_numpy(np.arange(width) > rollout.next_mates[:, None]).to(self.device)
-        return self.actor.prepare(to_tensors(obs, self.device)), Members(None, absent, ends, width)
+    def _encode_following(self, rollout: Rollout) -> Encodings:
+        """Of what each trajectory's agent and its teammates observe next; values alone."""
+        ends, obs = len(rollout.lengths), list(rollout.next_obs)
+        members = np.arange(ends)[:, None]
+        if rollout.next_mates_obs is not None:
+            both = zip(obs, rollout.next_mates_obs, strict=True)
+            obs = [
+                np.concatenate([own[:, None], mates], 1).reshape(-1, *own.shape[1:]) for own, mates in both
+            ]
+            width = 1 + rollout.next_mates_obs[0].shape[1]
+            rows = np.arange(ends * width).reshape(ends, width)
+            members = np.where(np.arange(width) > rollout.next_mates[:, None], -1, rows)
+        steps, one = np.arange(ends), np.ones(ends, dtype=np.int64)
+        sets = compact_sets(GroupSteps(members, steps, 0 * one, one), self.device)
+        inputs = self.actor.prepare(to_tensors([o[sets.rows.cpu().numpy()] for o in obs], self.device))
+        encodings, counts = self.critic.encode_values(inputs, sets.sets)
+        return Encodings(encodings, counts, sets.of_values, None)
 
 
-def members_of(groups: GroupSteps, device: torch.device) -> tuple[Members, Tensor]:
-    """The sets of some group-steps, and the rows that they consist of.
+def _estimates(
+    values: Tensor,
+    baselines: Tensor | None,
+    next_values: Tensor,
+    value_starts: Floats | None = None,
+    baseline_starts: Floats | None = None,
+) -> TeamEstimates:
+    of_values: Floats = values.cpu().numpy()
+    of_baselines = of_values if baselines is None else baselines.cpu().numpy()
+    return TeamEstimates(of_values, of_baselines, next_values.cpu().numpy(), value_starts, baseline_starts)
+
+
+class CompactSets(NamedTuple):
+    """The sets of some group-steps as the critic takes them, and where their W steps are found."""
+
+    sets: TeamSets
+    rows: Tensor
+    """The rows that the critic needs, in its order."""
+    of_values: Tensor
+    of_baselines: Tensor
+    """[W], see `Encodings`."""
+
+
+def compact_sets(groups: GroupSteps, device: torch.device) -> CompactSets:
+    """Group-steps by the size of their sets.
 
     Usually each row is in one set, and rows are taken in the sets' order; where many are in several, each is
     taken once.
     """
-    sets, width = groups.members.shape
-    present = groups.members >= 0
-    rows: Ints = np.where(present, groups.members, groups.members[:, :1])
-    absent = None if present.all() else torch.from_numpy(~present).to(device)
+    size = (groups.members >= 0).sum(1)
+    order = np.argsort(size, kind="stable")
+    members, size = groups.members[order], size[order]
+    numbers, counts = np.unique(size, return_counts=True)
+    rows: Ints = members[members >= 0]
     distinct, at = np.unique(rows, return_inverse=True)
-    if 4 * len(distinct) > 3 * rows.size:
-        return Members(None, absent, sets, width), torch.from_numpy(rows.ravel()).to(device)
-    index = torch.from_numpy(at.reshape(rows.shape)).to(device)
-    return Members(index, absent, sets, width), torch.from_numpy(distinct).to(device)
+    index = None
+    if 4 * len(distinct) <= 3 * len(rows):
+        rows, index = distinct, torch.from_numpy(at).to(device)
+    sets = TeamSets(tuple(zip(numbers.tolist(), counts.tolist(), strict=True)), index)
+    place = np.empty(len(groups), dtype=np.int64)
+    place[order] = np.arange(len(groups))
+    of_values = np.repeat(place, groups.counts)
+    first = len(groups) - sets.alone + first_steps(size)  # encoding of the baseline of a team's first member
+    of_baselines = np.where(of_values < sets.alone, of_values, first[of_values] + groups.slots)
+    tensors = (torch.from_numpy(column).to(device) for column in (rows, of_values, of_baselines))
+    return CompactSets(sets, *tensors)

@@ -108,13 +108,12 @@ class SelfAttention(nn.Module):
         rows = self.normalize(self.out(mixed) + x)
         return pooled(rows.view(sets, n, self.size), absent)
 
-    def pool(self, entities: Entities, absent: Tensor | None = None) -> Tensor:
+    def pool(self, entities: Entities) -> Tensor:
         """As `forward`, for entities that are normalized and projected already."""
-        keys_absent = None if absent is None else absent[:, None, None]  # [G, 1, 1, n]
-        p = weights(self.logits(entities.queries, entities.keys), keys_absent)
+        p = self.logits(entities.queries, entities.keys).softmax(-1)
         by_query = p.transpose(1, 2).flatten(2)
         mixed = torch.baddbmm(entities.embedded + self.out.bias, by_query, by_head(entities.values))
-        return pooled(self.normalize(mixed), absent)
+        return pooled(self.normalize(mixed), None)
 
 
 def weights(logits: Tensor, absent: Tensor | None) -> Tensor:

@@ -12,7 +12,7 @@ from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.buffers.columns import joined
 from lanista.trainers.networks.modules.distributions import Actions
-from lanista.trainers.networks.team_critic import Members
+from lanista.trainers.networks.team_critic import TeamSets
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from rollouts import team_rollout
 from specs import vector_spec
@@ -44,7 +44,7 @@ def evaluated(mappo, rollout):
 def value(mappo, obs):
     """The critic's value of one set, by itself."""
     inputs = mappo.network.prepare([torch.from_numpy(obs)])
-    return mappo.critic.value(inputs, Members(None, None, 1, len(obs)))[0, 0]
+    return mappo.critic.value(inputs, TeamSets(((len(obs), 1),)))[0, 0]
 
 
 def own_set(rollout, step):

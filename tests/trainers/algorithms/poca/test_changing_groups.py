@@ -16,7 +16,7 @@ from lanista.trainers.algorithms.mappo.mappo import MAPPO
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import TeamSteps
 from lanista.trainers.algorithms.poca.team_actor_critic import TeamActorCritic
-from lanista.trainers.networks.team_critic import Members
+from lanista.trainers.networks.team_critic import TeamSets
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.rewards.rnd import RND
 from lanista.trainers.settings.models.behavior import TrainerSettings
@@ -68,7 +68,7 @@ def value_of(team: TeamActorCritic, *saw: list[float]) -> float:
     """The critic's value of one set, by itself."""
     inputs = team.network.prepare([torch.tensor(saw)])
     with torch.no_grad():
-        return float(team.critic.value(inputs, Members(None, None, 1, len(saw)))[0, 0])
+        return float(team.critic.value(inputs, TeamSets(((len(saw), 1),)))[0, 0])
 
 
 def sets(found: Rollout, where: slice) -> list[set[int]]:

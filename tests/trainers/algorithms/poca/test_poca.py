@@ -14,7 +14,7 @@ from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows
 from lanista.trainers.algorithms.poca.team_values import TeamEstimates
 from lanista.trainers.buffers.columns import joined
-from lanista.trainers.networks.team_critic import Members
+from lanista.trainers.networks.team_critic import TeamSets
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from rollouts import rollout_with_mates, team_rollout
@@ -201,7 +201,7 @@ def test_bootstrap_values_are_right_for_any_number_of_surviving_teammates():
         obs = np.concatenate([own[j : j + 1], mates[j, :count]])
         inputs = poca.network.prepare([torch.from_numpy(obs)])
         with torch.no_grad():
-            alone = poca.critic.value(inputs, Members(None, None, 1, 1 + count))
+            alone = poca.critic.value(inputs, TeamSets(((1 + count, 1),)))
         np.testing.assert_allclose(found[j], alone[0], rtol=1e-4, atol=1e-6)
     assert len(np.unique(found.round(6))) == 4
 
