@@ -56,7 +56,7 @@ class Actor(RecurrentModule):
     @property
     def is_dense_mlp(self) -> bool:
         """Whether it is dense layers with Swish on vectors, without a memory or with one."""
-        return self.encoder.is_vectors_only and self.body.is_dense_mlp and self.actions.has_constant_sigma
+        return self.encoder.is_vectors_only and self.body.is_dense_mlp and self.actions.is_one_product
 
     def actor_encoding(self, inputs: Sequence[Tensor]) -> Tensor:
         """The input of the memory or the head: [B, hidden]."""

@@ -76,10 +76,7 @@ class ActorCritic(RecurrentModule):
         """Whether both are dense layers with Swish on vectors, as streams of one body."""
         alike = self.critic_encoder is None and self.critic_body is None
         return (
-            alike
-            and self.encoder.is_vectors_only
-            and self.body.is_dense_mlp
-            and self.actions.has_constant_sigma
+            alike and self.encoder.is_vectors_only and self.body.is_dense_mlp and self.actions.is_one_product
         )
 
     @property

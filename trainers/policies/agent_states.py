@@ -23,23 +23,34 @@ class AgentMemories:
 
     def read(self, agent_ids: NDArray[np.int32]) -> NDArray[np.float32]:
         """[n] ids -> [n, size]."""
+        if self._holds(agent_ids):
+            return self._rows.copy()
         rows = np.zeros((len(agent_ids), self._rows.shape[1]), np.float32)
         if len(self._ids):
-            index = np.minimum(np.searchsorted(self._ids, agent_ids), len(self._ids) - 1)
+            order = np.argsort(self._ids)
+            place = np.searchsorted(self._ids, agent_ids, sorter=order)
+            index = order[np.minimum(place, len(order) - 1)]
             known = self._ids[index] == agent_ids
             rows[known] = self._rows[index[known]]
         return rows
 
     def store(self, agent_ids: NDArray[np.int32], rows: NDArray[np.float32]) -> None:
         """Replace the rows of these agents; [n] distinct ids, [n, size]."""
+        if self._holds(agent_ids):
+            self._rows = rows.copy()
+            return
         self.drop(agent_ids)
-        ids = np.concatenate([self._ids, agent_ids])
-        order = np.argsort(ids)
-        self._ids = ids[order]
-        self._rows = np.concatenate([self._rows, rows])[order]
+        self._ids = np.concatenate([self._ids, agent_ids])
+        self._rows = np.concatenate([self._rows, rows])
+
+    def _holds(self, agent_ids: NDArray[np.int32]) -> bool:
+        """Whether these are all that are known, in the same order: as it mostly is."""
+        return len(agent_ids) == len(self._ids) and bool((agent_ids == self._ids).all())
 
     def drop(self, agent_ids: NDArray[np.int32]) -> None:
         """Remove these agents, known or not."""
+        if not len(self._ids):
+            return
         keep = ~np.isin(self._ids, agent_ids)
         self._ids, self._rows = self._ids[keep], self._rows[keep]
 
@@ -77,9 +88,10 @@ class AgentStates:
 
     def read(self, sources: Sequence[BatchSource], batches: Sequence[DecisionSteps]) -> NDArray[np.float32]:
         """The states of the agents of all batches, one batch after another: [n, size]; zeros at first."""
-        return np.concatenate(
-            [self._of(source).read(np.asarray(batch.agent_id)) for source, batch in zip(sources, batches)]
-        )
+        of_each = [
+            self._of(source).read(np.asarray(batch.agent_id)) for source, batch in zip(sources, batches)
+        ]
+        return of_each[0] if len(of_each) == 1 else np.concatenate(of_each)
 
     def store(
         self, sources: Sequence[BatchSource], batches: Sequence[DecisionSteps], states: NDArray[np.float32]

@@ -88,7 +88,7 @@ class Policy:
             decision = self._decide(batches, agents, columns, context)
         checksum = float(decision.action.continuous.sum())
         if self._has_branches:  # the choice among logits would not show whether they are finite
-            checksum += float(columns.sum())
+            checksum += float(columns.numpy().sum())
         if not math.isfinite(checksum):
             raise FloatingPointError(
                 "The policy's output is not a finite number. Its weights or the observations went out of "

@@ -3,10 +3,12 @@
 import numpy as np
 import policysteps
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lanista.agent_processor.processor import AgentManager
 from lanista.envs.base import EnvironmentStep
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.policies.agent_states import AgentStates
+from lanista.trainers.policies.agent_states import AgentMemories, AgentStates
 from lanista.trainers.policies.policy import ActContext, Policy
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import TerminalSteps
@@ -123,3 +125,27 @@ def test_decisions_for_several_environments_bring_each_its_states():
     np.testing.assert_array_equal(
         run.states.read(sources[::-1], batches[::-1]), np.concatenate([decided[1].memory, decided[0].memory])
     )
+
+
+IDS = st.one_of(st.just([4, 1, 7]), st.just([7, 4, 1]), st.lists(st.integers(0, 9), max_size=6, unique=True))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from(["read", "store", "drop"]), IDS), max_size=12))
+def test_memories_are_a_table_by_id_in_whatever_order_agents_ask(calls):
+    memories, table = AgentMemories(2), {}
+    for number, (what, ids) in enumerate(calls, start=1):
+        ids = np.array(ids, np.int32)
+        rows = np.stack([ids, np.full(len(ids), number)], 1).astype(np.float32)
+        if what == "store":
+            memories.store(ids, rows)
+            table |= dict(zip(ids.tolist(), rows.copy(), strict=True))
+            rows[:] = -1.0  # it keeps rows of its own
+        elif what == "drop":
+            memories.drop(ids)
+            table = {agent: row for agent, row in table.items() if agent not in ids}
+        found = memories.read(ids)
+        wanted = [table.get(agent, np.zeros(2)) for agent in ids.tolist()]
+        np.testing.assert_array_equal(found, np.reshape(wanted, (-1, 2)))
+        found[:] = -1.0
+        assert len(memories) == len(table)

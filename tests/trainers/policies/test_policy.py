@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from lanista.trainers.algorithms.common.optim import FlatAdam, FlatParameters
+from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.modules.distributions import ActionDistribution, Actions, Branches
 from lanista.trainers.policies.policy import Policy
@@ -71,6 +72,18 @@ def test_decisions_are_those_of_network_and_distribution(kind, deterministic, no
     steps = waiting(ACTIONS[kind])
     net.update_normalization([torch.from_numpy(o) for o in steps.obs])
     check(Policy(net, net.spec, seed=1, deterministic=deterministic), net, steps)
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_deviations_of_the_state_and_squashed_actions_are_the_networks_own(kind, deterministic):
+    actions = ACTIONS[kind]
+    spec = vector_spec(SIZES, actions.continuous_size, actions.discrete_branches)
+    chosen = NetworkSettings(normalize=True, hidden_units=16, num_layers=2)
+    net = Actor(spec, chosen, squashed=True, sigma_of_state=True)
+    steps = waiting(actions)
+    net.update_normalization([torch.from_numpy(o) for o in steps.obs])
+    check(Policy(net.requires_grad_(False), spec, seed=1, deterministic=deterministic), net, steps)
 
 
 def test_it_follows_whatever_changes_the_network():

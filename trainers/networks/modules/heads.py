@@ -22,6 +22,8 @@ class ActingHead(nn.Module):
     weight: nn.Parameter
     bias: nn.Parameter
     sigma_of_state = False
+    is_one_product = True
+    """Whether `columns` are a product with `weight` and `bias` as they are."""
     greedy = False
     """Whether agents take the best known action: see `GreedyHead`."""
 
@@ -72,11 +74,6 @@ class ActionHead(ActingHead):
         kaiming_normal_(logits, input_size, LOGITS_GAIN, generator)
         kaiming_normal_(log_sigma, input_size, MU_GAIN, generator)
 
-    @property
-    def has_constant_sigma(self) -> bool:
-        """Whether sigma is the same in every state and actions are not squashed."""
-        return not self.squashed and not self.sigma_of_state
-
     def distribution(self, columns: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
         """The distribution of B agents from their columns; mask as of `forward`."""
         mu, logits, log_sigma = columns.tensor_split(self._sections, dim=1)
@@ -115,11 +112,6 @@ class GreedyHead(ActingHead):
         super().__init__(spec, squashed=squashed)
         self.log_sigma = torch.zeros(0)
         """There is no deviation; not a parameter."""
-
-    @property
-    def has_constant_sigma(self) -> bool:
-        """Whether the columns are one product with `weight` and `bias`."""
-        return True
 
     def distribution(self, columns: Tensor, action_mask: Tensor | None = None) -> GreedyDistribution:
         """What B agents do by their columns; mask as of `ActionHead.forward`."""
@@ -160,6 +152,7 @@ class QHead(GreedyHead):
     ) -> None:
         super().__init__(spec, squashed=False)
         self.signals, self.actions = signals, sum(self.branches.sizes)
+        self.is_one_product = signals == 1
         self.weight = nn.Parameter(torch.empty(input_size, signals * self.actions))
         """Columns signal by signal, in each branch by branch."""
         self.bias = nn.Parameter(torch.zeros(signals * self.actions))
@@ -171,11 +164,6 @@ class QHead(GreedyHead):
             self.value_bias = nn.Parameter(torch.zeros(signals))
             uniform_by_inputs_(self.value_weight, input_size, generator)
         self.register_buffer("_means", _branch_means(self.branches.sizes), persistent=False)
-
-    @property
-    def has_constant_sigma(self) -> bool:
-        """Several signals are summed up first."""
-        return self.signals == 1
 
     def acting_layer(self) -> tuple[Tensor, Tensor]:
         """As of `GreedyHead`: the sum over the signals, without what all actions have in common."""
