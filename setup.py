@@ -86,8 +86,8 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            "lanista-learn=lanista.trainers.learn:main",
-            "lanista=lanista.trainers.cli.main:main",
+            "lanista-learn=lanista.trainers.console:lanista_learn",
+            "lanista=lanista.trainers.console:lanista",
         ],
     },
     classifiers=[

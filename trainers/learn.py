@@ -33,6 +33,7 @@ from .settings.validation import require_support
 from .stats.display import make_display
 from .utils.distributed import launched_ranks
 from .utils.errors import TrainerError
+from .utils.guard import guarded
 from .utils.logging import configure_logging, print_error, show_any_letter
 from .utils.requirements import check_requirements, limit_openmp_spinning, load_torch
 
@@ -44,7 +45,7 @@ EXPECTED = (UnityException, TrainerConfigError, TrainerError, TrainingStatusErro
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The console script; ends the process with 0, or with 1 after an error message."""
-    sys.exit(run(argv))
+    sys.exit(guarded("lanista-learn", lambda: run(argv)))
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -27,6 +27,11 @@ def find_executable(file_name: str, platform: str = sys.platform, plugin: Plugin
         UnityEnvironmentException: There is none; the message says what was looked for and what is there.
     """
     path = Path(file_name).expanduser()
+    if not path.name:  # '', '.' and '/'
+        raise UnityEnvironmentException(
+            f"Couldn't launch the environment {file_name!r}: that names no file. Give the path of an "
+            "executable, or for example scene:ball3d."
+        )
     stem = path.with_suffix("") if path.suffix in (*_SUFFIXES, *plugin.suffixes) else path
     candidates = _candidates(path, stem, platform, plugin.suffixes)
     for candidate in candidates:

@@ -16,8 +16,17 @@ import torch
 from ..utils.atomic_files import atomic_write_bytes
 from ..utils.errors import CheckpointError
 
-__all__ = ["CheckpointError", "load_checkpoint", "numbered_checkpoints", "save_checkpoint", "serialize"]
+__all__ = [
+    "MISFITS",
+    "CheckpointError",
+    "load_checkpoint",
+    "numbered_checkpoints",
+    "save_checkpoint",
+    "serialize",
+]
 
+MISFITS = (RuntimeError, KeyError, TypeError, ValueError, AttributeError, IndexError)
+"""What loading an entry of the wrong type or size raises."""
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 _MAPPINGS = (dict, OrderedDict)
 _SEQUENCES = (list, tuple, torch.Size)

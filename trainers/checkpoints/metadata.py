@@ -20,7 +20,7 @@ from ..networks.actor_critic import ActorCritic
 from ..networks.modules.heads import HeadConfig
 from ..networks.multi_actor import MultiActor, Network
 from ..settings.models.networks import NetworkSettings
-from .file import CheckpointError
+from .file import MISFITS, CheckpointError
 
 KEY = "brain"
 """The entry of a checkpoint's state that `describe_network` fills."""
@@ -108,9 +108,10 @@ def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
         else:
             network = ActorCritic(spec, settings, described["reward_signals"], described["shared_critic"])
         network.load_state_dict(state["Policy"])
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        behavior = str(described["behavior"])
+    except MISFITS as error:
         raise CheckpointError(f"its weights do not fit its description: {error}") from error
-    return described["behavior"], network
+    return behavior, network
 
 
 def build_spec(described: Mapping[str, Any]) -> BehaviorSpec:
@@ -133,4 +134,5 @@ def build_spec(described: Mapping[str, Any]) -> BehaviorSpec:
 
 def step_of(state: Mapping[str, Any]) -> int:
     """The trainer's step counter when the checkpoint was saved; 0 if it is not recorded."""
-    return int(state.get("step", 0))
+    step = state.get("step", 0)
+    return step if isinstance(step, int) else 0

@@ -21,6 +21,9 @@ from ..utils.errors import TrainerError, nearest
 
 logger = logging.getLogger(__name__)
 
+UNREADABLE_YAML = (yaml.YAMLError, ValueError, KeyError, TypeError, RecursionError)
+"""What reading a file that was altered raises; RecursionError where it is nested too deeply."""
+
 
 @contextmanager
 def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
@@ -153,7 +156,7 @@ def recorded_seed(folder: Path) -> int | None:
         cause = f"env_settings.seed is {seed!r} there"
     except FileNotFoundError:
         pass
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+    except (OSError, *UNREADABLE_YAML) as error:
         cause = f"{type(error).__name__}: {error}"
     logger.warning("The seed of the run is not known from %s (%s): a new one is drawn.", path, cause)
     return None
@@ -170,7 +173,7 @@ def recorded_start(folder: Path) -> str | None:
     try:
         settings = yaml.safe_load((folder / "configuration.yaml").read_text(encoding="utf-8"))
         start = settings["checkpoint_settings"]["initialize_from"]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+    except (OSError, *UNREADABLE_YAML):
         return None
     return start if isinstance(start, str) else None
 

@@ -75,7 +75,7 @@ class TrainingStatus:
         except FileNotFoundError:
             logger.warning("Training status file not found. Not all functions will resume properly.")
             return False
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise TrainingStatusError(
                 f"{self.path} cannot be read: {error}. Remove it to resume with the weights alone "
                 "(lessons, ratings and the list of checkpoints start over)."

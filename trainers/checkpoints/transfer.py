@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,8 +66,11 @@ def refuse_to_resume(run: Path) -> None:
 
 def _require_another_run(start: Path | None, settings: CheckpointSettings) -> None:
     """A run of the same name would be set aside before its weights are read."""
-    own = Path(settings.write_path).resolve()
-    if start is not None and (start.resolve() == own or own in start.resolve().parents):
+    if start is None:
+        return
+    # Not Path.resolve, which raises where a link leads to itself.
+    own, begun = Path(os.path.realpath(settings.write_path)), Path(os.path.realpath(start))
+    if begun == own or own in begun.parents:
         raise TrainerError(
             f"The run {settings.run_id} is to start from its own weights ({start}): continue it with "
             "--resume, or give the new run another --run-id."
@@ -253,5 +257,7 @@ def _mismatch(own: Any, saved: Any) -> str:
     """Why a saved number or tensor cannot replace our own; empty if it can."""
     if saved is None:
         return "not in the file"
+    if hasattr(own, "shape") != hasattr(saved, "shape"):
+        return f"a {type(saved).__name__} there, a {type(own).__name__} here"
     there, here = (list(getattr(x, "shape", ())) for x in (saved, own))
     return f"of shape {there} there, {here} here" if there != here else ""

@@ -170,7 +170,7 @@ def _settings(path: Path) -> dict[str, Any]:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CommandError(f"there is no {path}: {expected}.") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise CommandError(f"{path} cannot be read: {error}") from error
     behaviors = settings.get("behaviors") if isinstance(settings, dict) else None
     if not isinstance(behaviors, dict) or not behaviors:

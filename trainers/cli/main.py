@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
 from ..utils.errors import CommandError
+from ..utils.guard import INTERRUPTED, guarded
 from ..utils.logging import print_error, show_any_letter
-
-INTERRUPTED = 130
-PIPE_CLOSED = 141
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,8 @@ LEARN = "learn"
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The console script: ends the process with the command's status."""
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
+    arguments = sys.argv[1:] if argv is None else argv
+    sys.exit(guarded("lanista", lambda: run(arguments)))
 
 
 def run(argv: Sequence[str]) -> int:
@@ -89,9 +87,6 @@ def _guarded(name: str, command: Callable[[argparse.Namespace], int], arguments:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has ended, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 from mlagents_envs.base_env import BehaviorSpec
 
 from ..callbacks.events import CheckpointSaved
-from ..checkpoints.file import CheckpointError, load_checkpoint, save_checkpoint
+from ..checkpoints.file import MISFITS, CheckpointError, load_checkpoint, save_checkpoint
 from ..checkpoints.manager import CheckpointManager
 from ..checkpoints.metadata import KEY as BRAIN
 from ..checkpoints.metadata import describe_network
@@ -262,9 +262,9 @@ class LearnerCheckpointer:
             self.policy.generator.set_state(state["acting"])
             if self.self_play is not None:
                 self._resume_self_play(self.self_play, state)
-        except (RuntimeError, KeyError, TypeError, ValueError) as error:
+            self.evaluation_schedule.restore(self.trainer.step, state.get("test_due"), state.get("last_test"))
+        except MISFITS as error:
             raise self._mismatch_error(error) from error
-        self.evaluation_schedule.restore(self.trainer.step, state.get("test_due"), state.get("last_test"))
         if self.run.training:
             self.trainer.load_beside(self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
@@ -310,8 +310,13 @@ class LearnerCheckpointer:
         state = load_checkpoint(path)
         try:
             mismatches = self.trainer.load_matching(state)
-        except CheckpointError as error:
-            raise CheckpointError(f"{self.name}: could not initialize from {path}: {error}") from error
+        except (CheckpointError, *MISFITS) as error:
+            cause = (
+                str(error)
+                if isinstance(error, CheckpointError)
+                else f"an entry is not what it should be ({error})"
+            )
+            raise CheckpointError(f"{self.name}: could not initialize from {path}: {cause}") from error
         if mismatches:
             logger.warning(
                 "%s: not all of %s fits; the rest starts with random weights: %s.",

@@ -6,6 +6,7 @@ import io
 import logging
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def plain(text: str) -> str:
 
 def print_error(program: str, error: object) -> None:
     """Say on standard error why `program` has failed."""
-    print(f"{program}: error: {plain(str(error))}", file=sys.stderr)
+    with suppress(OSError):  # there is no other place to say it
+        print(f"{program}: error: {plain(str(error))}", file=sys.stderr, flush=True)
 
 
 class PlainFormatter(logging.Formatter):
@@ -71,7 +73,7 @@ def show_any_letter() -> None:
 
 
 class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to whatever `sys.stdout` is at that moment, and forgives one that was closed (`| head`)."""
+    """Writes to whatever `sys.stdout` is at that moment, and forgives one that takes no more (`| head`)."""
 
     def __init__(self) -> None:
         super().__init__(sys.stdout)
@@ -82,8 +84,8 @@ class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the base class's name)
-        """Stay silent once the stream is closed by its reader; else do as the base class."""
-        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+        """Stay silent if the stream takes no more, of which the command tells; else do as the base class."""
+        if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 
 

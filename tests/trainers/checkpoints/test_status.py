@@ -50,7 +50,9 @@ def test_every_truncation_is_refused_with_the_file_s_name(path):
 
 
 @pytest.mark.parametrize(
-    "content", ["[]", '{"metadata": 3}', '{"Ball": 3, "metadata": {}}', '{"Ball": {}}', "\x00"]
+    "content",
+    ["[]", '{"metadata": 3}', '{"Ball": 3, "metadata": {}}', '{"Ball": {}}', "\x00", "[" * 100_000],
+    ids=range(6),
 )
 def test_invalid_status_files_are_refused(path, content):
     path.parent.mkdir()

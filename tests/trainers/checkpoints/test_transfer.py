@@ -187,6 +187,20 @@ def saved_by(network):
     return {"Policy": network.state_dict(), "Optimizer": optimizer.state_dict()}
 
 
+@pytest.mark.parametrize("entry", [3, "text", [1.0, 2.0], None, {}])
+def test_entries_of_another_type_do_not_fit(entry):
+    state = saved_by(Network())
+    state["Policy"]["head.weight"] = entry
+    state["Optimizer"]["mean"] = entry
+    network = Network()
+    unfit = load_matching({"Policy": network}, state)
+    unfit += load_optimizers({"Optimizer": FakeAdam()}, state)
+    assert len(unfit) == 2 and unfit[0].startswith("Policy.head") and unfit[1].startswith("Optimizer")
+    for policy in (entry, {"head": {}}):
+        with pytest.raises(CheckpointError, match="nothing of its policy fits"):
+            load_matching({"Policy": Network()}, {"Policy": policy})
+
+
 class FakeAdam:
     def __init__(self, size=3):
         self.state = {"steps": 0, "mean": torch.zeros(size)}
@@ -256,6 +270,8 @@ def test_a_file_of_which_nothing_fits_is_refused(state):
         ("env_settings: {seed: true}", None),
         ("env_settings: {}", None),
         ("env_settings: [", None),
+        ("[" * 20_000, None),
+        ("env_settings: {seed: 2024-13-45}", None),
         ("", None),
         (None, None),
     ],

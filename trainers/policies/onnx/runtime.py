@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ class Brain:
         wanted = [f"{prefix}{name}" for name in self._action_names]
         if self.memory_size:
             wanted.append("recurrent_out")
-        results = self._session.run(wanted, self._feeds(steps))
+        results = self._run(wanted, self._feeds(steps))
         if self.memory_size:
             self._memories.store(steps.agent_id, results.pop().reshape(len(steps), self.memory_size))
         return self._action(len(steps), results)
@@ -218,7 +218,13 @@ class Brain:
             name: np.zeros([size if isinstance(size, int) else 1 for size in shape], np.float32)
             for name, shape in self._inputs.items()
         }
-        return dict(zip(present, self._session.run(present, zeros)))
+        return dict(zip(present, self._run(present, zeros)))
+
+    def _run(self, names: Sequence[str], feeds: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        try:
+            return list(self._session.run(names, feeds))
+        except Exception as error:  # as in `_load`
+            raise self._error(f"it fails when it is run: {str(error).partition(chr(10))[0]}") from error
 
     def _error(self, problem: str) -> BrainError:
         return BrainError(f"Brain '{self.path}': {problem}.")

@@ -179,3 +179,20 @@ def test_other_versions_are_refused(exported, tmp_path):
 
     with pytest.raises(BrainError, match="version 2"):
         Brain(with_change(exported[1], tmp_path / "x.onnx", to_two))
+
+
+def test_a_brain_that_fails_when_it_is_run_is_a_brain_error(exported, tmp_path):
+    def of_one_agent_alone(model):
+        rename(model, "continuous_actions", "before")
+        shape = onnx.numpy_helper.from_array(np.array([1, 3], np.int64), "one")
+        model.graph.initializer.append(shape)
+        for kind, inputs, output, more in (
+            ("Reshape", ["obs_0", "one"], "row", {}),
+            ("ReduceSum", ["row"], "sum", {"keepdims": 0}),
+            ("Add", ["before", "sum"], "continuous_actions", {}),
+        ):
+            model.graph.node.append(onnx.helper.make_node(kind, inputs, [output], **more))
+
+    brain = Brain(with_change(exported[1], tmp_path / "fails.onnx", of_one_agent_alone))
+    with pytest.raises(BrainError, match=r"fails\.onnx': it fails when it is run: .*Reshape"):
+        brain.act(decisions(random_obs([(3,), (2,)], 2)))

@@ -1,0 +1,32 @@
+"""The console scripts.
+
+Little is imported here, so that Ctrl-C while a command is loaded ends it in a line too.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .utils.guard import guarded
+
+
+def lanista() -> None:
+    """The console script `lanista`."""
+
+    def command() -> int:
+        from .cli.main import run
+
+        return run(sys.argv[1:])
+
+    sys.exit(guarded("lanista", command))
+
+
+def lanista_learn() -> None:
+    """The console script `lanista-learn`."""
+
+    def command() -> int:
+        from .learn import run
+
+        return run()
+
+    sys.exit(guarded("lanista-learn", command))
