@@ -92,7 +92,7 @@ def install(phases: Phases) -> None:
 
     for owner, name, phase in [
         (EnvManager, "wait", "wait for the engine, receive"),
-        (Decoder, "decode", "decode"),
+        (Decoder, "start", "decode"),
         (worker, "check_finite", "check for NaN"),
         (Policy, "act", "act: sample, log-probabilities, entropy"),
         (DenseActor, "__call__", "act: forward pass"),

@@ -56,6 +56,18 @@ def test_finite_numbers_pass_as_they_are_however_large(policy):
     assert len(void) == 0
 
 
+@pytest.mark.parametrize("agents", [1, 3000, 3001])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bytes_of", [np.ascontiguousarray, np.asfortranarray])
+def test_one_number_among_few_or_many_is_found(agents, value, bytes_of):
+    steps = make_steps(agents)
+    obs = steps[0].obs[0] = bytes_of(np.full((agents, 3), -1e30, np.float32))
+    obs[-1, 1] = value
+    (checked, _), void = check(steps, NonFinitePolicy.DROP)
+    assert void.tolist() == [9 + agents]
+    assert np.count_nonzero(checked.obs[0] == 0) == 1
+
+
 def test_stop_names_environment_behavior_sensor_agent_and_value():
     steps = make_steps()
     steps[0].obs[1][2, 1, 0] = np.nan

@@ -44,6 +44,7 @@ class GreedyPolicy(Policy):
         agents: NDArray[np.int32],
         columns: Tensor,
         context: ActContext,
+        states: Floats | None,
     ) -> Decision:
         explorer = None if self.deterministic else self.explorer
         if not self._has_branches:
@@ -65,6 +66,7 @@ class GreedyPolicy(Policy):
             env_action=actions,
             log_probs=np.zeros((len(agents), width), np.float32),
             entropy=np.zeros(len(agents), np.float32),
+            memory=states,
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -82,10 +81,11 @@ class Policy:
         if context.states is not None:
             memory = torch.from_numpy(context.states.read(context.sources, batches))
         columns, memory = self._forward(list(map(torch.from_numpy, obs)), memory, context)
+        states = None if memory is None else memory.numpy()
         if context.uniform:
-            decision = self._decide_uniformly(batches, agents)
+            decision = self._decide_uniformly(batches, agents, states)
         else:
-            decision = self._decide(batches, agents, columns, context)
+            decision = self._decide(batches, agents, columns, context, states)
         checksum = float(decision.action.continuous.sum())
         if self._has_branches:  # the choice among logits would not show whether they are finite
             checksum += float(columns.numpy().sum())
@@ -94,9 +94,7 @@ class Policy:
                 "The policy's output is not a finite number. Its weights or the observations went out of "
                 "range: lower learning_rate, or set network_settings.normalize: true."
             )
-        if memory is not None and context.states is not None:
-            states = memory.numpy()
-            decision = replace(decision, memory=states)
+        if states is not None and context.states is not None:
             context.states.store(context.sources, batches, states)
         return [decision] if len(batches) == 1 else _split(decision, batches)
 
@@ -115,21 +113,34 @@ class Policy:
         agents: NDArray[np.int32],
         columns: Tensor,
         context: ActContext,
+        states: NDArray[np.float32] | None,
     ) -> Decision:
-        """The actions of the n agents of all batches, from the columns of the action head."""
+        """The actions of the n agents of all batches, from the columns of the action head.
+
+        `states`: those that the agents have from now on, where the network has a memory.
+        """
         exploration = 0.0 if self.deterministic else context.exploration
         generator = None if self.deterministic else self.generator
         drawn = self._sampler(columns, self._action_mask(batches, agents), generator, exploration)
+        action = for_engine = ActionTuple(drawn.continuous, drawn.discrete)
+        if drawn.for_engine is not drawn.continuous:
+            for_engine = ActionTuple(drawn.for_engine, drawn.discrete)
         return Decision(
             agent_id=agents,
-            action=ActionTuple(drawn.continuous, drawn.discrete),
-            env_action=ActionTuple(drawn.for_engine, drawn.discrete),
+            action=action,
+            env_action=for_engine,
             log_probs=drawn.log_probs,
             entropy=drawn.entropy,
+            memory=states,
             exploration=exploration,
         )
 
-    def _decide_uniformly(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Decision:
+    def _decide_uniformly(
+        self,
+        batches: Sequence[DecisionSteps],
+        agents: NDArray[np.int32],
+        states: NDArray[np.float32] | None,
+    ) -> Decision:
         """Random actions of the n agents of all batches, as before anything was learned."""
         forbidden = self._action_mask(batches, agents)
         drawn = uniform_actions(self.spec.action_spec, len(agents), forbidden, self.generator)
@@ -142,6 +153,7 @@ class Policy:
             env_action=ActionTuple(drawn.continuous, discrete),
             log_probs=drawn.log_probs,
             entropy=drawn.entropy,
+            memory=states,
         )
 
     def _action_mask(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Mask | None:
