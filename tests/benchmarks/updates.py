@@ -68,7 +68,11 @@ class Updates:
         self.is_team = make is not PPO
         settings = {
             "trainer_type": make.name.lower(),
-            "hyperparameters": {"batch_size": self.batch_size, "num_epoch": 1},
+            "hyperparameters": {
+                "batch_size": self.batch_size,
+                "buffer_size": self.batch_size,
+                "num_epoch": 1,
+            },
             "network_settings": {"hidden_units": hidden, "num_layers": 2},
         }
         config = TrainerSettings.model_validate(settings)
@@ -86,7 +90,8 @@ class Updates:
         found = self.algorithm.evaluate(rollout, rewards, {"extrinsic": False}).steps
         number = len(found) // self.batch_size
         clock, processor = time.perf_counter(), time.process_time()
-        self.algorithm.update(found, 0)
+        self.trainer.buffer.append(found)
+        assert self.trainer._learn()
         return (time.process_time() - processor) / number, (time.perf_counter() - clock) / number
 
 

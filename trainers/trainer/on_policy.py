@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ..algorithms.base import OnPolicyAlgorithm
+from ..algorithms.common.products import large_products
 from ..algorithms.common.threads import torch_threads
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..rewards.base import RewardProvider
@@ -71,12 +72,25 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             return False
         self.episodes.clear_since_update()
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
-        with self.timers.span("_update_policy"), torch_threads(self.update_threads), span:
+        threads, products = torch_threads(self.update_threads), self._large_products()
+        with self.timers.span("_update_policy"), threads, products, span:
             metrics = self._update(self.step)
         for key, value in metrics.items():
             self.stats.add_stat(key, value, AVERAGE)
         self.events.on_update(metrics)
         return True
+
+    def _large_products(self) -> AbstractContextManager[None]:
+        """The context of an update's products.
+
+        Not of those whose numbers of rows vary, as teams' do, since oneDNN builds a kernel for each; nor of a
+        memory's, which have a row for each sequence. Beside a thread that updates, agents act a few at a time
+        with the same setting.
+        """
+        algorithm = self.algorithm
+        if algorithm.traits.is_team or algorithm.is_recurrent or self.settings.threaded:
+            return nullcontext()
+        return large_products(algorithm.products(self.settings.hyperparameters.batch_size), self.device)
 
     def _store(self, rollout: Rollout, rewards: Rewards) -> None:
         kept, rewards, gaps = self._drop_overflowing(rollout, rewards)

@@ -1,0 +1,118 @@
+"""Large float32 products go to another library only where that is as exact, and only during updates."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.common import products
+from lanista.trainers.algorithms.common.products import (
+    LARGE,
+    LARGEST_ERROR,
+    keeps_float32,
+    large_products,
+)
+from lanista.trainers.algorithms.poca.poca import POCA
+from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.trainer.on_policy import OnPolicyTrainer
+from rollouts import random_rollout
+from specs import vector_spec
+from trainer_surroundings import Events, Record
+
+CPU, SPEC = torch.device("cpu"), vector_spec([3], continuous=1)
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew():
+    keeps_float32.cache_clear()
+    yield
+    keeps_float32.cache_clear()
+
+
+def setting():
+    """What torch multiplies float32 matrices by; None of a torch that does not say."""
+    return getattr(getattr(torch.backends.mkldnn, "matmul", None), "fp32_precision", None)
+
+
+def trainer(make, **keys):
+    config = {"trainer_type": make.name.lower(), **keys}
+    config["hyperparameters"] = {
+        "batch_size": keys.pop("rows", LARGE),
+        "buffer_size": 600,
+        "num_epoch": 2,
+    }
+    config.pop("rows", None)
+    settings = TrainerSettings.model_validate(config)
+    algorithm = make(SPEC, settings, CPU, 0, NonFinitePolicy.STOP)
+    return OnPolicyTrainer(settings, algorithm, {}, Record(), Events())
+
+
+def learned(found):
+    """The weights after an update, and torch's setting during it."""
+    steps = random_rollout([600, 600], 1, SPEC)
+    rewards = {"extrinsic": np.sin(np.arange(1200)).astype(np.float32)}
+    found.buffer.append(found.algorithm.evaluate(steps, rewards, {"extrinsic": False}).steps)
+    update, during = found.algorithm.update, []
+    found.algorithm.update = lambda *given: (during.append(setting()), update(*given))[1]
+    assert found._learn()
+    assert setting() == found.before
+    return found.algorithm.optimizer.flat.vector.detach().clone(), during[0]
+
+
+@pytest.mark.parametrize("number, device", [(LARGE - 1, "cpu"), (None, "cpu"), (LARGE, "cuda")])
+def test_small_minibatches_and_other_devices_keep_torch_s_default(number, device):
+    before = setting()
+    with large_products(number, torch.device(device)):
+        assert setting() == before
+
+
+def test_products_are_as_exact_as_float32_wherever_they_are_replaced():
+    before, replaced = setting(), keeps_float32()
+    with large_products(LARGE, CPU):
+        assert (setting() != before) == replaced
+        assert products.product_error() <= LARGEST_ERROR
+    assert setting() == before
+
+
+def test_a_library_that_rounds_to_bfloat16_is_refused():
+    with torch.autocast("cpu", torch.bfloat16):
+        assert products.product_error() > LARGEST_ERROR
+        assert not keeps_float32()
+
+
+def test_a_torch_without_the_setting_goes_without(monkeypatch):
+    monkeypatch.setattr(torch.backends, "mkldnn", SimpleNamespace(is_available=lambda: True))
+    assert not keeps_float32()
+    with large_products(LARGE, CPU):
+        assert products.product_error() <= LARGEST_ERROR
+
+
+def test_updates_learn_the_same_up_to_rounding_and_the_same_bits_again():
+    keeps_float32()
+    plain, replaced = [], []
+    for weights, replace in ((plain, False), (replaced, True), (replaced, True)):
+        one = trainer(PPO)
+        one.before = setting()
+        if not replace:
+            one._large_products = lambda: large_products(0, CPU)
+        found, during = learned(one)
+        assert (during != one.before) == (replace and keeps_float32())
+        weights.append(found)
+    assert torch.equal(*replaced)
+    assert (plain[0] - replaced[0]).norm() / plain[0].norm() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "make, keys",
+    [
+        (PPO, {"rows": 64}),
+        (PPO, {"threaded": True}),
+        (PPO, {"network_settings": {"memory": {"memory_size": 8, "sequence_length": 8}}}),
+        (POCA, {}),
+    ],
+)
+def test_who_multiplies_few_rows_or_ever_other_numbers_of_them_does_not_change_it(make, keys):
+    with trainer(make, **keys)._large_products():
+        assert not keeps_float32() or setting() != products.ON
