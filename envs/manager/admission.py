@@ -17,6 +17,33 @@ from .worker import EnvLauncher, Worker
 logger = getLogger(__name__)
 
 
+MOST_MESSAGES = 100
+PERIOD_SECONDS = 60.0
+
+
+class LimitedMessages:
+    """Logs at most 100 messages a minute about engines, which may come and go many times a second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since = -PERIOD_SECONDS
+        self._count = 0
+
+    def log(self, level: int, message: str, *arguments: object) -> None:
+        """Log a message, or count it."""
+        now = self._clock()
+        if now - self._since >= PERIOD_SECONDS:
+            if self._count > MOST_MESSAGES:
+                left_out = self._count - MOST_MESSAGES
+                logger.warning("%d messages about engines that came and went were left out.", left_out)
+            self._since, self._count = now, 0
+        self._count += 1
+        if self._count <= MOST_MESSAGES:
+            logger.log(level, message, *arguments)
+        if self._count == MOST_MESSAGES:
+            logger.warning("Further engines that come and go within this minute are only counted.")
+
+
 class Admission:
     """Admits environments to a manager, and keeps track of those that have left.
 
@@ -32,6 +59,7 @@ class Admission:
         self._closing: list[EnvLauncher] = []
         self._started = False
         self._empty = False
+        self._messages = LimitedMessages()
 
     @property
     def has_removed(self) -> bool:
@@ -63,7 +91,7 @@ class Admission:
         if self._empty:
             self._empty = False
             state = "the run goes on"
-        logger.info("%s has joined: %s.", _capitalized(worker.name), state)
+        self._messages.log(INFO, "%s has joined: %s.", _capitalized(worker.name), state)
 
     def left(self, worker: Worker, error: BaseException, present: int) -> None:
         """An environment has left, or is turned away, for this reason; `present` still take part."""
@@ -75,15 +103,17 @@ class Admission:
         self._closing.append(worker.launcher)
         if worker.was_launched and not isinstance(error, SpecConflictError):
             level = INFO if isinstance(error, UnityCommunicatorStoppedException) else WARNING
-            logger.log(level, "%s has left: %s", _capitalized(worker.name), reason)
+            self._messages.log(level, "%s has left: %s", _capitalized(worker.name), reason)
         else:
-            logger.warning("Turned away %s: %s", worker.name, reason)
+            self._messages.log(WARNING, "Turned away %s: %s", worker.name, reason)
         if self._started and worker.was_launched:
             # Its unfinished episodes are void at once: no other environment may ever take its place.
             self._removed[worker.index] = EnvironmentStep(worker.index, {}, {}, fresh=True, left=True)
         if self._started and not present and not self._empty:
             self._empty = True
-            logger.warning("No engine is left: the run waits for the next one at %s.", self.source.where)
+            self._messages.log(
+                WARNING, "No engine is left: the run waits for the next one at %s.", self.source.where
+            )
 
     def take_removed(self) -> list[EnvironmentStep]:
         """A step with `left` for each environment that has left since the last call."""

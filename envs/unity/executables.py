@@ -1,7 +1,9 @@
 """Finds an environment's executable and checks whether it can be started."""
 
+import errno
 import os
 import re
+import stat
 import sys
 from difflib import get_close_matches
 from pathlib import Path
@@ -37,6 +39,11 @@ def find_executable(file_name: str, platform: str = sys.platform, plugin: Plugin
     for candidate in candidates:
         if candidate.is_file():
             return str(candidate.absolute())
+    if kind := _no_program(path):
+        raise UnityEnvironmentException(
+            f"Couldn't launch the environment {file_name!r}: it is {kind}, and no program. Give the path "
+            "of an executable, or for example scene:ball3d."
+        )
     raise UnityEnvironmentException(
         f"Couldn't launch the {stem.name} environment. Provided filename does not match any environments: "
         f"{file_name!r}. {_suggestion(file_name) or _hint(path, stem, platform, plugin)} Looked for "
@@ -81,6 +88,19 @@ def _fault(head: bytes, platform: str) -> str:
     if interpreter.startswith("/") and not Path(interpreter).exists():
         return f"its first line names {interpreter}, which does not exist. Install that, or mend the line."
     return ""
+
+
+def _no_program(path: Path) -> str:
+    """What `path` is if it is there and neither a file nor a folder; else nothing."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        if not path.is_symlink():
+            return ""
+        return "a link that leads to itself" if error.errno == errno.ELOOP else "a link that leads nowhere"
+    kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    kinds |= dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "a device")
+    return kinds.get(stat.S_IFMT(mode), "")
 
 
 def _with(stem: Path, suffix: str) -> Path:

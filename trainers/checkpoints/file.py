@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import re
 import zipfile
 from collections import OrderedDict
@@ -27,6 +28,7 @@ __all__ = [
 
 MISFITS = (RuntimeError, KeyError, TypeError, ValueError, AttributeError, IndexError)
 """What loading an entry of the wrong type or size raises."""
+_ZIP = b"PK\x03\x04"
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 _MAPPINGS = (dict, OrderedDict)
 _SEQUENCES = (list, tuple, torch.Size)
@@ -58,6 +60,8 @@ def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "
     except OSError as error:
         raise CheckpointError(f"The checkpoint {file} cannot be read: {error.strerror or error}.") from error
     try:
+        if not data.startswith(_ZIP):
+            raise zipfile.BadZipFile("not a zip file")
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             damaged = archive.testzip()
         if damaged is not None:
@@ -66,13 +70,23 @@ def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "
         if not isinstance(state, dict):
             raise TypeError(f"it holds a {type(state).__name__}, not modules by name")
     except Exception as error:  # torch and zipfile raise a dozen types for a damaged file
-        raise CheckpointError(_complaint(file, len(data), error)) from error
+        before = max(data.find(_ZIP), 0)
+        raise CheckpointError(_complaint(file, len(data), before, error)) from error
     return state
 
 
-def _complaint(file: Path, size: int, error: Exception) -> str:
+def _complaint(file: Path, size: int, before: int, error: Exception) -> str:
+    """Why a file of `size` bytes, whose archive begins at byte `before`, cannot be used."""
     if size == 0:
         cause = "it is empty"
+    elif before:
+        cause = f"{before} bytes that are not its own stand before it"
+    elif isinstance(error, pickle.UnpicklingError):
+        named = re.search(r"GLOBAL ([\w.]+)", str(error))
+        cause = (
+            f"it holds {named[1] if named else 'something'}, which is neither a tensor, a "
+            "number nor text, and is not loaded: it could run any program"
+        )
     elif isinstance(error, zipfile.BadZipFile) and "not a zip file" in str(error):
         cause = "it is cut off, or it is no checkpoint at all"
     else:

@@ -193,13 +193,14 @@ def load_matching(modules: Mapping[str, nn.Module], state: Mapping[str, Any]) ->
         What was not loaded, with the reasons; empty if everything was.
 
     Raises:
-        CheckpointError: nothing of the policy fits.
+        CheckpointError: nothing of the policy fits, or a tensor is not finite.
     """
     mismatches: list[str] = []
     for index, (entry, network) in enumerate(modules.items()):
         saved = state.get(entry)
         if not isinstance(saved, Mapping):
             saved = {}
+        _require_finite(saved, entry)
         matching, unfit = fitting(network.state_dict(), saved)
         if not matching and index == 0:
             more = f" and {len(unfit) - 4} more" if len(unfit) > 4 else ""
@@ -211,6 +212,20 @@ def load_matching(modules: Mapping[str, nn.Module], state: Mapping[str, Any]) ->
         network.load_state_dict(matching, strict=False)
         mismatches += [f"{entry}.{what}" for what in unfit]
     return mismatches
+
+
+def _require_finite(saved: Mapping[str, Any], entry: str) -> None:
+    """Refuse weights that would make every later number NaN, which the learning rate would be blamed for.
+
+    Raises:
+        CheckpointError: names the tensor.
+    """
+    for name, value in saved.items():
+        if hasattr(value, "isfinite") and value.is_floating_point() and not value.isfinite().all():
+            raise CheckpointError(
+                f"its tensor {entry}.{name} holds NaN or infinite numbers: take an older "
+                "checkpoint of that run"
+            )
 
 
 def load_optimizers(optimizers: Mapping[str, Optimizer], state: Mapping[str, Any]) -> list[str]:

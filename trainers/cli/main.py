@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from ..utils.argparse import secret_flag
 from ..utils.errors import CommandError
 from ..utils.guard import INTERRUPTED, guarded
 from ..utils.logging import print_error, show_any_letter
@@ -56,6 +57,9 @@ def run(argv: Sequence[str]) -> int:
         return learn(argv[1:])
     name = argv[0] if argv and argv[0] in COMMANDS else None
     parser = _parser(name)
+    if name is not None and (secret := secret_flag(argv)):
+        print_error(f"lanista {name}", secret)
+        return 2
     arguments = parser.parse_args(list(argv))
     if name is None:
         parser.print_help()

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .errors import nearest
+
+TOKEN_FLAG = "--token-file"
+_SECRET = re.compile(r"--?(token|password|passwd|secret|api-?key)s?\b(?!-file)", re.IGNORECASE)
+
+
+def secret_flag(arguments: Sequence[str]) -> str | None:
+    """Why a command line is refused that seems to hold a secret; None otherwise. The secret is not repeated.
+
+    `--token SECRET` would else be short for `--token-file`, and its value be shown as a file's name.
+    """
+    for text in arguments:
+        if text == "--env-args":  # the rest is the engine's
+            return None
+        flag = text.partition("=")[0]
+        short = flag.startswith("--to") and TOKEN_FLAG.startswith(flag) and flag != TOKEN_FLAG
+        if short or _SECRET.match(flag):
+            return (
+                f"{flag} is no flag: a secret on the command line can be read by every process of this "
+                f"machine. Put the token into a file and give {TOKEN_FLAG} FILE, or into the variable "
+                "LANISTA_TOKEN. If it was typed here, make a new one."
+            )
+    return None
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -27,6 +50,8 @@ class OneLineParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> argparse.Namespace:
         """The arguments. Ends the process with status 2 if they cannot be read."""
+        if secret := secret_flag(sys.argv[1:] if args is None else args):
+            self.exit(2, f"{self.prog}: error: {secret}\n")
         known: argparse.Namespace
         known, strange = self.parse_known_args(args, namespace)
         flag = next((text for text in strange if text.startswith("-")), None)

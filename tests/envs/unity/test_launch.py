@@ -1,5 +1,6 @@
 """The name of an environment becomes the right command on each platform, or a helpful error."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -146,3 +147,19 @@ def test_a_program_that_shows_that_it_cannot_be_started_is_refused(tmp_path, con
     else:
         with pytest.raises(UnityEnvironmentException, match=told):
             check_executable(str(program), platform)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes and links")
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (os.mkfifo, "a named pipe"),
+        (lambda path: path.symlink_to(path), "a link that leads to itself"),
+        (lambda path: path.symlink_to("nowhere"), "a link that leads nowhere"),
+        (lambda path: path.symlink_to("/dev/null"), "a device"),
+    ],
+)
+def test_what_is_no_file_is_named(tmp_path, make, what):
+    make(tmp_path / "Game.x86_64")
+    with pytest.raises(UnityEnvironmentException, match=f"it is {what}, and no program"):
+        find_executable(str(tmp_path / "Game.x86_64"), "linux")

@@ -125,9 +125,17 @@ def test_a_file_that_would_run_code_is_refused(tmp_path):
             return (Path.touch, (tmp_path / "ran",))
 
     torch.save({"Policy": Evil()}, tmp_path / "evil.pt")
-    with pytest.raises(CheckpointError, match=r"evil\.pt"):
+    with pytest.raises(
+        CheckpointError, match=r"evil\.pt.*cannot be used: it holds .* could run any program"
+    ) as error:
         load_checkpoint(tmp_path / "evil.pt")
+    assert "weights_only" not in str(error.value) and "trust" not in str(error.value)
     assert not (tmp_path / "ran").exists()
+
+
+def after(path, junk):
+    save_checkpoint(path, state(5))
+    path.write_bytes(junk + path.read_bytes())
 
 
 def zip_archive(path):
@@ -143,9 +151,10 @@ def zip_archive(path):
         (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)), "no older checkpoint"),
         (zip_archive, r"x\.pt"),
         (lambda path: torch.save([1, 2], path), "holds a list"),
+        (lambda path: after(path, b"junk"), "cannot be used: 4 bytes that are not its own stand before it"),
         (lambda path: None, r"x\.pt cannot be read: No such file"),
     ],
-    ids=["empty", "text", "zip-like", "zip archive", "list", "missing"],
+    ids=["empty", "text", "zip-like", "zip archive", "list", "after junk", "missing"],
 )
 def test_what_is_not_a_checkpoint_is_refused_with_the_reason(tmp_path, write, says):
     write(tmp_path / "x.pt")

@@ -201,6 +201,14 @@ def test_entries_of_another_type_do_not_fit(entry):
             load_matching({"Policy": Network()}, {"Policy": policy})
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused_by_name(number):
+    state = saved_by(Network())
+    state["Policy"]["head.weight"][0, 0] = number
+    with pytest.raises(CheckpointError, match=r"its tensor Policy\.head\.weight holds NaN or infinite"):
+        load_matching({"Policy": Network()}, state)
+
+
 class FakeAdam:
     def __init__(self, size=3):
         self.state = {"steps": 0, "mean": torch.zeros(size)}
