@@ -34,7 +34,7 @@ from .stats.display import make_display
 from .utils.distributed import launched_ranks
 from .utils.errors import TrainerError
 from .utils.guard import guarded
-from .utils.logging import configure_logging, print_error, show_any_letter
+from .utils.logging import configure_logging, print_error, show_any_letter, warnings_kept
 from .utils.requirements import check_requirements, limit_openmp_spinning, load_torch
 
 logger = logging.getLogger(__name__)
@@ -112,6 +112,7 @@ def run_training(
         with (
             joined_cluster(options, number_of_environments(options)) as cluster,
             claimed_run_folder(options.checkpoint_settings) as folder,
+            warnings_kept(folder / "run_logs" / "warnings.log"),
         ):
             resumed = options.checkpoint_settings.resume
             if options.env_settings.seed == -1:

@@ -202,7 +202,20 @@ class Timers:
             "communication_protocol_version": API_VERSION,
             "pytorch_version": _version("torch"),
             "numpy_version": _version("numpy"),
+            "peak_memory_bytes": str(_peak_memory()),
         }
+
+
+def _peak_memory() -> int:
+    """The most memory that this process has held at once, in bytes; engines are processes of their own."""
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def _version(package: str) -> str:

@@ -6,7 +6,9 @@ import io
 import logging
 import re
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,6 +64,22 @@ class PlainFormatter(logging.Formatter):
         return plain(super().format(record))
 
 
+@contextmanager
+def warnings_kept(path: Path) -> Iterator[None]:
+    """While open, warnings and errors also go to the end of a file, which the first of them makes."""
+    handler = WarningsFile(path, encoding="utf-8", errors="backslashreplace", delay=True)
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    logger = logging.getLogger(PACKAGE)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        with suppress(OSError):
+            handler.close()
+
+
 def show_any_letter() -> None:
     """Let output whose encoding lacks a letter show the letter's code, in place of failing.
 
@@ -87,6 +105,18 @@ class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]
         """Stay silent if the stream takes no more, of which the command tells; else do as the base class."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
+
+
+class WarningsFile(logging.FileHandler):
+    """A file of warnings; on a full disk they appear elsewhere alone."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one message."""
+        with suppress(OSError):
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the base class's name)
+        """Stay silent: every message is on the console too."""
 
 
 class ConsoleHandler(logging.Handler):

@@ -14,7 +14,7 @@ from lanista.envs.protocol.engine import AgentBatch
 from lanista.trainers.cli.main import run
 from lanista.trainers.stats.progress import BehaviorProgress
 from lanista.trainers.stats.rich_display import draw
-from lanista.trainers.utils.logging import PACKAGE, configure_logging, plain, print_error
+from lanista.trainers.utils.logging import PACKAGE, configure_logging, plain, print_error, warnings_kept
 from mlagents_envs.base_env import ActionTuple
 from rich.console import Console
 from specs import vector_spec
@@ -96,3 +96,17 @@ def test_a_demonstration_s_names_are_shown_without_escape_sequences(tmp_path, ca
     assert run(["demo", "show", str(tmp_path / "a.demo")]) == 0
     printed = capsys.readouterr().out
     assert "Ball\\r[INFO]" in printed and not set(printed) & set("\r\x1b\x07\x9b\u202e")
+
+
+def test_warnings_are_kept_in_a_file_that_the_first_of_them_makes(tmp_path):
+    path = tmp_path / "warnings.log"
+    logger = configure_logging()
+    with warnings_kept(path):
+        logger.info("all is well")
+        assert not path.exists()
+        logger.getChild("engines").warning("engine 3 \x1b was restarted")
+    logger.warning("later")
+    (line,) = path.read_text().splitlines()
+    assert line.endswith("WARNING engine 3 \\x1b was restarted")
+    with warnings_kept(tmp_path / "absent" / "warnings.log"):
+        logger.warning("a full disk is no reason to end a run")
