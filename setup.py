@@ -30,6 +30,7 @@ setup(
         "lanista.envs.godot": ["addon/LICENSE", "addon/**/*.gd"],
         "lanista.envs.protocol": ["proto/**/*.proto", "*.binpb"],
         "lanista.config": ["**/*.yaml"],
+        "lanista.trainers.cli.report": ["*.css", "*.js"],
     },
     install_requires=[
         "filelock>=4.0",

@@ -37,6 +37,7 @@ COMMANDS = {
     "relay": Command(".relay", "connect the engines of this machine to a trainer on another one"),
     "upgrade": Command(".migrate.command", "convert a configuration for ML-Agents 0.18 or earlier"),
     "runs": Command(".runs.command", "list the runs of a results folder: how far they are, how well they do"),
+    "report": Command(".report.command", "show runs beside each other on one HTML page"),
     "hub": Command(".hub", "push a run to the Hugging Face Hub, or load one from there"),
 }
 LEARN = "learn"

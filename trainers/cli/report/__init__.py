@@ -1,0 +1,1 @@
+"""`lanista report`: runs beside each other on one page."""

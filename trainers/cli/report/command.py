@@ -1,0 +1,91 @@
+"""`lanista report`: runs beside each other on one HTML page."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...utils.atomic_files import atomic_write_text
+from ...utils.errors import CommandError, did_you_mean
+from ...utils.text import harmless
+from ..runs.record import find_runs, is_run, read_run
+from .contents import RunResult, group_runs
+from .page import make_page
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="a run's ID or folder, or a folder with runs, such as results",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the page (report.html)",
+    )
+    parser.add_argument(
+        "--results-dir",
+        type=Path,
+        default=Path("results"),
+        metavar="FOLDER",
+        help="where run IDs are (results)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the page."""
+    folders = find(arguments.runs, arguments.results_dir)
+    page = report(folders)
+    output: Path = arguments.output
+    try:
+        atomic_write_text(output, page)
+    except OSError as error:
+        raise CommandError(
+            f"{output} cannot be written: {error.strerror}. Give another place with -o."
+        ) from error
+    print(f"Wrote {harmless(str(output))}: {len(folders)} run{'s' if len(folders) > 1 else ''}.")
+    return 0
+
+
+def report(folders: dict[str, Path], *, refresh: float | None = None) -> str:
+    """The page of these runs, by name; see `make_page`."""
+    return make_page(
+        group_runs([RunResult.read(read_run(path, name)) for name, path in folders.items()]), refresh=refresh
+    )
+
+
+def find(wanted: Sequence[str], results: Path) -> dict[str, Path]:
+    """The folders of the runs, by their names.
+
+    Raises:
+        CommandError: one of them is not there.
+    """
+    found: dict[Path, str] = {}
+    for text in wanted:
+        folder = Path(text) if Path(text).is_dir() else results / text
+        if is_run(folder):
+            found.setdefault(folder, text if folder != Path(text) else folder.resolve().name)
+            continue
+        inner = list(find_runs(folder))
+        if not inner:
+            known = [path.relative_to(results).as_posix() for path in find_runs(results)]
+            raise CommandError(
+                f"there is no run {harmless(text)}, neither as a folder nor in {harmless(str(results))}."
+                f"{harmless(did_you_mean(text, known))} `lanista runs` lists what is there."
+            )
+        for path in inner:
+            found.setdefault(path, path.relative_to(folder).as_posix())
+    return _named(found)
+
+
+def _named(found: dict[Path, str]) -> dict[str, Path]:
+    """The folders by name; by path where names are equal."""
+    names = list(found.values())
+    return {name if names.count(name) == 1 else str(path): path for path, name in found.items()}
