@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ...utils.atomic_files import atomic_write_text
@@ -31,6 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the page (report.html)",
     )
     parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="in place of a file, serve the page to this machine until Ctrl-C, and refresh it as runs go on",
+    )
+    parser.add_argument(
+        "--port", type=_port, default=0, help="where --watch listens on 127.0.0.1 (any port that is free)"
+    )
+    parser.add_argument(
         "--results-dir",
         type=Path,
         default=Path("results"),
@@ -40,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the page."""
+    """Write the page, or serve it."""
+    if arguments.watch:
+        return _watch(arguments)
     folders = find(arguments.runs, arguments.results_dir)
     page = report(folders)
     output: Path = arguments.output
@@ -54,11 +65,31 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def report(folders: dict[str, Path], *, refresh: float | None = None) -> str:
-    """The page of these runs, by name; see `make_page`."""
-    return make_page(
-        group_runs([RunResult.read(read_run(path, name)) for name, path in folders.items()]), refresh=refresh
-    )
+def report(folders: dict[str, Path]) -> str:
+    """The page of these runs, by name."""
+    return make_page(group_runs([RunResult.read(read_run(path, name)) for name, path in folders.items()]))
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from .serve import LivePage, PageServer
+
+    live = LivePage(lambda: find(arguments.runs, arguments.results_dir))
+    live.read()
+    try:
+        server = PageServer(live.read, arguments.port)
+    except OSError as error:
+        raise CommandError(f"127.0.0.1:{arguments.port}: {error.strerror}. Give another --port.") from error
+    with server:
+        print(f"The page is at {server.address} for this machine alone. Ctrl-C ends.", flush=True)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+    return 0
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a port, 1 to 65535")
+    return int(text)
 
 
 def find(wanted: Sequence[str], results: Path) -> dict[str, Path]:
