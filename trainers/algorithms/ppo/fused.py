@@ -8,7 +8,6 @@ all other networks learn; tests compare the two.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,16 +18,11 @@ from torch import Tensor, nn
 from ...buffers.rollout_buffer import RolloutBatch
 from ...networks.actor_critic import ActorCritic
 from ...networks.modules.body import Body, DenseStack
-from ...networks.modules.distributions import EPSILON, ActionDistribution, Actions
+from ...networks.modules.distributions import BLOCKED_LOGIT, Actions
 from ...networks.modules.packed_memory import PackedMemory, Packing, streams_of
-from .losses import VALUE_WEIGHT
+from .loss_gradients import Array, Categorical, Gaussian, squared_error, surrogate
 
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-_TWO_PI_E = 2.0 * math.pi * math.e
 _silu, _silu_backward = torch.ops.aten.silu, torch.ops.aten.silu_backward
-
-Array = Any
-"""A NumPy array, or a tensor on any device; no function mixes the two."""
 
 Statistics = tuple[Array, Array, Array, Array]
 """Policy loss, value loss, approximate KL divergence and clip fraction of a minibatch, each a scalar."""
@@ -208,14 +202,12 @@ class FusedPPOGradient:
         log_probs: list[Array] = []
         if n:
             actions = array(batch.actions.continuous)
-            gaussian = _Gaussian(xp, array(columns)[:, :n], array(self.log_sigma), actions)
+            gaussian = Gaussian(xp, array(columns)[:, :n], array(self.log_sigma), actions)
             log_probs.append(gaussian.log_probs)
         if self.branches.sizes:
-            distribution = ActionDistribution(
-                columns[:, :0], self.log_sigma, columns[:, n:], self.branches, batch.action_mask
-            )
-            categorical = _Categorical(distribution, batch.actions.discrete)
-            log_probs.append(array(categorical.log_probs))
+            logits = self._by_action(columns[:, n:], batch.action_mask)
+            categorical = Categorical(xp, array(logits), array(batch.actions.discrete))
+            log_probs.append(categorical.log_probs)
         joined = log_probs[0] if len(log_probs) == 1 else xp.concatenate(log_probs, 1)
         loss, approx_kl, clip_fraction, d_log_probs = surrogate(
             xp, joined, array(batch.old_log_probs), array(batch.advantages), epsilon
@@ -224,8 +216,21 @@ class FusedPPOGradient:
         if gaussian is not None:
             parts.append(gaussian.gradient(d_log_probs[:, :n], -beta, array(self.d_log_sigma)))
         if categorical is not None:
-            parts.append(array(categorical.gradient(tensor(d_log_probs[:, n:]), -beta)))
+            d_logits = tensor(categorical.gradient(d_log_probs[:, n:], -beta))
+            parts.append(array(self._by_row(d_logits, batch.action_mask)))
         return loss, approx_kl, clip_fraction, parts[0] if len(parts) == 1 else xp.concatenate(parts, 1)
+
+    def _by_action(self, logits: Tensor, mask: Tensor | None) -> Tensor:
+        """[B, sum of branch sizes] -> [widest, B K], as `ActionDistribution` takes them."""
+        if mask is not None:
+            logits = logits.masked_fill(mask, BLOCKED_LOGIT)
+        return self.branches.rectangular(logits).permute(2, 0, 1).contiguous().flatten(1)
+
+    def _by_row(self, d_logits: Tensor, mask: Tensor | None) -> Tensor:
+        """The way back, for gradients; those of forbidden actions are 0."""
+        shape = (self.branches.widest, -1, len(self.branches.sizes))
+        flat = self.branches.flat(d_logits.view(shape).permute(1, 2, 0))
+        return flat if mask is None else flat.masked_fill(mask, 0.0)
 
     def _states(self, batch: RolloutBatch, streams: int) -> Tensor:
         """[streams, sequences, memory_size]"""
@@ -271,74 +276,3 @@ def _packed(batch: RolloutBatch, packing: Packing) -> RolloutBatch:
         actor_states=batch.actor_states.index_select(0, order),
         critic_states=batch.critic_states.index_select(0, order),
     )
-
-
-def surrogate(
-    xp: Any, log_probs: Array, old_log_probs: Array, advantages: Array, epsilon: float
-) -> tuple[Array, Array, Array, Array]:
-    """-L^CLIP, see `clipped_surrogate`; the statistics of `ratio_statistics`; the gradient by `log_probs`.
-
-    `xp` is the module of the arrays [B, components], numpy or torch.
-    """
-    count = math.prod(log_probs.shape)
-    scaled = advantages * (-1.0 / count)
-    log_ratio = log_probs - old_log_probs
-    ratio = xp.exp(log_ratio)
-    unclipped = ratio * scaled
-    clipped_ratio = ratio.clip(1.0 - epsilon, 1.0 + epsilon)
-    clipped = clipped_ratio * scaled
-    approx_kl = (ratio.sum() - log_ratio.sum()) / count - 1.0
-    clip_fraction = (ratio != clipped_ratio).sum() / count
-    # Where clipping bites, the bound does not depend on the ratio; elsewhere its slope is itself.
-    gradient = xp.where(unclipped >= clipped, unclipped, 0.0)
-    return xp.maximum(unclipped, clipped).sum(), approx_kl, clip_fraction, gradient
-
-
-def squared_error(values: Array, returns: Array) -> tuple[Array, Array]:
-    """The mean of (R - V)^2 over rows and signals [B, signals], and what `VALUE_WEIGHT` of it gives by V."""
-    error = values - returns
-    count = math.prod(error.shape)
-    return (error * error).sum() / count, error * (2.0 * VALUE_WEIGHT / count)
-
-
-class _Gaussian:
-    """The formulas of `gaussian_log_prob` and `gaussian_entropy` with their gradients."""
-
-    def __init__(self, xp: Any, mu: Array, log_sigma: Array, actions: Array) -> None:
-        sigma = xp.exp(log_sigma)
-        self.variance = sigma * sigma
-        padded = sigma + EPSILON
-        spread = 2.0 * self.variance + EPSILON
-        deviation = actions - mu
-        self.slope = deviation * (1.0 / spread)
-        self.exponent = deviation * self.slope
-        self.of_variance = self.variance / spread
-        self.of_sigma = sigma / padded
-        self.log_probs = -_LOG_SQRT_2PI - xp.log(padded) - self.exponent
-
-    def gradient(self, d_log_probs: Array, d_entropy: float, d_log_sigma: Array) -> Array:
-        """By mu, for gradients by the log-probabilities and by the mean entropy; `d_log_sigma` is written."""
-        widening = (self.exponent * d_log_probs).sum(0) * (4.0 * self.of_variance)
-        scaled = self.variance * _TWO_PI_E
-        of_entropy = scaled / (scaled + EPSILON) * (d_entropy / len(scaled))
-        d_log_sigma[:] = widening - self.of_sigma * d_log_probs.sum(0) + of_entropy
-        return self.slope * d_log_probs * 2.0
-
-
-class _Categorical:
-    """With p = softmax(logits): ln(p + e) of the chosen actions, entropy = -sum of p ln(p + e)."""
-
-    def __init__(self, distribution: ActionDistribution, actions: Tensor) -> None:
-        self.distribution = distribution
-        self.chosen = actions.long().unsqueeze(-1)
-        self.log_probs = distribution.log_probabilities.gather(-1, self.chosen).squeeze(-1)
-
-    def gradient(self, d_log_probs: Tensor, d_entropy: float) -> Tensor:
-        """By the logits, for gradients by the log-probabilities and by the mean entropy."""
-        p, logs = self.distribution.probabilities, self.distribution.log_probabilities  # [B, K, widest]
-        padded = p + EPSILON
-        d_p = (logs + p / padded).mul_(-d_entropy / len(p))
-        d_p.scatter_add_(-1, self.chosen, d_log_probs.unsqueeze(-1) / padded.gather(-1, self.chosen))
-        d_logits = self.distribution.branches.flat(p * (d_p - (p * d_p).sum(-1, keepdim=True)))
-        mask = self.distribution.action_mask
-        return d_logits if mask is None else d_logits.masked_fill(mask, 0.0)

@@ -17,7 +17,6 @@ from ...buffers.replay.sampler import ReplayBatch
 from ...networks.critics import TWINS
 from ...networks.modules.distributions import EPSILON, LOG_SIGMA_RANGE, ActionDistribution
 from ..ppo.fused import (
-    Array,
     ArrayBackend,
     Layer,
     Trace,
@@ -28,6 +27,7 @@ from ..ppo.fused import (
     outputs,
     side_by_side,
 )
+from ..ppo.loss_gradients import Array
 from .forward import SACLosses, SACNetworks
 from .losses import BranchSums
 

@@ -9,7 +9,8 @@ from goldendata import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.trainers.algorithms.common.optim import FlatParameters
-from lanista.trainers.algorithms.ppo.fused import FusedPPOGradient, surrogate
+from lanista.trainers.algorithms.ppo.fused import FusedPPOGradient
+from lanista.trainers.algorithms.ppo.loss_gradients import Categorical, surrogate
 from lanista.trainers.algorithms.ppo.losses import ratio_statistics
 from lanista.trainers.buffers.rollout_buffer import RolloutBatch
 from lanista.trainers.networks.actor_critic import ActorCritic
@@ -140,3 +141,14 @@ def test_the_surrogate_and_its_gradient_are_the_reference_s(case, xp):
     gradients = {**expected["gradients"], "advantages": given["advantages"]}
     wanted = components(gradients, "log_probs_continuous", "log_probs_discrete_per_branch")
     np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_branches_are_differentiated_alike_by_numpy_and_torch():
+    logits, chosen = torch.randn(4, 2 * 6), torch.randint(2, (6, 2))
+    logits[2:, 1::2] = -math.inf
+    d_log_probs = torch.randn(6, 2)
+    ours = Categorical(torch, logits, chosen)
+    theirs = Categorical(np, logits.numpy(), chosen.numpy())
+    np.testing.assert_allclose(ours.log_probs, theirs.log_probs, rtol=1e-5)
+    wanted = theirs.gradient(d_log_probs.numpy(), -0.01)
+    np.testing.assert_allclose(ours.gradient(d_log_probs, -0.01), wanted, rtol=1e-4, atol=1e-6)
