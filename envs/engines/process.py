@@ -3,16 +3,19 @@
 Engines also end when this process is killed and cannot end them itself. The kernel's own way,
 PR_SET_PDEATHSIG, exists only on Linux and fires already when the thread ends that started the engine. So a
 small shell reads from a pipe which process groups live, and when the pipe closes it kills those that remain.
+It is there before an engine is started. One of which it has not yet read, and children that have left their
+engine's group, it finds by a variable in their environment (on Linux).
 """
 
 import atexit
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -50,7 +53,6 @@ class EngineProcess:
         self._ended = threading.Event()
         self._process = _start(self.command)
         self.pid = self._process.pid
-        REAPER.add(self.pid)
         # Also if this process ends while another thread is still closing the engine.
         atexit.register(self.kill)
         self._reader = threading.Thread(target=self._read, name=f"output of {self.pid}", daemon=True)
@@ -139,14 +141,18 @@ class EngineProcess:
 def _start(command: list[str]) -> "subprocess.Popen[bytes]":
     flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
     try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            creationflags=flags,
-        )
+        with REAPER.launching() as mark:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                creationflags=flags,
+                env={**os.environ, **mark},
+            )
+            REAPER.add(process.pid)
+            return process
     except OSError as error:
         raise UnityEnvironmentException(
             f"Error when trying to launch environment: {command[0]} cannot be started, {error.strerror}. Is "
@@ -211,22 +217,35 @@ def _signal_name(code: int) -> str:
 # An engine that notices the lost connection quits by itself and gets a few seconds for it.
 _SCRIPT = """
 trap '' HUP INT TERM
-groups=
+groups= launching=0
 while read -r sign group; do
-    if [ "$sign" = + ]; then
-        groups="$groups $group"
-    else
+    case $sign in
+    =) launching=$((launching + 1)) ;;
+    !) launching=$((launching - 1)) ;;
+    +) groups="$groups $group" ;;
+    *)
         rest=
         for other in $groups; do [ "$other" = "$group" ] || rest="$rest $other"; done
         groups=$rest
-    fi
+        ;;
+    esac
 done
-[ -n "$groups" ] || exit 0
+[ -n "$groups" ] || [ "$launching" -gt 0 ] || exit 0
 sleep 3
-for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null
+for group in $groups; do kill -s KILL -- "-$group"; done
+for round in 1 2 3; do
+    found=$(grep -lsF -e "$1" /proc/[0-9]*/environ)  # its status tells of unreadable ones
+    [ -n "$found" ] || break
+    for file in $found; do
+        pid=${file#/proc/}
+        kill -s KILL "${pid%/environ}"
+    done
+done
 """
 
 _EXIT_SECONDS = 0.5
+MARK = "LANISTA_GUARDED_BY"
+"""The variable that engines get, with a number of their guard's own."""
 
 
 class ProcessReaper:
@@ -236,6 +255,20 @@ class ProcessReaper:
         self._lock = threading.Lock()
         self._shell: subprocess.Popen[bytes] | None = None
         self._owner = 0
+        self._mark = ""
+
+    @contextlib.contextmanager
+    def launching(self) -> Iterator[dict[str, str]]:
+        """While open, a process is being started that must not outlive this one; its group is to be added.
+
+        Yields:
+            Environment variables by which it and its children are found.
+        """
+        self._write("=\n", start=True)
+        try:
+            yield {MARK: self._mark} if self._mark else {}
+        finally:
+            self._write("!\n", start=False)
 
     def add(self, group: int) -> None:
         """Kill this process group should this process end without `remove`."""
@@ -253,7 +286,8 @@ class ProcessReaper:
             if self._shell is None or self._owner != os.getpid():
                 if not start:
                     return
-                self._shell, self._owner = _start_guard(), os.getpid()
+                self._mark = secrets.token_hex(16)
+                self._shell, self._owner = _start_guard(self._mark), os.getpid()
                 atexit.register(self._close)
             if self._shell is None or self._shell.stdin is None:
                 return
@@ -274,10 +308,12 @@ class ProcessReaper:
             shell.wait(_EXIT_SECONDS)
 
 
-def _start_guard() -> subprocess.Popen[bytes] | None:
+def _start_guard(mark: str) -> subprocess.Popen[bytes] | None:
     try:
         return subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT],
+            ["/bin/sh", "-c", _SCRIPT, "guard", f"{MARK}={mark}"],
+            # Of a trainer that has such a guard itself, as ranks have: that one must not end this one.
+            env={name: value for name, value in os.environ.items() if name != MARK},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -154,3 +154,60 @@ def test_engines_die_with_a_trainer_that_is_killed(tmp_path):
     trainer.kill()
     trainer.communicate()
     assert gone(child)
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+
+
+def killed_trainer(script):
+    """Run a script that kills itself like `kill -9`."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+@linux
+def test_an_engine_dies_whose_trainer_is_killed_before_the_guard_has_heard_of_it(tmp_path):
+    killed_trainer(f"""
+        import os, signal, time
+        from lanista.envs.engines import process
+        def die(group):
+            while not os.path.exists("{tmp_path}/engine"):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL)
+        process.REAPER.add = die
+        process.EngineProcess(["/bin/sh", "-c", "echo $$ > {tmp_path}/engine; exec sleep 600"])
+    """)
+    assert gone(number_in(tmp_path / "engine"))
+
+
+@linux
+def test_a_child_that_has_left_its_engine_s_session_dies_with_the_trainer(tmp_path):
+    killed_trainer(f"""
+        import os, signal, sys, time
+        from lanista.envs.engines.process import EngineProcess
+        child = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
+        EngineProcess(["/bin/sh", "-c", '"$0" -c "$1" > {tmp_path}/child & wait', sys.executable, child])
+        while not os.path.exists("{tmp_path}/child") or not os.path.getsize("{tmp_path}/child"):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert gone(number_in(tmp_path / "child"))
+
+
+@linux
+def test_the_guard_of_a_trainer_within_a_trainer_outlives_that_one(tmp_path):
+    inner = f"""
+        import time
+        from lanista.envs.engines.process import EngineProcess
+        EngineProcess(["/bin/sh", "-c", "echo $$ > {tmp_path}/engine; exec sleep 600"])
+        time.sleep(600)
+    """
+    killed_trainer(f"""
+        import os, signal, sys, time
+        from lanista.envs.engines.process import EngineProcess
+        EngineProcess([sys.executable, "-c", {textwrap.dedent(inner)!r}])
+        while not os.path.exists("{tmp_path}/engine"):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert gone(number_in(tmp_path / "engine"))

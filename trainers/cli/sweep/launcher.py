@@ -49,7 +49,7 @@ class RunProcess:
     def __init__(self, arguments: Sequence[str], log: Path, program: Sequence[str] = PROGRAM) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
-        with log.open("ab") as output:
+        with log.open("ab") as output, REAPER.launching() as mark:
             self._log_start = output.tell()
             self._process = subprocess.Popen(
                 [*program, *arguments],
@@ -58,8 +58,9 @@ class RunProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+                env={**os.environ, **mark},
             )
-        REAPER.add(self._process.pid)
+            REAPER.add(self._process.pid)
         self._terminated: float | None = None
         """When it was asked to exit."""
 
