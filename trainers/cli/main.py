@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TypeVar
 
 from ..utils.argparse import secret_flag
 from ..utils.errors import CommandError
@@ -41,6 +42,7 @@ COMMANDS = {
     "hub": Command(".hub", "push a run to the Hugging Face Hub, or load one from there"),
 }
 LEARN = "learn"
+T = TypeVar("T")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -53,9 +55,7 @@ def run(argv: Sequence[str]) -> int:
     """Run the command of these arguments (without the program's name) and return its exit status."""
     show_any_letter()
     if argv and argv[0] == LEARN:
-        from ..learn import run as learn
-
-        return learn(argv[1:])
+        return _learn(argv[1:])
     name = argv[0] if argv and argv[0] in COMMANDS else None
     parser = _parser(name)
     if name is not None and (secret := secret_flag(argv)):
@@ -68,6 +68,18 @@ def run(argv: Sequence[str]) -> int:
     return _guarded(name, import_module(COMMANDS[name].module, __package__).run, arguments)
 
 
+def _learn(argv: Sequence[str]) -> int:
+    """Train with one seed, or with several."""
+    if any(word.startswith("--seeds") for word in argv):
+        from . import seeds
+
+        if seeds.asked(argv):
+            return _guarded(LEARN, seeds.run, argv)
+    from ..learn import run as learn
+
+    return learn(argv)
+
+
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
     """The whole parser; only the chosen command's own arguments are filled in."""
     from ..._version import __version__
@@ -75,7 +87,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lanista", description="Trains agents that live in game engines.")
     parser.add_argument("--version", action="version", version=f"lanista {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    commands.add_parser(LEARN, help="train agents: the same as lanista-learn", add_help=False)
+    commands.add_parser(LEARN, help="train agents: the same as lanista-learn, and --seeds", add_help=False)
     for name, command in COMMANDS.items():
         description = f"{command.summary[0].upper()}{command.summary[1:]}."
         own = commands.add_parser(name, help=command.summary, description=description)
@@ -84,7 +96,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def _guarded(name: str, command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+def _guarded(name: str, command: Callable[[T], int], arguments: T) -> int:
     try:
         return command(arguments)
     except CommandError as error:
