@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
@@ -69,9 +70,12 @@ def _unwritable(program: str, probe: str = "") -> int:
     except BrokenPipeError:  # its reader has ended, as `head` does
         status = PIPE_CLOSED
     except (OSError, ValueError) as error:
-        cause = error.strerror if isinstance(error, OSError) else error
-        print_error(program, f"standard output cannot be written: {cause}.")
-        status = 1
+        if isinstance(error, OSError) and error.errno == errno.EIO:  # its terminal was closed: nobody reads
+            status = 0
+        else:
+            cause = error.strerror if isinstance(error, OSError) else error
+            print_error(program, f"standard output cannot be written: {cause}.")
+            status = 1
     else:
         return 0
     with suppress(OSError, ValueError):  # else Python itself complains at its end
