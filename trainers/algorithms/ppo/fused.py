@@ -68,7 +68,8 @@ class Layer(NamedTuple):
     @classmethod
     def held(cls, weight: nn.Parameter, bias: nn.Parameter) -> Layer:
         """From a module whose gradients a `FlatParameters` holds, or from a target network."""
-        d_weight, d_bias = (torch.empty(0) if p.grad is None else p.grad for p in (weight, bias))
+        none = torch.empty(0, device=weight.device)
+        d_weight, d_bias = (none if p.grad is None else p.grad for p in (weight, bias))
         return cls.of(weight.detach(), bias.detach(), d_weight, d_bias)
 
     def stream(self, index: int) -> Layer:

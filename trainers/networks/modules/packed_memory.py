@@ -103,7 +103,7 @@ class PackedPass:
         self.width, self.first = memory.hidden, counts[0]
         self.ends = np.cumsum(counts).tolist()
         shape = (streams, self.first + rows, memory.hidden)
-        self.hidden = torch.empty(shape)
+        self.hidden = torch.empty(shape, device=states.device)
         """[S, B + P, H]: h before the first steps, then after each row."""
         self.hidden[:, : self.first] = states[..., : memory.hidden]
         self.recurrent = (memory.weight_hh * torch.from_numpy(memory.scale[:, None])).transpose(1, 2)
