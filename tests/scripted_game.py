@@ -3,9 +3,12 @@
 import json
 import socket
 import struct
+import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 LENGTH = struct.Struct("<I")
@@ -37,9 +40,9 @@ class ScriptedGame:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def join(self) -> None:
+    def join(self, seconds: float | None = 30) -> None:
         """Wait until it has ended."""
-        self._thread.join(30)
+        self._thread.join(seconds)
         assert not self._thread.is_alive()
 
     def send(self, payload: bytes) -> None:
@@ -73,3 +76,57 @@ class ScriptedGame:
 
     def _answer(self, message: dict[str, Any]) -> Any:
         return self._script(message) if callable(self._script) else next(self._script, None)
+
+
+class Walker:
+    """The script of a game without end: an agent that sees how many actions it has had, and its last one."""
+
+    def __init__(self, **keys: Any) -> None:
+        space = {"obs": {"size": [2], "space": "box"}}
+        self._info = {
+            **{"type": "env_info", "n_agents": 1, "agent_policy_names": ["walker"]},
+            "observation_space": [space],
+            "action_space": [{"move": {"size": 1, "action_type": "continuous"}}],
+            **keys,
+        }
+        self.actions = 0
+
+    def __call__(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a message of the trainer."""
+        if message["type"] == "env_info":
+            return self._info
+        if message["type"] == "reset":
+            return {"type": "reset", "obs": [], "info": []}
+        self.actions += 1
+        seen = {"obs": [float(self.actions), *message["action"][0]["move"]]}
+        done = self.actions % 10 == 0
+        return {"type": "step", "obs": [seen], "reward": [1.0], "done": [done], "info": [{}]}
+
+
+_EXECUTABLE = """\
+#!{python}
+import os
+import sys
+
+sys.path.insert(0, {tests!r})
+from scripted_game import ScriptedGame, Walker
+
+options = dict(argument.split("=", 1) for argument in sys.argv[1:] if "=" in argument)
+print("started with", *sys.argv[1:], flush=True)
+
+
+def play(script):
+    ScriptedGame(int(options["--port"]), script).join(None)
+
+
+{script}
+"""
+
+
+def executable(folder: Path, script: str = "play(Walker())") -> str:
+    """A program `Game.x86_64` that runs `script`, which finds `play(script)`, `Walker` and `options`."""
+    program = folder / "Game.x86_64"
+    names = {"python": sys.executable, "tests": str(Path(__file__).parent)}
+    program.write_text(_EXECUTABLE.format(script=textwrap.dedent(script), **names))
+    program.chmod(0o755)
+    return str(program)

@@ -69,8 +69,12 @@ class EngineSession(Protocol):
     def reply(self, data: bytes) -> None:
         """Respond to the request received last. Has no effect when the engine has gone meanwhile."""
 
-    def close(self) -> None:
-        """Let the last answer leave, tell an engine that still waits for one to quit, and stop serving."""
+    def close(self, wait: bool = True) -> None:
+        """Tell an engine that still waits for an answer to quit, and stop serving.
+
+        Args:
+            wait: For the last answer to leave.
+        """
 
 
 class Engine(Protocol):
@@ -88,6 +92,9 @@ class Engine(Protocol):
 
     def describe(self) -> str:
         """Its state, or how it ended, with the last lines that it wrote."""
+
+    def output(self) -> str:
+        """The last lines that it has written so far; nothing where they cannot be had."""
 
     def is_diagnosed(self) -> bool:
         """Whether all that can be found out about a lost connection is known. Does not wait."""
@@ -223,6 +230,10 @@ class EngineConnection:
             self.reply(self.kind.quit)
             self._quit_sent = True
 
+    def output(self) -> str:
+        """The last lines that the engine's process has written, while it runs; may be empty."""
+        return "" if self._process is None else self._process.output()
+
     def last_words(self) -> str:
         """The state and the last lines of the engine's process, to be appended to a message; may be empty."""
         return "" if self._process is None else f" {self._process.describe()}"
@@ -274,6 +285,9 @@ class EngineConnection:
         return self._session.disconnected or (self._process is not None and self._process.wait(0.0))
 
     def _why_gone(self) -> UnityException:
+        error = None if self._process is None else self._process.external_error()
+        if error is not None:
+            return error
         if self._session.fault:
             what = f"{self._name}: its connection was closed, since {self._session.fault}."
             return UnityCommunicationException(f"{what}{self.last_words()}")
@@ -282,8 +296,6 @@ class EngineConnection:
                 f"Communicator has exited. The connection to {self._name} was dropped by the other side."
             )
         self._process.wait(_EXIT_SECONDS)
-        if (error := self._process.external_error()) is not None:
-            return error
         if self._process.returncode is None:
             what = "The engine has dropped its connection. "
         elif not self._has_called:

@@ -84,7 +84,7 @@ class EngineProcess:
 
     def describe(self) -> str:
         """Its state, or how it ended, with the last lines that it wrote."""
-        return f"{self._state()} Its command was: {' '.join(self.command)}.{self._last_words()}"
+        return f"{self._state()} Its command was: {' '.join(self.command)}.{self.output()}"
 
     def _state(self) -> str:
         code = self.returncode
@@ -95,7 +95,8 @@ class EngineProcess:
                 return f"Its process {self.pid} is ending."
         return f"Environment shut down with return code {code}{_signal_name(code)}."
 
-    def _last_words(self) -> str:
+    def output(self) -> str:
+        """The last lines that it has written so far."""
         if self.returncode is not None:
             self._reader.join(1.0)
         source, text = "its output", bytes(self._output[-_KEPT:])

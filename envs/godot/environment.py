@@ -14,7 +14,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ..base import BehaviorSteps, EngineStatistics
 from ..engines.connection import EngineConnection
-from ..engines.environment import Answer, EngineEnvironment
+from ..engines.environment import Answer, Connect, EngineEnvironment
 from ..errors import WireError
 from ..images import Images
 from ..scenes.world import Parameters
@@ -60,6 +60,8 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         non_finite: What to do about NaN and infinities, `stop` or `zero`; None lets them pass.
         engine_name: The environment's name in messages.
         images: The type in which `get_steps` returns images: `float32` in 0 to 1, or `uint8`.
+        connect: Connects to a game that was started elsewhere, in place of `path` and all options of its
+            launch; its argument is to be called when the game's process ends, if that can be known.
 
     Raises:
         ValueError: `non_finite` is none of these.
@@ -85,6 +87,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         non_finite: str | None = NonFinitePolicy.STOP.value,
         engine_name: str | None = None,
         images: Images = "float32",
+        connect: Connect | None = None,
     ) -> None:
         self.specs: dict[str, BehaviorSpec] = {}
         super().__init__(engine_name or f"environment {worker_id}", timeout_wait, self.specs, non_finite)
@@ -92,7 +95,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         self._images = images
         self._parameters = Parameters()
         self._changed: set[str] = set()
-        launch = GodotLaunch(
+        launch = connect or GodotLaunch(
             path,
             worker_id,
             base_port,
@@ -119,18 +122,23 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
             "It connected and described its agents, but did not answer a reset: is its scene tree paused, or "
             "does a script wait?"
         )
-        mismatch = re.search(r"^.*mismatch.*$", connection.last_words(), re.MULTILINE)
-        if mismatch is not None:  # the plugin compares versions, and says so in its log alone
+        if "lanista" in info:
+            plugin = f"Lanista's addon {info.get('addon_version', '')}"
+        else:
+            plugin = "godot_rl_agents"
+            self._warn_of_another_version(connection.output())
+        logger.info("Connected to a Godot game with %s", plugin)
+
+    def _warn_of_another_version(self, output: str) -> None:
+        """The plugin compares versions, and says so in its log alone."""
+        mismatch = re.search(r"^.*mismatch.*$", output, re.MULTILINE)
+        if mismatch is not None:
             logger.warning(
                 "%s: The game's plugin speaks another version of the protocol (%s); where something is "
                 "amiss, update the plugin to godot_rl_agents 0.8.",
                 self.name,
                 mismatch[0].strip(),
             )
-        plugin = "godot_rl_agents"
-        if "lanista" in info:
-            plugin = f"Lanista's addon {info.get('addon_version', '')}"
-        logger.info("Connected to a Godot game with %s", plugin)
 
     def _encode_reset(self) -> bytes:
         self._changed.update(self._parameters.sampled)

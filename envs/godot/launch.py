@@ -142,30 +142,65 @@ class GodotLaunch:
             )
             return EngineConnection(session, None, self.timeout, self.name, KIND)
         try:
-            log_file = self._log_file()
-            arguments = [*command, *self._arguments(name, session.port, log_file)]
-            process = EngineProcess(arguments, log_file, on_exit)
+            process, _ = start_game(
+                *(name, command, session.port, self.worker_id, self.log_folder),
+                seed=self.seed,
+                headless=self.headless,
+                real_time=self.real_time,
+                additional_args=self.additional_args,
+                on_exit=on_exit,
+            )
         except BaseException:
             session.close()
             raise
         return EngineConnection(session, process, self.timeout, self.name, KIND)
 
-    def _log_file(self) -> Path | None:
-        if self.log_folder is None:
-            return None
-        self.log_folder.mkdir(parents=True, exist_ok=True)
-        return self.log_folder.absolute() / f"Player-{self.worker_id}.log"
 
-    def _arguments(self, name: GodotName, port: int, log_file: Path | None) -> list[str]:
-        options = ["--headless"] if self.headless else []
-        if not self.real_time:
-            # One physics tick for every turn of the main loop, without waiting for the clock.
-            options += ["--fixed-fps", str(round(TICKS * name.speedup))]
-            options += [] if self.headless else ["--disable-vsync", "--audio-driver", "Dummy"]
-        if log_file is not None:
-            options += ["--log-file", str(log_file)]
-        options += [f"--port={port}", f"--env_seed={self.seed}", f"--speedup={name.speedup:g}"]
-        return [*options, *name.arguments, *self.additional_args]
+def start_game(
+    name: GodotName,
+    command: Sequence[str],
+    port: int,
+    worker_id: int,
+    log_folder: Path | None,
+    *,
+    seed: int,
+    headless: bool,
+    real_time: bool,
+    additional_args: Sequence[str],
+    on_exit: Callable[[], None] | None = None,
+) -> tuple[EngineProcess, Path | None]:
+    """Start a game that calls on a port of this machine.
+
+    Args:
+        name: What it is called after `--env`.
+        command: As returned by `resolve`.
+        port: The port on which it calls.
+        worker_id: Which of several environments it is; it names the log.
+        log_folder: Where its log goes; made if it is missing.
+        seed: For its random numbers.
+        headless: Start it without a window.
+        real_time: Let it keep to the clock.
+        additional_args: More arguments for it.
+        on_exit: Called, from another thread, when its process has ended.
+
+    Returns:
+        Its process, and the log that it will write.
+
+    Raises:
+        UnityEnvironmentException: It cannot be started.
+    """
+    options = ["--headless"] if headless else []
+    if not real_time:
+        # One physics tick for every turn of the main loop, without waiting for the clock.
+        options += ["--fixed-fps", str(round(TICKS * name.speedup))]
+        options += [] if headless else ["--disable-vsync", "--audio-driver", "Dummy"]
+    log_file = None
+    if log_folder is not None:
+        log_folder.mkdir(parents=True, exist_ok=True)
+        log_file = log_folder.absolute() / f"Player-{worker_id}.log"
+        options += ["--log-file", str(log_file)]
+    options += [f"--port={port}", f"--env_seed={seed}", f"--speedup={name.speedup:g}"]
+    return EngineProcess([*command, *options, *name.arguments, *additional_args], log_file, on_exit), log_file
 
 
 def listen(

@@ -1,8 +1,9 @@
 """The trainer's end of a game's socket: frames of a length (4 bytes, little-endian) and as many of text.
 
 The trainer listens and the game dials. Whoever dials is greeted, and the first whose answer is a whole frame
-of a JSON object is the game: a port scanner or a browser does not take its place. Nothing here waits but
-`receive`; no thread is involved.
+of a JSON object is the game: a port scanner or a browser does not take its place. A connection that was
+accepted elsewhere, such as a relay's, is the only caller. Nothing here waits but `receive`; no thread is
+involved.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector
 
 from ..grpc.listeners import accept, listen
 from ..grpc.selector import SpinWait
+from ..grpc.server import Stream
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +36,7 @@ _FLUSH_SECONDS = 1.0
 class Caller:
     """A connection: its socket, and what has come and is to be sent."""
 
-    def __init__(self, stream: socket.socket, name: str, greeting: bytes) -> None:
+    def __init__(self, stream: Stream, name: str, greeting: bytes) -> None:
         self.stream = stream
         self.name = name
         self.received = bytearray()
@@ -93,18 +95,18 @@ class GodotSession:
     """A server for one game, as an `engines.connection.EngineSession`.
 
     Args:
-        listeners: Where it connects, once.
         greeting: What every caller is sent first: messages, framed.
-        most_bytes: Of one message.
+        listeners: Where it connects, once.
+        caller: Its connection, where that was accepted elsewhere; then there are no listeners.
     """
 
     def __init__(
-        self, listeners: Sequence[socket.socket], greeting: bytes, most_bytes: int = MOST_BYTES
+        self, greeting: bytes, listeners: Sequence[socket.socket] = (), caller: Caller | None = None
     ) -> None:
         self._listeners = list(listeners)
         self._greeting = greeting
-        self._most_bytes = most_bytes
-        self.port: int = listeners[0].getsockname()[1]
+        first = listeners[0] if caller is None else caller.stream
+        self.port: int = first.getsockname()[1]
         """The port on which the game calls."""
         self.closing_reason = ""
         """Games are not told why."""
@@ -121,6 +123,8 @@ class GodotSession:
         self._closed = False
         for listener in self._listeners:
             self._register(listener, None)
+        if caller is not None:
+            self._add(caller)
 
     @classmethod
     def listen(cls, port: int, host: str, greeting: bytes) -> GodotSession:
@@ -136,7 +140,18 @@ class GodotSession:
             PermissionError: This user may not listen on this port.
             OSError: The address is not one of this machine.
         """
-        return cls(listen(host, port), greeting)
+        return cls(greeting, listen(host, port))
+
+    @classmethod
+    def of_stream(cls, stream: Stream, name: str, greeting: bytes) -> GodotSession:
+        """Serve the game at the other end of a connection, which has sent nothing yet.
+
+        Args:
+            stream: The connection.
+            name: Where it comes from, for messages.
+            greeting: What the game is sent first.
+        """
+        return cls(greeting, caller=Caller(stream, name, greeting))
 
     @property
     def disconnected(self) -> bool:
@@ -180,11 +195,15 @@ class GodotSession:
             self._game.out += LENGTH.pack(len(data)) + data
             self._flush(self._game)
 
-    def close(self) -> None:
-        """Let the last message leave, and stop listening."""
+    def close(self, wait: bool = True) -> None:
+        """Stop listening, and end the connection.
+
+        Args:
+            wait: For the last message to leave.
+        """
         if self._closed:
             return
-        deadline = time.monotonic() + _FLUSH_SECONDS
+        deadline = time.monotonic() + (_FLUSH_SECONDS if wait else 0.0)
         while self._game is not None and self._game.out and time.monotonic() < deadline:
             self._handle(0.05)
         self.watch(None)
@@ -224,18 +243,20 @@ class GodotSession:
             logger.warning("%s is turned away: another game is connected to port %d.", name, self.port)
             stream.close()
             return
-        caller = Caller(stream, name, self._greeting)
-        self._callers.append(caller)
-        self._register(stream, caller)
-        self._flush(caller)
+        self._add(Caller(stream, name, self._greeting))
         if len(self._callers) > _MOST_CALLERS:
             self._drop(self._callers[0], "too many others call")
+
+    def _add(self, caller: Caller) -> None:
+        self._callers.append(caller)
+        self._register(caller.stream, caller)
+        self._flush(caller)
 
     def _receive_from(self, caller: Caller) -> None:
         """Process what has arrived on a connection."""
         caller.read()
         is_game = caller is self._game
-        most = self._most_bytes if is_game else _MOST_BYTES_OF_STRANGERS
+        most = MOST_BYTES if is_game else _MOST_BYTES_OF_STRANGERS
         if caller.length > most:
             self._drop(
                 caller, f"it announces a message of {caller.length:,} bytes, and {most:,} are the most"
@@ -268,19 +289,19 @@ class GodotSession:
         self._callers.remove(caller)
         self._unregister(caller.stream)
         caller.stream.close()
-        if caller is self._game:
+        if caller is self._game or not self._listeners:
             self._game, self._gone, self.fault = None, True, reason
         elif reason:
             logger.warning("The connection of %s to port %d is closed: %s.", caller.name, self.port, reason)
 
-    def _register(self, stream: socket.socket, caller: Caller | None) -> None:
+    def _register(self, stream: Stream, caller: Caller | None) -> None:
         self._selector.register(stream, EVENT_READ, caller)
         if caller is not None:
             caller.watched = EVENT_READ
         if self._watcher is not None:
             self._watcher.register(stream, EVENT_READ, self._token)
 
-    def _unregister(self, stream: socket.socket) -> None:
+    def _unregister(self, stream: Stream) -> None:
         self._selector.unregister(stream)
         if self._watcher is not None:
             self._watcher.unregister(stream)

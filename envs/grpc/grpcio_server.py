@@ -136,14 +136,18 @@ class GrpcioSession:
             call.reply = data
             call.ended.set()
 
-    def close(self) -> None:
-        """Stop serving. An answer just given is still delivered; an engine that waits is told to quit."""
+    def close(self, wait: bool = True) -> None:
+        """Stop serving. An engine that waits for an answer is told to quit.
+
+        Args:
+            wait: For the last answer to leave.
+        """
         if self._closed:
             return
         self._closed = True
         self.watch(None)
         self.reply(QUIT)
-        self._server.stop(FLUSH_SECONDS).wait()
+        self._server.stop(FLUSH_SECONDS if wait else 0.0).wait()
         self._wakeup_reader.close()
         self._wakeup_writer.close()
 

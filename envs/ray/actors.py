@@ -137,10 +137,12 @@ class EngineActors:
             self._add(key, _PlacedEngine(actor, node))
             return {"node": node.as_dict(), "log": answer["log"]}
 
-    def inquire(self, key: str) -> dict[str, Any]:
+    def inquire(self, key: str, ending: bool) -> dict[str, Any]:
         """Find out an engine's state: `report`, or `lost` if its node is gone, or `died` if its actor is.
 
-        Takes some seconds.
+        Args:
+            key: The engine's.
+            ending: Its connection is gone. This takes some seconds then.
         """
         placed = self._engines.get(key)
         if placed is None:
@@ -149,7 +151,7 @@ class EngineActors:
             self._lost.add(placed.node.id)
             return {"lost": True}
         try:
-            return {"report": ray.get(placed.actor.report.remote(), timeout=REPORT_SECONDS)}
+            return {"report": ray.get(placed.actor.report.remote(ending), timeout=REPORT_SECONDS)}
         except RayError as error:  # a timeout, too
             if placed.node.keeps_answering():
                 return {"died": _first_line(error)}
@@ -240,8 +242,8 @@ def _make_actor_class() -> type:
                 return {"fault": str(error)}
             return {"log": None if self._agent.log is None else str(self._agent.log)}
 
-        def report(self) -> Any:
-            return self._agent.report()
+        def report(self, ending: bool) -> Any:
+            return self._agent.report(ending=ending)
 
         def await_end(self) -> Any:
             return self._agent.await_end()

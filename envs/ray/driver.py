@@ -79,9 +79,9 @@ class Driver:
         placed: dict[str, Any] = self._actors.place(key, spec, cpus, place_timeout, start_timeout)
         return placed
 
-    def do_inquire(self, key: str) -> dict[str, Any]:
+    def do_inquire(self, key: str, ending: bool) -> dict[str, Any]:
         """See `EngineActors.inquire`."""
-        found: dict[str, Any] = self._actors.inquire(key)
+        found: dict[str, Any] = self._actors.inquire(key, ending)
         return found
 
     def do_end(self, key: str) -> None:

@@ -12,6 +12,8 @@ from mlagents_envs.exception import UnityException
 
 from ..._version import __version__
 from ..engines.process import EngineProcess
+from ..godot import is_godot
+from ..godot import launch as godot
 from ..registry.registry import resolve_registered
 from ..remote.relay import Relay
 from ..remote.relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
@@ -55,6 +57,16 @@ class NodeAgent:
 
     def _start(self, spec: LaunchSpec) -> EngineProcess:
         folder = None if spec.log_folder is None else _make_folder(Path(spec.log_folder))
+        if is_godot(spec.file_name):
+            name = godot.GodotName.parse(spec.file_name)
+            engine, self.log = godot.start_game(
+                *(name, godot.resolve(name), self._relay.port, spec.worker_id, folder),
+                seed=spec.seed,
+                headless=spec.windowless,
+                real_time=spec.real_time,
+                additional_args=spec.additional_args,
+            )
+            return engine
         file_name, arguments = resolve_registered(spec.file_name, spec.additional_args)
         engine, self.log = start_engine(
             *(plugin_of(file_name), resolve(file_name), self._relay.port, spec.worker_id, folder),
@@ -72,9 +84,14 @@ class NodeAgent:
         if not self._engine.wait(SHUTDOWN_SECONDS):
             self._engine.kill()
 
-    def report(self) -> dict[str, Any]:
-        """The engine's state. It gets a moment to exit, since its connection is gone when this is called."""
-        self._engine.wait(_EXIT_SECONDS)
+    def report(self, *, ending: bool = True) -> dict[str, Any]:
+        """The engine's state.
+
+        Args:
+            ending: Its connection is gone: it gets a moment to exit.
+        """
+        if ending:
+            self._engine.wait(_EXIT_SECONDS)
         return self._report()
 
     def await_end(self) -> dict[str, Any]:
@@ -106,7 +123,7 @@ def check(spec: LaunchSpec) -> RemoteTrainer:
             f"it has Lanista {__version__}, and the learner {spec.version}: install the same version on both"
         )
     try:
-        check_executable(resolve(resolve_registered(spec.file_name, ())[0])[0])
+        check_executable(_command(spec.file_name)[0])
     except UnityException as error:
         raise NodeAgentError(str(error)) from error
     context = client_context(pinned=True)
@@ -119,6 +136,13 @@ def check(spec: LaunchSpec) -> RemoteTrainer:
             "that the nodes reach (--ray-listen)"
         ) from error
     return trainer
+
+
+def _command(file_name: str) -> list[str]:
+    """The start of the engine's command line here."""
+    if is_godot(file_name):
+        return godot.resolve(godot.GodotName.parse(file_name))
+    return resolve(resolve_registered(file_name, ())[0])
 
 
 def _make_folder(folder: Path) -> Path:

@@ -64,6 +64,13 @@ class RemoteEngine:
             self._driver.call("end", END_SECONDS, key=self.key)
         self._ended.set()
 
+    def output(self) -> str:
+        """The last lines that it has written so far. Nothing is concluded from the answer."""
+        with suppress(ClusterError, CallFailedError, TimeoutError):
+            found = self._driver.call("inquire", _STATE_SECONDS, key=self.key, ending=False)
+            return str(found["report"]["text"]) if "report" in found else ""
+        return ""
+
     def describe(self) -> str:
         """Its state or how it ended, with its last output and its node."""
         if not (self._ended.is_set() or self._inquired.is_set()):
@@ -114,7 +121,7 @@ class RemoteEngine:
 
     def _ask(self) -> None:
         try:
-            found = self._driver.call("inquire", INQUIRY_SECONDS, key=self.key)
+            found = self._driver.call("inquire", INQUIRY_SECONDS, key=self.key, ending=True)
         except (ClusterError, CallFailedError, TimeoutError) as error:
             # Without the driver its actors have ended; the engine is not to blame.
             found = {"lost": True}

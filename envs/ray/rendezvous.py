@@ -10,10 +10,15 @@ from pathlib import Path
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
 
 from ..._version import __version__
+from ..engines.connection import EngineKind
 from ..errors import ClusterError
+from ..godot import GODOT, is_godot
+from ..godot.launch import GREETING
+from ..godot.launch import KIND as GODOT_KIND
+from ..godot.session import GodotSession
 from ..registry.registry import REGISTRY
 from ..remote.address import join_address, split_address
-from ..remote.handshake import AccessRules, AttachedEngine
+from ..remote.handshake import AccessRules, AttachedEngine, GreetedEngine
 from ..remote.server import AttachServer, ExpectedEngine
 from ..remote.tls import self_signed
 from ..unity.launch import HOSTED, SCENE, plugin_of
@@ -22,6 +27,7 @@ from .remote_engine import RemoteEngine
 from .spec import EngineSpec, LaunchSpec
 
 _POLL_SECONDS = 0.2
+_GODOT_GAME = GreetedEngine(GODOT_KIND, lambda stream, where: GodotSession.of_stream(stream, where, GREETING))
 
 
 class Rendezvous:
@@ -55,7 +61,8 @@ class Rendezvous:
     @contextmanager
     def expect(self, engine: EngineSpec, name: str) -> Iterator[tuple[ExpectedEngine, LaunchSpec]]:
         """While open, admit an engine of this name; yields it and the launch specification for its node."""
-        with self._server.expect(name) as expected:
+        greeted = _GODOT_GAME if is_godot(engine.file_name) else None
+        with self._server.expect(name, greeted) as expected:
             yield (
                 expected,
                 LaunchSpec(
@@ -70,6 +77,8 @@ class Rendezvous:
                     windowless=engine.windowless,
                     additional_args=[str(argument) for argument in engine.additional_args],
                     log_folder=None if engine.log_folder is None else str(engine.log_folder.absolute()),
+                    seed=engine.seed,
+                    real_time=engine.real_time,
                 ),
             )
 
@@ -100,16 +109,22 @@ def await_engine(
                     f"{engine.describe()}"
                 ) from None
             if time.monotonic() >= deadline:
+                kind = _kind_of(engine_spec.file_name)
                 raise UnityTimeOutException(
-                    f"The {plugin_of(engine_spec.file_name).kind.name} environment took too long to respond: "
-                    f"{name} did not connect within {timeout:g} s. {engine.describe()}"
+                    f"The {kind.name} environment took too long to respond: {name} did not connect within "
+                    f"{timeout:g} s. {kind.never_called} {engine.describe()}"
                 ) from None
+
+
+def _kind_of(file_name: str) -> EngineKind:
+    return GODOT_KIND if is_godot(file_name) else plugin_of(file_name).kind
 
 
 def _path_on_node(file_name: str) -> str:
     """The file name on the node: absolute, as its working directory is another one."""
-    prefix = PREFIX if is_unreal(file_name) else ""
+    prefix = GODOT if is_godot(file_name) else PREFIX if is_unreal(file_name) else ""
     path = file_name.strip().removeprefix(prefix).strip()
     if path.startswith((SCENE, REGISTRY, HOSTED)):
         return prefix + path
-    return prefix + str(Path(path).expanduser().absolute())
+    path, mark, options = path.partition("?") if prefix == GODOT else (path, "", "")
+    return f"{prefix}{Path(path).expanduser().absolute()}{mark}{options}"

@@ -38,6 +38,10 @@ class EngineSpec:
     windowless: bool = False
     additional_args: Sequence[str] = ()
     log_folder: Path | None = None
+    seed: int = 0
+    """For a Godot game, which gets it as an argument; other engines get it when they have connected."""
+    real_time: bool = False
+    """Whether a Godot game keeps to the clock; other engines learn that when they have connected."""
 
     @property
     def start_seconds(self) -> float:
@@ -61,12 +65,14 @@ class LaunchSpec:
     name: str
     """The name under which the server expects the engine."""
     file_name: str
-    """An executable on the node, or scene:NAME."""
+    """An executable on the node, or scene:NAME, or godot:PATH."""
     worker_id: int
     windowless: bool
     additional_args: list[str]
     log_folder: str | None
     """The folder of the engine's log on the node."""
+    seed: int
+    real_time: bool
 
     def as_dict(self) -> dict[str, Any]:
         """As a dict, for `LaunchSpec(**values)`."""

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
-from ..engines.connection import Engine, EngineConnection
+from ..engines.connection import Engine, EngineConnection, EngineKind, EngineSession
 from ..engines.plugin import Plugin
 from ..errors import WireError
 from ..grpc.server import Peer, ServerSession, Stream
@@ -102,12 +102,22 @@ _TLS_HANDSHAKE = b"\x16"
 _GREETING_BYTES = 1 << 16
 """The most bytes of an engine's first call and the HTTP/2 frames before it, usually a few hundred."""
 
-Answer = Callable[[Preamble], str | None]
-"""Decides about a relay: None to admit it, or the reason to reject it."""
+
+@dataclass(frozen=True, slots=True)
+class GreetedEngine:
+    """An engine that says nothing before it is greeted, so that only who expects it knows what it is."""
+
+    kind: EngineKind
+    serve: Callable[[Stream, str], EngineSession]
+    """Greets the engine at the other end of a connection; the second argument is its place, for messages."""
 
 
 class RejectedError(Exception):
     """The client is not an engine, or not one that is admitted."""
+
+
+Answer = Callable[[Preamble], GreetedEngine | None]
+"""Admits a relay, or raises RejectedError; returns what its engine is, None for one that calls by gRPC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +131,24 @@ class AccessRules:
 
 
 class AttachedEngine:
-    """An engine that has sent its first call and waits for the answer."""
+    """An engine that has sent its first call and waits for the answer, or that has been greeted."""
 
-    def __init__(self, session: ServerSession, where: str, name: str | None, file_name: str | None) -> None:
+    def __init__(
+        self,
+        session: EngineSession,
+        kind: EngineKind,
+        where: str,
+        name: str | None,
+        file_name: str | None = None,
+    ) -> None:
         self.session = session
+        self.kind = kind
         self.where = where
         """Its address or its relay's, for messages."""
         self.name = name
         """The name under which it is expected; None if it is not expected by name."""
         self.file_name = file_name
-        """What tells its plug-in, as an environment's name."""
+        """What tells its plug-in, as an environment's name, if its first call was to the gRPC server."""
 
     def connection(self, name: str, timeout: float, engine: Engine | None = None) -> EngineConnection:
         """The connection for an environment; to be called once.
@@ -140,7 +158,7 @@ class AttachedEngine:
             timeout: Seconds that the engine has for each answer.
             engine: Its program, if known.
         """
-        return EngineConnection(self.session, engine, timeout, name, plugin_of(self.file_name).kind)
+        return EngineConnection(self.session, engine, timeout, name, self.kind)
 
     def reject(self, reason: str = "") -> None:
         """Disconnect: the engine is asked to quit, and its relay gets the reason."""
@@ -222,10 +240,13 @@ class IncomingConnection:
             raise RejectedError("it disconnected without sending anything")
         name = None
         if first == _TLS_HANDSHAKE:
-            preamble = yield from self._receive_preamble()
+            preamble, greeted = yield from self._receive_preamble()
             if preamble.probe:
                 return None
             name = preamble.name
+            if greeted is not None:
+                session = greeted.serve(self._stream, self.where)
+                return AttachedEngine(session, greeted.kind, self.where, name)
         elif not plain:
             raise RejectedError(self._why_not_plain())
         return (yield from self._receive_greeting(name))
@@ -237,8 +258,8 @@ class IncomingConnection:
             f"`lanista relay`{relays}"
         )
 
-    def _receive_preamble(self) -> Generator[int, None, Preamble]:
-        """The TLS handshake and the relay's preamble."""
+    def _receive_preamble(self) -> Generator[int, None, tuple[Preamble, GreetedEngine | None]]:
+        """The TLS handshake and the relay's preamble, with how to greet its engine."""
         if self._rules.tls is None:
             raise RejectedError(
                 "it speaks TLS, as relays do, and relays are not admitted; --token-file admits them"
@@ -264,18 +285,22 @@ class IncomingConnection:
                 )
         return self._check_preamble(stream, line)
 
-    def _check_preamble(self, stream: TlsStream, line: bytes) -> Preamble:
+    def _check_preamble(self, stream: TlsStream, line: bytes) -> tuple[Preamble, GreetedEngine | None]:
+        line, _, more = line.partition(b"\n")
         try:
-            line, _, more = line.partition(b"\n")
             preamble = Preamble.decode(line)
-            refusal = self._answer(preamble) if not more else "it did not wait for the answer"
         except PreambleError as error:
             raise RejectedError(str(error)) from error
-        stream.send(encode_answer(refusal))
-        if refusal is not None:
-            raise RejectedError(refusal)
+        try:
+            if more:
+                raise RejectedError("it did not wait for the answer")
+            greeted = self._answer(preamble)
+        except RejectedError as refusal:
+            stream.send(encode_answer(str(refusal)))
+            raise
+        stream.send(encode_answer(None))
         self.where = f"a relay at {self.where}"
-        return preamble
+        return preamble, greeted
 
     def _receive_greeting(self, name: str | None) -> Generator[int, None, AttachedEngine]:
         """Wait for the first call, which must be an engine's greeting."""
@@ -289,11 +314,12 @@ class IncomingConnection:
                     raise RejectedError(_why_ended(peer.error))
                 yield peer.events
         file_name = EDITORS[peer.server.path]
-        if (strange := _why_not_greeting(session.request, self.where, plugin_of(file_name))) is not None:
+        plugin = plugin_of(file_name)
+        if (strange := _why_not_greeting(session.request, self.where, plugin)) is not None:
             raise RejectedError(strange)
         peer.max_bytes = None
         self._session = None
-        return AttachedEngine(session, self.where, name, file_name)
+        return AttachedEngine(session, plugin.kind, self.where, name, file_name)
 
 
 def _peek_byte(connection: socket.socket) -> bytes | None:

@@ -16,7 +16,14 @@ from mlagents_envs.exception import UnityTimeOutException
 from ..grpc.listeners import OUT_OF_RESOURCES, listen
 from .address import join_address
 from .forwarding import configure_keepalive
-from .handshake import AccessRules, AttachedEngine, IncomingConnection, Preamble, RejectedError
+from .handshake import (
+    AccessRules,
+    AttachedEngine,
+    GreetedEngine,
+    IncomingConnection,
+    Preamble,
+    RejectedError,
+)
 from .tokens import make_token, same
 
 logger = logging.getLogger(__name__)
@@ -34,8 +41,9 @@ OnEngine = Callable[[AttachedEngine], None]
 class ExpectedEngine:
     """An engine that is expected by name."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, greeted: GreetedEngine | None = None) -> None:
         self.name = name
+        self.greeted = greeted
         self.token = make_token()
         """The token that its relay must present; valid for one engine."""
         self._arrived: queue.SimpleQueue[AttachedEngine] = queue.SimpleQueue()
@@ -120,13 +128,17 @@ class AttachServer:
         self._thread.start()
 
     @contextmanager
-    def expect(self, name: str) -> Iterator[ExpectedEngine]:
+    def expect(self, name: str, greeted: GreetedEngine | None = None) -> Iterator[ExpectedEngine]:
         """While open, admit an engine of this name whose relay presents the token of the context.
+
+        Args:
+            name: Its name.
+            greeted: What it is, if it is to be greeted; None if it calls by gRPC.
 
         Raises:
             ValueError: An engine of this name is expected already.
         """
-        expected = ExpectedEngine(name)
+        expected = ExpectedEngine(name, greeted)
         Preamble(expected.token, name).encode()  # refuses names that cannot be sent
         with self._lock:
             if name in self._expected:
@@ -203,9 +215,7 @@ class AttachServer:
         accepted.setblocking(False)
         configure_keepalive(accepted)
         deadline = time.monotonic() + self._timeout
-        connection = IncomingConnection(
-            accepted, address[0], address[1], self._rules, self._refusal, deadline
-        )
+        connection = IncomingConnection(accepted, address[0], address[1], self._rules, self._answer, deadline)
         self._connections[connection] = None
         self._selector.register(connection, EVENT_READ, connection)
         self._advance(connection)
@@ -254,8 +264,9 @@ class AttachServer:
             self._rejections.log(connection.host, connection.where, reason)
             engine.reject(reason)
 
-    def _refusal(self, relay: Preamble) -> str | None:
-        """Why a relay is not admitted; None if it is."""
+    def _answer(self, relay: Preamble) -> GreetedEngine | None:
+        """Admit a relay; see `handshake.Answer`."""
+        waiting = None
         if relay.name is None:
             expected = self._token
         else:
@@ -264,8 +275,8 @@ class AttachServer:
             expected = None if waiting is None else waiting.token
         # Compare even if nothing is expected, so that the time does not reveal which engines are.
         if not same(relay.token, expected or make_token()):
-            return "wrong token"
-        return None
+            raise RejectedError("wrong token")
+        return None if waiting is None else waiting.greeted
 
     def _reject(self, connection: IncomingConnection, reason: str) -> None:
         self._rejections.log(connection.host, connection.where, reason)

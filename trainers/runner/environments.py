@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ...envs.engines.environment import Connect
 from ...envs.engines.ports import FIRST_PORT
 from ...envs.godot import is_godot
 from ...envs.manager.manager import EnvManager
@@ -270,13 +271,13 @@ def _make_env(
 ) -> BaseEnv:
     env, engine = options.env_settings, options.engine_settings
     name = f"environment {worker_id}"
-    connect = None if cluster is None else connect_by(cluster, options, worker_id, log_folder, name)
+    connect = None if cluster is None else connect_by(cluster, options, worker_id, log_folder, name, seed)
     if env.env_workers and not drawn:
         return make_hosted(options, seed, log_folder, worker_id, _base_port(env), connect)
     if env.env_path is not None and in_process(env.env_path):
         return make_stepped(options, env.env_path, seed, drawn=drawn)
     if is_godot(env.env_path):
-        return _make_godot(options, seed, log_folder, worker_id, name)
+        return _make_godot(options, seed, log_folder, worker_id, name, connect)
     file_name, arguments = env.env_path, env.env_args
     if file_name is not None and connect is None:
         file_name, arguments = resolve_registered(file_name, arguments)
@@ -301,7 +302,9 @@ def _make_env(
     )
 
 
-def _make_godot(options: RunOptions, seed: int, log_folder: Path, worker_id: int, name: str) -> BaseEnv:
+def _make_godot(
+    options: RunOptions, seed: int, log_folder: Path, worker_id: int, name: str, connect: Connect | None
+) -> BaseEnv:
     from ...envs.godot.environment import GodotEnvironment
 
     env, engine = options.env_settings, options.engine_settings
@@ -319,6 +322,7 @@ def _make_godot(options: RunOptions, seed: int, log_folder: Path, worker_id: int
         non_finite=None,
         engine_name=name,
         images="uint8",
+        connect=connect,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...envs.engines.environment import Connect
+from ...envs.godot import is_godot
 from ...envs.python import in_process
 from ...envs.ray.spec import ClusterSettings, EngineSpec
 from ...envs.unity.launch import HOSTED
@@ -24,8 +25,13 @@ def check_cluster(options: RunOptions) -> None:
 
     Raises:
         TrainerConfigError: The environment is stepped in the trainer's process.
+        UnityEnvironmentException: A Godot game's name cannot be read.
     """
     env = options.env_settings
+    if is_godot(env.env_path):
+        from ...envs.godot.launch import GodotName
+
+        GodotName.parse(str(env.env_path))
     if in_process(env.env_path) and not env.env_workers:
         message = (
             f"found {env.ray}; the nodes of a cluster start engines, and {env.env_path} is stepped in the "
@@ -57,12 +63,14 @@ def joined_cluster(options: RunOptions, number: int) -> Iterator[Cluster | None]
         yield cluster
 
 
-def connect_by(cluster: Cluster, options: RunOptions, worker_id: int, log_folder: Path, name: str) -> Connect:
+def connect_by(
+    cluster: Cluster, options: RunOptions, worker_id: int, log_folder: Path, name: str, seed: int
+) -> Connect:
     """The `connect` of an environment whose engine runs on a node of the cluster."""
-    return lambda on_exit: cluster.connect(_engine_spec(options, worker_id, log_folder), name, on_exit)
+    return lambda on_exit: cluster.connect(_engine_spec(options, worker_id, log_folder, seed), name, on_exit)
 
 
-def _engine_spec(options: RunOptions, worker_id: int, log_folder: Path | None) -> EngineSpec:
+def _engine_spec(options: RunOptions, worker_id: int, log_folder: Path | None, seed: int = 0) -> EngineSpec:
     env, engine = options.env_settings, options.engine_settings
     name, arguments = str(env.env_path), list(env.env_args or ())
     if env.env_workers:
@@ -75,4 +83,6 @@ def _engine_spec(options: RunOptions, worker_id: int, log_folder: Path | None) -
         windowless=engine.no_graphics or (engine.no_graphics_monitor and worker_id != 0),
         additional_args=tuple(arguments),
         log_folder=log_folder,
+        seed=seed,
+        real_time=engine.time_scale == 1,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lanista.envs.godot import is_godot, is_godot_editor
-from lanista.envs.godot.launch import GodotLaunch, GodotName, check_version, find_godot, resolve
+from lanista.envs.godot.launch import GodotName, check_version, find_godot, resolve, start_game
 from mlagents_envs.exception import UnityEnvironmentException
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes programs of shell scripts")
@@ -40,19 +40,10 @@ def project(tmp_path):
 
 def launched(name, **keys):
     """The arguments of the engine."""
-    options = {
-        **{"worker_id": 0, "base_port": None, "listen": "localhost", "seed": 7, "headless": True},
-        **{
-            "real_time": False,
-            "additional_args": ("--level=2",),
-            "log_folder": None,
-            "timeout": 1.0,
-            "name": "e",
-        },
-        **keys,
-    }
-    launch = GodotLaunch(name, **options)
-    return launch._arguments(GodotName.parse(name), 1234, None)
+    options = {"seed": 7, "headless": True, "real_time": False, "additional_args": ("--level=2",), **keys}
+    process, _ = start_game(GodotName.parse(name), ["/bin/true"], 1234, 0, None, **options)
+    process.wait(10.0)
+    return process.command[1:]
 
 
 @pytest.mark.parametrize(

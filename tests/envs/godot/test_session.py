@@ -3,11 +3,13 @@
 import socket
 import struct
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.godot.session import LENGTH, GodotSession, frame
+from lanista.envs.remote.tls import TlsStream, client_context, self_signed
 from scripted_engine import free_port
 
 GREETING = frame(b'{"type":"hello"}')
@@ -25,6 +27,52 @@ def call(session):
     session.receive(0.01)
     assert caller.recv(len(GREETING)) == GREETING
     return caller
+
+
+@pytest.fixture
+def relayed():
+    """A session of one encrypted connection, as a relay's, and the game's end of it."""
+    pytest.importorskip("cryptography")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname(), 10)
+        mine, _ = listener.accept()
+    context, _ = self_signed("localhost")
+    with ThreadPoolExecutor(1) as pool:
+        accepted = pool.submit(context.wrap_socket, mine, server_side=True)
+        game = client_context(pinned=True).wrap_socket(theirs)
+        encrypted = accepted.result(10)
+    encrypted.setblocking(False)
+    session = GodotSession.of_stream(TlsStream(encrypted), "a relay", GREETING)
+    game.settimeout(10)
+    assert game.recv(len(GREETING)) == GREETING
+    yield session, game
+    session.close()
+    game.close()
+
+
+def test_long_messages_arrive_whole_over_an_encrypted_connection(relayed):
+    """Whose bytes no selector reports once they have been decrypted."""
+    session, game = relayed
+    read = 1 << 18
+    for size in (2, read - 4, read, 2 * read - 4, 3_000_001):
+        message = b"{" + b" " * (size - 2) + b"}"
+        sending = threading.Thread(target=game.sendall, args=(frame(message),))
+        sending.start()
+        assert receive(session) == message
+        sending.join(10)
+        session.reply(b"{}")
+        assert game.recv(100) == frame(b"{}")
+
+
+@pytest.mark.parametrize(
+    ("sent", "fault"), [(b"", ""), (b"\x01", "it ended within a message, after 1 bytes of it")]
+)
+def test_a_session_of_one_connection_is_over_with_it(relayed, sent, fault):
+    session, game = relayed
+    game.sendall(sent)
+    game.close()
+    assert receive(session) is None
+    assert session.disconnected and session.fault == fault
 
 
 def receive(session):

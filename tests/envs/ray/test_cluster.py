@@ -1,5 +1,6 @@
 """Engines on the nodes of a Ray cluster, all of them on this machine."""
 
+import sys
 from pathlib import Path
 
 import psutil
@@ -8,8 +9,10 @@ import pytest
 pytest.importorskip("ray")
 pytest.importorskip("cryptography")
 
-from console_runs import until
+import scripted_game
+from console_runs import learn, ppo_yaml, until
 from lanista.envs.errors import ClusterError
+from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.ray.cluster import Cluster
@@ -127,6 +130,53 @@ def test_too_few_processors_are_an_error_that_lists_the_nodes(nodes, join):
         f"The Ray cluster has room for {room} environments of 0.5 CPU (--ray-cpus), but 1000 are wanted. "
         "There are node "
     )
+
+
+MISMATCHING_GAME = """\
+print("WARNING: minor verison mismatch 7 6", flush=True)
+walker = Walker()
+def answer(message):
+    if walker.actions == 5:
+        print("SCRIPT ERROR: the level is gone", flush=True)
+        os._exit(9)
+    return walker(message)
+play(answer)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="makes programs of scripts")
+def test_a_godot_game_is_told_from_its_output_and_its_end_is_reported_with_its_node(
+    nodes, join, tmp_path, caplog
+):
+    """What it wrote in the beginning was asked for while it ran: that must not hide how it ended."""
+    game = "godot:" + scripted_game.executable(tmp_path, MISMATCHING_GAME)
+    spec = EngineSpec(game, 0, ANSWER_SECONDS)
+    cluster = join(game)
+    env = GodotEnvironment(
+        game,
+        timeout_wait=ANSWER_SECONDS,
+        engine_name="environment 0",
+        connect=lambda on_exit: cluster.connect(spec, "environment 0", on_exit),
+    )
+    assert "speaks another version of the protocol (WARNING: minor verison mismatch 7 6)" in caplog.text
+    env.reset()
+    with pytest.raises(UnityEnvironmentException) as caught:
+        for _ in range(10):
+            env.step()
+    env.close()
+    for part in ("It ran on node ", "return code 9", "the level is gone"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="makes programs of scripts")
+def test_a_run_trains_in_godot_games_on_the_nodes(nodes, tmp_path):
+    game = "godot:" + scripted_game.executable(tmp_path)
+    yaml = ppo_yaml("walker", {"batch_size": 16, "buffer_size": 64}, {"hidden_units": 8}, max_steps=300)
+    ended = learn(tmp_path, "--env", game, "--ray", nodes.address, "--num-envs", "3", yaml=yaml)
+    assert ended.good, ended.err
+    assert all(f"Environment {worker} runs on node " in ended.out for worker in range(3))
+    assert "Connected to a Godot game with godot_rl_agents" in ended.out
+    assert ended.files("walker.onnx")
 
 
 def test_a_driver_that_was_killed_is_replaced(nodes, join):

@@ -7,7 +7,10 @@ import pytest
 
 pytest.importorskip("cryptography")
 
+import numpy as np
+import scripted_game
 from lanista.envs.errors import OtherEngineError
+from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.hosting.source import HostedSource
 from lanista.envs.ray.node_agent import NodeAgent, NodeAgentError, check
 from lanista.envs.ray.rendezvous import Rendezvous
@@ -15,9 +18,12 @@ from lanista.envs.ray.spec import EngineSpec
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.unity.launch import HOSTED
 from local_cluster import CRASHING_ENGINE
+from mlagents_envs.base_env import ActionTuple
+from mlagents_envs.exception import UnityException
 from scripted_engine import executable, free_port
 
 TIMEOUT = 30.0
+posix = pytest.mark.skipif(sys.platform == "win32", reason="makes programs of scripts")
 
 
 @pytest.fixture
@@ -64,6 +70,75 @@ def test_a_game_of_unreal_is_launched_on_a_node_and_told_from_unitys(rendezvous,
     assert agent.await_end()["returncode"] == 0
 
 
+def launched(rendezvous, file_name, **options):
+    """A Godot game on a node, and its connection's factory."""
+    with rendezvous.expect(engine_spec(f"godot:{file_name}", **options), "env-3-0") as (expected, spec):
+        agent = NodeAgent(spec)
+        engine = expected.wait(TIMEOUT)
+    return agent, lambda _: engine.connection("environment 3", TIMEOUT)
+
+
+@posix
+def test_a_godot_game_is_launched_on_a_node_and_greeted_by_the_learner(rendezvous, tmp_path):
+    game = scripted_game.executable(tmp_path)
+    options = {
+        "windowless": True,
+        "seed": 7,
+        "log_folder": tmp_path / "logs",
+        "additional_args": ["--level=2"],
+    }
+    agent, connect = launched(rendezvous, f"{game}?speedup=2&action_repeat=4", **options)
+    env = GodotEnvironment("godot:elsewhere", connect=connect)
+    env.reset()
+    env.set_actions("walker?team=0", ActionTuple(np.array([[0.5]], np.float32)))
+    env.step()
+    decisions, _ = env.get_steps("walker?team=0")
+    assert decisions.obs[0].tolist() == [[2, 0.5]] and decisions.reward.tolist() == [1]
+    env.close()
+    report = agent.await_end()
+    assert report["returncode"] == 0
+    for argument in ("--headless", "--fixed-fps 120", "--env_seed=7 --speedup=2 --action_repeat=4 --level=2"):
+        assert argument in report["text"]
+    assert agent.log == tmp_path / "logs" / "Player-3.log"
+    assert f"--log-file {agent.log}" in report["text"]
+
+
+@posix
+def test_a_godot_game_in_real_time_keeps_to_the_clock_on_a_node(rendezvous, tmp_path):
+    agent, connect = launched(rendezvous, scripted_game.executable(tmp_path), real_time=True)
+    GodotEnvironment("godot:elsewhere", connect=connect).close()
+    text = agent.await_end()["text"]
+    assert "--fixed-fps" not in text and "--headless" not in text
+
+
+@posix
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("play(iter([{'type': 'env_info'}]))", "environment 0: the game has no agents to train"),
+        ("play(iter([b'[]']))", "it does not speak the protocol of a Godot game"),
+        ("play(iter([]))", "The connection to environment 3 was dropped by the other side"),
+    ],
+    ids=["no spaces", "no object", "nothing"],
+)
+def test_what_a_godot_game_on_a_node_says_wrongly_is_a_sentence(rendezvous, tmp_path, script, message):
+    agent, connect = launched(rendezvous, scripted_game.executable(tmp_path, script))
+    with pytest.raises(UnityException, match=message):
+        GodotEnvironment("godot:elsewhere", connect=connect)
+    assert agent.await_end()["returncode"] is not None
+
+
+@posix
+def test_a_node_without_godots_engine_says_so(rendezvous, tmp_path, monkeypatch):
+    (tmp_path / "project.godot").write_text("config_version=5\n")
+    monkeypatch.setenv("LANISTA_GODOT", str(tmp_path / "gone"))
+    with (
+        rendezvous.expect(engine_spec(f"godot:{tmp_path}"), "check-0") as (_, spec),
+        pytest.raises(NodeAgentError, match=r"LANISTA_GODOT is '.*gone', and that is no program"),
+    ):
+        check(spec)
+
+
 def test_an_environment_in_python_is_hosted_on_a_node(rendezvous):
     pytest.importorskip("gymnasium")
     source = HostedSource("gymnasium:CartPole-v1")
@@ -102,6 +177,8 @@ def test_a_token_admits_one_engine(rendezvous):
     [
         ({"version": "9.9"}, r"it has Lanista .*, and the learner 9\.9: install the same version on both"),
         ({"file_name": "/nowhere/Game.x86_64"}, "Couldn't launch the Game environment"),
+        ({"file_name": "godot:/nowhere/Game"}, "Couldn't launch the Game environment"),
+        ({"file_name": "godot:Game?speedup=x"}, "speedup=1"),
         ({"token": "x" * 32}, "it does not reach the learner: wrong token"),
         ({"fingerprint": "AB"}, "it does not reach the learner: its certificate has the fingerprint"),
         ({"port": None}, "it does not reach the learner: no trainer answers .*--ray-listen"),
@@ -127,3 +204,5 @@ def test_paths_are_sent_as_absolute_paths(rendezvous, tmp_path, monkeypatch):
             assert spec.file_name == name
     with rendezvous.expect(engine_spec("unreal:Linux/Game.sh"), "a") as (_, spec):
         assert spec.file_name == f"unreal:{tmp_path / 'Linux' / 'Game.sh'}"
+    with rendezvous.expect(engine_spec("godot:game?scene=res://a.tscn"), "a") as (_, spec):
+        assert spec.file_name == f"godot:{tmp_path / 'game'}?scene=res://a.tscn"

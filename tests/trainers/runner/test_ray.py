@@ -8,6 +8,8 @@ from lanista.trainers.runner import environments
 from lanista.trainers.runner.environments import check_environment, make_env_manager, number_of_environments
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.utils.distributed import seed_of
+from mlagents_envs.exception import UnityEnvironmentException
 from scripted_engine import free_port
 
 
@@ -24,6 +26,7 @@ def options(**env):
             "env_settings.listen",
             "ray_listen (--ray-listen) names",
         ),
+        ({"ray": "auto", "env_path": "godot:"}, "env_settings.ray", "no env_path (--env) says which"),
         ({"ray": "auto", "listen": "10.0.0.1:5004"}, "env_settings.ray", "no env_path"),
         ({"env_path": "Game", "ray_cpus": 2}, "env_settings.ray_cpus", "no `ray` (--ray)"),
         ({"env_path": "Game", "ray_listen": "10.0.0.1"}, "env_settings.ray_listen", "no `ray` (--ray)"),
@@ -41,6 +44,12 @@ def test_an_in_process_environment_runs_on_no_node():
         check_environment(options(ray="auto", env_path="gymnasium:CartPole-v1"))
 
 
+def test_what_a_godot_games_name_says_is_read_before_the_cluster_is_joined():
+    check_environment(options(ray="auto", env_path="godot:/builds/Game.x86_64?speedup=2"))
+    with pytest.raises(UnityEnvironmentException, match="speedup is 0"):
+        check_environment(options(ray="auto", env_path="godot:/builds/Game.x86_64?speedup=0"))
+
+
 def test_an_executable_need_not_be_on_this_machine():
     check_environment(options(ray="auto", env_path="/builds/Game.x86_64"))
 
@@ -54,29 +63,38 @@ def test_evaluations_have_an_environment_of_their_own():
     assert number_of_environments(made) == 4
 
 
-def test_a_node_receives_the_launch_arguments(monkeypatch):
+@pytest.mark.parametrize(
+    ("game", "made_by"),
+    [
+        ("Game", "lanista.trainers.runner.environments.UnityEnvironment"),
+        ("godot:Game?scene=res://a.tscn", "lanista.envs.godot.environment.GodotEnvironment"),
+    ],
+)
+def test_a_node_receives_the_launch_arguments(monkeypatch, game, made_by):
     heard = {}
 
     class Cluster:
         def connect(self, order, name, on_exit):
             heard.update(order=order, name=name)
 
-    def environment(path, worker_id, base_port, connect, **settings):
+    def environment(path, worker_id, base_port, *others, connect, **settings):
         connect(print)
 
     class Manager:
         def __init__(self, make_env, *others, **settings):
             make_env(2)
 
-    monkeypatch.setattr(environments, "UnityEnvironment", environment)
+    monkeypatch.setattr(made_by, environment)
     monkeypatch.setattr(environments, "EnvManager", Manager)
-    env = {"ray": "auto", "num_envs": 3, "env_path": "Game", "env_args": ["--level", "2"], "timeout_wait": 17}
-    made = RunOptions.from_dict({"env_settings": env, "engine_settings": {"no_graphics": True}})
+    env = {"ray": "auto", "num_envs": 3, "env_path": game, "env_args": ["--level", "2"], "timeout_wait": 17}
+    engine = {"no_graphics": True, "time_scale": 1}
+    made = RunOptions.from_dict({"env_settings": env, "engine_settings": engine})
     make_env_manager(made, 5, Path("logs"), Cluster())
     order = heard["order"]
-    assert (heard["name"], order.file_name, order.worker_id) == ("environment 2", "Game", 2)
+    assert (heard["name"], order.file_name, order.worker_id) == ("environment 2", game, 2)
     assert (order.timeout, order.windowless, order.log_folder) == (17.0, True, Path("logs"))
     assert order.additional_args == ("--level", "2")
+    assert (order.seed, order.real_time) == (seed_of(5, 2), True)
 
 
 def test_an_unreachable_head_is_reported_before_anything_is_written(tmp_path):

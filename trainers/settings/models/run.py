@@ -344,8 +344,6 @@ def godot_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
     if env.num_areas > 1:
         why = "; a Godot game does not copy its training area: put several into the scene, or give num_envs"
         yield _refusal(env, "num_areas", why)
-    if env.ray is not None:
-        yield _refusal(env, "ray", "; Godot games run on this machine alone as yet: leave this key out")
 
 
 def hosting_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
