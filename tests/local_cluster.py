@@ -100,7 +100,8 @@ def descendants(process: psutil.Process) -> list[psutil.Process]:
 def is_engine(process: psutil.Process) -> bool:
     """Whether it is an engine, not a shell around it."""
     try:
-        return "--mlagents-port" in process.cmdline()
+        line = process.cmdline()
+        return "--mlagents-port" in line or any(each.startswith("--env_seed=") for each in line)
     except psutil.Error:
         return False
 

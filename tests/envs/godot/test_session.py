@@ -8,7 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanista.envs.engines.connection import EngineConnection
+from lanista.envs.godot.launch import KIND
 from lanista.envs.godot.session import LENGTH, GodotSession, frame
+from lanista.envs.manager.restarts import HostLostError
 from lanista.envs.remote.tls import TlsStream, client_context, self_signed
 from scripted_engine import free_port
 
@@ -73,6 +76,29 @@ def test_a_session_of_one_connection_is_over_with_it(relayed, sent, fault):
     game.close()
     assert receive(session) is None
     assert session.disconnected and session.fault == fault
+
+
+class LostEngine:
+    """A game on a node that is gone."""
+
+    returncode = None
+
+    def is_diagnosed(self):
+        return True
+
+    def wait(self, timeout):
+        return False
+
+    def external_error(self):
+        return HostLostError("its node cannot be reached any more")
+
+
+def test_a_message_that_was_cut_with_its_node_is_not_the_games_fault(relayed):
+    session, game = relayed
+    game.sendall(frame(b"{}")[:-1])
+    game.close()
+    with pytest.raises(HostLostError):
+        EngineConnection(session, LostEngine(), 10.0, "environment 0", KIND).receive()
 
 
 def receive(session):

@@ -22,6 +22,7 @@ from local_cluster import CRASHING_ENGINE, local_cluster
 from mlagents_envs.exception import UnityEnvironmentException
 from scripted_engine import executable
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="makes programs of scripts")
 ANSWER_SECONDS = 60.0
 NO_RESTARTS = RestartLimits(max_lifetime_restarts=0, restarts_rate_limit_n=0)
 UNLICENSED_ENGINE = """\
@@ -53,7 +54,9 @@ def join(nodes):
 def environment(cluster: Cluster, index: int, file_name: str, log_folder: Path | None = None):
     spec = EngineSpec(file_name, index, ANSWER_SECONDS, log_folder=log_folder)
     name = f"environment {index}"
-    return UnityEnvironment(
+    make = GodotEnvironment if file_name.startswith("godot:") else UnityEnvironment
+    return make(
+        file_name,
         worker_id=index,
         timeout_wait=ANSWER_SECONDS,
         engine_name=name,
@@ -68,9 +71,12 @@ def step_all(manager: EnvManager, steps):
     return manager.wait()
 
 
-def test_a_lost_node_costs_only_the_episodes_of_its_environments(nodes, join):
+@pytest.mark.parametrize("engine", ["scene", pytest.param("godot", marks=posix)])
+def test_a_lost_node_costs_only_the_episodes_of_its_environments(nodes, join, tmp_path, engine):
     """No restart is allowed here: the loss of a node does not count as a failure of its environments."""
-    scene = "scene:ball3d"
+    scene = "scene:ball3d" if engine == "scene" else "godot:" + scripted_game.executable(tmp_path)
+    while len(nodes.nodes) < 2:
+        nodes.add_node()
     cluster = join(scene, 3)
     with EnvManager(lambda k: environment(cluster, k, scene), 3, NO_RESTARTS) as manager:
         manager.start()
@@ -144,20 +150,13 @@ play(answer)
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="makes programs of scripts")
+@posix
 def test_a_godot_game_is_told_from_its_output_and_its_end_is_reported_with_its_node(
     nodes, join, tmp_path, caplog
 ):
     """What it wrote in the beginning was asked for while it ran: that must not hide how it ended."""
     game = "godot:" + scripted_game.executable(tmp_path, MISMATCHING_GAME)
-    spec = EngineSpec(game, 0, ANSWER_SECONDS)
-    cluster = join(game)
-    env = GodotEnvironment(
-        game,
-        timeout_wait=ANSWER_SECONDS,
-        engine_name="environment 0",
-        connect=lambda on_exit: cluster.connect(spec, "environment 0", on_exit),
-    )
+    env = environment(join(game), 0, game)
     assert "speaks another version of the protocol (WARNING: minor verison mismatch 7 6)" in caplog.text
     env.reset()
     with pytest.raises(UnityEnvironmentException) as caught:
@@ -168,7 +167,7 @@ def test_a_godot_game_is_told_from_its_output_and_its_end_is_reported_with_its_n
         assert part in str(caught.value)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="makes programs of scripts")
+@posix
 def test_a_run_trains_in_godot_games_on_the_nodes(nodes, tmp_path):
     game = "godot:" + scripted_game.executable(tmp_path)
     yaml = ppo_yaml("walker", {"batch_size": 16, "buffer_size": 64}, {"hidden_units": 8}, max_steps=300)
