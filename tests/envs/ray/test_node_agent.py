@@ -13,13 +13,13 @@ from lanista.envs.errors import OtherEngineError
 from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.hosting.source import HostedSource
 from lanista.envs.ray.node_agent import NodeAgent, NodeAgentError, check
-from lanista.envs.ray.rendezvous import Rendezvous
+from lanista.envs.ray.rendezvous import Rendezvous, await_engine
 from lanista.envs.ray.spec import EngineSpec
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.unity.launch import HOSTED
 from local_cluster import CRASHING_ENGINE
 from mlagents_envs.base_env import ActionTuple
-from mlagents_envs.exception import UnityException
+from mlagents_envs.exception import UnityException, UnityTimeOutException
 from scripted_engine import executable, free_port
 
 TIMEOUT = 30.0
@@ -126,6 +126,29 @@ def test_what_a_godot_game_on_a_node_says_wrongly_is_a_sentence(rendezvous, tmp_
     with pytest.raises(UnityException, match=message):
         GodotEnvironment("godot:elsewhere", connect=connect)
     assert agent.await_end()["returncode"] is not None
+
+
+class RunningEngine:
+    """A game that runs on a node."""
+
+    def wait(self, timeout):
+        return False
+
+    def describe(self):
+        return "It ran on node 10.0.0.2."
+
+
+def test_a_godot_game_that_does_not_call_is_told_what_may_be_missing(rendezvous):
+    engine = EngineSpec("godot:Game", 3, 0.3)
+    message = (
+        r"Godot environment took too long to respond: environment 3 did not connect within 0\.3 s\. "
+        r"It has not called yet\. It calls only from a scene with a Sync node.*It ran on node 10\.0\.0\.2"
+    )
+    with (
+        rendezvous.expect(engine, "env-3-0") as (expected, _),
+        pytest.raises(UnityTimeOutException, match=message),
+    ):
+        await_engine(expected, RunningEngine(), engine, "environment 3")
 
 
 @posix
