@@ -147,7 +147,9 @@ def _ended(one: SeedRun) -> bool:
     if one.status is None:
         return False
     seconds = time.monotonic() - one.began
-    if one.status:
+    if one.status == INTERRUPTED:
+        print(f"Seed {one.seed} was stopped after {seconds:.0f} s.", flush=True)
+    elif one.status:
         print(f"Seed {one.seed} failed after {seconds:.0f} s: {one.process.error_message()}", flush=True)
     else:
         reward = read_run(one.folder, brief=True).first.last_reward

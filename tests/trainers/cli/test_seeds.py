@@ -1,9 +1,16 @@
 """`lanista learn --seeds`: a run for each seed, and a report on all of them."""
 
+import os
+import signal
+from pathlib import Path
+from threading import Thread
+
 import pytest
 import yaml
+from console_runs import until
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.seeds import asked
+from scripted_engine import free_port
 
 BASIC = {
     "behaviors": {
@@ -45,6 +52,21 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(config, tmp_path, capfd)
     assert run(["learn", config, "--env", "scene:basic", "--run-id", "b", "--seeds=2"]) == 1
     said = capfd.readouterr().out
     assert "Seed 0 failed after" in said and "Seed 1 ended after" in said
+
+
+def test_a_run_that_is_stopped_before_it_learned_has_not_failed(config, capfd):
+    log = Path("results/b-0.log")
+
+    def interrupt():
+        until(lambda: log.exists() and "Listening" in log.read_text())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = Thread(target=interrupt)
+    thread.start()
+    assert run(["learn", config, "--run-id", "b", "--seeds=2", "--base-port", str(free_port())]) == 130
+    thread.join()
+    said = capfd.readouterr().out
+    assert "Seed 0 was stopped after" in said and "failed" not in said and "Seed 1" not in said
 
 
 def test_a_wrong_setting_is_refused_before_any_run_begins(config, tmp_path, capfd):
