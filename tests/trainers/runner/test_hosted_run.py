@@ -105,7 +105,7 @@ def test_a_cluster_node_hosts_the_environment(tmp_path):
     arguments = (*POLE, "--ray", "auto", "--env-workers", "2", "--env-args", "--max_episode_steps", "9")
     run = options(tmp_path, *arguments)
     check_environment(run)
-    order = connect_by(Cluster(), run, 1, tmp_path, "environment 1")(lambda: None)
+    order = connect_by(Cluster(), run, 1, tmp_path, "environment 1", seed=1)(lambda: None)
     assert order.file_name == "hosted:gymnasium:CartPole-v1"
     assert parse([POLE[1], "--mlagents-port", "1", *order.additional_args]).source == HostedSource(
         POLE[1], ("--max_episode_steps", "9")
