@@ -19,10 +19,11 @@ def naming_key_of_allocation(path: str, settings: NetworkSettings) -> Iterator[N
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        said = str(error).partition("\n")[0]
-        if isinstance(error, RuntimeError) and "allocate" not in said:  # torch has no type of its own on CPUs
+        reason = str(error).partition("\n")[0]
+        # torch has no type of its own for this on CPUs
+        if isinstance(error, RuntimeError) and "allocate" not in reason:
             raise
         raise TrainerError(
-            f"{path}: its networks do not fit into memory ({said or 'it is used up'}). hidden_units is "
+            f"{path}: its networks do not fit into memory ({reason or 'it is used up'}). hidden_units is "
             f"{settings.hidden_units} and num_layers {settings.num_layers}: use narrower or fewer layers."
         ) from error

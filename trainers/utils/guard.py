@@ -44,7 +44,7 @@ def guarded(program: str, command: Callable[[], int]) -> int:
     except Exception as error:
         # A stream that has refused text does not keep it: only more text shows whether it was this one.
         probe = "\n" if isinstance(error, OSError) and error.filename is None else ""
-        status = _unwritable(program, probe) or _told(program, error)
+        status = _unwritable(program, probe) or _report_failure(program, error)
     return _unwritable(program) or status
 
 
@@ -84,7 +84,7 @@ def _unwritable(program: str, probe: str = "") -> int:
     return status
 
 
-def _told(program: str, error: Exception) -> int:
+def _report_failure(program: str, error: Exception) -> int:
     """Explain an error that nothing below has expected; the exit status 1."""
     text = _report(error)
     try:
@@ -101,7 +101,7 @@ def _told(program: str, error: Exception) -> int:
     except OSError:
         print(text, file=sys.stderr)
         details = "the traceback above"
-    said = " ".join(str(error).split())[:300]
+    message = " ".join(str(error).split())[:300]
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         print_error(
@@ -109,10 +109,11 @@ def _told(program: str, error: Exception) -> int:
         )
     elif isinstance(error, MemoryError):
         print_error(
-            program, f"there is not enough memory{': ' * bool(said)}{said}. What asked for it: {details}."
+            program,
+            f"there is not enough memory{': ' * bool(message)}{message}. What asked for it: {details}.",
         )
     else:
-        what = f"{type(error).__name__}{': ' * bool(said)}{said}"
+        what = f"{type(error).__name__}{': ' * bool(message)}{message}"
         print_error(program, f"{what}. That is a fault of Lanista: please report it with {details}.")
     return 1
 

@@ -113,9 +113,9 @@ def _on_grid(curve: Curve, grid: Numbers) -> Numbers:
         return np.full(len(grid), np.nan)
     bins = np.searchsorted((grid[1:] + grid[:-1]) / 2, steps)
     counts = np.bincount(bins, minlength=len(grid))
-    filled = counts > 0
-    means = np.bincount(bins, values, len(grid))[filled] / counts[filled]
-    return np.asarray(np.interp(grid, grid[filled], means, left=np.nan, right=np.nan))
+    occupied = counts > 0
+    means = np.bincount(bins, values, len(grid))[occupied] / counts[occupied]
+    return np.asarray(np.interp(grid, grid[occupied], means, left=np.nan, right=np.nan))
 
 
 def _reduce(function: Any, values: Numbers) -> Numbers:

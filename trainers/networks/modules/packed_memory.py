@@ -212,12 +212,12 @@ class _LSTMPass(PackedPass):
         d_hidden = self._blocks(d_out)
         steps = list(zip(self.counts, self._blocks(d), self._blocks(of_cell), self._blocks(f)))
         for t in range(len(steps) - 1, -1, -1):
-            n, d_sums, slope, forget = steps[t]
+            n, d_sums, slope, f_gate = steps[t]
             own = d_cell[:, :n]
             own += d_hidden[t] * slope
             d_sums.reshape(len(d), n, 4, width)[:, :, :3] *= own[:, :, None]
             d_sums[..., 3 * width :] *= d_hidden[t]
-            own *= forget
+            own *= f_gate
             self._add_later(d_hidden, t, d_sums)
         self.d_input_sums = d
         return d
