@@ -200,10 +200,17 @@ def _print_table(report: Mapping[str, Any]) -> None:
     from ..utils.logging import plain
 
     title = f"{report['brain']} in {report['environment']}, {report['actions']} actions"
-    table = Table(title=title, title_justify="left", title_style="", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("behavior", style="bold", no_wrap=True)
-    for title in ("episodes", "mean reward", "std", "min", "max", "decisions"):
-        table.add_column(title, justify="right")
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    table.add_column("behavior", style="bold", overflow="fold")
+    for heading in ("episodes", "mean reward", "std", "min", "max", "decisions"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for name, figures in report["behaviors"].items():
         keys = ["mean_reward", "std_reward", "min_reward", "max_reward", "mean_length"]
         cells = [f"{figures[key]:.3f}" for key in keys]

@@ -77,3 +77,11 @@ def test_a_folder_that_cannot_be_created_is_reported(tmp_path, capsys):
     arguments = ["--env", "scene:ball3d", "--episodes", "1", "--max-decisions", "3", "--record-demos"]
     assert run(["play", str(REAL / "onnx" / "3DBall.onnx"), *arguments, str(tmp_path / "file")]) == 1
     assert "The demonstrations could not be written" in capsys.readouterr().err
+
+
+def test_the_table_of_a_game_shows_its_headings_whole_in_narrow_terminals(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "70")
+    arguments = ["--env", "scene:ball3d", "--episodes", "2", "--max-decisions", "5"]
+    assert run(["play", str(REAL / "onnx" / "3DBall.onnx"), *arguments]) == 0
+    headings = "behavior episodes mean reward std min max decisions"
+    assert headings in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
