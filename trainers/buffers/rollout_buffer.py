@@ -137,6 +137,8 @@ class RolloutBatch(NamedTuple):
         count = len(self.advantages) // sequence_length
         number = count // together
         order = torch.randperm(count, generator=generator, device="cpu")
+        if not number:
+            return
         sequences = order[: number * together].to(device)
         rows, lengths = sequences, [sequence_length] * number
         if sequence_length > 1:

@@ -112,6 +112,15 @@ def test_minibatches_end_with_their_longest_sequence(lengths, together, seed):
         assert batch.real.view(together, -1).sum(1).tolist() == whose
 
 
+def test_fewer_sequences_than_a_minibatch_are_said_and_change_nothing(caplog):
+    """12 sequences, where minibatches have 13."""
+    ppo = algorithm(vector_spec([3], 1), batch_size=39)
+    before = ppo.optimizer.flat.vector.clone()
+    assert "Losses/Policy Loss" not in ppo.update(buffered(ppo).columns(), 0)
+    assert "36 steps are no whole minibatch of batch_size 39" in caplog.text
+    assert torch.equal(ppo.optimizer.flat.vector, before)
+
+
 def test_padding_counts_in_the_normalization_of_advantages_unless_it_is_left_out():
     """As in ML-Agents by default, where the zeros of padding make the advantages of real steps larger."""
     gradients = {}
