@@ -7,6 +7,7 @@ found by its length and decoded by protobuf. Files of ML-Agents are read as well
 from __future__ import annotations
 
 import csv
+import io
 import re
 import struct
 from array import array
@@ -91,7 +92,7 @@ def read_curves(folder: Path) -> Curves:
     if not read.by_tag and table.is_file():
         try:
             _read_table(table, read)
-        except (OSError, UnicodeDecodeError, ValueError, csv.Error) as error:
+        except (OSError, ValueError, csv.Error) as error:
             read.problems.append(f"{table.name}: {error}")
     return read
 
@@ -190,17 +191,24 @@ def _read_file(path: Path, read: Curves) -> None:
 
 
 def _read_table(path: Path, read: Curves) -> None:
-    with open(path, encoding="utf-8", newline="") as file:
-        table = csv.DictReader(file)
-        if tuple(table.fieldnames or ())[:2] != FIRST_COLUMNS:
-            raise ValueError(f"its columns do not begin with {', '.join(FIRST_COLUMNS)}")
-        for row in table:
-            step, time = int(row["step"]), float(row["time"])
-            if not read.starts:
-                read.starts.append(time)
-            for tag, text in row.items():
-                if text and tag not in FIRST_COLUMNS:
-                    curve = read.by_tag.setdefault(tag, Curve())
-                    if curve.steps and curve.steps[-1] >= step:
-                        curve.cut(step)
-                    curve.add(step, float(text), time)
+    """The rows of a table, but for one that is still being written, or was never finished."""
+    data = path.read_bytes()
+    text = data[: data.rfind(b"\n") + 1].decode()
+    table = csv.DictReader(io.StringIO(text, newline=""))
+    if tuple(table.fieldnames or ())[:2] != FIRST_COLUMNS:
+        raise ValueError(f"its columns do not begin with {', '.join(FIRST_COLUMNS)}")
+    for row in table:
+        if None in row or row["time"] is None:
+            raise ValueError(f"line {table.line_num} does not fit its columns")
+        step, time = int(row["step"]), float(row["time"])
+        if not 0 <= step < 2**63:
+            raise ValueError(f"line {table.line_num}: {step} is no number of steps")
+        if not read.starts:
+            read.starts.append(time)
+        for tag, cell in row.items():
+            if cell and tag not in FIRST_COLUMNS:
+                value = float(cell)
+                curve = read.by_tag.setdefault(tag, Curve())
+                if curve.steps and curve.steps[-1] >= step:
+                    curve.cut(step)
+                curve.add(step, value, time)

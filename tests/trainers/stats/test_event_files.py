@@ -62,3 +62,19 @@ def test_a_length_that_is_none_is_named(tmp_path):
         f"{path.name}: what follows byte {size} of {size + 12} is no record"
     ]
     assert points(tmp_path) == [(10, 1.0)]
+
+
+@pytest.mark.parametrize("row", ["2,2.0,x", "2", "2,2.0,3.0,4.0", f"{2**63},2.0,3.0", "-1,2.0,3.0"])
+@pytest.mark.parametrize("before", ["", "1,1.0,0.5\n"])
+def test_a_row_of_a_table_that_is_none_is_named(tmp_path, row, before):
+    (tmp_path / "summaries.csv").write_text(f"step,time,T\n{before}{row}\n")
+    extent = read_extent(tmp_path, ("T",))
+    assert len(extent.problems) == 1 and extent.problems[0].startswith("summaries.csv: ")
+    assert extent.values == ({"T": [0.5]} if before else {})
+
+
+@pytest.mark.parametrize("end", ["2", "2,2.0", "2,2.0,1.", "2,2.0,1.5"])
+def test_a_row_of_a_table_that_is_being_written_is_left_out(tmp_path, end):
+    (tmp_path / "summaries.csv").write_text(f"step,time,T\n1,1.0,0.5\n{end}")
+    extent = read_extent(tmp_path, ("T",))
+    assert (extent.step, extent.values, extent.problems) == (1, {"T": [0.5]}, [])
