@@ -21,6 +21,9 @@ from ..networks.modules.distributions import (
     ENGINE_RANGE,
     EPSILON,
     INSIDE,
+    LOG_2PI_E,
+    LOG_EPSILON,
+    LOG_SQRT_2PI,
     Branches,
     clamp_log_sigma,
     gaussian_entropy,
@@ -33,9 +36,6 @@ Mask = NDArray[np.bool_]
 """[n, sum of branch sizes], True where an action is forbidden."""
 
 _LOG_2 = np.float32(math.log(2.0))
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-_LOG_2PI_E = math.log(2.0 * math.pi * math.e)
-_LOG_EPSILON = math.log(EPSILON)
 
 
 class DrawnActions(NamedTuple):
@@ -114,7 +114,7 @@ class _Sigma(NamedTuple):
     def of(cls, log_sigma: Tensor) -> _Sigma:
         """As torch rounds it; [A], or [n, A] with n entropies."""
         exponential = log_sigma.exp()
-        logs = (exponential + EPSILON).log_().numpy() + np.float32(_LOG_SQRT_2PI)
+        logs = (exponential + EPSILON).log_().numpy() + np.float32(LOG_SQRT_2PI)
         sigma = exponential.numpy()
         scale = np.asarray(-(2.0 * sigma * sigma + EPSILON), np.float32)
         return cls(sigma, scale, logs, gaussian_entropy(log_sigma).numpy())
@@ -123,9 +123,9 @@ class _Sigma(NamedTuple):
     def by_numpy(cls, log_sigma: Floats) -> _Sigma:
         """As NumPy rounds it; [A]."""
         sigma = np.exp(log_sigma)
-        entropy = 0.5 * np.logaddexp(2.0 * log_sigma + _LOG_2PI_E, _LOG_EPSILON).mean()
+        entropy = 0.5 * np.logaddexp(2.0 * log_sigma + LOG_2PI_E, LOG_EPSILON).mean()
         scale = np.asarray(-(2.0 * sigma * sigma + EPSILON), np.float32)
-        logs = np.asarray(np.log(sigma + EPSILON) + _LOG_SQRT_2PI, np.float32)
+        logs = np.asarray(np.log(sigma + EPSILON) + LOG_SQRT_2PI, np.float32)
         return cls(sigma, scale, logs, np.asarray(entropy, np.float32))
 
 

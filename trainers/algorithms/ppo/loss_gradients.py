@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...networks.modules.distributions import EPSILON
+from ...networks.modules.distributions import EPSILON, LOG_SQRT_2PI
 from .losses import VALUE_WEIGHT
 
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _TWO_PI_E = 2.0 * math.pi * math.e
 
 Array = Any
@@ -56,7 +55,7 @@ class Gaussian:
         self.exponent = deviation * self.slope
         self.of_variance = self.variance / spread
         self.of_sigma = sigma / padded
-        self.log_probs = -_LOG_SQRT_2PI - xp.log(padded) - self.exponent
+        self.log_probs = -LOG_SQRT_2PI - xp.log(padded) - self.exponent
 
     def gradient(self, d_log_probs: Array, d_entropy: float, d_log_sigma: Array) -> Array:
         """By mu, for gradients by the log-probabilities and by the mean entropy; `d_log_sigma` is written."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.critics import TWINS
-from ...networks.modules.distributions import EPSILON, LOG_SIGMA_RANGE, ActionDistribution
+from ...networks.modules.distributions import EPSILON, LOG_SIGMA_RANGE, LOG_SQRT_2PI, ActionDistribution
 from ..ppo.fused import (
     ArrayBackend,
     Layer,
@@ -30,8 +30,6 @@ from ..ppo.fused import (
 from ..ppo.loss_gradients import Array
 from .forward import SACLosses, SACNetworks
 from .losses import BranchSums
-
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class SquashedGaussian:
@@ -49,7 +47,7 @@ class SquashedGaussian:
         self.spread = 2.0 * self.sigma * self.sigma + EPSILON
         size = abs(raw)
         slope = 2.0 * (math.log(2.0) - size - xp.log1p(xp.exp(-2.0 * size)))  # ln(1 - tanh^2)
-        logs = self.square / self.spread + xp.log(self.sigma + EPSILON) + (slope + _LOG_SQRT_2PI)
+        logs = self.square / self.spread + xp.log(self.sigma + EPSILON) + (slope + LOG_SQRT_2PI)
         self.log_prob = -logs.sum(1)
         """[B], of all components together."""
 

@@ -24,9 +24,9 @@ ENGINE_RANGE = 3.0
 """Continuous samples beyond this are clipped for the engine, and all are divided by it."""
 INSIDE = 1.0 - 2.0**-24
 """The largest float32 below 1."""
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-_LOG_2PI_E = math.log(2.0 * math.pi * math.e)
-_LOG_EPSILON = math.log(EPSILON)
+LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+LOG_2PI_E = math.log(2.0 * math.pi * math.e)
+LOG_EPSILON = math.log(EPSILON)
 
 
 class Actions(NamedTuple):
@@ -54,7 +54,7 @@ def gaussian_log_prob(mu: Tensor, log_sigma: Tensor, actions: Tensor) -> Tensor:
     """
     sigma, deviation = log_sigma.exp(), actions - mu
     exponent = deviation * deviation / (2.0 * sigma * sigma + EPSILON)
-    return -exponent - ((sigma + EPSILON).log() + _LOG_SQRT_2PI)
+    return -exponent - ((sigma + EPSILON).log() + LOG_SQRT_2PI)
 
 
 def squashed_log_prob(mu: Tensor, log_sigma: Tensor, actions: Tensor) -> Tensor:
@@ -74,8 +74,8 @@ def gaussian_entropy(log_sigma: Tensor) -> Tensor:
     The mean, not the sum: settings of `beta` in use are tuned to it.
     """
     # The logarithm of the sum as ln(exp(x) + exp(y)): fewer calls, and no overflow.
-    log_variance = 2.0 * log_sigma + _LOG_2PI_E
-    return 0.5 * torch.logaddexp(log_variance, log_sigma.new_full((), _LOG_EPSILON)).mean(-1)
+    log_variance = 2.0 * log_sigma + LOG_2PI_E
+    return 0.5 * torch.logaddexp(log_variance, log_sigma.new_full((), LOG_EPSILON)).mean(-1)
 
 
 def clamp_log_sigma(log_sigma: Tensor) -> Tensor:
