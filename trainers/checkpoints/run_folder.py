@@ -16,13 +16,11 @@ import yaml
 from ...envs.registry.process_lock import LockingNotSupportedError, ProcessLock
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
+from ..settings.yaml_source import UNREADABLE_YAML
 from ..utils.atomic_files import atomic_write_text
 from ..utils.errors import TrainerError, nearest
 
 logger = logging.getLogger(__name__)
-
-UNREADABLE_YAML = (yaml.YAMLError, ValueError, KeyError, TypeError, RecursionError)
-"""What reading a file that was altered raises; RecursionError where it is nested too deeply."""
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from ..settings.yaml_source import UNREADABLE_YAML
 from ..utils.errors import CommandError
 
 
@@ -170,7 +171,7 @@ def _settings(path: Path) -> dict[str, Any]:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CommandError(f"there is no {path}: {expected}.") from None
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except (OSError, *UNREADABLE_YAML) as error:
         raise CommandError(f"{path} cannot be read: {error}") from error
     behaviors = settings.get("behaviors") if isinstance(settings, dict) else None
     if not isinstance(behaviors, dict) or not behaviors:

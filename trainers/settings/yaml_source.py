@@ -16,6 +16,18 @@ from .errors import Problem, TrainerConfigError
 
 Path = tuple[str | int, ...]
 
+UNREADABLE_YAML = (
+    yaml.YAMLError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    TypeError,
+    RecursionError,
+)
+"""What reading a file that was altered raises: many types, where a value is not as its tag says (`!!int ''`);
+RecursionError where it is nested too deeply."""
+
 
 @dataclass
 class Source:
@@ -165,6 +177,8 @@ def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
         _require_size(node, {})
         _Walk(source, repeated).visit(node, (), ())
         return loader.construct_document(node)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError("a value is not of the type that its tag, such as !!int, announces") from error
     finally:
         loader.dispose()
 

@@ -228,6 +228,9 @@ def test_a_value_of_set_is_read_like_a_file(file, capsys):
     for value, told in [
         ("{max_steps: 1, max_steps: 2}", "max_steps stands twice"),
         ("[" * 2000, "nested too deeply"),
+        ("!!int ''", "not of the type that its tag, such as !!int, announces"),
+        ("{a: !!bool x}", "not of the type that its tag, such as !!int, announces"),
+        ("!!timestamp x", "not of the type that its tag, such as !!int, announces"),
         ("2020-13-45", "the value of 'behaviors.Ball=2020-13-45' cannot be read: month"),
     ]:
         with pytest.raises(SystemExit):

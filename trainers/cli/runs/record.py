@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from ....envs.registry.process_lock import LockingNotSupportedError, ProcessLock
+from ...settings.yaml_source import UNREADABLE_YAML
 from ...stats.event_files import FILE_NAME, PATTERN, read_extent
 
 REWARD = "Environment/Cumulative Reward"
@@ -143,7 +144,7 @@ def _outline(text: str) -> Any:
         tree = _settings(_INNER.sub("", text))
         if any(_mapping(one).get("trainer_type") for one in _mapping(tree["behaviors"]).values()):
             return tree
-    except (KeyError, TypeError, yaml.YAMLError):
+    except UNREADABLE_YAML:
         pass
     return _settings(text)
 
@@ -160,7 +161,7 @@ def _read(run: RunRecord, path: Path, parse: Callable[[str], Any]) -> dict[str, 
         tree = parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except (OSError, *UNREADABLE_YAML) as error:
         cause = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
         run.problems.append(f"{path.name}: {cause}")
         return {}

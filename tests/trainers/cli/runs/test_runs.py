@@ -86,6 +86,8 @@ def test_states(tmp_path, capsys):
     [
         ("configuration.yaml", b"behaviors: [", "configuration.yaml: while parsing"),
         ("configuration.yaml", b"\xff\xfe", "configuration.yaml: 'utf-8' codec"),
+        ("configuration.yaml", b"env_settings: {seed: !!int ''}", "configuration.yaml: "),
+        ("configuration.yaml", b"env_settings: {seed: !!bool x}", "configuration.yaml: "),
         ("configuration.yaml", b"- a list", "configuration.yaml: found list, expected a mapping"),
         ("run_logs/training_status.json", b'{"Ball": {', "training_status.json: Expecting"),
         ("run_logs/timers.json", b"", "timers.json: Expecting"),
