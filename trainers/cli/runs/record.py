@@ -42,6 +42,8 @@ class BehaviorRecord:
     best_reward: float | None = None
     final_step: int | None = None
     """The step of the last model that was written at the end of a process; None without one."""
+    updated: float = 0.0
+    """Of its last summary, in seconds since 1970; 0 without one."""
 
 
 @dataclass
@@ -122,6 +124,7 @@ def read_run(path: Path, name: str | None = None, *, brief: bool = False) -> Run
     folders = _measure(run)
     listed = _mapping(run.settings.get("behaviors"))
     behaviors = [_behavior(run, folder, listed.get(folder.name)) for folder in folders]
+    run.updated = max((one.updated for one in behaviors), default=0.0) or run.updated
     behaviors += [_from_settings(name, listed[name]) for name in listed if name not in folders_of(behaviors)]
     run.behaviors = sorted(behaviors, key=lambda behavior: -behavior.steps)
     run.program = _program(run.timers)
@@ -201,7 +204,7 @@ def _behavior(run: RunRecord, folder: Path, settings: Any) -> BehaviorRecord:
     behavior = _from_settings(folder.name, settings or _mapping(run.settings.get("default_settings")))
     extent = read_extent(folder, (REWARD, GROUP_REWARD))
     run.problems += [f"{folder.name}: {problem}" for problem in extent.problems]
-    run.updated = extent.time or run.updated
+    behavior.updated = extent.time
     own, group = (_finite(extent.values.get(tag, [])) for tag in (REWARD, GROUP_REWARD))
     rewards = group if any(group) else own
     if rewards:

@@ -116,6 +116,16 @@ def test_values_of_other_types_do_no_harm(tmp_path, capsys):
     assert entry["steps"] == 300 and entry["trainers"] == []
 
 
+@pytest.mark.parametrize("order", [("A", "B"), ("B", "A")])
+def test_a_run_is_as_old_as_the_behavior_that_learned_last(tmp_path, capsys, order):
+    folder = make_run(tmp_path, rewards=())
+    for behavior, when in zip(order, (1_000_000_000, 2_000_000_000)):
+        (folder / behavior).mkdir()
+        (folder / behavior / "summaries.csv").write_text(f"step,time,T\n1,{when}.0,0.5\n")
+    (entry,) = listed(capsys, tmp_path).values()
+    assert entry["updated"] == "2033-05-18T03:33:20+00:00"
+
+
 def test_the_program_tells_ml_agents_runs_from_ours(tmp_path, capsys):
     for name, metadata in (("theirs", {}), ("ours", {"lanista_version": "0.0.9"})):
         timers = {"metadata": {"mlagents_version": "1.1.0", **metadata}}
