@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from ...utils.errors import CommandError
 from ..runs.record import read_run
@@ -103,6 +105,11 @@ class PageServer(ThreadingHTTPServer):
     def address(self) -> str:
         """Where the page is."""
         return f"http://127.0.0.1:{self.server_port}{self.path}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Stay silent where a browser has hung up, as when its tab is closed; else do as the base class."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -65,6 +65,19 @@ def test_the_server_is_only_on_this_machine(server):
     assert server.server_address[0] == "127.0.0.1"
 
 
+@pytest.mark.parametrize(
+    ("error", "told"), [(ConnectionResetError, False), (BrokenPipeError, False), (ZeroDivisionError, True)]
+)
+def test_a_browser_that_hangs_up_leaves_no_traceback(server, capsys, error, told):
+    def fail():
+        raise error
+
+    server.page = fail
+    with pytest.raises(http.client.RemoteDisconnected):  # the connection is closed after the error is told
+        ask(server)
+    assert (error.__name__ in capsys.readouterr().err) == told
+
+
 def test_the_page_follows_the_runs(tmp_path):
     def write(step):
         writer = TensorBoardWriter(tmp_path / "a")
