@@ -45,13 +45,14 @@ class BehaviorCurves:
     @property
     def best(self) -> tuple[int, float] | None:
         """Step and value of the highest mean reward of a summary."""
-        for tag in (GROUP_REWARD, REWARD):
+        points: list[tuple[int, float]] = []
+        for tag in (REWARD, GROUP_REWARD):
             curve = self.curves.by_tag.get(tag)
-            points = list(zip(curve.steps, curve.values)) if curve else []
-            points = [(step, value) for step, value in points if abs(value) < float("inf")]
-            if any(value for _, value in points):
-                return max(points, key=lambda point: (point[1], -point[0]))
-        return None
+            found = list(zip(curve.steps, curve.values)) if curve else []
+            found = [(step, value) for step, value in found if abs(value) < float("inf")]
+            if tag == REWARD or any(value for _, value in found):
+                points = found
+        return max(points, key=lambda point: (point[1], -point[0]), default=None)
 
 
 @dataclass

@@ -151,6 +151,11 @@ def test_an_empty_run_and_a_bare_folder_make_a_page(tmp_path):
     assert "There is no summary yet." in page_of(tmp_path, "empty", "bare")
 
 
+def test_rewards_of_zero_have_a_best_one(tmp_path):
+    make_run(tmp_path, "a", rewards=(0.0, 0.0))
+    assert "<td class=n>0</td><td class=n>0</td><td class=n>100</td>" in page_of(tmp_path, "a")
+
+
 def test_long_curves_of_many_runs_stay_small():
     steps = 20_000
     curve = Curve(
