@@ -1,5 +1,7 @@
 """Whatever happens in a command, it ends with a line that says whose fault it is, and no traceback."""
 
+import errno
+import io
 import os
 import re
 import shutil
@@ -62,6 +64,29 @@ def test_what_the_system_refuses_is_told_in_its_words(error, said, capsys, tmp_p
     assert guarded("lanista", raising(error)) == 1
     assert capsys.readouterr().err.startswith(said)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError(111, "Connection refused"), OSError("no number"), ZeroDivisionError()]
+)
+def test_an_error_that_no_output_has_caused_prints_none(error, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert guarded("lanista", raising(error)) == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_output_that_is_refused_in_the_middle_is_told_as_such(capsys, monkeypatch):
+    class Full(io.StringIO):
+        def write(self, text):
+            if text:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return 0
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", Full())
+        status = guarded("lanista", lambda: print("a line"))
+    said = "lanista: error: standard output cannot be written: No space left on device.\n"
+    assert (status, capsys.readouterr().err) == (1, said)
 
 
 def test_ctrl_c_while_a_command_is_loaded_is_a_line(capsys):

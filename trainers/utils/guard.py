@@ -17,6 +17,10 @@ from .logging import print_error
 INTERRUPTED = 130
 """The exit status of a command that was stopped by Ctrl-C."""
 PIPE_CLOSED = 141
+_WRITE_ERRORS = frozenset(
+    (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EINVAL)
+)
+"""With which writing fails; Windows says EINVAL where a pipe's reader has ended."""
 _SECRET = re.compile(r"token|password|secret|key", re.IGNORECASE)
 
 
@@ -43,8 +47,8 @@ def guarded(program: str, command: Callable[[], int]) -> int:
         status = INTERRUPTED
     except Exception as error:
         # A stream that has refused text does not keep it: only more text shows whether it was this one.
-        probe = "\n" if isinstance(error, OSError) and error.filename is None else ""
-        status = _unwritable(program, probe) or _report_failure(program, error)
+        refused = isinstance(error, OSError) and error.filename is None and error.errno in _WRITE_ERRORS
+        status = _unwritable(program, "\n" if refused else "") or _report_failure(program, error)
     return _unwritable(program) or status
 
 
