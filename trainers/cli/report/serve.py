@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 
 from ...utils.errors import CommandError
-from ..runs.record import read_run
+from ..runs.record import is_locked, read_run
 from .contents import RunResult, group_runs
 from .page import make_page
 
@@ -29,7 +29,8 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-Signature = tuple[tuple[str, int, int], ...]
+Signature = tuple[bool, tuple[tuple[str, int, int], ...]]
+"""Whether a process trains the run, and path, time and size of each file."""
 
 
 class LivePage:
@@ -77,16 +78,15 @@ class LivePage:
 
 
 def _signature(folder: Path) -> Signature:
-    """What changes whenever the run's curves, status or state do."""
-    lock = folder.with_name(f".{folder.name}.lock")
+    """What changes whenever the run's curves, status or state do; a killed process leaves its files alone."""
     found = []
-    for path in (*folder.glob("*/*"), folder / "configuration.yaml", lock):
+    for path in (*folder.glob("*/*"), folder / "configuration.yaml"):
         try:
             stat = path.stat()
         except OSError:
             continue
         found.append((str(path), stat.st_mtime_ns, stat.st_size))
-    return tuple(sorted(found))
+    return is_locked(folder), tuple(sorted(found))
 
 
 class PageServer(ThreadingHTTPServer):

@@ -219,7 +219,7 @@ def _behavior(run: RunRecord, folder: Path, settings: Any) -> BehaviorRecord:
 
 def _state(run: RunRecord) -> str:
     """Which of `STATES` the run is in."""
-    if _is_locked(run.path):
+    if is_locked(run.path):
         return "running"
     if run.problems:
         return "damaged"
@@ -232,7 +232,7 @@ def _state(run: RunRecord) -> str:
     return "finished" if ended else "stopped"
 
 
-def _is_locked(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     """Whether a process is training the run; the lock's file is there while it is held, or after a kill."""
     path = folder.with_name(f".{folder.name}.lock")
     if not path.exists():

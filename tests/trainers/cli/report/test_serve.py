@@ -3,7 +3,10 @@
 import http.client
 import json
 import re
+import subprocess
+import sys
 import threading
+from subprocess import PIPE
 from urllib.parse import urlsplit
 
 import pytest
@@ -105,3 +108,22 @@ def test_the_page_follows_the_runs(tmp_path):
     assert steps() == [[10, 20]]
     now[0] += 10
     assert live.read() != before and live.read() is live.read()
+
+
+def test_a_run_that_was_killed_does_not_stay_running(tmp_path):
+    (tmp_path / "a" / "run_logs").mkdir(parents=True)
+    now = [0.0]
+    live = LivePage(lambda: {"a": tmp_path / "a"}, lambda: now[0])
+    code = f"""if True:
+        from lanista.envs.registry.process_lock import ProcessLock
+        lock = ProcessLock({str(tmp_path / ".a.lock")!r})
+        print(lock.acquire(), flush=True)
+        input()
+    """
+    with subprocess.Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, text=True) as trainer:
+        assert trainer.stdout.readline() == "True\n"
+        assert b'class="state running"' in live.read()
+        trainer.kill()
+    assert (tmp_path / ".a.lock").exists()
+    now[0] += 10
+    assert b'class="state empty"' in live.read()
