@@ -61,8 +61,13 @@ def test_an_expert_is_recorded_with_what_it_saw_and_did(godot_engine, project, t
     wanted = (fruit - position) / 60.0
     wanted /= np.maximum(1.0, np.linalg.norm(wanted, axis=1, keepdims=True))
     np.testing.assert_allclose(demo.continuous[acted], wanted, atol=1e-5)
+    distance = np.linalg.norm(demo.obs[0][:, :2] - demo.obs[0][:, 2:], axis=1)
+    chased = acted[:-1] & acted[1:] & (demo.obs[0][1:, 2:] == demo.obs[0][:-1, 2:]).all(axis=1)
+    assert chased.sum() > len(chased) / 2
+    np.testing.assert_allclose(demo.reward[1:][chased], (distance[:-1] - distance[1:])[chased], atol=1e-5)
     cut = demo.interrupted[demo.done]
-    assert (demo.returns[~cut] > 3).all() and cut.sum() <= 4, "those of the game's end"
+    assert (demo.reward[demo.done][~cut] > 0.8).all(), "the last fruit's reward came with the end"
+    assert cut.sum() <= 4, "those of the game's end"
 
 
 def test_pictures_choices_masks_and_ends_are_recorded(godot_engine, project, tmp_path):
