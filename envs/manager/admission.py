@@ -85,9 +85,16 @@ class Admission:
         while (pending := self.source.next()) is not None:
             yield next(k for k in count() if k not in taken and k not in self._removed), pending
 
+    def connected(self, worker: Worker, present: int) -> None:
+        """An environment has been launched; `present` are there now, itself included."""
+        if not self._started:
+            state = f"{present} of {self.needed}"
+            self._messages.log(INFO, "%s has connected: %s.", _capitalized(worker.name), state)
+
     def joined(self, worker: Worker, present: int) -> None:
-        """An environment has been launched; `present` take part now, itself included."""
-        state = f"{present} of {self.needed}" if not self._started else f"{_engines(present)} now"
+        """An environment's first answer has been checked; `present` take part now, itself included."""
+        worker.has_joined = True
+        state = f"{_engines(present)} now"
         if self._empty:
             self._empty = False
             state = "the run goes on"
@@ -101,8 +108,10 @@ class Admission:
         worker.launcher.close(0.0)
         self._closing = [launcher for launcher in self._closing if not launcher.join(0.0)]
         self._closing.append(worker.launcher)
-        if worker.was_launched and not isinstance(error, SpecConflictError):
-            level = INFO if isinstance(error, UnityCommunicatorStoppedException) else WARNING
+        stopped = isinstance(error, UnityCommunicatorStoppedException)
+        was_there = worker.has_joined or (worker.was_launched and stopped)
+        if was_there and not isinstance(error, SpecConflictError):
+            level = INFO if stopped else WARNING
             self._messages.log(level, "%s has left: %s", _capitalized(worker.name), reason)
         else:
             self._messages.log(WARNING, "Turned away %s: %s", worker.name, reason)

@@ -339,7 +339,7 @@ class EnvManager:
             return
         worker.attach(launched, self._events.selector, partial(self._events.post, worker))
         if self._admission is not None:
-            self._admission.joined(worker, self._num_running)
+            self._admission.connected(worker, self._num_running)
         if self._started:  # a restart, or one that has joined
             launched.set_parameters(self._parameters)
             self._send(worker, launched, None)
@@ -380,6 +380,9 @@ class EnvManager:
         else:
             if worker.reset_wanted:
                 self._send(worker, env, None)
+            elif self._admission is not None and not worker.has_joined:
+                present = 1 + sum(one.has_joined for one in self._workers.values())
+                self._admission.joined(worker, present)
 
     def _failed(self, worker: Worker, error: BaseException) -> None:
         """Restart one environment, or give up; one that started by itself just leaves.

@@ -123,6 +123,8 @@ class Worker:
     """Its source's object, if it started by itself: then it is never restarted."""
     was_launched: bool = False
     """Whether it has ever been launched."""
+    has_joined: bool = False
+    """Whether it started by itself, and its first answer was accepted."""
     name: str = ""
     """Its name in messages."""
     _decisions: Mapping[BehaviorId, Decision] = field(default_factory=dict)

@@ -163,6 +163,22 @@ class Decoder:
         """
         return self.start(data).result()
 
+    def is_mid_session(self, data: bytes) -> bool:
+        """Whether a first message belongs to a session that is under way: engines send it after a greeting.
+
+        It is not decoded, which takes descriptions of behaviors that engines send only once in a session.
+        """
+        try:
+            try:
+                index = _index(data, *self._numbers)
+            except UnknownLayout:
+                index = _index(self._normalized(data), *self._numbers)
+            hello, _ = self._initialization(data, index.initialization)
+        except (UnknownLayout, Malformed, WireError):
+            return False
+        # A bare header asks for the first reset.
+        return hello is None and (index.has_steps or index.status == 200)
+
     def start(self, data: bytes, on_done: Callable[[], None] | None = None) -> EngineMessage | PendingMessage:
         """As `decode`, but leave the message's images to threads. One message at a time.
 

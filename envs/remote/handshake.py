@@ -358,12 +358,13 @@ def _why_ended(complaint: str) -> str:
 
 def _why_not_greeting(request: bytes, where: str, plugin: Plugin) -> str | None:
     """Why a first call is not an engine's greeting; None if it is."""
+    decoder = Decoder(where, dialect=plugin.dialect)
+    if decoder.is_mid_session(request):
+        return "it is in the middle of a session that is over here; restart the engine"
     try:
-        message = Decoder(where, dialect=plugin.dialect).decode(request)
+        message = decoder.decode(request)
     except WireError:
         return "its first call is not a message of an ML-Agents engine"
-    if message.hello is None and message.steps is not None:
-        return "it is in the middle of a session that is over here; restart the engine"
     if message.status != 200 or message.hello is None:
         return "its first call is not the greeting of an ML-Agents engine"
     return None

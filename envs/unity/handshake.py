@@ -61,12 +61,18 @@ def handshake(
 
 
 def _receive_hello(connection: EngineConnection, decoder: Decoder, name: str) -> EngineHello:
-    message = decoder.decode(connection.receive())
+    data = connection.receive()
+    strange = f"{name}: the first message is not the initialization that an engine begins with"
+    if decoder.is_mid_session(data):
+        raise UnityCommunicationException(
+            f"{strange}: it belongs to a session that is over. Restart the engine; one that is left over "
+            "from an earlier run may have to be ended."
+        )
+    message = decoder.decode(data)
     _check_status(message.status, name)
     if message.hello is None:
         raise UnityCommunicationException(
-            f"{name}: the first message is not the initialization that an engine begins with. Does something "
-            "else than an ML-Agents engine call on this port, or an engine left over from an earlier run?"
+            f"{strange}. Does something else than an ML-Agents engine call on this port?"
         )
     return message.hello
 

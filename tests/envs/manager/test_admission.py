@@ -107,11 +107,15 @@ def until(manager: EnvManager, wanted: Callable) -> list:
     return seen
 
 
-def test_the_run_begins_when_enough_environments_have_come(manage, source):
-    manager = manage(3)
-    steps = manager.reset({"mass": 2.0})
+def test_the_run_begins_when_enough_environments_have_come(manage, source, caplog):
+    with caplog.at_level(logging.INFO):
+        manager = manage(3)
+        assert "has joined" not in caplog.text
+        steps = manager.reset({"mass": 2.0})
     assert [step.env for step in steps] == [0, 1, 2]
     assert all(step.fresh for step in steps)
+    for count in ("has connected: 3 of 3.", "has joined: 1 engine now.", "has joined: 3 engines now."):
+        assert count in caplog.text
 
 
 def test_a_late_environment_joins_with_the_parameters_of_the_run(manage, source):
@@ -197,7 +201,7 @@ def test_limits_of_restarts_do_not_apply_to_environments_that_leave(manage, sour
             "describe the behavior 'Ball?team=0' differently",
             "Turned away environment 1",
         ),
-        (lambda: FakeEngine(float("nan")), "is nan", "Environment 1 (guest 1) has left"),
+        (lambda: FakeEngine(float("nan")), "is nan", "Turned away environment 1"),
         (lambda: with_behavior("Cube"), "nobody trains it", "Turned away environment 1"),
     ],
     ids=["another spec", "values that are not finite", "a behavior that nobody trains"],
@@ -205,12 +209,13 @@ def test_limits_of_restarts_do_not_apply_to_environments_that_leave(manage, sour
 def test_an_environment_that_does_not_fit_is_turned_away_alone(manage, source, caplog, make, reason, log):
     manager = manage()
     answer(manager, manager.reset())
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         guest = source.add(make())
         until(manager, lambda step: step.left)
     assert guest.engine.closed.wait(PATIENCE)
     assert reason in guest.reason
     assert log in caplog.text
+    assert "Environment 1 (guest 1) has joined" not in caplog.text, "that is said after the check"
     assert list(manager._workers) == [0]
     assert dict(manager.behavior_specs) == {BALL: ball_spec()}, "it leaves no trace"
 

@@ -216,3 +216,9 @@ def test_our_engine_understands_every_recorded_answer(path: Path) -> None:
         for name, rows in expected["actions"].items():
             continuous, discrete = reply.actions[name]
             assert [(list(c), list(d)) for c, d in zip(continuous.tolist(), discrete.tolist())] == rows
+
+
+def test_every_message_but_the_greeting_is_known_to_be_of_a_session_under_way(path):
+    """By itself: the behaviors of later messages are described in an earlier one."""
+    under_way = {i: Decoder(path.name).is_mid_session(data) for i, data in rpcs(path, "engine->trainer")}
+    assert under_way == {i: i > 0 for i in under_way}

@@ -13,6 +13,7 @@ from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, gre
 from console_runs import until
 from lanista.envs.errors import TrainerGoneError
 from scripted_engine import NOBODY, ScriptedEngine, hello, message, observation
+from transcripts import FILES, messages_of
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_a_client_that_is_not_an_engine_is_rejected_with_the_reason(listen, capl
     ("call", "reason"),
     [
         (message(NOBODY), "it is in the middle of a session that is over here"),
-        (message(None), "its first call is not the greeting of an ML-Agents engine"),
+        (message(None), "it is in the middle of a session that is over here"),
         (message(hello(), 400), "its first call is not the greeting of an ML-Agents engine"),
         (b"", "its first call is not the greeting of an ML-Agents engine"),
         (b"\xff\xff", "its first call is not a message of an ML-Agents engine"),
@@ -127,6 +128,21 @@ def test_a_first_call_that_is_not_a_greeting_is_rejected(listen, caplog, call, r
     assert reason in logged(caplog)
     assert server.arrived.empty()
     end.close()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_real_engine_in_mid_session_is_told_to_restart(listen, caplog, path):
+    """A real engine describes a behavior once, so that later calls cannot be decoded by themselves."""
+    server = listen()
+    calls = dict(messages_of(path))
+    for number in (1, 2, 4, max(calls)):
+        caplog.clear()
+        end = endpoint(server.port)
+        with caplog.at_level(logging.DEBUG, "lanista.envs.remote"):
+            assert end.exchange(calls[number]) == message(None, 400), "it is asked to quit"
+        assert "it is in the middle of a session that is over here; restart the engine" in logged(caplog)
+        end.close()
+    assert server.arrived.empty()
 
 
 def test_a_silent_client_times_out_and_does_not_block_others(listen, caplog):

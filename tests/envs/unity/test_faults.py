@@ -86,7 +86,7 @@ FAILED_LAUNCHES = {
         f"ask(b'\\xff\\xff\\xff'); {WAIT}",
         (UnityCommunicationException, "environment 2"),
     ),
-    "no greeting": (f"steps(1); {WAIT}", (UnityCommunicationException, "not the initialization")),
+    "no greeting": (f"steps(1); {WAIT}", (UnityCommunicationException, "belongs to a session that is over")),
 }
 
 

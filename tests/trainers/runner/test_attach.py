@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from attached_runs import PATIENCE, AttachedRun, scenes
-from console_runs import weights_are_finite
+from console_runs import until, weights_are_finite
 from lanista.envs.protocol import messages
 from lanista.trainers.runner.attach import NewBehaviors, check_attaching, make_attach_server
 from lanista.trainers.runner.environments import check_environment, make_env_manager
@@ -206,7 +206,7 @@ def test_a_run_takes_engines_as_they_come_and_go(tmp_path, scene):
     first.kill()
     assert run.says("has left: its connection was dropped by the other side.")
     third = scene(run.port)
-    assert run.says("has joined: 2 engines now.")
+    assert until(lambda: run.said.count("has joined: 2 engines now.") == 2)
     stranger = scene(run.port, "ball3d")
     assert run.says("its behavior 3DBall is not in the configuration c.yaml (listed: Basic)")
     run.process.send_signal(signal.SIGINT)
