@@ -1,4 +1,4 @@
-"""`lanista play`: let a brain act in an environment, report its rewards, and record a GIF."""
+"""`lanista play`: let models act in an environment, report their rewards, and record a GIF."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,16 +22,24 @@ if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
 
     from ...envs.demonstrations.recorder import DemonstrationRecorder
-    from .player import BehaviorResult
+    from .models import Model
+    from .player import BehaviorResult, Player
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("brain", metavar="BRAIN.onnx", help="Lanista's, ML-Agents' or Unity's own brain")
+    parser.add_argument(
+        "models",
+        metavar="MODEL",
+        nargs="+",
+        help="a run's ID or folder, whose behaviors all act, or files: a brain (.onnx; Lanista's, ML-Agents' "
+        "or Unity's own) or a checkpoint (.pt) per behavior",
+    )
     parser.add_argument(
         "--env",
-        help="an executable, a scene such as scene:ball3d, gymnasium:ID or pettingzoo:MODULE; without it, "
-        "press Play in the Unity Editor",
+        help="an executable, a scene such as scene:ball3d, gymnasium:ID, pettingzoo:MODULE or "
+        "python:MODULE:FUNCTION (of a run: the one that it was trained in; else press Play in the Unity "
+        "Editor)",
     )
     parser.add_argument("--episodes", type=_positive, default=100, help="episodes to count (100)")
     parser.add_argument(
@@ -45,9 +53,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     style.add_argument(
         "--deterministic",
         action="store_true",
-        help="the most likely actions (default if the brain has them)",
+        help="the most likely actions (default if the models have them)",
     )
     style.add_argument("--sampled", action="store_true", help="actions sampled as in training")
+    parser.add_argument(
+        "--results-dir",
+        type=Path,
+        default=Path("results"),
+        metavar="FOLDER",
+        help="where run IDs are (results)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
     parser.add_argument("--render", metavar="FILE.gif", type=Path, help="film a scene or gymnasium:ID")
@@ -92,31 +107,34 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     """Play; the report."""
     from mlagents_envs.exception import UnityException
 
-    from ..policies.onnx.runtime import Brain, BrainError
+    from ..policies.onnx.load import LoadError
+    from ..policies.onnx.runtime import BrainError
     from ..utils.logging import configure_logging
-    from .player import NothingToDecideError, Player
+    from .models import find_models
+    from .player import NoModelError, NothingToDecideError, Player
 
     configure_logging().setLevel(logging.WARNING if arguments.json else logging.INFO)
     try:
-        brain = Brain(arguments.brain)
-        deterministic = _deterministic(arguments, brain)
+        models = find_models(arguments.models, arguments.results_dir)
+        deterministic = _deterministic(arguments, models)
+        _choose_environment(arguments)
         env = _environment(arguments)
         try:
             recorder = _recorder(arguments)
-            player = Player(env, brain, arguments.episodes, deterministic, arguments.max_decisions, recorder)
+            player = Player(env, models, arguments.episodes, deterministic, arguments.max_decisions, recorder)
             try:
                 results = _play(arguments, env, player)
             finally:
                 demos = recorder.close() if recorder is not None else []
         finally:
             env.close()
-    except (BrainError, UnityException, NothingToDecideError) as error:
+    except (LoadError, BrainError, NoModelError, NothingToDecideError, UnityException) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
         if arguments.record_demos is None:
             raise
         raise CommandError(f"The demonstrations could not be written: {error}.") from error
-    report = _report(arguments, results, deterministic)
+    report = _report(arguments, player, results, deterministic)
     if arguments.record_demos is not None:
         report["demonstrations"] = [str(path) for path in demos]
     return report
@@ -137,12 +155,25 @@ def _positive(text: str) -> int:
     return number
 
 
-def _deterministic(arguments: argparse.Namespace, brain: Any) -> bool:
-    if arguments.deterministic and not brain.has_deterministic:
+def _deterministic(arguments: argparse.Namespace, models: Sequence[Model]) -> bool:
+    without = next((model.source for model in models if not model.policy.has_deterministic), None)
+    if arguments.deterministic and without is not None:
         raise CommandError(
-            f"{arguments.brain} has no deterministic outputs (old exporters wrote none): use --sampled."
+            f"{without} has no deterministic outputs (old exporters wrote none): use --sampled."
         )
-    return bool(brain.has_deterministic) and not arguments.sampled
+    return without is None and not arguments.sampled
+
+
+def _choose_environment(arguments: argparse.Namespace) -> None:
+    """Without --env, take the environment of the run that is given."""
+    if arguments.env is not None:
+        return
+    from .models import environment_of
+
+    trained_in = environment_of(arguments.models, arguments.results_dir)
+    if trained_in is not None:
+        arguments.env, own = trained_in
+        arguments.env_args = [*own, *arguments.env_args]
 
 
 def _environment(arguments: argparse.Namespace) -> BaseEnv:
@@ -175,11 +206,15 @@ def _play(arguments: argparse.Namespace, env: Any, player: Any) -> Mapping[str, 
 
 
 def _report(
-    arguments: argparse.Namespace, results: Mapping[str, BehaviorResult], deterministic: bool
+    arguments: argparse.Namespace,
+    player: Player,
+    results: Mapping[str, BehaviorResult],
+    deterministic: bool,
 ) -> dict[str, Any]:
     rewards = [reward for result in results.values() for reward in result.rewards]
     report: dict[str, Any] = {
-        "brain": arguments.brain,
+        "brain": ", ".join(arguments.models),
+        "models": {name: str(model.source) for name, model in sorted(player.cast.items()) if model},
         "environment": arguments.env or "Unity Editor",
         "actions": "deterministic" if deterministic else "sampled",
         "episodes": len(rewards),

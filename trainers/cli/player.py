@@ -1,4 +1,4 @@
-"""Lets brains act in an environment and counts what the agents earn."""
+"""Lets models act in an environment and counts what the agents earn."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from ...envs.python.sources import make_source
 from ...envs.registry.registry import resolve_registered
 from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel
 from ...envs.unity.environment import UnityEnvironment
-from ..policies.onnx.runtime import Brain, BrainError
+from ..policies.onnx.loaded_policy import misfits
 from ..runner.evaluation.scores import GroupReturns
+from .models import Model
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,10 @@ MAX_DECISIONS = 5_000
 
 class NothingToDecideError(Exception):
     """The environment keeps stepping, and no agent requests a decision."""
+
+
+class NoModelError(Exception):
+    """None of the models can act in the environment, or one does not fit the behavior of its name."""
 
 
 def open_environment(
@@ -114,7 +119,7 @@ class BehaviorResult:
 
 
 class Player:
-    """Plays one environment with one brain, for every behavior that the brain fits.
+    """Plays one environment, each behavior with the model of its name, else with the first file that fits.
 
     It counts the first `episodes` episodes that start, each to its end: those that end first would be the
     short ones, with another mean.
@@ -123,7 +128,7 @@ class Player:
     def __init__(
         self,
         env: BaseEnv,
-        brain: Brain,
+        models: Sequence[Model],
         episodes: int,
         deterministic: bool,
         max_decisions: int = MAX_DECISIONS,
@@ -132,7 +137,7 @@ class Player:
         """`recorder`: records the episodes that are counted."""
         self.recorder = recorder
         self.env = env
-        self.brain = brain
+        self.models = models
         self.episodes = episodes
         self.deterministic = deterministic
         self.max_decisions = max_decisions
@@ -140,7 +145,8 @@ class Player:
         """Episodes that did not end by themselves within `max_decisions`."""
         self.results: dict[str, BehaviorResult] = {}
         self._running: dict[tuple[str, int], Episode] = {}
-        self._plays: dict[str, bool] = {}
+        self.cast: dict[str, Model | None] = {}
+        """Which model acts for a behavior; None: its agents stand still."""
         self._begun = 0
         self._cut_now: set[int] = set()
         """Agents of the current behavior whose episode was cut and counted at this step."""
@@ -149,7 +155,7 @@ class Player:
         """Play until all counted episodes are over; `after_step` is called after every step.
 
         Raises:
-            BrainError: the brain fits none of the behaviors.
+            NoModelError: no model fits any behavior, or one does not fit the behavior of its name.
             NothingToDecideError: no agent requests a decision.
             UnityException: the environment fails.
         """
@@ -161,7 +167,7 @@ class Player:
                 return {name: result for name, result in self.results.items() if result.rewards}
             if idle > PATIENCE:
                 raise NothingToDecideError(
-                    f"In {PATIENCE} steps no agent that this brain fits asked for a decision. In Unity and "
+                    f"In {PATIENCE} steps no agent that a model is for asked for a decision. In Unity and "
                     "Unreal, agents need a Decision Requester, or must call RequestDecision."
                 )
             self.env.step()
@@ -176,16 +182,18 @@ class Player:
         """Process what the agents report and decide for those that request it; whether any did."""
         asked = False
         for name in list(self.env.behavior_specs):
-            if not self._fits(name):
+            model = self._model(name)
+            if model is None:
                 continue
             decisions, terminals = self.env.get_steps(name)
             groups = self.results.setdefault(name, BehaviorResult()).groups
             groups.add(decisions, terminals, counting=self._begun < self.episodes)
             self._end(name, terminals)
+            model.policy.reset_agents(terminals.agent_id)
             self._continue(name, decisions)
             if len(decisions):
                 asked = True
-                action = self.brain.act(decisions, self.deterministic)
+                action = model.policy.act(decisions, self.deterministic)
                 self.env.set_actions(name, action)
                 self._record(name, decisions, action)
         return asked
@@ -200,17 +208,32 @@ class Player:
         cut, self._cut_now = self._cut_now, set()
         self.recorder.act(name, self.env.behavior_specs[name], decisions, action, wanted=wanted, cut=cut)
 
-    def _fits(self, name: str) -> bool:
-        if name not in self._plays:
-            try:
-                self.brain.check(self.env.behavior_specs[name])
-                self._plays[name] = True
-            except BrainError as error:
-                self._plays[name] = False
-                if set(self._plays) == set(self.env.behavior_specs) and not any(self._plays.values()):
-                    raise
-                logger.warning("%s: its agents stand still. %s", name, error)
-        return self._plays[name]
+    def _model(self, name: str) -> Model | None:
+        """The model that acts for a behavior, chosen when the behavior first appears."""
+        if name not in self.cast:
+            spec = self.env.behavior_specs[name]
+            problems = {model: misfits(model.policy, spec) for model in self.models}
+            own = next((model for model in self.models if model.is_for(name)), None)
+            if own is not None and own.of_run and problems[own]:
+                raise NoModelError(f"{own.source} does not fit the behavior {name}: {_listed(problems[own])}")
+            fitting = [model for model in self.models if not problems[model]]
+            files = [model for model in fitting if not model.of_run]
+            self.cast[name] = own if own in fitting else next(iter(files), None)
+            if self.cast[name] is None:
+                self._explain(name, problems)
+        return self.cast[name]
+
+    def _explain(self, name: str, problems: Mapping[Model, Sequence[str]]) -> None:
+        """Warn that no model acts for a behavior; raise NoModelError if none does for any."""
+        why = " ".join(
+            f"{model.source} is for {model.behavior}."
+            if model.of_run
+            else f"{model.source} does not fit: {_listed(found)}"
+            for model, found in problems.items()
+        )
+        if set(self.cast) == set(self.env.behavior_specs) and not any(self.cast.values()):
+            raise NoModelError(f"No model acts for the behavior {name}. {why}")
+        logger.warning("%s: its agents stand still. %s", name, why)
 
     def _end(self, name: str, terminals: TerminalSteps) -> None:
         if self.recorder is not None:
@@ -221,7 +244,6 @@ class Player:
                 continue
             episode.reward += float(terminals.reward[row])
             self.results[name].add(episode)
-        self.brain.reset_agents(terminals.agent_id)
 
     def _continue(self, name: str, decisions: DecisionSteps) -> None:
         for row, agent in enumerate(decisions.agent_id.tolist()):
@@ -248,3 +270,7 @@ class Player:
                 name,
                 self.max_decisions,
             )
+
+
+def _listed(problems: Sequence[str]) -> str:
+    return f"{'; '.join(problems)}."

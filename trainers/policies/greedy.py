@@ -84,6 +84,11 @@ def make_actor_policy(
     return Policy(network, spec, seed, deterministic=deterministic)
 
 
+def _rest(steps: DecisionSteps) -> tuple[object, ...]:
+    """What `DecisionSteps` takes after the observations."""
+    return steps.reward, steps.agent_id, steps.action_mask, steps.group_id, steps.group_reward
+
+
 class CheckpointPolicy:
     """The network of a checkpoint as a `PlayablePolicy`."""
 
@@ -106,6 +111,8 @@ class CheckpointPolicy:
     def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
         """Decide for the n agents of `steps`; with a memory, each agent's state is read and replaced."""
         self._policy.deterministic = deterministic
+        if len(steps.obs) > len(self.observations):  # sensors that the agents got after its training
+            steps = DecisionSteps(steps.obs[: len(self.observations)], *_rest(steps))
         (decision,) = self._policy.act([steps], ActContext([self._SOURCE], self._states))
         return decision.env_action
 

@@ -33,7 +33,7 @@ def version_block() -> str:
 def next_steps(
     options: RunOptions, folder: Path, behaviors: Iterable[str], *, unfinished: bool
 ) -> Iterator[str]:
-    """A line for each ONNX file, and how to continue a run that has steps left.
+    """Where the ONNX files are, how to see them act, and how to continue a run that has steps left.
 
     Args:
         options: of the run.
@@ -41,23 +41,24 @@ def next_steps(
         behaviors: names of those that were trained.
         unfinished: some behavior has steps left.
     """
-    for name in behaviors:
-        brain = folder / f"{name}.onnx"
-        if brain.exists():
-            passed = (options.env_settings.env_path or "").startswith(f"python:{PASSED_ENV}")
-            act = (
-                f"Let it act: lanista.load({str(brain)!r})"
-                if passed
-                else f"See it act: {_play(options, brain)}"
-            )
-            yield f"The brain of {name} is {brain}. {act}"
+    brains = {name: brain for name in behaviors if (brain := folder / f"{name}.onnx").exists()}
+    passed = (options.env_settings.env_path or "").startswith(f"python:{PASSED_ENV}")
+    for name, brain in brains.items():
+        act = ""
+        if passed:
+            act = f" Let it act: lanista.load({str(brain)!r})"
+        elif len(brains) == 1:
+            act = f" See it act: {_play(options, brain)}"
+        yield f"The brain of {name} is {brain}.{act}"
+    if len(brains) > 1 and not passed:
+        yield f"See them act: {_play(options, folder)}"
     if unfinished:
         yield "To go on with this run, give the same command with --resume (and without --force)."
 
 
-def _play(options: RunOptions, brain: Path) -> str:
+def _play(options: RunOptions, model: Path) -> str:
     env = options.env_settings
-    words = ["lanista", "play", str(brain)]
+    words = ["lanista", "play", str(model)]
     if env.env_path is None:
         return f"{_typed(words)}  (then press Play in the Unity Editor)"
     words += ["--env", env.env_path]

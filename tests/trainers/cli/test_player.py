@@ -1,12 +1,13 @@
 """Playing counts the episodes that start first, each to its end, and the rewards of their agents."""
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
 from lanista.trainers.cli import player as playing
-from lanista.trainers.cli.player import NothingToDecideError, Player
-from lanista.trainers.policies.onnx.runtime import BrainError
+from lanista.trainers.cli.models import Model
+from lanista.trainers.cli.player import NoModelError, NothingToDecideError, Player
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 from specs import vector_spec
 
@@ -71,65 +72,103 @@ class Scripted(BaseEnv):
 
 
 class FakeBrain:
-    def __init__(self):
-        self.forgotten = []
+    continuous_size, branches, memory_size, has_deterministic = 1, (), 0, True
 
-    def check(self, behavior):
-        if behavior.observation_specs[0].shape != (1,):
-            raise BrainError("it reads observation 0 with the shape (1,), the agents' is (3,)")
+    def __init__(self, size=1):
+        self.forgotten = []
+        self.observations = {0: (size,)}
+        self.acted = 0
 
     def act(self, decisions, deterministic):
+        self.acted += 1
         return ActionTuple(np.zeros((len(decisions), 1), np.float32))
 
     def reset_agents(self, agents):
         self.forgotten += list(agents)
 
 
+def files(*brains):
+    """Brains in single files, whose names are no behavior's."""
+    return [Model(Path(f"file{k}.onnx"), f"file{k}", brain, False) for k, brain in enumerate(brains)]
+
+
+def run_of(**brains):
+    """The brains of a run, by behavior."""
+    return [Model(Path(f"r/{name}.onnx"), name, brain, True) for name, brain in brains.items()]
+
+
 def test_the_reward_of_an_episode_is_the_sum_of_its_rewards():
-    results = Player(Scripted([4, 4]), FakeBrain(), 2, True).play()
+    results = Player(Scripted([4, 4]), files(FakeBrain()), 2, True).play()
     # The reward that comes with the first observation belongs to no decision.
     assert results["Ball?team=0"].rewards == [4.0, 4.0]
     assert results["Ball?team=0"].lengths == [4, 4]
 
 
 def test_the_episodes_that_start_first_count_not_those_that_end_first():
-    results = Player(Scripted([2, 10]), FakeBrain(), 2, True).play()
+    results = Player(Scripted([2, 10]), files(FakeBrain()), 2, True).play()
     assert sorted(results["Ball?team=0"].lengths) == [2, 10]
-    results = Player(Scripted([2, 10]), FakeBrain(), 4, True).play()
+    results = Player(Scripted([2, 10]), files(FakeBrain()), 4, True).play()
     assert sorted(results["Ball?team=0"].lengths) == [2, 2, 2, 10]
 
 
 def test_recurrent_states_of_ended_episodes_are_dropped():
     brain = FakeBrain()
-    Player(Scripted([3]), brain, 2, True).play()
+    Player(Scripted([3]), files(brain), 2, True).play()
     assert brain.forgotten == [0, 100]
 
 
 def test_behaviors_that_the_brain_does_not_fit_do_nothing(caplog):
     env = Scripted([3], others=["Goalie?team=1"])
     with caplog.at_level(logging.WARNING):
-        results = Player(env, FakeBrain(), 1, True).play()
+        results = Player(env, files(FakeBrain()), 1, True).play()
     assert set(results) == {"Ball?team=0"}
     assert {name for name, _ in env.acted} == {"Ball?team=0"}
     assert caplog.text.count("Goalie?team=1") == 1
+
+
+def test_every_behavior_acts_with_the_model_of_its_name():
+    env = Scripted([3])
+    env._specs = {"Ball?team=0": spec(), "Small?team=0": spec()}
+    env.get_steps = lambda name: (env.decisions, env.terminals)
+    small, ball = FakeBrain(), FakeBrain()
+    for models in (
+        run_of(Small=small, Ball=ball),
+        [
+            Model(Path("Small-5.onnx"), "Small", small, False),
+            Model(Path("Ball.onnx"), "Ball", ball, False),
+        ],
+    ):
+        player = Player(env, models, 2, True)
+        assert set(player.play()) == {"Ball?team=0", "Small?team=0"}
+        assert {name: model.policy for name, model in player.cast.items()} == {
+            "Ball?team=0": ball,
+            "Small?team=0": small,
+        }
+
+
+def test_the_models_of_a_run_act_for_no_behavior_of_another_name():
+    with pytest.raises(NoModelError, match=r"r.Goalie.onnx is for Goalie\."):
+        Player(Scripted([3]), run_of(Goalie=FakeBrain()), 1, True).play()
+    with pytest.raises(NoModelError, match=r"r.Ball.onnx does not fit the behavior Ball"):
+        Player(Scripted([3]), [*run_of(Ball=FakeBrain(3)), *files(FakeBrain())], 1, True).play()
 
 
 @pytest.mark.parametrize("others", [[], ["Goalie?team=1"]], ids=["one behavior", "several behaviors"])
 def test_a_brain_that_fits_no_behavior_is_an_error(others):
     env = Scripted([3], others)
     env._specs = dict.fromkeys(env._specs, spec(3))
-    with pytest.raises(BrainError):
-        Player(env, FakeBrain(), 1, True).play()
+    with pytest.raises(NoModelError, match=r"shape .1,., the agents. is .3,."):
+        Player(env, files(FakeBrain()), 1, True).play()
 
 
 def test_agents_that_never_request_decisions_are_an_error(monkeypatch):
     monkeypatch.setattr(playing, "PATIENCE", 20)
     with pytest.raises(NothingToDecideError, match="Decision Requester"):
-        Player(Scripted([3], asking=False), FakeBrain(), 1, True).play()
+        Player(Scripted([3], asking=False), files(FakeBrain()), 1, True).play()
 
 
 def test_the_statistics_of_a_report():
-    results = Player(Scripted([2, 4]), FakeBrain(), 2, True).play()
+    results = Player(Scripted([2, 4]), files(FakeBrain()), 2, True).play()
     figures = results["Ball?team=0"].as_dict()
     assert figures["episodes"] == 2
     assert figures["mean_reward"] == 3.0 and figures["std_reward"] == 1.0
@@ -138,7 +177,7 @@ def test_the_statistics_of_a_report():
 
 
 def test_an_episode_that_never_ends_is_cut_and_counted(caplog):
-    player = Player(Scripted([10**9]), FakeBrain(), 2, True, max_decisions=7)
+    player = Player(Scripted([10**9]), files(FakeBrain()), 2, True, max_decisions=7)
     with caplog.at_level(logging.WARNING):
         results = player.play()
     assert results["Ball?team=0"].lengths == [7, 7]

@@ -33,3 +33,12 @@ def test_windows_parses_the_printed_command(tmp_path, monkeypatch):
     command, words = last_command(tmp_path / "my run")
     assert command == subprocess.list2cmdline(words)
     assert "'" not in command and '"Builds/My Game"' in command
+
+
+def test_several_behaviors_are_seen_together(tmp_path):
+    options = RunOptions.from_text("env_settings: {env_path: 'scene:wall-jump'}")
+    for name in ("Big", "Small"):
+        (tmp_path / f"{name}.onnx").write_bytes(b"")
+    *brains, act = farewell.next_steps(options, tmp_path, ["Big", "Small"], unfinished=False)
+    assert brains == [f"The brain of {name} is {tmp_path / name}.onnx." for name in ("Big", "Small")]
+    assert act == f"See them act: lanista play {tmp_path} --env scene:wall-jump"

@@ -109,18 +109,11 @@ def _named_environment(arguments: argparse.Namespace) -> tuple[str, Sequence[str
     """The environment and its arguments: the given ones, or those that the first run was trained with."""
     if arguments.env is not None:
         return arguments.env, arguments.env_args
-    from ...settings.errors import TrainerConfigError
-    from ...settings.options import RunOptions
+    from ..models import environment_of
 
-    for folder in (Path(arguments.runs[0]), arguments.results_dir / arguments.runs[0]):
-        configuration = folder / "configuration.yaml"
-        if configuration.is_file():
-            try:
-                env = RunOptions.from_file(configuration).env_settings
-            except TrainerConfigError as error:
-                raise CommandError(f"{configuration} cannot be read: {error}") from error
-            if env.env_path is not None:
-                return env.env_path, [*(env.env_args or ()), *arguments.env_args]
+    path, own = environment_of(arguments.runs, arguments.results_dir) or (None, [])
+    if path is not None:
+        return path, [*own, *arguments.env_args]
     raise CommandError("There is no environment: give --env, such as --env scene:soccer-twos.")
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from ...policies.onnx.load import LoadError, find_policy
+from ..models import find_models, find_run
 from .match import MatchError, Participant
 
 
@@ -25,18 +26,13 @@ def participants_of(path: str, results: Path, kind: str) -> list[Participant]:
     try:
         if place.is_file():
             return [Participant(place.stem, {"": find_policy(place)[1]})]
-        folder = place if place.is_dir() else results / path
-        if not folder.is_dir():
-            raise MatchError(f"{path}: there is no such file or folder, and no run {folder}.")
+        folder = find_run(path, results)
         if kind == "checkpoints":
             return _checkpoints(folder)
         if kind == "snapshots":
             return _snapshots(folder)
-        return [
-            Participant(
-                folder.name, {name: find_policy(folder, behavior=name)[1] for name in _behaviors(folder)}
-            )
-        ]
+        models = find_models([path], results)
+        return [Participant(folder.name, {model.behavior: model.policy for model in models})]
     except LoadError as error:
         raise MatchError(str(error)) from error
 

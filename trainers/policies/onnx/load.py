@@ -65,7 +65,7 @@ def _in_folder(folder: Path, behavior: str | None, place: int | None) -> Path:
         if behavior not in (None, folder.name):
             raise LoadError(f"{folder} is the folder of the behavior {folder.name}: found {behavior=}.")
         return _newest(folder, folder.parent, place)
-    found = sorted(inner.name for inner in folder.iterdir() if inner.is_dir() and _has_policy(inner))
+    found = behaviors_in(folder)
     if not found:
         raise LoadError(
             f"{folder} holds no policy: no behavior has a brain (.onnx) or a checkpoint.pt there."
@@ -78,6 +78,11 @@ def _in_folder(folder: Path, behavior: str | None, place: int | None) -> Path:
     if wanted not in found:
         raise LoadError(f"{folder} holds no behavior {wanted!r}; it holds {', '.join(found)}.")
     return _newest(folder / wanted, folder, place)
+
+
+def behaviors_in(run: Path) -> list[str]:
+    """The names of the behaviors in a run's folder that have a brain or a checkpoint."""
+    return sorted(inner.name for inner in run.iterdir() if inner.is_dir() and _has_policy(inner))
 
 
 def _has_policy(folder: Path) -> bool:

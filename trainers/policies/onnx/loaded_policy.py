@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from mlagents_envs.base_env import ActionTuple, DecisionSteps
+from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps
 from numpy.typing import ArrayLike, NDArray
 
 from ....envs.images import as_floats
@@ -37,6 +37,37 @@ class PlayablePolicy(Protocol):
 
     def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
         """Drop the memories of these agents."""
+
+
+def misfits(policy: PlayablePolicy, spec: BehaviorSpec) -> list[str]:
+    """All observations and actions in which the policy and the behavior differ, as clauses; empty if none."""
+    shapes = [tuple(observation.shape) for observation in spec.observation_specs]
+    problems = [
+        problem
+        for index, shape in policy.observations.items()
+        if (problem := shape_mismatch(index, shape, shapes))
+    ]
+    if policy.continuous_size != spec.action_spec.continuous_size:
+        problems.append(
+            f"it gives {policy.continuous_size} continuous actions, the agents take "
+            f"{spec.action_spec.continuous_size}"
+        )
+    if policy.branches != tuple(spec.action_spec.discrete_branches):
+        problems.append(
+            f"it gives discrete branches of sizes {policy.branches}, the agents take "
+            f"{tuple(spec.action_spec.discrete_branches)}"
+        )
+    return problems
+
+
+def shape_mismatch(index: int, shape: Sequence[int | None], found: Sequence[Sequence[int]]) -> str | None:
+    """What is wrong with observation `index` among those `found`, or None."""
+    if index >= len(found):
+        return f"it reads observation {index}, and the agents have {len(found)}"
+    actual = found[index]
+    if len(actual) != len(shape) or any(want not in (None, have) for want, have in zip(shape, actual)):
+        return f"it reads observation {index} with the shape {tuple(shape)}, the agents' is {tuple(actual)}"
+    return None
 
 
 class Action(NamedTuple):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ....envs.images import as_floats
 from ..agent_states import AgentMemories
+from .loaded_policy import misfits, shape_mismatch
 
 READABLE_VERSION = 3.0
 """Of the interface (`version_number`). Version 2, of the 1.x packages, has other inputs."""
@@ -82,21 +83,7 @@ class Brain:
         Raises:
             BrainError: it reads other observations or has other actions; the message lists all differences.
         """
-        problems = [
-            problem
-            for index, shape in self.observations.items()
-            if (problem := _mismatch(index, shape, [tuple(o.shape) for o in spec.observation_specs]))
-        ]
-        if self.continuous_size != spec.action_spec.continuous_size:
-            problems.append(
-                f"it gives {self.continuous_size} continuous actions, the agents take "
-                f"{spec.action_spec.continuous_size}"
-            )
-        if self.branches != tuple(spec.action_spec.discrete_branches):
-            problems.append(
-                f"it gives discrete branches of sizes {self.branches}, the agents take "
-                f"{tuple(spec.action_spec.discrete_branches)}"
-            )
+        problems = misfits(self, spec)
         if problems:
             raise self._error(f"it does not fit the behavior: {'; '.join(problems)}")
 
@@ -135,7 +122,7 @@ class Brain:
     def _feeds(self, steps: DecisionSteps) -> dict[str, NDArray[Any]]:
         feeds: dict[str, NDArray[Any]] = {}
         for index, shape in self.observations.items():
-            problem = _mismatch(index, shape, [rows.shape[1:] for rows in steps.obs])
+            problem = shape_mismatch(index, shape, [rows.shape[1:] for rows in steps.obs])
             if problem:
                 raise self._error(problem)
             rows = steps.obs[index]
@@ -228,13 +215,3 @@ class Brain:
 
     def _error(self, problem: str) -> BrainError:
         return BrainError(f"Brain '{self.path}': {problem}.")
-
-
-def _mismatch(index: int, shape: Sequence[int | None], found: Sequence[Sequence[int]]) -> str | None:
-    """What is wrong with observation `index` among those `found`, or None."""
-    if index >= len(found):
-        return f"it reads observation {index}, and the agents have {len(found)}"
-    actual = found[index]
-    if len(actual) != len(shape) or any(want not in (None, have) for want, have in zip(shape, actual)):
-        return f"it reads observation {index} with the shape {tuple(shape)}, the agents' is {tuple(actual)}"
-    return None

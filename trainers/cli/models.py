@@ -1,0 +1,107 @@
+"""The models that a command is given: those of runs, by ID or folder, and single files."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...envs.base import BehaviorName
+from ..policies.onnx.load import LoadError, behaviors_in, find_policy
+from ..policies.onnx.loaded_policy import PlayablePolicy
+from ..settings.errors import TrainerConfigError
+from ..settings.options import RunOptions
+from ..utils.errors import CommandError, did_you_mean
+from .runs.record import find_runs
+
+_STEP = re.compile(r"-([0-9]+|best)$")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A policy and what is known of the behavior that it was trained for."""
+
+    source: Path
+    """The file that it was read from."""
+    behavior: str
+    """The name of its behavior; of a single file, as far as the file's name tells."""
+    policy: PlayablePolicy
+    of_run: bool
+    """Whether it is from a run's folder, which tells the behavior for certain."""
+
+    def is_for(self, behavior_id: str) -> bool:
+        """Whether the behavior's full name, or its name without the team, is the model's."""
+        return self.behavior in (behavior_id, BehaviorName.parse(behavior_id).name)
+
+
+def find_run(given: str, results: Path) -> Path:
+    """The folder of a run that is given by its folder or ID.
+
+    Raises:
+        LoadError: there is neither such a folder nor such a run.
+    """
+    for folder in (Path(given), results / given):
+        if folder.is_dir():
+            return folder
+    hint = did_you_mean(given, (path.relative_to(results).as_posix() for path in find_runs(results)))
+    raise LoadError(f"{given}: there is no such file or folder, and no run {results / given}.{hint}")
+
+
+def find_models(given: Sequence[str], results: Path) -> list[Model]:
+    """The models that arguments name: a run's ID or folder, a brain (.onnx) or a checkpoint (.pt) each.
+
+    Raises:
+        LoadError: one of them is not there, or holds no policy; or two are for the same behavior.
+    """
+    models = [model for text in dict.fromkeys(given) for model in _models(text, results)]
+    behavior, count = Counter(model.behavior for model in models).most_common(1)[0]
+    if count > 1:
+        which = " and ".join(str(model.source) for model in models if model.behavior == behavior)
+        raise LoadError(
+            f"{which} are for the same behavior, {behavior}: play them one after another, or against each "
+            "other with lanista tournament."
+        )
+    return models
+
+
+def _models(given: str, results: Path) -> list[Model]:
+    if Path(given).is_file():
+        source, policy = find_policy(given)
+        return [Model(source, _behavior_of(source), policy, False)]
+    folder = find_run(given, results)
+    names = behaviors_in(folder)
+    if not names:  # the folder of a behavior, or an error that says what is missing
+        return [Model(*_found(folder, None), True)]
+    return [Model(*_found(folder, name), True) for name in names]
+
+
+def _found(folder: Path, behavior: str | None) -> tuple[Path, str, PlayablePolicy]:
+    source, policy = find_policy(folder, behavior=behavior)
+    return source, behavior or folder.resolve().name, policy
+
+
+def _behavior_of(file: Path) -> str:
+    """The behavior by the name of a file: `<behavior>-<step>`, or checkpoint.pt in the behavior's folder."""
+    stem = _STEP.sub("", file.stem)
+    return file.resolve().parent.name if stem == "checkpoint" else stem
+
+
+def environment_of(given: Sequence[str], results: Path) -> tuple[str | None, list[str]] | None:
+    """The environment (None: the engine's editor) and its arguments with which the first run was trained.
+
+    Returns None if no run is given whose configuration.yaml is there.
+
+    Raises:
+        CommandError: the configuration cannot be read.
+    """
+    for folder in (each for text in given for each in (Path(text), results / text)):
+        configuration = folder / "configuration.yaml"
+        if configuration.is_file():
+            try:
+                env = RunOptions.from_file(configuration).env_settings
+            except TrainerConfigError as error:
+                raise CommandError(f"{configuration} cannot be read: {error}") from error
+            return env.env_path, [*(env.env_args or ())]
+    return None
