@@ -20,7 +20,7 @@ from lanista.trainers.settings.models.environment_parameters import (
 )
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
 from lanista.trainers.settings.models.rewards import (
-    REWARD_SIGNALS,
+    REWARD_SIGNAL_SETTINGS,
     BehavioralCloningSettings,
     CloneSettings,
     IQLSettings,
@@ -166,7 +166,7 @@ def _sections() -> Iterator[str]:
         yield _section(3, f"hyperparameters, trainer_type {name}{_later(not kind.available)}", kind.settings)
     yield _section(3, "network_settings", NetworkSettings)
     yield _section(4, "network_settings.memory", MemorySettings)
-    for name, signal in REWARD_SIGNALS.items():
+    for name, signal in REWARD_SIGNAL_SETTINGS.items():
         yield _section(3, f"reward_signals.{name}", signal)
     optional: dict[str, type[Settings]] = {
         "self_play": SelfPlaySettings,

@@ -16,6 +16,7 @@ behaviors:
     trainer_type: robust_ppo
     hyperparameters: {batch_size: 32, buffer_size: 128, largest_advantage: 0.5}
     network_settings: {hidden_units: 16, num_layers: 1}
+    reward_signals: {extrinsic: {}, action_cost: {strength: 0.01, free: 0.5}}
     max_steps: 400
     summary_freq: 200
 stats_writers: [console, jsonl]
@@ -55,7 +56,7 @@ def test_a_run_trains_with_the_example_trainer_and_writer(tmp_path):
     assert run.files("Basic.onnx")
     lines = [json.loads(line) for line in run.files("summaries.jsonl")[0].read_text().splitlines()]
     assert [(line["behavior"], line["step"]) for line in lines] == [("Basic", 200), ("Basic", 400)]
-    assert "Losses/Policy Loss" in lines[-1]
+    assert "Losses/Policy Loss" in lines[-1] and lines[-1]["Policy/Action_cost Reward"] < 0
     assert not run.files("events.out.tfevents*"), "stats_writers names the writers, and no others write"
 
 
@@ -68,7 +69,11 @@ def test_what_it_trained_can_be_resumed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "file", ["pyproject.toml", *(f"lanista_example/{m}.py" for m in ("writer", "trainer", "algorithm"))]
+    "file",
+    [
+        "pyproject.toml",
+        *(f"lanista_example/{m}.py" for m in ("writer", "trainer", "algorithm", "signal", "action_cost")),
+    ],
 )
 def test_the_documentation_shows_the_example_as_it_is(file):
     page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -89,7 +94,8 @@ import sys
 from lanista.trainers.settings import RunOptions
 options = RunOptions.from_text(sys.argv[1])
 print(options.behaviors["Basic"].hyperparameters.largest_advantage)
-print([name for name in ("torch", "lanista_example.algorithm") if name in sys.modules])
+heavy = ("torch", "lanista_example.algorithm", "lanista_example.action_cost")
+print([name for name in heavy if name in sys.modules])
 """
     assert ask(code, YAML).split("\n")[:2] == ["0.5", "[]"]
 
@@ -100,10 +106,13 @@ print([name for name in ("torch", "lanista_example.algorithm") if name in sys.mo
         ("trainer_type: robust_pp", "Did you mean robust_ppo?"),
         ("largest_advantage: -1", "expected a number above 0"),
         ("larger_advantage: 1", "Did you mean `largest_advantage`?"),
+        ("free: -1", "action_cost.free: found -1.0, expected at least 0"),
+        ("action_costs: {", "Did you mean `action_cost`?"),
     ],
 )
 def test_its_hyperparameters_are_checked_as_ours_are(wrong, says):
-    key = "trainer_type: robust_ppo" if wrong.startswith("trainer") else "largest_advantage: 0.5"
+    keys = {"trainer_type": "trainer_type: robust_ppo", "free": "free: 0.5", "action_costs": "action_cost: {"}
+    key = keys.get(wrong.partition(":")[0], "largest_advantage: 0.5")
     code = """
 import sys
 from lanista.trainers.settings import RunOptions, TrainerConfigError

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from .models.behavior import TrainerSettings as TrainerSettings
     from .models.hyperparameters import HyperparamSettings as HyperparamSettings
     from .models.networks import NetworkSettings as NetworkSettings
+    from .models.rewards import LearnedRewardSettings as LearnedRewardSettings
+    from .models.rewards import RewardSignalSettings as RewardSignalSettings
     from .options import RunOptions as RunOptions
+    from .registry import RewardSignal as RewardSignal
     from .registry import TrainerType as TrainerType
     from .registry import trainer_types as trainer_types
 
@@ -28,7 +31,8 @@ __getattr__, __dir__ = lazy_exports(
         ".models.behavior": ("TrainerSettings",),
         ".models.hyperparameters": ("HyperparamSettings",),
         ".models.networks": ("NetworkSettings",),
+        ".models.rewards": ("LearnedRewardSettings", "RewardSignalSettings"),
         ".options": ("RunOptions",),
-        ".registry": ("TrainerType", "trainer_types"),
+        ".registry": ("RewardSignal", "TrainerType", "trainer_types"),
     },
 )

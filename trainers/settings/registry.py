@@ -1,13 +1,15 @@
-"""The available trainers, by the names that `trainer_type` takes."""
+"""The available trainers and reward signals, by the names that `trainer_type` and `reward_signals` take."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from importlib.metadata import EntryPoint
+from typing import Any, TypeVar
 
 from ..utils.plugins import (
     MLAGENTS_TRAINERS,
+    REWARD_SIGNALS,
     TRAINERS,
     PluginError,
     cause,
@@ -26,6 +28,7 @@ from .models.algorithms import (
     TD3Settings,
 )
 from .models.hyperparameters import HyperparamSettings
+from .models.rewards import REWARD_SIGNAL_SETTINGS, RewardSignalSettings
 
 
 @dataclass(frozen=True)
@@ -89,23 +92,7 @@ def _of_plugin(name: str) -> TrainerType | None:
     if entry is None:
         _refuse_foreign(name)
         return None
-    found: Any = load(entry)
-    if not isinstance(found, TrainerType) and callable(found):
-        try:
-            found = found()
-        except (Exception, SystemExit) as error:
-            raise PluginError(f"the plug-in {described(entry)} failed: {cause(error)}") from error
-    if not isinstance(found, TrainerType) or not found.algorithm:
-        raise PluginError(
-            f"the plug-in {described(entry)} gave {found!r}, expected a "
-            "lanista.trainers.settings.TrainerType that names its algorithm"
-        )
-    if not (isinstance(found.settings, type) and issubclass(found.settings, HyperparamSettings)):
-        raise PluginError(
-            f"the plug-in {described(entry)} gave a TrainerType with the settings {found.settings!r}, "
-            "expected a class derived from lanista.trainers.settings.HyperparamSettings, such as PPOSettings"
-        )
-    return found
+    return _given_by(entry, TrainerType, "algorithm", HyperparamSettings, "such as PPOSettings")
 
 
 def _refuse_foreign(name: str) -> None:
@@ -116,3 +103,66 @@ def _refuse_foreign(name: str) -> None:
             f"{MLAGENTS_TRAINERS}), which only ML-Agents can run. What a trainer for Lanista looks like is "
             f"in docs/extending.md; its entry point is {TRAINERS}."
         )
+
+
+@dataclass(frozen=True)
+class RewardSignal:
+    """One kind of reward signal, as the settings know it."""
+
+    settings: type[RewardSignalSettings]
+    """The model of its settings."""
+    provider: str = ""
+    """`package.module:name` of what makes its `RewardProvider`, imported when a run needs it. Empty for the
+    built-in signals."""
+
+
+def find_reward_signal(name: Any) -> RewardSignal | None:
+    """The reward signal of this name, possibly a plug-in's; None if there is none.
+
+    Raises:
+        PluginError: It is a plug-in's, and cannot be used.
+    """
+    if name in REWARD_SIGNAL_SETTINGS:
+        return RewardSignal(REWARD_SIGNAL_SETTINGS[name])
+    return _signal_of_plugin(name) if isinstance(name, str) else None
+
+
+def known_reward_signals() -> list[str]:
+    """Every name that `reward_signals` takes here."""
+    return list(dict.fromkeys([*REWARD_SIGNAL_SETTINGS, *plugins(REWARD_SIGNALS)]))
+
+
+@cache
+def _signal_of_plugin(name: str) -> RewardSignal | None:
+    entry = plugins(REWARD_SIGNALS).get(name)
+    if entry is None:
+        return None
+    return _given_by(entry, RewardSignal, "provider", RewardSignalSettings, "or that class itself")
+
+
+_Kind = TypeVar("_Kind", TrainerType, RewardSignal)
+
+
+def _given_by(entry: EntryPoint, kind: type[_Kind], part: str, base: type, such_as: str) -> _Kind:
+    """What a plug-in gives, or its function returns: a `kind` whose `part` names what makes it.
+
+    Raises:
+        PluginError: It cannot be loaded, or gives something else.
+    """
+    given: Any = load(entry)
+    if not isinstance(given, kind) and callable(given):
+        try:
+            given = given()
+        except (Exception, SystemExit) as error:
+            raise PluginError(f"the plug-in {described(entry)} failed: {cause(error)}") from error
+    if not isinstance(given, kind) or not getattr(given, part):
+        raise PluginError(
+            f"the plug-in {described(entry)} gave {given!r}, expected a "
+            f"lanista.trainers.settings.{kind.__name__} that names its {part}"
+        )
+    if not (isinstance(given.settings, type) and issubclass(given.settings, base)):
+        raise PluginError(
+            f"the plug-in {described(entry)} gave a {kind.__name__} with the settings {given.settings!r}, "
+            f"expected a class derived from lanista.trainers.settings.{base.__name__}, {such_as}"
+        )
+    return given

@@ -16,7 +16,7 @@ from .models.environment_parameters import (
 )
 from .models.networks import MemorySettings
 from .models.outputs import BUILT_IN, READY
-from .models.rewards import REWARD_SIGNALS
+from .models.rewards import REWARD_SIGNAL_SETTINGS
 from .models.run import DEVICE, EnvironmentSettings, TorchSettings
 from .options import RunOptions
 from .registry import trainer_types
@@ -63,8 +63,10 @@ _SPECIAL: dict[tuple[type[Settings], str], Schema] = {
     (TrainerSettings, "trainer_type"): {**_or_of_plugins(trainer_types), "default": DEFAULT_TRAINER},
     (TrainerSettings, "reward_signals"): {
         "type": "object",
-        "properties": {name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in REWARD_SIGNALS.items()},
-        "additionalProperties": False,
+        "properties": {
+            name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in REWARD_SIGNAL_SETTINGS.items()
+        },
+        "additionalProperties": {"type": ["object", "null"]},
     },
     (TrainerSettings, "hyperparameters"): {"type": "object"},
     (EnvironmentParameterSettings, "curriculum"): {"type": "array", "items": {"$ref": "#/$defs/Lesson"}},
@@ -93,7 +95,11 @@ def json_schema() -> Schema:
     root = _object(RunOptions, definitions)
     hyperparameters = {name: kind.settings for name, kind in trainer_types.items()}
     reached_by_special_keys: list[type[Settings]] = [EnvironmentParameterSettings, Lesson, SamplerForm]
-    reached_by_special_keys += [*REWARD_SIGNALS.values(), *hyperparameters.values(), *SAMPLERS.values()]
+    reached_by_special_keys += [
+        *REWARD_SIGNAL_SETTINGS.values(),
+        *hyperparameters.values(),
+        *SAMPLERS.values(),
+    ]
     for model in reached_by_special_keys:
         _define(model, definitions)
     definitions["TrainerSettings"]["allOf"] = [

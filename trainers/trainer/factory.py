@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -34,16 +33,18 @@ from ..networks.observations import require_equal_groups
 from ..policies.exploration import Explorer
 from ..policies.greedy import make_actor_policy
 from ..policies.policy import Policy, SlotPolicy
-from ..rewards.base import RewardProvider
-from ..rewards.extrinsic import ExtrinsicReward, TeamReward
-from ..rewards.training import make_learned_rewards
+from ..rewards.factory import make_learned_rewards, make_reward_providers
 from ..settings.models.algorithms import SACRecipe, SACSettings
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import OffPolicyHyperparamSettings
-from ..settings.models.rewards import BehavioralCloningSettings, CloningMethod, IQLSettings
+from ..settings.models.rewards import (
+    BehavioralCloningSettings,
+    CloningMethod,
+    IQLSettings,
+)
 from ..settings.registry import find_trainer
 from ..utils.errors import TrainerError
-from ..utils.plugins import cause
+from ..utils.plugins import imported
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
 from .trainer import Trainer, TrainerEvents, TrainerOptions
@@ -103,45 +104,11 @@ def untrainable(spec: BehaviorSpec, settings: TrainerSettings) -> str | None:
     how: tuple[torch.device, int, NonFinitePolicy] = (torch.device("cpu"), 0, NonFinitePolicy.STOP)
     try:
         algorithm = make_algorithm(spec, settings, *how)
-        make_reward_providers(algorithm, spec, settings, *how)
+        make_learned_rewards(spec, settings.reward_signals, *how, squashed=False)
         make_cloning(algorithm, spec, settings, *how)
     except (UnsupportedObservationError, UnsupportedActionError, DemonstrationError, TrainerError) as error:
         return str(error)
     return None
-
-
-def make_reward_providers(
-    algorithm: Algorithm,
-    spec: BehaviorSpec,
-    settings: TrainerSettings,
-    device: torch.device,
-    seed: int,
-    non_finite: NonFinitePolicy,
-) -> dict[str, RewardProvider]:
-    """The reward signals of a behavior, by name, in their order.
-
-    Rewards of the environment may belong to the whole team; intrinsic and imitation rewards to each agent.
-
-    Raises:
-        DemonstrationError: one that a signal needs cannot be read, or is of another behavior.
-    """
-    signals = settings.reward_signals
-    learned = make_learned_rewards(spec, signals, device, seed, non_finite, squashed=_squashed(algorithm))
-    return {name: learned.get(name) or _of_environment(algorithm) for name in signals}
-
-
-def _of_environment(algorithm: Algorithm) -> RewardProvider:
-    traits = algorithm.traits
-    if traits.team_reward is not None:
-        return TeamReward(traits.team_reward)
-    # A team's value counts what every member earns.
-    return ExtrinsicReward(with_mates=traits.needs_teammates)
-
-
-def _squashed(algorithm: Algorithm) -> bool:
-    """Whether its policy draws continuous actions as the engine takes them."""
-    head = getattr(algorithm.network, "actions", None)
-    return bool(getattr(head, "squashed", False))
 
 
 def make_cloning(
@@ -281,12 +248,4 @@ def algorithm_of_plugin(trainer_type: str) -> Callable[..., Any]:
     """
     trainer = find_trainer(trainer_type)
     place = trainer.algorithm if trainer is not None else ""
-    module, _, name = place.partition(":")
-    try:
-        found: Callable[..., Any] = getattr(import_module(module), name)
-    except Exception as error:
-        raise TrainerError(
-            f"The algorithm of trainer_type {trainer_type}, which is {place!r}, cannot be imported: "
-            f"{cause(error)}. Its plug-in names it as package.module:name."
-        ) from error
-    return found
+    return imported(f"The algorithm of trainer_type {trainer_type}", place)

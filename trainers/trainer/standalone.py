@@ -34,11 +34,12 @@ from ..networks.multi_actor import exported_networks
 from ..policies.agent_states import AgentStates, BatchSource
 from ..policies.onnx.export import export_brain
 from ..policies.policy import ActContext
+from ..rewards.factory import make_reward_providers
 from ..settings.models.behavior import TrainerSettings
 from ..settings.options import RunOptions
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsWriter
-from .factory import make_algorithm, make_cloning, make_policy, make_reward_providers
+from .factory import make_algorithm, make_cloning, make_policy
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
 from .trainer import Trainer, TrainerEvents

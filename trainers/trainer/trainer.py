@@ -27,6 +27,7 @@ from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
 from ..utils import distributed
+from ..utils.errors import TrainerError
 from .episode_stats import EpisodeStats
 from .schedules import StepSchedule
 
@@ -308,12 +309,22 @@ class Trainer(ABC):
             for signal in self.learned.values():
                 signal.update_normalizer(rollout)
         rewards = {
-            name: np.float32(self.strengths[name]) * provider.evaluate(rollout)
+            name: np.float32(self.strengths[name]) * self._evaluate(name, provider, rollout)
             for name, provider in self.providers.items()
         }
         self._store(rollout, rewards)
         self.episodes.add(rollout, rewards, self.stats)
         self._check_stop_reward()
+
+    @staticmethod
+    def _evaluate(name: str, provider: RewardProvider, rollout: Rollout) -> NDArray[np.float32]:
+        rewards = np.asarray(provider.evaluate(rollout), np.float32)
+        if rewards.shape != (rollout.steps,):
+            raise TrainerError(
+                f"The reward signal {name} gave an array of shape {rewards.shape}, expected one reward for "
+                f"each of the rollout's {rollout.steps} steps."
+            )
+        return rewards
 
     def _check_stop_reward(self) -> None:
         """End the training once the mean reward, in self-play the rating, has reached `stop_at_reward`."""

@@ -5,13 +5,19 @@ Listing them executes nothing of theirs; only a plug-in that a run uses is loade
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
+
+from .errors import TrainerError
 
 STATS_WRITERS = "lanista.stats_writers"
 """Functions of a run's options that give stats writers."""
 TRAINERS = "lanista.trainers"
 """`TrainerType`s, or functions that give one; the entry's name is the `trainer_type`."""
+REWARD_SIGNALS = "lanista.reward_signals"
+"""`RewardSignal`s, or functions that give one; the entry's name is the signal's in `reward_signals`."""
 CALLBACKS = "lanista.callbacks"
 """Classes of callbacks; see trainers/callbacks/base.py."""
 NETWORKS = "lanista.networks"
@@ -60,3 +66,21 @@ def cause(error: BaseException) -> str:
     """An exception in one line."""
     first = str(error).strip().splitlines()
     return f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
+
+
+def imported(what: str, place: str) -> Callable[..., Any]:
+    """What a plug-in names as `package.module:name`.
+
+    Raises:
+        TrainerError: The module has none of this name, or importing it failed. The message begins with
+            `what`.
+    """
+    module, _, name = place.partition(":")
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), name)
+    except Exception as error:
+        raise TrainerError(
+            f"{what}, which is {place!r}, cannot be imported: {cause(error)}. Its plug-in names it as "
+            "package.module:name."
+        ) from error
+    return found

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.rewards.training import make_learned_rewards
+from lanista.trainers.rewards.factory import make_learned_rewards
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.models.rewards import RNDSettings
 from lanista.trainers.trainer.factory import untrainable

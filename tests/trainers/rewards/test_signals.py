@@ -13,11 +13,13 @@ from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.networks.modules.distributions import flat_actions
 from lanista.trainers.rewards.curiosity import Curiosity
 from lanista.trainers.rewards.discriminator import RandomDraws, Sample, gradient_penalty
+from lanista.trainers.rewards.factory import make_learned_rewards
 from lanista.trainers.rewards.gail import GAIL
 from lanista.trainers.rewards.rnd import RND
-from lanista.trainers.rewards.training import SignalTrainer, make_learned_rewards
+from lanista.trainers.rewards.training import SignalTrainer
 from lanista.trainers.rewards.transitions import SignalSteps, Transitions, minibatches
 from lanista.trainers.settings.models.rewards import (
+    REWARD_SIGNAL_SETTINGS,
     CuriositySettings,
     GAILSettings,
     LearnedRewardSettings,
@@ -226,10 +228,11 @@ def test_the_penalty_is_over_all_observations_as_they_come():
     assert found.item() == pytest.approx((((squares + 1e-7).sqrt() - 1) ** 2).mean().item(), rel=1e-4)
 
 
-def test_a_signal_that_nothing_builds_is_an_error_and_never_the_rewards_of_the_environment():
+def test_a_signal_that_nothing_builds_is_an_error_and_never_the_rewards_of_the_environment(monkeypatch):
     class NewSignal(LearnedRewardSettings):
         """Settings that have no branch in the factory yet."""
 
+    monkeypatch.setitem(REWARD_SIGNAL_SETTINGS, "fresh", NewSignal)
     with pytest.raises(TypeError, match=r"reward_signals\.fresh.*NewSignal"):
         make_learned_rewards(
             vector_spec([4], continuous=1),

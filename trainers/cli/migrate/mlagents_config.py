@@ -10,7 +10,7 @@ from ...settings.base import FALSE, Settings, flag, found
 from ...settings.models.behavior import DEFAULT_TRAINER, SelfPlaySettings, TrainerSettings
 from ...settings.models.environment_parameters import CompletionCriteriaSettings
 from ...settings.models.networks import MemorySettings, NetworkSettings
-from ...settings.models.rewards import REWARD_SIGNALS, BehavioralCloningSettings
+from ...settings.models.rewards import REWARD_SIGNAL_SETTINGS, BehavioralCloningSettings
 from ...settings.models.run import TorchSettings
 from ...settings.options import RunOptions
 from ...settings.registry import find_trainer, trainer_types
@@ -69,8 +69,8 @@ def _behavior(path: Path, data: Any, default_trainer: str) -> Mappings:
         yield from _within((*path, "hyperparameters"), kind.settings, data.get("hyperparameters"))
     signals = data.get("reward_signals")
     for name, signal in signals.items() if isinstance(signals, dict) else ():
-        if name in REWARD_SIGNALS:
-            yield from _within((*path, "reward_signals", name), REWARD_SIGNALS[name], signal)
+        if name in REWARD_SIGNAL_SETTINGS:
+            yield from _within((*path, "reward_signals", name), REWARD_SIGNAL_SETTINGS[name], signal)
 
 
 def _criteria(parameters: Any) -> Iterator[tuple[Path, dict[str, Any]]]:

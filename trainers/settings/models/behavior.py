@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import (
@@ -20,12 +21,18 @@ from ...utils.errors import did_you_mean
 from ...utils.plugins import PluginError
 from ..base import Flag, Integer, Number, Refusal, Settings, Text, found, own, refuse, refuse_all, wrong
 from ..errors import note
-from ..registry import OF_MLAGENTS, TrainerType, find_trainer, known_trainers
+from ..registry import (
+    OF_MLAGENTS,
+    TrainerType,
+    find_reward_signal,
+    find_trainer,
+    known_reward_signals,
+    known_trainers,
+)
 from .algorithms import SACRecipe
 from .hyperparameters import HyperparamSettings, ScheduleType
 from .networks import NetworkSettings
 from .rewards import (
-    REWARD_SIGNALS,
     BehavioralCloningSettings,
     CloneSettings,
     CloningMethod,
@@ -38,14 +45,25 @@ NEVER = -1
 ENDLESS = -1
 """The max_steps of a behavior that is trained until the run is stopped."""
 
-# The signals of one behavior as a model, so that their names are checked and explained like other keys.
-_FIELDS: dict[str, Any] = {name: (model, None) for name, model in REWARD_SIGNALS.items()}
-_RewardSignals: Any = create_model("RewardSignals", __base__=Settings, **_FIELDS)
+
+@cache
+def _signals_model(models: tuple[tuple[str, type[RewardSignalSettings]], ...]) -> type[Settings]:
+    """A behavior's signals as a model, so that their names are checked and explained like other keys."""
+    fields: dict[str, Any] = {name: (model, None) for name, model in models}
+    return create_model("RewardSignals", __base__=Settings, **fields)
 
 
 def _reward_signals(value: Any, info: ValidationInfo) -> Any:
     """Each signal as its own model, in the order in which they are given."""
-    signals = _RewardSignals.model_validate(value, context=info.context)
+    models = dict.fromkeys(known_reward_signals(), RewardSignalSettings)
+    for name in value if isinstance(value, Mapping) else ():
+        try:
+            kind = find_reward_signal(name)
+        except PluginError as error:
+            raise refuse("RewardSignals", f"{error}", name, value=value[name]) from error
+        if kind is not None:
+            models[name] = kind.settings
+    signals = _signals_model(tuple(models.items())).model_validate(value, context=info.context)
     return {name: getattr(signals, name) for name in value}
 
 

@@ -95,13 +95,13 @@ class GAILSettings(LearnedRewardSettings):
     """Learn from the whole pairs of a demonstration that is cut off, as by a crash. false: refuse it."""
 
 
-REWARD_SIGNALS: dict[str, type[RewardSignalSettings]] = {
+REWARD_SIGNAL_SETTINGS: dict[str, type[RewardSignalSettings]] = {
     RewardSignalType.EXTRINSIC.value: RewardSignalSettings,
     RewardSignalType.CURIOSITY.value: CuriositySettings,
     RewardSignalType.GAIL.value: GAILSettings,
     RewardSignalType.RND.value: RNDSettings,
 }
-"""The settings of each reward signal."""
+"""The settings of each built-in reward signal."""
 
 
 class BehavioralCloningSettings(Settings):

@@ -1,0 +1,155 @@
+"""Makes the reward signals of a behavior from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from zlib import crc32
+
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+
+from ...envs.validation import NonFinitePolicy
+from ..algorithms.base import Algorithm
+from ..buffers.demonstrations import load_demonstrations
+from ..networks.allocation import naming_key_of_allocation
+from ..settings.models.behavior import TrainerSettings
+from ..settings.models.rewards import (
+    REWARD_SIGNAL_SETTINGS,
+    CuriositySettings,
+    GAILSettings,
+    LearnedRewardSettings,
+    RewardSignalSettings,
+    RNDSettings,
+)
+from ..settings.registry import find_reward_signal
+from ..utils import distributed
+from ..utils.errors import TrainerError
+from ..utils.plugins import cause, imported
+from .base import LearnedReward, NetworkSignal, RewardProvider
+from .curiosity import Curiosity
+from .extrinsic import ExtrinsicReward, TeamReward
+from .gail import GAIL
+from .rnd import RND
+
+CURIOSITY_SEED, GAIL_SEED, RND_SEED = 100, 200, 300
+"""Added to the run's: each signal has its own random numbers, whatever the others are."""
+
+
+def make_reward_providers(
+    algorithm: Algorithm,
+    spec: BehaviorSpec,
+    settings: TrainerSettings,
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinitePolicy,
+) -> dict[str, RewardProvider]:
+    """The reward signals of a behavior, by name, in their order.
+
+    Rewards of the environment may belong to the whole team; intrinsic and imitation rewards to each agent.
+
+    Raises:
+        DemonstrationError: one that a signal needs cannot be read, or is of another behavior.
+        TrainerError: a plug-in's signal cannot be made.
+    """
+    signals = settings.reward_signals
+    providers: dict[str, RewardProvider] = {
+        **make_learned_rewards(spec, signals, device, seed, non_finite, squashed=_squashed(algorithm))
+    }
+    for name, own in signals.items():
+        if name not in REWARD_SIGNAL_SETTINGS:
+            providers[name] = _provider_of_plugin(name, spec, own, device, seed, non_finite)
+    return {name: providers.get(name) or _of_environment(algorithm) for name in signals}
+
+
+def _provider_of_plugin(
+    name: str,
+    spec: BehaviorSpec,
+    settings: RewardSignalSettings,
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinitePolicy,
+) -> RewardProvider:
+    """The reward signal of a plug-in. Its seed is its own, whatever other signals there are.
+
+    Raises:
+        TrainerError: it cannot be imported or made, or is no `RewardProvider` that can be trained here.
+    """
+    signal = find_reward_signal(name)
+    place = signal.provider if signal is not None else ""
+    make = imported(f"The provider of the reward signal {name}", place)
+    try:
+        provider: RewardProvider = make(spec, settings, device, seed + crc32(name.encode()), non_finite)
+    except Exception as error:
+        message = f"The reward signal {name}, which is {place!r}, failed: {cause(error)}."
+        raise TrainerError(message) from error
+    if (problem := _unfit(provider, settings)) is not None:
+        raise TrainerError(f"The reward signal {name}, which is {place!r}, {problem}.")
+    return provider
+
+
+def _unfit(provider: RewardProvider, settings: RewardSignalSettings) -> str | None:
+    """Why a plug-in's provider cannot be trained with; None if it can."""
+    if not callable(getattr(provider, "evaluate", None)) or not hasattr(provider, "ignores_done"):
+        return "has no evaluate(rollout) and ignores_done, which docs/extending.md describes"
+    if not isinstance(provider, LearnedReward):
+        return None
+    if not isinstance(settings, LearnedRewardSettings):
+        return "learns, so its settings must be a class derived from LearnedRewardSettings"
+    if distributed.world_size() > 1 and not isinstance(provider, NetworkSignal):
+        return "learns by itself, so several learners cannot update it together: train with --learners 1"
+    return None
+
+
+def _of_environment(algorithm: Algorithm) -> RewardProvider:
+    traits = algorithm.traits
+    if traits.team_reward is not None:
+        return TeamReward(traits.team_reward)
+    # A team's value counts what every member earns.
+    return ExtrinsicReward(with_mates=traits.needs_teammates)
+
+
+def _squashed(algorithm: Algorithm) -> bool:
+    """Whether its policy draws continuous actions as the engine takes them."""
+    head = getattr(algorithm.network, "actions", None)
+    return bool(getattr(head, "squashed", False))
+
+
+def make_learned_rewards(
+    spec: BehaviorSpec,
+    signals: Mapping[str, RewardSignalSettings],
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinitePolicy,
+    *,
+    squashed: bool,
+) -> dict[str, NetworkSignal]:
+    """Those of the built-in `signals` that are learned, by name.
+
+    Args:
+        spec: of the behavior.
+        signals: settings by name.
+        device: the learner's.
+        seed: the run's.
+        non_finite: how to handle gradients that are not finite.
+        squashed: the policy samples continuous actions in the range of the engine.
+
+    Raises:
+        DemonstrationError: GAIL's cannot be read, or are of another behavior.
+        UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        TypeError: a signal's settings have no branch here.
+    """
+    made: dict[str, NetworkSignal] = {}
+    for name, own in signals.items():
+        if name not in REWARD_SIGNAL_SETTINGS:
+            continue
+        with naming_key_of_allocation(f"reward_signals.{name}.network_settings", own.network_settings):
+            if isinstance(own, CuriositySettings):
+                made[name] = Curiosity(spec, own, device, seed + CURIOSITY_SEED, non_finite)
+            elif isinstance(own, GAILSettings):
+                demos = load_demonstrations(own.demo_path, spec, own.partial_demos)
+                made[name] = GAIL(spec, own, demos, device, seed + GAIL_SEED, non_finite, squashed=squashed)
+            elif isinstance(own, RNDSettings):
+                made[name] = RND(spec, own, device, seed + RND_SEED, non_finite)
+            elif isinstance(own, LearnedRewardSettings):
+                raise TypeError(f"reward_signals.{name}: nothing is built here from {type(own).__name__}")
+    return made
