@@ -1,4 +1,4 @@
-"""`lanista export`: writes the brain of a checkpoint, as ONNX or for Godot."""
+"""`lanista export`: writes the models of a run or a checkpoint, as ONNX or for Godot."""
 
 from __future__ import annotations
 
@@ -13,14 +13,24 @@ from ..utils.logging import plain
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument(
-        "checkpoint", metavar="CHECKPOINT", type=Path, help="a .pt file of a run, such as checkpoint.pt"
+        "source",
+        metavar="SOURCE",
+        help="a checkpoint (.pt), or a run's ID or folder: of each behavior the newest checkpoint",
     )
     parser.add_argument(
         "out",
         metavar="OUT",
         type=Path,
         nargs="?",
-        help="the file to write (default: next to the checkpoint, .onnx or .tres)",
+        help="the file to write, or the folder for the models of a run (default: next to the checkpoint, or "
+        "in the run's folder; .onnx or .tres)",
+    )
+    parser.add_argument(
+        "--results-dir",
+        type=Path,
+        default=Path("results"),
+        metavar="FOLDER",
+        help="where run IDs are (results)",
     )
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
@@ -37,28 +47,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, rebuild, verify, write."""
-    from ..checkpoints.file import CheckpointError, load_checkpoint
-    from ..checkpoints.metadata import build_network, step_of
-    from ..networks.multi_actor import exported_networks
     from ..policies.godot.export import export_godot
     from ..policies.godot.godot_rl import export_godot_rl
     from ..policies.onnx.export import export_brain
+
+    if arguments.godot:
+        write, ending = export_godot, ".tres"
+    elif arguments.godot_rl:
+        write, ending = export_godot_rl, "-godot-rl.onnx"
+    else:
+        write, ending = export_brain, ".onnx"
+    checkpoints = _checkpoints(arguments.source, arguments.results_dir)
+    out: Path | None = arguments.out
+    into_folder = out is not None and (len(checkpoints) > 1 or out.is_dir())
+    for source, default in checkpoints.items():
+        target = default.with_name(f"{default.name}{ending}")
+        if out is not None:
+            target = out / target.name if into_folder else out
+        _export(source, target, ending[ending.rindex(".") :], write)
+    return 0
+
+
+def _checkpoints(given: str, results: Path) -> dict[Path, Path]:
+    """The checkpoints to export, each with the path of its model but for the ending."""
+    from ..checkpoints.transfer import LATEST
+    from ..policies.onnx.load import LoadError
+    from .models import find_run
+
+    path = Path(given)
+    if path.suffix == ".pt" or path.is_file():
+        return {path: path.with_suffix("")}
+    try:
+        folder = find_run(given, results)
+    except LoadError as error:
+        raise CommandError(str(error)) from error
+    found = sorted(folder.glob(f"*/{LATEST}"))
+    if (folder / LATEST).is_file():  # the folder of one behavior
+        return {folder / LATEST: folder / folder.resolve().name}
+    if not found:
+        raise CommandError(f"{folder} is not a run's folder: it holds no <behavior>/{LATEST}.")
+    return {each: folder / each.parent.name for each in found}
+
+
+def _export(source: Path, target: Path, suffix: str, write: Callable[..., None]) -> None:
+    """Write the model of a checkpoint, or one for each slot where these have models of their own."""
+    from ..checkpoints.file import CheckpointError, load_checkpoint
+    from ..checkpoints.metadata import build_network, step_of
+    from ..networks.multi_actor import exported_networks
     from ..policies.onnx.graph import BrainVerificationError
 
-    source: Path = arguments.checkpoint
-    write: Callable[..., None] = export_brain
-    default = source.with_suffix(".onnx")
-    if arguments.godot:
-        write, default = export_godot, source.with_suffix(".tres")
-    elif arguments.godot_rl:
-        write, default = export_godot_rl, source.with_name(f"{source.stem}-godot-rl.onnx")
-    out = path = arguments.out or default
-    state = None
+    state, out = None, target
     try:
         state = load_checkpoint(source)
         behavior, network = build_network(state)
+        target.parent.mkdir(parents=True, exist_ok=True)
         for place, brain in exported_networks(network).items():
-            out = path.with_name(f"{path.stem}{place}{default.suffix}")
+            out = target.with_name(f"{target.stem}{place}{suffix}")
             write(brain, out, behavior=behavior, step=step_of(state))
             print(plain(f"Exported {out} ({behavior}, step {step_of(state)}), verified against its network."))
     except CheckpointError as error:
@@ -68,4 +112,3 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"{out} could not be written: {error}.") from error
-    return 0

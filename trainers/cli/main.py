@@ -31,7 +31,7 @@ COMMANDS = {
     "clone": Command(".clone", "learn from demonstrations alone, without an engine"),
     "demo": Command(".demo", "show demonstrations (.demo files), and make them of recordings"),
     "envs": Command(".envs", "list, download or remove the environments of a registry"),
-    "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),
+    "export": Command(".export", "write the models of a run or a checkpoint as ONNX, or for Godot"),
     "experiment": Command(".experiment", "train several configurations, one run after the other"),
     "sweep": Command(".sweep.command", "search for good settings with many runs"),
     "godot": Command(".godot", "install the addon for games made with Godot"),
@@ -61,10 +61,11 @@ def run(argv: Sequence[str]) -> int:
     if name is not None and (secret := secret_flag(argv)):
         print_error(f"lanista {name}", secret)
         return 2
-    arguments = parser.parse_args(list(argv))
     if name is None:
+        parser.parse_args(list(argv))
         parser.print_help()
         return 2
+    arguments = _parsed(parser, list(argv[1:]))
     return _guarded(name, import_module(COMMANDS[name].module, __package__).run, arguments)
 
 
@@ -80,8 +81,15 @@ def _learn(argv: Sequence[str]) -> int:
     return learn(argv)
 
 
+def _parsed(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """The arguments of a command; flags may stand between those without flags: `export X --godot OUT`."""
+    if parser._subparsers is not None:  # argparse does not mix them with subcommands
+        return parser.parse_args(words)
+    return parser.parse_intermixed_args(words)
+
+
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    """The whole parser; only the chosen command's own arguments are filled in."""
+    """The parser of the chosen command, or of all commands without their arguments."""
     from ..._version import __version__
 
     parser = argparse.ArgumentParser(prog="lanista", description="Trains agents that live in game engines.")
@@ -93,6 +101,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         own = commands.add_parser(name, help=command.summary, description=description)
         if name == chosen:
             import_module(command.module, __package__).add_arguments(own)
+            return own
     return parser
 
 

@@ -1,0 +1,65 @@
+"""`lanista export` writes the models of a checkpoint, and of all behaviors of a run."""
+
+import pytest
+from lanista.trainers.checkpoints.file import save_checkpoint
+from lanista.trainers.checkpoints.metadata import describe_network
+from lanista.trainers.cli.main import run
+from lanista.trainers.networks.actor import Actor
+from lanista.trainers.policies.onnx.load import load
+from lanista.trainers.settings.models.networks import NetworkSettings
+from specs import vector_spec
+
+SIZES = {"Ball": 3, "My.Walker": 5}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A results folder with the run `both`; a behavior's name with a dot is that of a file without ending."""
+    monkeypatch.chdir(tmp_path)
+    settings = NetworkSettings(hidden_units=8, num_layers=1)
+    for behavior, size in SIZES.items():
+        network = Actor(vector_spec([size], continuous=1), settings)
+        folder = tmp_path / "results" / "both" / behavior
+        folder.mkdir(parents=True)
+        brain = describe_network(behavior, network.spec, settings, [], None)
+        state = {"Policy": network.state_dict(), "step": 12, "brain": brain}
+        save_checkpoint(folder / "checkpoint.pt", state)
+    (tmp_path / "results" / "both" / "run_logs").mkdir()
+    return tmp_path / "results"
+
+
+def sizes(folder):
+    """How many numbers the models in a folder observe, by file name."""
+    return {path.name: load(path).observations[0][0] for path in folder.glob("*.onnx")}
+
+
+@pytest.mark.parametrize("given", ["both", "results/both"])
+def test_the_models_of_a_run_are_written_to_its_folder(results, given, capsys):
+    assert run(["export", given]) == 0
+    assert sizes(results / "both") == {"Ball.onnx": 3, "My.Walker.onnx": 5}
+    assert "both/Ball.onnx (Ball, step 12), verified" in capsys.readouterr().out.replace("\\", "/")
+
+
+def test_the_models_of_a_run_are_written_to_a_folder(results, tmp_path):
+    assert run(["export", "--godot-rl", "both", "new/folder", "--results-dir", str(results)]) == 0
+    written = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
+    assert written == {"Ball-godot-rl.onnx", "My.Walker-godot-rl.onnx"}
+
+
+@pytest.mark.parametrize(
+    "words", [["SOURCE", "--godot", "OUT"], ["--godot", "SOURCE", "OUT"], ["SOURCE", "OUT", "--godot"]]
+)
+def test_flags_may_stand_anywhere(results, tmp_path, words):
+    names = {"SOURCE": "results/both/Ball", "OUT": "brain.tres"}
+    assert run(["export", *(names.get(word, word) for word in words)]) == 0
+    assert (tmp_path / "brain.tres").read_text(encoding="utf-8").startswith("[gd_resource")
+
+
+def test_what_is_no_run_is_refused(results, capsys):
+    (results / "empty").mkdir()
+    for given, says in {
+        "both2": "no run results/both2. Did you mean both?",
+        "empty": "is not a run's folder: it holds no <behavior>/checkpoint.pt",
+    }.items():
+        assert run(["export", given]) == 1
+        assert says in capsys.readouterr().err.replace("\\", "/")
