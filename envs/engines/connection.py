@@ -36,6 +36,8 @@ class EngineKind:
     """A sentence for one that has not called: what may be wrong."""
     checklist: str
     """What to look at when one does not begin, a line each."""
+    displays: str
+    """A further line for one that was launched with a window."""
 
 
 class EngineSession(Protocol):
@@ -114,12 +116,21 @@ class EngineConnection:
         timeout: Seconds within which the engine has to answer.
         name: The environment's name in messages.
         kind: The engine's.
+        windowless: It was launched without a window.
     """
 
     def __init__(
-        self, session: EngineSession, process: Engine | None, timeout: float, name: str, kind: EngineKind
+        self,
+        session: EngineSession,
+        process: Engine | None,
+        timeout: float,
+        name: str,
+        kind: EngineKind,
+        *,
+        windowless: bool = False,
     ) -> None:
         self.kind = kind
+        self._windowless = windowless
         self._session = session
         self._process = process
         self.timeout = timeout
@@ -197,9 +208,10 @@ class EngineConnection:
             f"{self.timeout:g} s. {self.stage}{state}"
         )
         error = None if self._process is None else self._process.external_error()
-        return error or UnityTimeOutException(
-            late if self.answered else f"{late}\nMake sure that :\n{self.kind.checklist}"
-        )
+        if not self.answered:
+            late += f"\nMake sure that :\n{self.kind.checklist}"
+            late += "" if self._windowless else f"\n{self.kind.displays}"
+        return error or UnityTimeOutException(late)
 
     def reply(self, message: bytes) -> None:
         """Answer the engine's call, so that it continues.
@@ -299,10 +311,9 @@ class EngineConnection:
         if self._process.returncode is None:
             what = "The engine has dropped its connection. "
         elif not self._has_called:
-            what = (
-                "The engine ended before it called the trainer: what it wrote may tell why. Where there is "
-                "no display, --no-graphics helps. "
-            )
+            what = "The engine ended before it called the trainer: what it wrote may tell why. "
+            if not self._windowless:
+                what += "Where there is no display, --no-graphics helps. "
         else:
             what = ""
         return UnityEnvironmentException(f"{self._name}: {what}{self._process.describe()}")

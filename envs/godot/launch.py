@@ -53,8 +53,8 @@ KIND = EngineKind(
     checklist="""\
 \t The scene that starts has a Sync node (godot_rl_agents) or a LanistaSync node
 \t Its control_mode is Training, and that of the agents Training or Inherit From Sync
-\t The game reads --port from its arguments: an own command line parser may hide it
-\t If there is no display, --no-graphics is given""",
+\t The game reads --port from its arguments: an own command line parser may hide it""",
+    displays="\t If there is no display, --no-graphics is given",
 )
 
 GREETING = frame(
@@ -153,7 +153,7 @@ class GodotLaunch:
         except BaseException:
             session.close()
             raise
-        return EngineConnection(session, process, self.timeout, self.name, KIND)
+        return EngineConnection(session, process, self.timeout, self.name, KIND, windowless=self.headless)
 
 
 def start_game(

@@ -97,7 +97,7 @@ class Cluster:
                 engine.kill()
                 raise
         self._seen.add(engine_spec.worker_id)
-        return arrived.connection(name, engine_spec.timeout, engine)
+        return arrived.connection(name, engine_spec.timeout, engine, windowless=engine_spec.windowless)
 
     def close(self) -> None:
         """Leave the cluster; engines that still run there are killed."""

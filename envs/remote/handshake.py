@@ -150,15 +150,18 @@ class AttachedEngine:
         self.file_name = file_name
         """What tells its plug-in, as an environment's name, if its first call was to the gRPC server."""
 
-    def connection(self, name: str, timeout: float, engine: Engine | None = None) -> EngineConnection:
+    def connection(
+        self, name: str, timeout: float, engine: Engine | None = None, *, windowless: bool = False
+    ) -> EngineConnection:
         """The connection for an environment; to be called once.
 
         Args:
             name: The environment in messages.
             timeout: Seconds that the engine has for each answer.
             engine: Its program, if known.
+            windowless: It was launched without a window.
         """
-        return EngineConnection(self.session, engine, timeout, name, self.kind)
+        return EngineConnection(self.session, engine, timeout, name, self.kind, windowless=windowless)
 
     def reject(self, reason: str = "") -> None:
         """Disconnect: the engine is asked to quit, and its relay gets the reason."""

@@ -87,7 +87,7 @@ class Launch:
             except BaseException:
                 session.close()
                 raise
-        return EngineConnection(session, process, self.timeout, self.name, kind)
+        return EngineConnection(session, process, self.timeout, self.name, kind, windowless=self.windowless)
 
     def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:
         engine, _ = start_engine(

@@ -37,9 +37,11 @@ UNITY_PLUGIN = Plugin(
         checklist="""\
 \t The environment does not need user interaction to launch
 \t The Agents' Behavior Parameters > Behavior Type is set to "Default"
-\t The environment and the Python interface have compatible versions.
-\t If you're running on a headless server without graphics support, turn off display by either \
-passing --no-graphics option or build your Unity executable as server build.""",
+\t The environment and the Python interface have compatible versions.""",
+        displays=(
+            "\t If you're running on a headless server without graphics support, turn off display by either "
+            "passing --no-graphics option or build your Unity executable as server build."
+        ),
     ),
     dialect=UNITY,
     idle=(

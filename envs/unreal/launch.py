@@ -44,9 +44,11 @@ UNREAL_PLUGIN = Plugin(
 \t The environment does not need user interaction to launch
 \t The level that it starts with has an actor with an Agent component
 \t The agents' Behavior Parameters > Behavior Type is set to "Default"; it is "Heuristic Only" at first
-\t The environment and the Python interface have compatible versions.
-\t If you're running on a headless server without graphics support, turn off display by \
-passing --no-graphics option.""",
+\t The environment and the Python interface have compatible versions.""",
+        displays=(
+            "\t If you're running on a headless server without graphics support, turn off display by passing "
+            "--no-graphics option."
+        ),
     ),
     dialect=UNREAL,
     idle=(

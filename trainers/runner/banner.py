@@ -64,6 +64,8 @@ def _play(options: RunOptions, model: Path) -> str:
     words += ["--env", env.env_path]
     if env.editor:
         return f"{_typed(words)}  (then press Play in the editor)"
+    if options.engine_settings.no_graphics:
+        words.append("--no-graphics")
     if env.env_args:
         words += ["--env-args", *env.env_args]
     return _typed(words)

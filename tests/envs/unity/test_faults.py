@@ -104,6 +104,14 @@ def test_a_crash_at_once_shows_the_end_of_the_log(tmp_path):
     assert "Player-2.log" in str(error.value) and "no display" in str(error.value)
 
 
+@pytest.mark.parametrize("windowless", [False, True], ids=["with a window", "--no-graphics"])
+@pytest.mark.parametrize(("script", "seconds"), [("sys.exit(7)", LONG), (WAIT, 0.5)], ids=["crash", "hang"])
+def test_no_graphics_is_suggested_to_those_who_did_not_use_it(tmp_path, script, seconds, windowless):
+    with pytest.raises((UnityEnvironmentException, UnityTimeOutException)) as error:
+        launch(tmp_path, script, seconds, no_graphics=windowless)
+    assert ("--no-graphics" in str(error.value)) is not windowless
+
+
 def in_the_middle(part: str) -> tuple[type[Exception], str]:
     return UnityCommunicationException, f"environment 2: in the middle .*{part}"
 

@@ -16,9 +16,11 @@ def last_command(folder):
     folder.mkdir()
     brain = folder / "3D Ball.onnx"
     brain.write_bytes(b"")
-    options = RunOptions.from_text("env_settings: {env_path: Builds/My Game, env_args: [--level, 'a b']}")
+    env = "env_settings: {env_path: Builds/My Game, env_args: [--level, 'a b']}"
+    options = RunOptions.from_text(f"{env}\nengine_settings: {{no_graphics: true}}")
     (line,) = farewell.next_steps(options, folder, ["3D Ball"], unfinished=False)
-    words = ["lanista", "play", str(brain), "--env", "Builds/My Game", "--env-args", "--level", "a b"]
+    words = ["lanista", "play", str(brain), "--env", "Builds/My Game", "--no-graphics"]
+    words += ["--env-args", "--level", "a b"]
     return line.partition("See it act: ")[2], words
 
 
