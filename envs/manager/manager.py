@@ -222,7 +222,7 @@ class EnvManager:
 
         Raises:
             RestartLimitError: An engine failed more often than the limits allow.
-            EngineStopped: The engine ended the session in good order.
+            EngineStopped: Stop was pressed in the Editor.
             NonFiniteError: A number is not finite, and `non_finite` is STOP.
             SpecConflictError: Environments describe a behavior differently.
             RuntimeError: No answer is pending.
@@ -389,7 +389,7 @@ class EnvManager:
 
         Raises:
             RestartLimitError: The limits leave no room for a restart.
-            EngineStopped: Nor do they, and the engine ended in good order; or it is the Editor.
+            EngineStopped: It is the Editor, in which Stop was pressed.
             UnityException: `error`, at the first reset: what has never worked will not work the next time.
         """
         now = self._clock()

@@ -44,10 +44,7 @@ class HostLostError(UnityEnvironmentException):  # type: ignore[misc]
 
 
 class EngineStopped(UnityCommunicatorStoppedException):  # type: ignore[misc]
-    """The engine ended the session in good order: finish the run and save.
-
-    Raised when Stop is pressed in the Editor, or when an executable quits more often than the limits allow.
-    """
+    """Stop was pressed in the Editor: finish the run and save."""
 
 
 class RestartHistory:
@@ -86,7 +83,7 @@ class RestartHistory:
             rate == UNLIMITED or len(self._recent) < rate
         )
 
-    def verdict(self, name: str, error: BaseException) -> Exception:
+    def verdict(self, name: str, error: BaseException) -> RestartLimitError:
         """What to raise when the limits leave no room for another restart.
 
         Args:
@@ -97,8 +94,8 @@ class RestartHistory:
         if self.count > 1:
             text = f"Its failures:\n{self}\nThe last one in full: {error}"
         stopped = isinstance(error, UnityCommunicatorStoppedException)
-        what, kind = ("ended the session", EngineStopped) if stopped else ("failed", RestartLimitError)
-        return kind(
+        what = "ended the session" if stopped else "failed"
+        return RestartLimitError(
             f"{name} {what}, and the limits leave no room for another restart "
             f"({self.limits}; env_settings.max_lifetime_restarts, restarts_rate_limit_n and "
             f"restarts_rate_limit_period_s change them). {text}"

@@ -255,7 +255,11 @@ FINAL = {
         (ZeroDivisionError, None),
     ),
     "Stop in the Editor": (crashing(STOP), {"editor": True}, (EngineStopped, "Editor")),
-    "a game that quits too often": (crashing(STOP), {"limits": RestartLimits(0)}, (EngineStopped, None)),
+    "a game that quits too often": (
+        crashing(STOP),
+        {"limits": RestartLimits(0)},
+        (RestartLimitError, "ended the session, and the limits"),
+    ),
 }
 
 

@@ -118,9 +118,9 @@ def test_malformed_bytes(tmp_path, data, says):
     assert re.search(says, failing(tmp_path, f"ask({data!r}); steps(10**6)").error)
 
 
-def test_an_engine_that_quits_ends_the_run_successfully(tmp_path):
-    ended = failing(tmp_path, "ask(message(None, 400))")
-    assert ended.good and "ended the session" in ended.out
+def test_an_engine_that_quits_more_often_than_the_limits_allow_is_a_failure(tmp_path):
+    error = failing(tmp_path, "ask(message(None, 400))").error
+    assert re.search(r"environment 0 ended the session, and the limits .*max_lifetime_restarts", error)
 
 
 # Numbers that are none --------------------------------------------------------------------------------
