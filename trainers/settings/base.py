@@ -38,6 +38,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from ..utils.errors import nearest
 from .errors import note
+from .numerals import spellings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -61,6 +62,8 @@ def later(default: Any, **constraints: Any) -> Any:
     return Field(default=default, json_schema_extra={OWN: True, LATER: True}, **constraints)
 
 
+UNKNOWN_KEY = "unknown_key"
+"""The type of the validation error of a key that is not known where it stands."""
 MOST_EXPLAINED = 50
 """Unknown keys of one mapping that are explained; the rest is hardly of another kind."""
 
@@ -104,7 +107,7 @@ class Settings(BaseModel):
         if not unknown:
             return handler(data)
         details = [
-            InitErrorDetails(type=wrong(cls._explain(key), "unknown_key"), loc=(str(key),), input=data[key])
+            InitErrorDetails(type=cls._explain(key), loc=(str(key),), input=data[key])
             for key in unknown[:MOST_EXPLAINED]
         ]
         try:
@@ -124,14 +127,15 @@ class Settings(BaseModel):
         return [*cls.yaml_order, *(name for name in written if name not in cls.yaml_order)]
 
     @classmethod
-    def _explain(cls, key: Any) -> str:
-        """Why `key` is wrong here, and what was probably meant."""
+    def _explain(cls, key: Any) -> PydanticCustomError:
+        """That `key` is unknown here, and what was probably meant."""
         homes = (name for name, child in cls.children() if key in child.model_fields)
         hint = "".join(f" It belongs under `{name}`." for name in itertools.islice(homes, 1))
         if not hint:
             close = nearest(str(key), cls.written())
             hint = f" Did you mean `{close}`?" if close else ""
-        return f"unknown key.{hint} Known here: {', '.join(cls.written())}."
+        known = f" Known here: {', '.join(cls.written())}."
+        return _custom_error(UNKNOWN_KEY, message="unknown key.", hint=hint, known=known)
 
     @classmethod
     def children(cls) -> list[tuple[str, type[Settings]]]:
@@ -173,7 +177,7 @@ def _again(error: ErrorDetails) -> InitErrorDetails:
     """An error that was caught, to be raised among others."""
     context = error.get("ctx") or {}
     if "message" in context:
-        kind = wrong(context["message"], error["type"])
+        kind = _custom_error(error["type"], **context)
         return InitErrorDetails(type=kind, loc=error["loc"], input=error["input"])
     return InitErrorDetails(type=error["type"], loc=error["loc"], input=error["input"], ctx=context)
 
@@ -239,10 +243,15 @@ LARGEST_INTEGER = 2**63 - 1
 LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
-def wrong(message: str, kind: str = "wrong_value") -> PydanticCustomError:
+def wrong(message: str) -> PydanticCustomError:
     """A validator's refusal with a message of ours."""
+    return _custom_error("wrong_value", message=message)
+
+
+def _custom_error(kind: str, **parts: str) -> PydanticCustomError:
+    """A refusal whose message is all of its parts, in order; who shows it may leave some out."""
     make: Any = PydanticCustomError  # pydantic's stubs ask for literal text, which some checkers insist on
-    refusal: PydanticCustomError = make(kind, "{message}", {"message": message})
+    refusal: PydanticCustomError = make(kind, "".join(f"{{{name}}}" for name in parts), parts)
     return refusal
 
 
@@ -257,12 +266,14 @@ def found(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _number(value: Any, expected: str) -> float:
+def _number(value: Any, expected: str, *, whole: bool = False) -> float:
     if isinstance(value, str):
         try:
             value = float(value)
         except ValueError:
-            raise wrong(f"found {found(value)}, expected {expected}") from None
+            meant = spellings(value, whole=whole)
+            hint = f": write {meant}" if meant else ""
+            raise wrong(f"found {found(value)}, expected {expected}{hint}") from None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise wrong(f"found {found(value)}, expected {expected}")
     try:
@@ -294,7 +305,7 @@ def _integer(value: Any, info: ValidationInfo | None) -> int:
                 f"found {found(value)}, expected a whole number of 64 bits, at most {LARGEST_INTEGER}"
             )
         return value
-    exact = _number(value, "a whole number")
+    exact = _number(value, "a whole number", whole=True)
     if abs(exact) > LARGEST_INTEGER:
         raise wrong(f"found {found(value)}, expected a whole number of 64 bits, at most {LARGEST_INTEGER}")
     if exact != int(exact):

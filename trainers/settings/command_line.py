@@ -327,6 +327,8 @@ def assign(source: Source, path: Path, value: Any, place: str) -> None:
     parent: Any = source.data
     for depth, part in enumerate(path[:-1]):
         child = parent.get(part) if isinstance(parent, dict) else _item(parent, path[: depth + 1], place)
+        if child is None:
+            source.places[path[: depth + 1]] = place
         # A mapping that YAML aliases share is written to once, not wherever it is shared.
         child = copy.copy(child) if child is not None else {}
         if not isinstance(child, (dict, list)):

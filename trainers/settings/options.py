@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
@@ -11,6 +12,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from ..utils.plugins import PluginError
 from .base import Flag, Refusal, Settings, Text, own, refuse_all, wrong
 from .errors import Notes, TrainerConfigError, logger
+from .misplaced import place_of, refuse_first_versions
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import EnvironmentParameters, MeasureType
 from .models.outputs import CallbackChoices, WriterNames
@@ -119,11 +121,12 @@ class RunOptions(Settings):
         Raises:
             TrainerConfigError: something in it is wrong.
         """
+        refuse_first_versions(source)
         notes = Notes()
         try:
             options = cls.model_validate(source.data, context=notes)
         except ValidationError as error:
-            raise config_error(error, source) from None
+            raise config_error(error, source, partial(place_of, cls, source.data)) from None
         finally:
             notes.report()
         options._source = source

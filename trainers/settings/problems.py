@@ -10,37 +10,54 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ..utils.errors import nearest
-from .base import found
+from .base import UNKNOWN_KEY, found
 from .errors import Problem, TrainerConfigError
 from .registry import trainer_types
-from .yaml_source import Source
+from .yaml_source import Path, Source
 
 # Errors that only follow from another one.
 CONSEQUENCES = frozenset({"default_factory_not_called"})
 
 
-def config_error(error: ValidationError, source: Source) -> TrainerConfigError:
+Hint = Callable[[Path, Any], str]
+"""What is said of an unknown key at a path, with a value, instead of the nearest key there; may be empty."""
+
+
+def config_error(
+    error: ValidationError, source: Source, hint: Hint = lambda path, value: ""
+) -> TrainerConfigError:
     """Everything that `error` found wrong with `source`."""
-    problems = []
+    problems: list[Problem] = []
+    listed: set[str] = set()
     for details in error.errors(include_url=False):
         if details["type"] in CONSEQUENCES:
             continue
         path = tuple(part for part in details["loc"] if part != "[key]")
-        problem = Problem(dotted(path), _sentence(details) + _owners(path, details), source.place(path))
+        unknown = details["type"] == UNKNOWN_KEY
+        sentence = _unknown_key(path, details, listed, hint) if unknown else _sentence(details)
+        problem = Problem(dotted(path), sentence, source.place(path))
         if problem not in problems:
             problems.append(problem)
     return TrainerConfigError(problems)
 
 
-def _owners(path: tuple[str | int, ...], details: ErrorDetails) -> str:
-    """Which trainers have an unknown hyperparameter."""
-    if details["type"] != "unknown_key" or path[-2:-1] != ("hyperparameters",):
+def _unknown_key(path: Path, details: ErrorDetails, listed: set[str], hint: Hint) -> str:
+    """What is wrong with a key; those that its section knows are named at its first unknown key."""
+    parts = details["ctx"]
+    known = "" if parts["known"] in listed else parts["known"]
+    listed.add(parts["known"])
+    return f"{parts['message']}{hint(path, details['input']) or parts['hint']}{known}{_owners(path)}"
+
+
+def _owners(path: Path) -> str:
+    """Which trainers have a hyperparameter that is unknown here."""
+    if path[-2:-1] != ("hyperparameters",):
         return ""
     owners = [name for name, trainer in trainer_types.items() if path[-1] in trainer.settings.model_fields]
     return f" It is a hyperparameter of {', '.join(owners)}: see trainer_type." if owners else ""
 
 
-def dotted(path: tuple[str | int, ...]) -> str:
+def dotted(path: Path) -> str:
     """A path as `--set` takes it: parts that hold a dot are quoted."""
     return ".".join(f'"{part}"' if "." in str(part) else str(part) for part in path)
 

@@ -16,10 +16,10 @@ class CommandError(Exception):
     """A subcommand cannot do what it was asked; shown as one message without a traceback, exit status 1."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known word that `word` most likely was meant to be, or None."""
     by_spelling = {name.lower().replace("-", "_"): name for name in known}
-    matches = difflib.get_close_matches(word.lower().replace("-", "_"), by_spelling, n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(word.lower().replace("-", "_"), by_spelling, n=1, cutoff=cutoff)
     return by_spelling[matches[0]] if matches else None
 
 

@@ -77,6 +77,11 @@ def test_a_wrong_set_names_itself(file, text, message):
         parse_command_line([file, "--set", "env_settings.env_args=[a]", "--set", text])
 
 
+def test_an_unknown_section_that_set_adds_is_placed_on_the_command_line(file):
+    with pytest.raises(TrainerConfigError, match=r"^command line, --set Bal\.max_steps=3: Bal: unknown key"):
+        parse_command_line([file, "--set", "Bal.max_steps=3"])
+
+
 def test_set_that_adds_a_behavior_to_a_file_is_a_warning(file, caplog):
     parse_command_line([file, "--set", "behaviors.Bal.max_steps=3"])
     assert "--set adds the behavior Bal to Ball. Did you mean Ball?" in caplog.text

@@ -192,3 +192,27 @@ def test_a_reward_signal_has_no_memory(caplog):
     settings = RunOptions.from_text(text).behavior("B")
     assert settings.reward_signals["rnd"].network_settings.memory is None
     assert "memory was specified in network_settings, and a reward signal has none" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("exploration_initial_eps: 0.4, exploration_final_eps: 0.02", (0.4, 0.02, 20000)),
+        ("exploration_schedule: constant", (0.1, 0.1, 20000)),
+        ("exploration_initial_eps: 0.4, epsilon_end: 0.3, epsilon_decay_steps: 7", (0.4, 0.3, 7)),
+        ("batch_size: 32", (1.0, 0.05, 50000)),
+    ],
+)
+def test_epsilon_under_the_names_of_ml_agents_plug_in_means_the_same(keys, expected):
+    options = RunOptions.from_text(f"behaviors: {{B: {{trainer_type: dqn, hyperparameters: {{{keys}}}}}}}")
+    hyper = options.behaviors["B"].hyperparameters
+    assert (hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps) == expected
+
+
+@pytest.mark.parametrize("of", ["hyperparameters: {%s}", "reward_signals: {curiosity: {%s}, extrinsic: {}}"])
+def test_a_learning_rate_that_is_too_large_by_far_is_a_warning(of, caplog):
+    for rate in ("1.0e-2", "0"):
+        RunOptions.from_text(f"behaviors: {{B: {{trainer_type: sac, {of % f'learning_rate: {rate}'}}}}}")
+    assert not caplog.text
+    RunOptions.from_text(f"behaviors: {{B: {{trainer_type: sac, {of % 'learning_rate: 0.3'}}}}}")
+    assert "learning_rate: found 0.3, which is too large as a rule" in caplog.text

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo
 
-from ..base import Flag, Integer, Number, Text, own
-from .hyperparameters import HyperparamSettings, OnPolicyHyperparamSettings, ReplaySettings, ScheduleType
+from ..base import Flag, Integer, Number, Text, found, own, refuse
+from ..errors import note
+from .hyperparameters import (
+    HyperparamSettings,
+    LearningRate,
+    OnPolicyHyperparamSettings,
+    ReplaySettings,
+    ScheduleType,
+)
 
 
 def _as_learning_rate(data: dict[str, Any]) -> ScheduleType:
@@ -113,7 +121,7 @@ class COMASettings(ClippedObjectiveSettings):
     """Several epochs with PPO's clipped objective. false: one policy gradient step, as first published."""
     critic_epochs: Integer = Field(default=10, ge=1)
     """Passes of the critic over the buffer in each update, before the actors learn from its advantages."""
-    critic_learning_rate: Number | None = Field(default=None, ge=0)
+    critic_learning_rate: LearningRate | None = Field(default=None, ge=0)
     """The same as learning_rate, for the critic. null: learning_rate."""
     target_update_interval: Integer = Field(default=100, ge=1)
     """Gradient steps of the critic after which the target critic becomes a copy of it."""
@@ -197,6 +205,31 @@ class DQNSettings(ReplaySettings):
     """The same from epsilon_decay_steps on."""
     epsilon_decay_steps: Integer = Field(default=50000, ge=0)
     """Trainer steps over which that probability changes linearly from start to end."""
+
+
+EXPLORATION = frozenset({"exploration_schedule", "exploration_initial_eps", "exploration_final_eps"})
+"""The keys of epsilon in the DQN that ML-Agents' example plug-in brings."""
+_DECAY_STEPS = 20_000
+"""Trainer steps over which that plug-in's epsilon falls, whatever max_steps is."""
+
+
+def exploration_of_mlagents(hyperparameters: Mapping[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    """DQN's hyperparameters with epsilon under our names; a key of ours that is given too wins."""
+    rest = {key: value for key, value in hyperparameters.items() if key not in EXPLORATION}
+    schedule = hyperparameters.get("exploration_schedule", "linear")  # the plug-in's own defaults
+    if schedule not in ("linear", "constant"):
+        message = f"found {found(schedule)}, expected linear or constant"
+        raise refuse("DQNSettings", message, "hyperparameters", "exploration_schedule", value=schedule)
+    start = hyperparameters.get("exploration_initial_eps", 0.1)
+    end = start if schedule == "constant" else hyperparameters.get("exploration_final_eps", 0.05)
+    taken = {"epsilon_start": start, "epsilon_end": end, "epsilon_decay_steps": _DECAY_STEPS}
+    note(
+        info,
+        f"{', '.join(sorted(EXPLORATION & hyperparameters.keys()))} of ML-Agents' DQN plug-in are taken as "
+        + ", ".join(f"{key}: {value}" for key, value in taken.items())
+        + ".",
+    )
+    return {**taken, **rest}
 
 
 class NoiseType(str, Enum):

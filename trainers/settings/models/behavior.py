@@ -29,7 +29,7 @@ from ..registry import (
     known_reward_signals,
     known_trainers,
 )
-from .algorithms import SACRecipe
+from .algorithms import EXPLORATION, SACRecipe, exploration_of_mlagents
 from .hyperparameters import HyperparamSettings, ScheduleType
 from .networks import NetworkSettings
 from .rewards import (
@@ -44,6 +44,14 @@ NEVER = -1
 """The test_frequency of a behavior that is not tested."""
 ENDLESS = -1
 """The max_steps of a behavior that is trained until the run is stopped."""
+
+OTHER_ALGORITHMS = frozenset(
+    (
+        *("a2c", "a3c", "acer", "acktr", "trpo", "vpg", "reinforce", "rainbow", "iqn", "qrdqn", "c51"),
+        *("tqc", "ars", "maddpg", "matd3", "qmix", "vdn", "impala"),
+    )
+)
+"""Names of algorithms that Lanista does not bring, which are no misspelled ones of its own."""
 
 
 @cache
@@ -209,6 +217,15 @@ class TrainerSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
+    def _exploration_as_mlagents(cls, data: Any, info: ValidationInfo) -> Any:
+        """Take the exploration of DQN under the names that ML-Agents' plug-in gives it."""
+        hyper = data.get("hyperparameters") if isinstance(data, dict) else None
+        if not (isinstance(hyper, dict) and data.get("trainer_type") == "dqn" and EXPLORATION & hyper.keys()):
+            return data
+        return {**data, "hyperparameters": exploration_of_mlagents(hyper, info)}
+
+    @model_validator(mode="before")
+    @classmethod
     def _whose_hyperparameters(cls, data: Any) -> Any:
         if isinstance(data, dict) and "hyperparameters" in data and "trainer_type" not in data:
             raise refuse(
@@ -229,8 +246,11 @@ class TrainerSettings(Settings):
             raise wrong(f"found {found(value)}, but {error}") from error
         if kind is None:
             known = known_trainers()
-            hint = did_you_mean(value, known)
-            raise wrong(f"Invalid trainer type {value} was found.{hint} Known: {', '.join(known)}.")
+            hint = "" if value.lower() in OTHER_ALGORITHMS else did_you_mean(value, known)
+            raise wrong(
+                f"Invalid trainer type {value} was found.{hint} Known: {', '.join(known)}. Others come as "
+                "plug-ins: install the package that brings it, or write one (docs/extending.md)."
+            )
         return value
 
     @field_validator("hyperparameters", mode="before")

@@ -33,6 +33,7 @@ from ..base import (
     wrong,
 )
 from ..errors import note
+from ..numerals import spellings
 
 if TYPE_CHECKING:
     from ....envs.side_channels.environment_parameters import EnvironmentParametersChannel
@@ -211,7 +212,9 @@ def read_sampler(value: Any, info: ValidationInfo) -> Any:
     try:
         constant = _value(value)
     except ValueError:
-        raise wrong(f"found {found(value)}, expected {_FORMS}") from None
+        meant = spellings(value, whole=False) if isinstance(value, str) else ""
+        hint = f": write {meant}" if meant else ""
+        raise wrong(f"found {found(value)}, expected {_FORMS}{hint}") from None
     return ConstantSettings(value=constant)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from ..base import Flag, Integer, Number, Settings, own
 from ..errors import note
@@ -18,6 +18,24 @@ class ScheduleType(str, Enum):
     LINEAR = "linear"
 
 
+LARGE_LEARNING_RATE = 0.01
+"""Above which nothing is learned as a rule: Adam moves every weight by about the learning rate."""
+
+
+def _warn_if_large(value: float, info: ValidationInfo) -> float:
+    if value > LARGE_LEARNING_RATE:
+        note(
+            info,
+            f"found {value:g}, which is too large as a rule: each gradient step moves every weight by about "
+            "as much. 1e-5 to 1e-3 is usual.",
+        )
+    return value
+
+
+LearningRate = Annotated[Number, Field(ge=0), AfterValidator(_warn_if_large)]
+"""The learning rate of an Adam optimizer, with a warning where it is too large by far."""
+
+
 class HyperparamSettings(Settings):
     """Hyperparameters of every trainer."""
 
@@ -25,7 +43,7 @@ class HyperparamSettings(Settings):
     """Number of steps in one gradient step: for continuous actions up to 5000, for discrete ones from 32."""
     buffer_size: Integer = Field(default=10240, ge=1)
     """Steps to collect before an update: many times batch_size."""
-    learning_rate: Number = Field(default=3e-4, ge=0)
+    learning_rate: LearningRate = 3e-4
     """Size of a gradient step at the start. Lower it if training is unstable."""
     learning_rate_schedule: ScheduleType = ScheduleType.CONSTANT
     """linear: falls to 0 at max_steps; constant: stays."""

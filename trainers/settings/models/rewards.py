@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from ..base import Flag, Integer, Number, Settings, Text, own, refuse
 from ..errors import note
+from .hyperparameters import LearningRate
 from .networks import NetworkSettings
 
 
@@ -45,7 +46,7 @@ class RewardSignalSettings(Settings):
 class LearnedRewardSettings(RewardSignalSettings):
     """Settings of signals with a network of their own."""
 
-    learning_rate: Number = Field(default=3e-4, ge=0)
+    learning_rate: LearningRate = 3e-4
     """Size of this signal's gradient steps."""
     encoding_size: Integer | None = Field(default=None, ge=1)
     """Deprecated: use network_settings.hidden_units."""
@@ -75,7 +76,7 @@ class CuriositySettings(LearnedRewardSettings):
 class RNDSettings(LearnedRewardSettings):
     """A reward for novel observations, by random network distillation."""
 
-    learning_rate: Number = Field(default=1e-4, ge=0)
+    learning_rate: LearningRate = 1e-4
     """Size of this signal's gradient steps."""
 
 
