@@ -26,7 +26,7 @@ class Command:
 COMMANDS = {
     "check": Command(".check", "validate configuration files, without an engine"),
     "scenes": Command(".scenes", "list the scenes that come with Lanista, or write one as an executable"),
-    "play": Command(".play", "let a run or a model act in an environment and report its rewards"),
+    "play": Command(".play.command", "let a run or a model act in an environment and report its rewards"),
     "tournament": Command(".tournament.command", "let brains play against each other and rate them"),
     "clone": Command(".clone", "learn from demonstrations alone, without an engine"),
     "demo": Command(".demo", "show demonstrations (.demo files), and make them of recordings"),

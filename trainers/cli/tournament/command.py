@@ -122,7 +122,7 @@ def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str])
         from ....envs.scenes.in_process import make_in_process
 
         return make_in_process(path, arguments.seed, ["--areas", str(arguments.num_areas), *given])
-    from ..player import open_environment
+    from ..play.environment import open_environment
 
     return open_environment(arguments, path, given)
 

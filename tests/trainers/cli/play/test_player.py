@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lanista.trainers.cli import player as playing
 from lanista.trainers.cli.models import Model
-from lanista.trainers.cli.player import NoModelError, NothingToDecideError, Player
+from lanista.trainers.cli.play import player as playing
+from lanista.trainers.cli.play.player import NoModelError, NothingToDecideError, Player
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 from specs import vector_spec
 
@@ -183,3 +183,17 @@ def test_an_episode_that_never_ends_is_cut_and_counted(caplog):
     assert results["Ball?team=0"].lengths == [7, 7]
     assert player.cut == 2
     assert "did not end within 7 decisions" in caplog.text
+
+
+def test_ctrl_c_leaves_the_episodes_that_have_ended():
+    env, steps = Scripted([2, 10**9]), []
+
+    def stop():
+        steps.append(1)
+        if len(steps) == 8:
+            raise KeyboardInterrupt
+
+    player = Player(env, files(FakeBrain()), 3, True)
+    results = player.play(stop)
+    assert player.interrupted and results["Ball?team=0"].lengths == [2, 2]
+    assert player.steps == 7, "the first call follows the reset"

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from lanista.envs.unity.environment import UnityEnvironment
 from lanista.trainers.cli.main import run
 from lanista.trainers.learn import run as learn
 from line_runs import Restored
@@ -85,3 +86,26 @@ def test_the_models_of_a_run_are_its_checkpoints_where_it_has_no_others(results,
 def test_what_cannot_be_played_is_told(results, given, says, capsys, monkeypatch):
     monkeypatch.chdir(results)
     assert says in refused(capsys, *given, "--results-dir", ".")
+
+
+def test_ctrl_c_reports_the_episodes_so_far(results, capsys, monkeypatch):
+    step, steps = UnityEnvironment.step, []
+
+    def stop(env):
+        steps.append(1)
+        if len(steps) == 40:
+            raise KeyboardInterrupt
+        step(env)
+
+    monkeypatch.setattr(UnityEnvironment, "step", stop)
+    arguments = ["play", str(results / "walls"), "--episodes", "100000", "--max-decisions", "5"]
+    capsys.readouterr()
+    assert run([*arguments, "--json"]) == 130
+    report = json.loads(capsys.readouterr().out)
+    assert report["interrupted"] and 0 < report["episodes"] < 100000
+    steps.clear()
+    assert run(arguments) == 130
+    assert f"Stopped after {report['episodes']} of 100000 episodes." in capsys.readouterr().out
+    steps[:] = [1] * 39
+    assert run(arguments) == 130, "before the first step"
+    assert capsys.readouterr().out.endswith("Stopped after 0 of 100000 episodes.\n")

@@ -1,4 +1,4 @@
-"""`lanista play`: let models act in an environment, report their rewards, and record a GIF."""
+"""`lanista play`: let models act in an environment, report their rewards, and film them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..callbacks.video import Frame, gif
-from ..utils.atomic_files import atomic_write_bytes
-from ..utils.errors import CommandError
+from ...callbacks.video import Frame, gif
+from ...utils.atomic_files import atomic_write_bytes
+from ...utils.errors import CommandError
+from ...utils.guard import INTERRUPTED
+from .report import make_report, print_report
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
 
-    from ...envs.demonstrations.recorder import DemonstrationRecorder
-    from .models import Model
-    from .player import BehaviorResult, Player
+    from ....envs.demonstrations.recorder import DemonstrationRecorder
+    from ..models import Model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,21 +100,24 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(report, indent=2))
     else:
-        _print_table(report)
-    return 0
+        print_report(report, arguments.episodes)
+    return INTERRUPTED if report["interrupted"] else 0
 
 
 def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     """Play; the report."""
     from mlagents_envs.exception import UnityException
 
-    from ..policies.onnx.load import LoadError
-    from ..policies.onnx.runtime import BrainError
-    from ..utils.logging import configure_logging
-    from .models import find_models
+    from ...policies.onnx.load import LoadError
+    from ...policies.onnx.runtime import BrainError
+    from ...utils.logging import configure_logging
+    from ..models import find_models
     from .player import NoModelError, NothingToDecideError, Player
+    from .progress import Progress, terminal
 
-    configure_logging().setLevel(logging.WARNING if arguments.json else logging.INFO)
+    console = terminal()
+    configure_logging(console=console).setLevel(logging.WARNING if arguments.json else logging.INFO)
+    film, demos = None, []
     try:
         models = find_models(arguments.models, arguments.results_dir)
         deterministic = _deterministic(arguments, models)
@@ -122,10 +126,13 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
         try:
             recorder = _recorder(arguments)
             player = Player(env, models, arguments.episodes, deterministic, arguments.max_decisions, recorder)
-            try:
-                results = _play(arguments, env, player)
-            finally:
-                demos = recorder.close() if recorder is not None else []
+            if arguments.render is not None:
+                film = Film(env.draw, arguments.render_steps)
+            with Progress(player, console) as progress:
+                try:
+                    player.play(progress.step, *([film.take] if film is not None else []))
+                finally:
+                    demos = recorder.close() if recorder is not None else []
         finally:
             env.close()
     except (LoadError, BrainError, NoModelError, NothingToDecideError, UnityException) as error:
@@ -134,16 +141,26 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
         if arguments.record_demos is None:
             raise
         raise CommandError(f"The demonstrations could not be written: {error}.") from error
-    report = _report(arguments, player, results, deterministic)
+    report = make_report(player, ", ".join(arguments.models), arguments.env)
     if arguments.record_demos is not None:
         report["demonstrations"] = [str(path) for path in demos]
+    if film is not None:
+        _save(film, arguments.render)
+        report["film"] = str(arguments.render)
     return report
+
+
+def _save(film: Film, path: Path) -> None:
+    try:
+        film.save(path)
+    except OSError as error:
+        raise CommandError(f"The film could not be written to {path}: {error}.") from error
 
 
 def _recorder(arguments: argparse.Namespace) -> DemonstrationRecorder | None:
     if arguments.record_demos is None:
         return None
-    from ...envs.demonstrations.recorder import DemonstrationRecorder
+    from ....envs.demonstrations.recorder import DemonstrationRecorder
 
     return DemonstrationRecorder(arguments.record_demos)
 
@@ -168,7 +185,7 @@ def _choose_environment(arguments: argparse.Namespace) -> None:
     """Without --env, take the environment of the run that is given."""
     if arguments.env is not None:
         return
-    from .models import environment_of
+    from ..models import environment_of
 
     trained_in = environment_of(arguments.models, arguments.results_dir)
     if trained_in is not None:
@@ -177,11 +194,11 @@ def _choose_environment(arguments: argparse.Namespace) -> None:
 
 
 def _environment(arguments: argparse.Namespace) -> BaseEnv:
-    from .player import open_environment
+    from .environment import open_environment
 
     filmed = arguments.render is not None
     if filmed and (arguments.env or "").startswith("scene:"):
-        from ...envs.scenes.in_process import make_in_process
+        from ....envs.scenes.in_process import make_in_process
 
         return make_in_process(arguments.env, seed=arguments.seed, arguments=arguments.env_args)
     if filmed and not (arguments.env or "").startswith(("gymnasium:", "python:")):
@@ -190,76 +207,6 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
             "(see lanista scenes), gymnasium:ID or python:MODULE:FUNCTION."
         )
     return open_environment(arguments, arguments.env, arguments.env_args, drawn=filmed)
-
-
-def _play(arguments: argparse.Namespace, env: Any, player: Any) -> Mapping[str, BehaviorResult]:
-    if arguments.render is None:
-        return player.play()  # type: ignore[no-any-return]
-
-    film = Film(env.draw, arguments.render_steps)
-    results = player.play(film.take)
-    try:
-        film.save(arguments.render)
-    except OSError as error:
-        raise CommandError(f"The film could not be written to {arguments.render}: {error}.") from error
-    return results  # type: ignore[no-any-return]
-
-
-def _report(
-    arguments: argparse.Namespace,
-    player: Player,
-    results: Mapping[str, BehaviorResult],
-    deterministic: bool,
-) -> dict[str, Any]:
-    rewards = [reward for result in results.values() for reward in result.rewards]
-    report: dict[str, Any] = {
-        "brain": ", ".join(arguments.models),
-        "models": {name: str(model.source) for name, model in sorted(player.cast.items()) if model},
-        "environment": arguments.env or "Unity Editor",
-        "actions": "deterministic" if deterministic else "sampled",
-        "episodes": len(rewards),
-        "mean_reward": sum(rewards) / len(rewards),
-        "behaviors": {name: result.as_dict() for name, result in sorted(results.items())},
-    }
-    if arguments.render is not None:
-        report["film"] = str(arguments.render)
-    return report
-
-
-def _print_table(report: Mapping[str, Any]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from ..utils.logging import plain
-
-    title = f"{report['brain']} in {report['environment']}, {report['actions']} actions"
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    table.add_column("behavior", style="bold", overflow="fold")
-    for heading in ("episodes", "mean reward", "std", "min", "max", "decisions"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, figures in report["behaviors"].items():
-        keys = ["mean_reward", "std_reward", "min_reward", "max_reward", "mean_length"]
-        cells = [f"{figures[key]:.3f}" for key in keys]
-        table.add_row(Text(plain(name)), str(figures["episodes"]), *cells)
-    Console(file=sys.stdout).print(table)
-    for name, figures in report["behaviors"].items():
-        if "mean_group_reward" in figures:
-            mean, std = figures["mean_group_reward"], figures["std_group_reward"]
-            groups = figures["group_episodes"]
-            print(plain(f"{name}: {groups} groups, mean group reward {mean:.3f}, std {std:.3f}."))
-    for demo in report.get("demonstrations", ()):
-        print(f"Recorded in {demo}. See it with: lanista demo show {demo}")
-    if "film" in report:
-        print(f"Filmed in {report['film']}.")
 
 
 FRAME_MS = 60

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,16 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 
-from ...envs.demonstrations.recorder import DemonstrationRecorder
-from ...envs.godot import is_godot
-from ...envs.python import in_process
-from ...envs.python.sources import make_source
-from ...envs.registry.registry import resolve_registered
-from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel
-from ...envs.unity.environment import UnityEnvironment
-from ..policies.onnx.loaded_policy import misfits
-from ..runner.evaluation.scores import GroupReturns
-from .models import Model
+from ....envs.demonstrations.recorder import DemonstrationRecorder
+from ...policies.onnx.loaded_policy import misfits
+from ...runner.evaluation.scores import GroupReturns
+from ..models import Model
 
 logger = logging.getLogger(__name__)
 
@@ -36,44 +29,6 @@ class NothingToDecideError(Exception):
 
 class NoModelError(Exception):
     """None of the models can act in the environment, or one does not fit the behavior of its name."""
-
-
-def open_environment(
-    arguments: argparse.Namespace, path: str | None, given: Sequence[str], *, drawn: bool = False
-) -> BaseEnv:
-    """The environment at `path` (None: the Unity Editor), with the options of `play` and `tournament`.
-
-    `given`: arguments of the environment itself; `drawn`: it is to render itself, if it is in this process.
-    """
-    if path is not None and in_process(path):
-        # The state and the seat are the last observations: a brain that does not read them ignores them.
-        areas = arguments.num_areas
-        return make_source(path, arguments.seed, given, areas, with_state=True, self_play=None, drawn=drawn)
-    if path is not None and is_godot(path):
-        from ...envs.godot.environment import GodotEnvironment
-
-        return GodotEnvironment(
-            path,
-            base_port=arguments.base_port,
-            seed=arguments.seed,
-            no_graphics=arguments.no_graphics,
-            real_time=arguments.time_scale == 1,
-            timeout_wait=arguments.timeout_wait,
-            additional_args=given,
-        )
-    engine = EngineConfigurationChannel()
-    engine.set_configuration_parameters(time_scale=arguments.time_scale)
-    file_name, args = (None, given) if path is None else resolve_registered(path, given)
-    return UnityEnvironment(
-        file_name,
-        base_port=arguments.base_port,
-        seed=arguments.seed,
-        no_graphics=arguments.no_graphics,
-        timeout_wait=arguments.timeout_wait,
-        additional_args=args,
-        side_channels=[engine, StatsSideChannel()],
-        num_areas=arguments.num_areas,
-    )
 
 
 @dataclass
@@ -141,6 +96,10 @@ class Player:
         self.episodes = episodes
         self.deterministic = deterministic
         self.max_decisions = max_decisions
+        self.steps = 0
+        """Of the environment."""
+        self.interrupted = False
+        """Whether Ctrl-C ended the playing before all counted episodes were over."""
         self.cut = 0
         """Episodes that did not end by themselves within `max_decisions`."""
         self.results: dict[str, BehaviorResult] = {}
@@ -151,29 +110,48 @@ class Player:
         self._cut_now: set[int] = set()
         """Agents of the current behavior whose episode was cut and counted at this step."""
 
-    def play(self, after_step: Callable[[], object] = lambda: None) -> Mapping[str, BehaviorResult]:
-        """Play until all counted episodes are over; `after_step` is called after every step.
+    @property
+    def finished(self) -> dict[str, BehaviorResult]:
+        """The results of the behaviors of which a counted episode has ended."""
+        return {name: result for name, result in self.results.items() if result.rewards}
+
+    def play(self, *after_step: Callable[[], object]) -> Mapping[str, BehaviorResult]:
+        """Play until all counted episodes are over, or Ctrl-C; the results of those that have ended.
+
+        Args:
+            after_step: called after the reset and every step.
 
         Raises:
             NoModelError: no model fits any behavior, or one does not fit the behavior of its name.
             NothingToDecideError: no agent requests a decision.
             UnityException: the environment fails.
         """
+        try:
+            self._play(after_step)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return self.finished
+
+    def _play(self, after_step: Sequence[Callable[[], object]]) -> None:
         self.env.reset()
+        for each in after_step:
+            each()
         idle = 0
         while True:
             idle = 0 if self._act() else idle + 1
-            if self._finished():
-                return {name: result for name, result in self.results.items() if result.rewards}
+            if self._is_over():
+                return
             if idle > PATIENCE:
                 raise NothingToDecideError(
                     f"In {PATIENCE} steps no agent that a model is for asked for a decision. In Unity and "
                     "Unreal, agents need a Decision Requester, or must call RequestDecision."
                 )
             self.env.step()
-            after_step()
+            self.steps += 1
+            for each in after_step:
+                each()
 
-    def _finished(self) -> bool:
+    def _is_over(self) -> bool:
         running = any(episode.counted for episode in self._running.values())
         groups = any(result.groups.running for result in self.results.values())
         return self._begun >= self.episodes and not running and not groups

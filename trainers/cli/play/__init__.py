@@ -1,0 +1,1 @@
+"""`lanista play`: models act in an environment, are scored, filmed and watched."""

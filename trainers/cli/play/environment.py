@@ -1,0 +1,53 @@
+"""The environments that are played, with the options of `lanista play` and `lanista tournament`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from mlagents_envs.base_env import BaseEnv
+
+from ....envs.godot import is_godot
+from ....envs.python import in_process
+from ....envs.python.sources import make_source
+from ....envs.registry.registry import resolve_registered
+from ....envs.side_channels import EngineConfigurationChannel, StatsSideChannel
+from ....envs.unity.environment import UnityEnvironment
+
+
+def open_environment(
+    arguments: argparse.Namespace, path: str | None, given: Sequence[str], *, drawn: bool = False
+) -> BaseEnv:
+    """The environment at `path` (None: the Unity Editor), with the options of `play` and `tournament`.
+
+    `given`: arguments of the environment itself; `drawn`: it is to render itself, if it is in this process.
+    """
+    if path is not None and in_process(path):
+        # The state and the seat are the last observations: a brain that does not read them ignores them.
+        areas = arguments.num_areas
+        return make_source(path, arguments.seed, given, areas, with_state=True, self_play=None, drawn=drawn)
+    if path is not None and is_godot(path):
+        from ....envs.godot.environment import GodotEnvironment
+
+        return GodotEnvironment(
+            path,
+            base_port=arguments.base_port,
+            seed=arguments.seed,
+            no_graphics=arguments.no_graphics,
+            real_time=arguments.time_scale == 1,
+            timeout_wait=arguments.timeout_wait,
+            additional_args=given,
+        )
+    engine = EngineConfigurationChannel()
+    engine.set_configuration_parameters(time_scale=arguments.time_scale)
+    file_name, args = (None, given) if path is None else resolve_registered(path, given)
+    return UnityEnvironment(
+        file_name,
+        base_port=arguments.base_port,
+        seed=arguments.seed,
+        no_graphics=arguments.no_graphics,
+        timeout_wait=arguments.timeout_wait,
+        additional_args=args,
+        side_channels=[engine, StatsSideChannel()],
+        num_areas=arguments.num_areas,
+    )
