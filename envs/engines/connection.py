@@ -14,6 +14,8 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
 )
 
+from ..callers.rules import CallerRules
+
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
@@ -48,6 +50,8 @@ class EngineSession(Protocol):
 
     closing_reason: str
     """Why the session is closed, for the engine; `close` sends it."""
+    callers: CallerRules
+    """Who may call on the port."""
     fault: str
     """Why this side has cut the connection, where what the engine sends is no message at all; else empty."""
 

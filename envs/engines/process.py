@@ -256,7 +256,8 @@ class ProcessReaper:
         self._lock = threading.Lock()
         self._shell: subprocess.Popen[bytes] | None = None
         self._owner = 0
-        self._mark = ""
+        self.mark = ""
+        """The variable in the environment of engines, as `NAME=VALUE`; empty before the first."""
 
     @contextlib.contextmanager
     def launching(self) -> Iterator[dict[str, str]]:
@@ -267,7 +268,7 @@ class ProcessReaper:
         """
         self._write("=\n", start=True)
         try:
-            yield {MARK: self._mark} if self._mark else {}
+            yield dict([self.mark.split("=")]) if self.mark else {}
         finally:
             self._write("!\n", start=False)
 
@@ -287,8 +288,8 @@ class ProcessReaper:
             if self._shell is None or self._owner != os.getpid():
                 if not start:
                     return
-                self._mark = secrets.token_hex(16)
-                self._shell, self._owner = _start_guard(self._mark), os.getpid()
+                self.mark = f"{MARK}={secrets.token_hex(16)}"
+                self._shell, self._owner = _start_guard(self.mark), os.getpid()
                 atexit.register(self._close)
             if self._shell is None or self._shell.stdin is None:
                 return
@@ -312,7 +313,7 @@ class ProcessReaper:
 def _start_guard(mark: str) -> subprocess.Popen[bytes] | None:
     try:
         return subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT, "guard", f"{MARK}={mark}"],
+            ["/bin/sh", "-c", _SCRIPT, "guard", mark],
             # Of a trainer that has such a guard itself, as ranks have: that one must not end this one.
             env={name: value for name, value in os.environ.items() if name != MARK},
             stdin=subprocess.PIPE,

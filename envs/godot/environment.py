@@ -13,6 +13,7 @@ from mlagents_envs.base_env import ActionTuple, BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..base import BehaviorSteps, EngineStatistics
+from ..callers.address import AllowedNetworks
 from ..engines.connection import EngineConnection
 from ..engines.environment import Answer, Connect, EngineEnvironment
 from ..errors import WireError
@@ -57,6 +58,8 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         log_folder: Where the game's output is written, as `Player-<worker_id>.log`; made if it is missing.
         listen: The address on which the game calls; `localhost` is reachable from this machine alone, and
             always listened on as well.
+        allow: Networks (CIDR) from which it may call besides this machine. Those that contain 127.0.0.1 let
+            any program of this machine call, not only the one that was launched.
         non_finite: What to do about NaN and infinities, `stop` or `zero`; None lets them pass.
         engine_name: The environment's name in messages.
         images: The type in which `get_steps` returns images: `float32` in 0 to 1, or `uint8`.
@@ -64,7 +67,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
             launch; its argument is to be called when the game's process ends, if that can be known.
 
     Raises:
-        ValueError: `non_finite` is none of these.
+        ValueError: `non_finite` is none of these, or `allow` has what is no network.
         UnityEnvironmentException: There is no such game, project or engine; or the game ended.
         UnityWorkerInUseException: The port is taken.
         UnityTimeOutException: The game did not connect in time.
@@ -84,6 +87,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         additional_args: Sequence[str] | None = None,
         log_folder: str | Path | None = None,
         listen: str = "localhost",
+        allow: Sequence[str] = (),
         non_finite: str | None = NonFinitePolicy.STOP.value,
         engine_name: str | None = None,
         images: Images = "float32",
@@ -107,6 +111,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
             log_folder=None if log_folder is None else Path(log_folder),
             timeout=self.timeout_wait,
             name=self.name,
+            networks=AllowedNetworks.parse(allow),
         )
         self._connect(launch, self._greet)
 

@@ -18,9 +18,11 @@ from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..callers.address import THIS_MACHINE, AllowedNetworks
+from ..callers.rules import CallerRules
 from ..engines import ports
 from ..engines.connection import EngineConnection, EngineKind
-from ..engines.process import EngineProcess
+from ..engines.process import REAPER, EngineProcess
 from ..unity.executables import check_executable, find_executable
 from . import GODOT
 from .columns import DIALECT
@@ -122,6 +124,8 @@ class GodotLaunch:
     """Seconds that the game has for each answer."""
     name: str
     """The environment's name in messages."""
+    networks: AllowedNetworks = THIS_MACHINE
+    """From where it may call besides this machine."""
 
     def __call__(self, on_exit: Callable[[], None]) -> EngineConnection:
         """Listen, and start the game unless the editor plays it.
@@ -136,6 +140,7 @@ class GodotLaunch:
         name = GodotName.parse(self.name_of_game)
         command = resolve(name) if name.path else None
         session = listen(self.worker_id, self.base_port, self.listen, editor=command is None, name=self.name)
+        session.callers = CallerRules(self.networks)
         if command is None:
             logger.info(
                 "Listening on port %d. Start training by playing the scene in Godot's editor.", session.port
@@ -153,6 +158,7 @@ class GodotLaunch:
         except BaseException:
             session.close()
             raise
+        session.callers = CallerRules(self.networks, process.pid, REAPER.mark)
         return EngineConnection(session, process, self.timeout, self.name, KIND, windowless=self.headless)
 
 

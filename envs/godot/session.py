@@ -8,18 +8,17 @@ involved.
 
 from __future__ import annotations
 
-import logging
 import socket
 import struct
 import time
 from collections.abc import Sequence
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector
 
-from ..grpc.listeners import accept, listen
+from ..callers.rules import CallerRules
+from ..grpc.acceptor import Acceptor
+from ..grpc.listeners import listen
+from ..grpc.peer import Stream
 from ..grpc.selector import SpinWait
-from ..grpc.server import Stream
-
-logger = logging.getLogger(__name__)
 
 LENGTH = struct.Struct("<I")
 """Before every message: the number of its bytes."""
@@ -38,6 +37,8 @@ class Caller:
 
     def __init__(self, stream: Stream, name: str, greeting: bytes) -> None:
         self.stream = stream
+        self.most = _MOST_BYTES_OF_STRANGERS
+        """Bytes of a message, at most."""
         self.name = name
         self.received = bytearray()
         self.out = bytearray(greeting)
@@ -53,7 +54,7 @@ class Caller:
     def read(self) -> None:
         """Take what has arrived, at most one frame too much."""
         try:
-            while len(self.received) < LENGTH.size + self.length:
+            while len(self.received) < LENGTH.size + self.length and self.length <= self.most:
                 data = self.stream.recv(_READ)
                 if not data:
                     self.gone = True
@@ -121,8 +122,11 @@ class GodotSession:
         self._message: bytes | None = None
         self._gone = False
         self._closed = False
-        for listener in self._listeners:
-            self._register(listener, None)
+        self.callers = CallerRules()
+        """Who may call at the listeners."""
+        self._acceptor = Acceptor(
+            self._listeners, self.port, lambda each: self._register(each, None), self._unregister
+        )
         if caller is not None:
             self._add(caller)
 
@@ -177,6 +181,7 @@ class GodotSession:
     def pump(self) -> None:
         """Process what has arrived and send what could not be sent before, without waiting."""
         if not self._closed:
+            self._acceptor.resume()
             self._handle(0.0)
 
     def receive(self, timeout: float) -> bytes | None:
@@ -209,8 +214,9 @@ class GodotSession:
         self.watch(None)
         self._closed = self._gone = True
         self._selector.close()
-        for each in (*self._listeners, *(caller.stream for caller in self._callers)):
-            each.close()
+        self._acceptor.close()
+        for caller in self._callers:
+            caller.stream.close()
         self._callers.clear()
         self._game = None
 
@@ -218,7 +224,9 @@ class GodotSession:
         deadline = time.monotonic() + timeout
         while self._message is None and not (self._gone or self._closed):
             remaining = deadline - time.monotonic()
-            self._handle(max(0.0, remaining))
+            self._acceptor.resume()
+            pause = self._acceptor.pause
+            self._handle(max(0.0, remaining if pause is None else min(remaining, pause)))
             if remaining <= 0:
                 return
 
@@ -234,18 +242,13 @@ class GodotSession:
                     self._receive_from(caller)
 
     def _accept(self, listener: socket.socket) -> None:
-        try:
-            stream, name = accept(listener)
-        except OSError as error:
-            logger.debug("A connection to port %d came to nothing: %s", self.port, error)
-            return
-        if self._game is not None:
-            logger.warning("%s is turned away: another game is connected to port %d.", name, self.port)
-            stream.close()
-            return
-        self._add(Caller(stream, name, self._greeting))
-        if len(self._callers) > _MOST_CALLERS:
-            self._drop(self._callers[0], "too many others call")
+        for connection, name in self._acceptor.accept(listener, self.callers, self._game is not None):
+            if self._game is not None:
+                self._acceptor.turn_away(connection, name, "another game is connected already")
+            else:
+                self._add(Caller(connection, name, self._greeting))
+        for stranger in self._callers[:-_MOST_CALLERS] if self._game is None else ():
+            self._drop(stranger, "too many others call")
 
     def _add(self, caller: Caller) -> None:
         self._callers.append(caller)
@@ -255,8 +258,7 @@ class GodotSession:
     def _receive_from(self, caller: Caller) -> None:
         """Process what has arrived on a connection."""
         caller.read()
-        is_game = caller is self._game
-        most = MOST_BYTES if is_game else _MOST_BYTES_OF_STRANGERS
+        is_game, most = caller is self._game, caller.most
         if caller.length > most:
             self._drop(
                 caller, f"it announces a message of {caller.length:,} bytes, and {most:,} are the most"
@@ -269,7 +271,15 @@ class GodotSession:
             if self._message is not None:
                 self._drop(caller, "it sends a message that it was not asked for")
                 return
+            is_ours = is_game or not self._listeners
+            if not is_ours and (refusal := self._acceptor.why_not(caller.name, self.callers)):
+                self._drop(caller, refusal)
+                return
             self._game, self._message = caller, message
+            caller.most = MOST_BYTES
+            if not is_game:
+                for other in [each for each in self._callers if each is not caller]:
+                    self._drop(other, "")
         if caller.gone and (self._message is None or not is_game):
             rest = len(caller.received)
             self._drop(caller, f"it ended within a message, after {rest:,} bytes of it" if rest else "")
@@ -288,11 +298,11 @@ class GodotSession:
         """A connection has ended, or is ended for this reason."""
         self._callers.remove(caller)
         self._unregister(caller.stream)
-        caller.stream.close()
         if caller is self._game or not self._listeners:
             self._game, self._gone, self.fault = None, True, reason
         elif reason:
-            logger.warning("The connection of %s to port %d is closed: %s.", caller.name, self.port, reason)
+            self._acceptor.log(caller.name, reason)
+        caller.stream.close()
 
     def _register(self, stream: Stream, caller: Caller | None) -> None:
         self._selector.register(stream, EVENT_READ, caller)

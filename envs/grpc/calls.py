@@ -18,6 +18,8 @@ from .headers import (
 
 _PREFIX = struct.Struct(">BI")  # compressed flag, length
 _MAX_MESSAGE = MAX_WINDOW - _PREFIX.size
+_MAX_ECHO = 100
+"""Bytes of a method's name that a refusal repeats."""
 
 OK, RESOURCE_EXHAUSTED, FAILED_PRECONDITION, UNIMPLEMENTED, INTERNAL = 0, 8, 9, 12, 13
 """gRPC status codes."""
@@ -175,7 +177,8 @@ class UnaryServer:
             return http_status_headers(415)
         path = headers.get(b":path", b"")
         if path not in PATHS:
-            return status_headers(UNIMPLEMENTED, f"There is no method {path.decode(errors='replace')}.")
+            name = path[:_MAX_ECHO].decode(errors="replace") + ("..." if len(path) > _MAX_ECHO else "")
+            return status_headers(UNIMPLEMENTED, f"There is no method {name}.")
         if self._call or self.connection.blocked_stream:
             return status_headers(FAILED_PRECONDITION, "The call before this one has not been answered yet.")
         if ended:

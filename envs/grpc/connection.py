@@ -48,7 +48,7 @@ FRAME_SIZE = 1 << 16
 """Our SETTINGS_MAX_FRAME_SIZE. Larger frames would only be copied more often while they arrive in pieces."""
 _MAX_HEADER_BLOCK = 1 << 16
 """Bytes of one field block."""
-_MAX_BACKLOG = 1 << 26
+MAX_BACKLOG = 1 << 26
 """Bytes that may wait for the peer to read before ENHANCE_YOUR_CALM."""
 _WINDOW_UPDATE_AFTER = 1 << 30
 """Bytes received before the connection's window is opened again."""
@@ -89,6 +89,10 @@ class Connection:
     def __init__(self, handler: StreamHandler, server: bool) -> None:
         self.out = bytearray(b"".join(_SETTINGS) if server else PREFACE + b"".join(_SETTINGS))
         """The bytes to send; the sender removes them."""
+        self.max_backlog = MAX_BACKLOG
+        """Bytes of `out` from which on what the peer asks for ends the connection."""
+        self.frames = 0
+        """How many frames have arrived; whoever limits them sets it back."""
         self.windows: dict[int, int] = {}
         """Per open stream, how many bytes of DATA the peer accepts; negative after it has shrunk them."""
         self.goaway_stream: int | None = None
@@ -155,12 +159,16 @@ class Connection:
         self.out += out
 
     def send_headers(self, stream_id: int, block: bytes) -> None:
-        """Send headers that end our side of the stream."""
-        self.out += frame(HEADERS, END_HEADERS | END_STREAM, stream_id, block)
+        """Send headers that end our side of the stream.
+
+        Raises:
+            Http2Error: The peer does not read what it is sent.
+        """
+        self._send_answer(frame(HEADERS, END_HEADERS | END_STREAM, stream_id, block))
 
     def send_reset(self, stream_id: int, code: ErrorCode) -> None:
-        """Cancel a stream."""
-        self.out += rst_stream(stream_id, code)
+        """Cancel a stream. Raises Http2Error if the peer does not read what it is sent."""
+        self._send_answer(rst_stream(stream_id, code))
         self.close_stream(stream_id)
 
     def send_goaway(self, code: ErrorCode = ErrorCode.NO_ERROR, reason: str = "") -> None:
@@ -186,8 +194,9 @@ class Connection:
                     self.out += frame(HEADERS, END_HEADERS | END_STREAM, stream_id, self._trailers)
                     del self.windows[stream_id]
 
-    def _reply_control(self, data: bytes) -> None:
-        if len(self.out) > _MAX_BACKLOG:
+    def _send_answer(self, data: bytes) -> None:
+        """Send what costs the peer little to ask for: acknowledgements and refusals."""
+        if len(self.out) > self.max_backlog:
             raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "it asks, and does not read the answers")
         self.out += data
 
@@ -202,7 +211,7 @@ class Connection:
         """
         if self._buffer:
             data = self._buffer + data
-        offset, size = 0, len(data)
+        offset, size, frames = 0, len(data), 0
         try:
             if self._expects_preface:
                 offset = self._receive_preface(data)
@@ -216,10 +225,12 @@ class Connection:
                     break
                 self._receive_frame(kind, flags, stream_id & MAX_STREAM_ID, data[offset + HEADER_SIZE : stop])
                 offset = stop
+                frames += 1
         except Http2Error as error:
             self.send_goaway(error.code, str(error))
             raise
         self._buffer = data[offset:]
+        self.frames += frames
 
     def _receive_preface(self, data: bytes) -> int:
         """How many bytes of `data` the preface takes (section 3.4); 0 while it is incomplete."""
@@ -329,7 +340,7 @@ class Connection:
             if len(payload) != 8:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a PING frame of {len(payload)} bytes")
             if not flags & ACK:
-                self._reply_control(frame(PING, ACK, 0, payload))
+                self._send_answer(frame(PING, ACK, 0, payload))
         elif kind == GOAWAY:
             if len(payload) < 8:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a GOAWAY frame of {len(payload)} bytes")
@@ -340,7 +351,7 @@ class Connection:
         else:
             for identifier, value in parse_settings(payload):
                 self._apply_setting(identifier, value)
-            self._reply_control(frame(SETTINGS, ACK, 0))
+            self._send_answer(frame(SETTINGS, ACK, 0))
             self._continue_sending()
 
     def _apply_setting(self, identifier: int, value: int) -> None:

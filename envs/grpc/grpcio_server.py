@@ -15,9 +15,12 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, BaseSelector
+from urllib.parse import unquote
 
 import grpc
 
+from ..callers.rejection_log import RejectionLog
+from ..callers.rules import CallerRules, owner
 from ..errors import OtherEngineError
 from .headers import PATHS, UNITY_PATH
 from .listeners import listen
@@ -56,6 +59,10 @@ class GrpcioSession:
         """Not sent: engines on the same network need none, and relays do not use this server."""
         self.fault = ""
         """None: grpcio rejects what is not HTTP/2 itself."""
+        self.callers = CallerRules()
+        """Who may call."""
+        self._admitted = ""
+        """The address that called last and may."""
         self._path = path
         self._other: OtherEngineError | None = None
         self._calls: SimpleQueue[_Call] = SimpleQueue()
@@ -75,6 +82,7 @@ class GrpcioSession:
             listener.close()
         self.port: int = addresses[0][1]
         """The port on which the engine calls."""
+        self._rejections = RejectionLog(f" from port {self.port}")
         for address, number in addresses:
             self._server.add_insecure_port(
                 f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
@@ -148,6 +156,7 @@ class GrpcioSession:
         self.watch(None)
         self.reply(QUIT)
         self._server.stop(FLUSH_SECONDS if wait else 0.0).wait()
+        self._rejections.finish_period()
         self._wakeup_reader.close()
         self._wakeup_writer.close()
 
@@ -160,7 +169,9 @@ class GrpcioSession:
     def _exchange(self, path: bytes, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Serve a call, in a thread of grpcio."""
         call = _Call(request)
-        refusal = ""
+        refusal = self._why_not_admitted(context.peer())
+        if refusal:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
         with self._lock:
             if self._call is not None or self._closed:
                 refusal = "The call before this one has not been answered yet."
@@ -180,6 +191,19 @@ class GrpcioSession:
         if call.reply is None:
             context.abort(grpc.StatusCode.CANCELLED, "The call was cancelled.")
         return call.reply or b""
+
+    def _why_not_admitted(self, peer: str) -> str:
+        """Why a client may not call, by grpcio's name of its address; empty if it may."""
+        if peer == self._admitted:
+            return ""
+        host, _, port = unquote(peer).partition(":")[2].rpartition(":")
+        caller = host.strip("[]"), int(port)
+        refusal = self.callers.why_not(caller, self.port)
+        if refusal:
+            self._rejections.log(host, f"{host}:{port}", refusal, lambda: owner(caller, self.port))
+        else:
+            self._admitted = peer
+        return refusal
 
     def _end(self, call: _Call) -> None:
         """The call has ended; without a reply, its engine has gone."""

@@ -12,13 +12,13 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector, SelectorKey
-from typing import Any, Protocol
 
+from ..callers.rules import CallerRules
 from ..errors import OtherEngineError
-from .calls import FAILED_PRECONDITION, UnaryServer
-from .frames import Http2Error
+from .acceptor import Acceptor
 from .headers import PATHS, UNITY_PATH
-from .listeners import OUT_OF_RESOURCES, accept, listen
+from .listeners import listen
+from .peer import STRANGER_BYTES, Peer, Stream
 from .selector import SpinWait
 
 logger = logging.getLogger(__name__)
@@ -30,98 +30,10 @@ LINGER_SECONDS = 0.2
 """How long an engine may then take to hang up; bytes that arrive later would make the system drop ours."""
 _RECONNECT_SECONDS = 1.0
 """How long an engine that hung up between two calls may take to call again: gRPC channels may reconnect."""
-_MAX_IDLE_PEERS = 32
-"""More connections make room by closing the oldest one that is not the engine's."""
-_ACCEPT_PAUSE_SECONDS = 1.0
-"""How long nothing is accepted after the system could not open another connection."""
-_READ = 1 << 17
-
-
-class Stream(Protocol):
-    """A non-blocking socket, or what stands for one, such as the plain-text side of TLS.
-
-    `recv` and `send` raise BlockingIOError where they would have to wait. If `recv` returns less than it was
-    asked for, a selector on the socket reports whatever is left.
-    """
-
-    def recv(self, size: int, /) -> bytes:
-        """What has arrived, up to `size` bytes; b"" at the end."""
-
-    def send(self, data: bytearray, /) -> int:
-        """Send what can be sent at once; the number of bytes sent."""
-
-    def fileno(self) -> int:
-        """The socket's file descriptor, for selectors."""
-
-    def shutdown(self, how: int, /) -> None:
-        """Shut the connection down."""
-
-    def close(self) -> None:
-        """Close the socket."""
-
-    def getsockname(self) -> Any:
-        """Our own address."""
-
-
-class Peer:
-    """One client's connection: its socket and the call that it may have open.
-
-    Args:
-        stream: The socket.
-        name: The client's address.
-        max_bytes: How many bytes it may send before it is disconnected; None for any number.
-    """
-
-    def __init__(self, stream: Stream, name: str, max_bytes: int | None = None) -> None:
-        self.stream = stream
-        self.name = name
-        self.max_bytes = max_bytes
-        self.server = UnaryServer()
-        self.error = ""
-        """Its violation, once `receive` has ended the connection because of it."""
-        self.watched_events = EVENT_READ
-        """The events that selectors report at present."""
-
-    @property
-    def events(self) -> int:
-        """The events that selectors should report."""
-        return EVENT_READ | EVENT_WRITE if self.server.connection.out else EVENT_READ
-
-    def receive(self) -> bool:
-        """Process what has arrived; whether the connection is still usable."""
-        connection = self.server.connection
-        try:
-            while True:
-                data = self.stream.recv(_READ)
-                if not data:
-                    return False
-                connection.receive_data(data)
-                if self.max_bytes is not None:
-                    self.max_bytes -= len(data)
-                    if self.max_bytes < 0:
-                        self.error = "it sends more than an engine's greeting has"
-                        return False
-                if len(data) < _READ:
-                    return True
-        except (BlockingIOError, InterruptedError):
-            return True
-        except OSError:
-            return False
-        except Http2Error as error:
-            self.error = str(error)
-            return False
-
-    def flush(self) -> bool:
-        """Send as much as the system accepts; whether the connection is still usable."""
-        out = self.server.connection.out
-        try:
-            while out:
-                del out[: self.stream.send(out)]
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError:
-            return False
-        return True
+_MAX_STRANGERS = 32
+"""More connections of whom may be anybody make room by closing the oldest of them."""
+_GROWTH = 4
+"""How many times the longest message so far the first one after a reconnection may have."""
 
 
 class ServerSession:
@@ -149,7 +61,8 @@ class ServerSession:
         self.closing_reason = ""
         """Why the session is closed, for the engine; `close` sends it."""
         self.fault = ""
-        """None: an engine whose bytes are not HTTP/2 is disconnected with a warning, and may call again."""
+        """Why the connection was cut, if it was cut here. At listeners there is a warning instead: the engine
+        may call again."""
         self.request: bytes | None = None
         """The engine's request that `receive` has not returned yet."""
         self._selector = DefaultSelector()
@@ -162,10 +75,12 @@ class ServerSession:
         self._gone = False
         self._hung_up_at: float | None = None
         self._closed = False
-        self._paused_until: float | None = None
-        self._warned = False
-        for listener in listeners:
-            self._register(listener, None)
+        self.callers = CallerRules()
+        """Who may call at the listeners."""
+        self._longest = 0
+        self._acceptor = Acceptor(
+            listeners, self.port, lambda each: self._register(each, None), self._unregister
+        )
         if peer is not None:
             self._engine = peer
             self._add(peer)
@@ -215,7 +130,7 @@ class ServerSession:
     def pump(self) -> None:
         """Process what has arrived and send what could not be sent before, without waiting."""
         if not self._closed:
-            self._resume_accepting()
+            self._acceptor.resume()
             self._handle_events(self._selector.select(0))
 
     def receive(self, timeout: float) -> bytes | None:
@@ -258,8 +173,9 @@ class ServerSession:
             self._send_goaway(self._engine, wait)
         self._closed = True
         self._selector.close()
-        for open_socket in (*self._listeners, *(peer.stream for peer in self._peers)):
-            open_socket.close()
+        self._acceptor.close()
+        for peer in self._peers:
+            peer.stream.close()
         self._engine = None
         self._peers.clear()
 
@@ -271,9 +187,9 @@ class ServerSession:
                 return
             if self._hung_up_at is not None:
                 remaining = min(remaining, _RECONNECT_SECONDS)
-            if self._paused_until is not None:
-                remaining = min(remaining, _ACCEPT_PAUSE_SECONDS)
-                self._resume_accepting()
+            self._acceptor.resume()
+            if (pause := self._acceptor.pause) is not None:
+                remaining = min(remaining, pause)
             self._handle_events(self._spin_wait.wait(self._selector.select, remaining))
 
     def _handle_events(self, ready: Sequence[tuple[SelectorKey, int]]) -> None:
@@ -291,39 +207,57 @@ class ServerSession:
         """Process what has arrived on a connection."""
         server = peer.server
         usable = peer.receive()
-        if peer.error and self._listeners:
-            logger.warning("The connection of %s to port %d is closed: %s.", peer.name, self.port, peer.error)
         if server.request is not None:
             if peer is self._engine or self._becomes_engine(peer):
                 self.request, server.request = server.request, None
+                if len(self.request) > self._longest:
+                    self._longest = len(self.request)
                 self._engine = peer
                 self._gone, self._hung_up_at = False, None
         elif server.cancelled:
             server.cancelled = False
             if peer is self._engine:
                 self._gone = True
+        if peer.error:
+            self._tell_violation(peer)
         if server.connection.out:
             self._flush(peer)
-        if not usable or (self._gone and not self._listeners):
+        if not usable or peer.error or (self._gone and not self._listeners):
             self._drop(peer)
 
     def _becomes_engine(self, peer: Peer) -> bool:
         """Whether this peer, which has called, is the engine from now on; else it is rejected."""
-        engine = self._engine
-        if engine is not None:
-            self._receive_from(engine)  # it may have gone, or sent GOAWAY, unnoticed
-        if (
-            engine is not None
-            and self._engine is engine
-            and (engine.server.has_pending_call or not engine.server.stream_ids_exhausted)
-        ):
-            peer.server.reject(FAILED_PRECONDITION, "Another engine is connected to this port.")
+        if self._is_occupied():
+            peer.reject("Another engine is connected to this port.")
             return False
         if peer.server.path != self._path:
             self._other = OtherEngineError(self.port, PATHS[peer.server.path], PATHS[self._path])
-            peer.server.reject(FAILED_PRECONDITION, str(self._other))
+            peer.reject(str(self._other))
             return False
+        if peer.is_stranger and (refusal := self._acceptor.why_not(peer.name, self.callers)):
+            peer.reject(refusal)
+            peer.error = refusal
+            return False
+        peer.admit()
         return True
+
+    def _is_occupied(self) -> bool:
+        """Whether the engine is here and will not go on by another connection."""
+        engine = self._engine
+        if engine is None:
+            return False
+        self._receive_from(engine)  # it may have gone, or sent GOAWAY, unnoticed
+        return self._engine is engine and (
+            engine.server.has_pending_call or not engine.server.stream_ids_exhausted
+        )
+
+    def _tell_violation(self, peer: Peer) -> None:
+        if not self._listeners:
+            self.fault = peer.error
+        elif peer is self._engine:
+            logger.warning("The connection of %s to port %d is closed: %s.", peer.name, self.port, peer.error)
+        else:
+            self._acceptor.log(peer.name, peer.error)
 
     def _flush(self, peer: Peer) -> None:
         """Send as much as the system accepts; the rest follows when it accepts more."""
@@ -372,45 +306,17 @@ class ServerSession:
     # Connections ---------------------------------------------------------------------------------------
 
     def _accept(self, listener: socket.socket) -> None:
-        if self._paused_until is not None:  # since the other listener was tried
-            return
-        try:
-            connection, name = accept(listener)
-        except OSError as error:
-            if error.errno in OUT_OF_RESOURCES:
-                self._pause_accepting(error)
-            else:  # it has hung up already
-                logger.debug("A connection to port %d came to nothing: %s", self.port, error)
-            return
-        self._add(Peer(connection, name))
-        idle = [peer for peer in self._peers if peer is not self._engine]
-        if len(idle) > _MAX_IDLE_PEERS:
-            self._drop(idle[0])
+        most = STRANGER_BYTES + _GROWTH * self._longest  # an engine that returns may send a whole step
+        for connection, name in self._acceptor.accept(listener, self.callers, self._is_occupied()):
+            self._add(Peer(connection, name, most))
+        strangers = [peer for peer in self._peers if peer.is_stranger]
+        for peer in strangers[:-_MAX_STRANGERS]:
+            self._drop(peer)
 
     def _add(self, peer: Peer) -> None:
         self._peers.append(peer)
         self._register(peer.stream, peer)
         self._flush(peer)
-
-    def _pause_accepting(self, reason: OSError) -> None:
-        """Ignore the listeners for a while: the selector would report the waiting client again and again."""
-        self._paused_until = time.monotonic() + _ACCEPT_PAUSE_SECONDS
-        for listener in self._listeners:
-            self._unregister(listener)
-        if not self._warned:
-            self._warned = True
-            logger.warning(
-                "A connection to port %d cannot be opened: %s. Allow more open files (ulimit -n). It is "
-                "tried again every second; this is said once.",
-                self.port,
-                reason.strerror,
-            )
-
-    def _resume_accepting(self) -> None:
-        if self._paused_until is not None and time.monotonic() >= self._paused_until:
-            self._paused_until = None
-            for listener in self._listeners:
-                self._register(listener, None)
 
     def _register(self, fileobj: socket.socket | Stream, peer: Peer | None) -> None:
         self._selector.register(fileobj, EVENT_READ, peer)

@@ -6,6 +6,7 @@ The channel is Lanista's own. Other trainers ignore it.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,7 @@ class HostedEnvironment(UnityEnvironment):
         log_folder: str | Path | None = None,
         num_areas: int = 1,
         listen: str = "localhost",
+        allow: Sequence[str] = (),
         non_finite: str | None = None,
         images: Images = "float32",
         connect: Connect | None = None,
@@ -65,6 +67,7 @@ class HostedEnvironment(UnityEnvironment):
             log_folder=log_folder,
             num_areas=num_areas,
             listen=listen,
+            allow=allow,
             non_finite=non_finite,
             images=images,
             connect=connect,

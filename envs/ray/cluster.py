@@ -15,9 +15,9 @@ from typing import Any
 
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..callers.address import split_address
 from ..engines.connection import EngineConnection
 from ..errors import ClusterError, NoRoomError
-from ..remote.address import split_address
 from ..remote.tls import NoCryptographyError, require_cryptography
 from .driver_process import CallFailedError, DriverProcess
 from .nodes import Node, describe_nodes, room

@@ -11,7 +11,8 @@ from typing import Any
 from mlagents_envs.exception import UnityException
 
 from ..._version import __version__
-from ..engines.process import EngineProcess
+from ..callers.rules import CallerRules
+from ..engines.process import REAPER, EngineProcess
 from ..godot import is_godot
 from ..godot import launch as godot
 from ..registry.registry import resolve_registered
@@ -53,6 +54,7 @@ class NodeAgent:
         except (UnityException, OSError) as error:
             self._relay.close()
             raise NodeAgentError(str(error)) from error
+        self._relay.callers = CallerRules(pid=self._engine.pid, mark=REAPER.mark)
         threading.Thread(target=self._serve, name="relay", daemon=True).start()
 
     def _start(self, spec: LaunchSpec) -> EngineProcess:

@@ -10,6 +10,7 @@ from pathlib import Path
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
 
 from ..._version import __version__
+from ..callers.address import join_address, split_address
 from ..engines.connection import EngineKind
 from ..errors import ClusterError
 from ..godot import GODOT, is_godot
@@ -17,7 +18,6 @@ from ..godot.launch import GREETING
 from ..godot.launch import KIND as GODOT_KIND
 from ..godot.session import GodotSession
 from ..registry.registry import REGISTRY
-from ..remote.address import join_address, split_address
 from ..remote.handshake import AccessRules, AttachedEngine, GreetedEngine
 from ..remote.server import AttachServer, ExpectedEngine
 from ..remote.tls import self_signed

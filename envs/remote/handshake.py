@@ -19,13 +19,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
+from ..callers.address import AllowedNetworks
 from ..engines.connection import Engine, EngineConnection, EngineKind, EngineSession
 from ..engines.plugin import Plugin
 from ..errors import WireError
-from ..grpc.server import Peer, ServerSession, Stream
+from ..grpc.peer import Peer, Stream
+from ..grpc.server import ServerSession
 from ..protocol.decoder import Decoder
 from ..unity.launch import EDITORS, plugin_of
-from .address import AllowedNetworks
 from .tls import TlsStream
 
 MAX_LINE = 1024
@@ -99,8 +100,6 @@ def decode_answer(line: bytes) -> str | None:
 
 _TLS_HANDSHAKE = b"\x16"
 """The first byte of every TLS connection; gRPC starts with a letter."""
-_GREETING_BYTES = 1 << 16
-"""The most bytes of an engine's first call and the HTTP/2 frames before it, usually a few hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +307,7 @@ class IncomingConnection:
     def _receive_greeting(self, name: str | None) -> Generator[int, None, AttachedEngine]:
         """Wait for the first call, which must be an engine's greeting."""
         self.stage = "it did not greet as an ML-Agents engine does"
-        peer = Peer(self._stream, self.where, _GREETING_BYTES)
+        peer = Peer(self._stream, self.where)
         session = self._session = ServerSession(peer=peer)
         while session.request is None:
             session.pump()
@@ -320,7 +319,7 @@ class IncomingConnection:
         plugin = plugin_of(file_name)
         if (strange := _why_not_greeting(session.request, self.where, plugin)) is not None:
             raise RejectedError(strange)
-        peer.max_bytes = None
+        peer.admit()
         self._session = None
         return AttachedEngine(session, plugin.kind, self.where, name, file_name)
 

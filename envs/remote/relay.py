@@ -13,6 +13,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 
+from ..callers.rejection_log import RejectionLog
+from ..callers.rules import CallerRules
 from ..engines import ports
 from ..engines.ports import EDITOR_PORT
 from ..grpc.listeners import accept, listen
@@ -53,6 +55,9 @@ class Relay:
         self._threads: set[threading.Thread] = set()
         self._ended: SimpleQueue[threading.Thread] = SimpleQueue()
         self._count = 0
+        self.callers = CallerRules()
+        """Who may connect."""
+        self._rejections = RejectionLog(f" from port {self.port}")
         self._refused: RelayRejectedError | UntrustedError | None = None
         self._closed = False
 
@@ -120,6 +125,11 @@ class Relay:
         except OSError as error:
             logger.warning("An engine could not be accepted: %s.", error.strerror)
             time.sleep(0.0 if isinstance(error, ConnectionError) else RETRY_SECONDS)
+            return
+        host, _, port = where.rpartition(":")
+        if refusal := self.callers.why_not((host, int(port)), self.port):
+            self._rejections.log(host, where, refusal)
+            engine.close()
             return
         self._count += 1
         thread = threading.Thread(

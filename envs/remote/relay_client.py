@@ -7,7 +7,7 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from .address import join_address
+from ..callers.address import join_address
 from .forwarding import configure_keepalive
 from .handshake import MAX_LINE, Preamble, PreambleError, decode_answer
 from .tls import TlsStream, UntrustedError, check_fingerprint

@@ -13,8 +13,9 @@ from selectors import EVENT_READ, DefaultSelector
 
 from mlagents_envs.exception import UnityTimeOutException
 
+from ..callers.address import join_address
+from ..callers.rejection_log import RejectionLog
 from ..grpc.listeners import OUT_OF_RESOURCES, listen
-from .address import join_address
 from .forwarding import configure_keepalive
 from .handshake import (
     AccessRules,
@@ -287,50 +288,3 @@ class AttachServer:
         with suppress(KeyError, ValueError):  # its socket may be closed already
             self._selector.unregister(connection)
         connection.close(reason)
-
-
-MAX_LINES = 100
-"""Log lines per period."""
-PERIOD_SECONDS = 3600.0
-
-
-class RejectionLog:
-    """Logs each reason once per address, and counts the rest, so that no client can fill the log."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock`: seconds, monotonic."""
-        self._clock = clock
-        self._logged: set[tuple[str, str]] = set()
-        self._started = clock()
-        self._suppressed = 0
-
-    def log(self, host: str, where: str, reason: str) -> None:
-        """Log that a client was rejected.
-
-        Args:
-            host: The address without the port, so that a machine that keeps trying is logged once.
-            where: The client in the message.
-            reason: Why; the part after a semicolon may differ without being logged again.
-        """
-        if self._clock() - self._started > PERIOD_SECONDS:
-            self.finish_period()
-        key = host, reason.partition(";")[0]
-        if key in self._logged or len(self._logged) >= MAX_LINES:
-            self._suppressed += 1
-            logger.debug("Turned away %s: %s.", where, reason)
-            return
-        self._logged.add(key)
-        logger.warning("Turned away %s: %s.", where, reason)
-        if len(self._logged) == MAX_LINES:
-            logger.warning("Further rejections within this hour are only counted.")
-
-    def finish_period(self) -> None:
-        """Log how many were not logged, and start a new period."""
-        if self._suppressed:
-            logger.warning(
-                "%d more connections were turned away, for the same reasons or beyond the limit of the log.",
-                self._suppressed,
-            )
-        self._logged.clear()
-        self._suppressed = 0
-        self._started = self._clock()

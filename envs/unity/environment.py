@@ -13,6 +13,7 @@ from mlagents_envs.exception import (
 )
 
 from ..base import EngineStatistics
+from ..callers.address import AllowedNetworks
 from ..engines import ports
 from ..engines.connection import EngineConnection
 from ..engines.environment import Answer, Connect, EngineEnvironment
@@ -49,6 +50,8 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
         num_areas: How many copies of its training area the engine makes, if it can.
         listen: The address on which the engine calls; `localhost` is reachable from this machine alone, and
             always listened on as well.
+        allow: Networks (CIDR) from which it may call besides this machine. Those that contain 127.0.0.1 let
+            any program of this machine call, not only the one that was launched.
         non_finite: What to do about NaN and infinities, `stop` or `zero`; None lets them pass. Only what
             collects trajectories can drop them, such as an `EnvManager`.
         engine_name: The environment's name in messages.
@@ -61,7 +64,7 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
             a proxy that needs a full one.
 
     Raises:
-        ValueError: `non_finite` is none of these.
+        ValueError: `non_finite` is none of these, or `allow` has what is no network.
         UnityEnvironmentException: The executable is missing, may not be executed, ended, or speaks
             another version of the protocol.
         UnityWorkerInUseException: The Editor's port, or the requested one, is taken.
@@ -88,6 +91,7 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
         num_areas: int = 1,
         *,
         listen: str = "localhost",
+        allow: Sequence[str] = (),
         non_finite: str | None = NonFinitePolicy.STOP.value,
         engine_name: str | None = None,
         images: Images = "float32",
@@ -119,6 +123,7 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
             timeout=self.timeout_wait,
             name=self.name,
             transport=transport,
+            networks=AllowedNetworks.parse(allow),
         )
 
         def greet(connection: EngineConnection) -> None:

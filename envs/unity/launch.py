@@ -10,10 +10,12 @@ from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..callers.address import THIS_MACHINE, AllowedNetworks
+from ..callers.rules import CallerRules
 from ..engines import ports
 from ..engines.connection import EngineConnection, EngineSession
 from ..engines.plugin import Plugin
-from ..engines.process import EngineProcess
+from ..engines.process import REAPER, EngineProcess
 from ..grpc.server import ServerSession
 from ..unreal import PREFIX, is_unreal, is_unreal_editor
 from ..unreal.launch import UNREAL_PLUGIN
@@ -53,6 +55,8 @@ class Launch:
     """The environment's name in messages."""
     transport: Transport = "lean"
     """Which gRPC server the engine calls."""
+    networks: AllowedNetworks = THIS_MACHINE
+    """From where it may call besides this machine."""
 
     def __call__(self, on_exit: Callable[[], None]) -> EngineConnection:
         """Listen, and start the engine unless it is the Editor.
@@ -74,6 +78,7 @@ class Launch:
             name=self.name,
             transport=self.transport,
         )
+        session.callers = CallerRules(self.networks)
         process = None
         if start is None:
             logger.info(
@@ -87,6 +92,7 @@ class Launch:
             except BaseException:
                 session.close()
                 raise
+            session.callers = CallerRules(self.networks, process.pid, REAPER.mark)
         return EngineConnection(session, process, self.timeout, self.name, kind, windowless=self.windowless)
 
     def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:

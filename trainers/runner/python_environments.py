@@ -58,6 +58,7 @@ def make_hosted(
         log_folder=log_folder,
         num_areas=env.num_areas,
         listen=env.listen,
+        allow=env.allow or (),
         images="uint8",
         connect=connect,
         transport=env.transport,

@@ -1,16 +1,20 @@
 """The socket of a game: whole messages in and out, and callers that are no games."""
 
+import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanista.envs.callers.rules import CallerRules
 from lanista.envs.engines.connection import EngineConnection
 from lanista.envs.godot.launch import KIND
-from lanista.envs.godot.session import LENGTH, GodotSession, frame
+from lanista.envs.godot.session import LENGTH, Caller, GodotSession, frame
 from lanista.envs.manager.restarts import HostLostError
 from lanista.envs.remote.tls import TlsStream, client_context, self_signed
 from scripted_engine import free_port
@@ -65,6 +69,41 @@ def test_long_messages_arrive_whole_over_an_encrypted_connection(relayed):
         sending.join(10)
         session.reply(b"{}")
         assert game.recv(100) == frame(b"{}")
+
+
+class Endless:
+    """A connection on which four gigabytes are announced, and arrive as fast as they are read."""
+
+    def __init__(self):
+        self.read = 0
+
+    def recv(self, size):
+        self.read += size
+        return LENGTH.pack(2**32 - 1) + bytes(size - LENGTH.size)
+
+
+def test_little_of_what_a_stranger_announces_is_read():
+    """Its first message describes spaces."""
+    caller = Caller(Endless(), "a stranger", b"")
+    caller.read()
+    assert caller.stream.read < 1 << 20
+
+
+def test_who_was_not_started_is_no_game(session, caplog):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
+        session.callers = CallerRules(pid=started.pid)
+        impostor = call(session)
+        impostor.sendall(frame(b"{}"))
+        while "not the engine that was started" not in caplog.text:
+            assert session.receive(0.01) is None
+        assert impostor.recv(100) == b""
+        started.stdin.close()
+    session.callers = CallerRules(pid=os.getpid())
+    game = call(session)
+    game.sendall(frame(b"{}"))
+    assert receive(session) == b"{}"
+    impostor.close()
+    game.close()
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ def test_a_violation_of_http2_is_answered_with_a_goaway_that_states_the_error(ca
 
 
 def test_a_peer_that_never_reads_the_answers_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http2, "_MAX_BACKLOG", 10_000)
+    monkeypatch.setattr(http2, "MAX_BACKLOG", 10_000)
     server, _, _ = greeted()
     with pytest.raises(Http2Error, match="does not read"):
         for _ in range(1000):

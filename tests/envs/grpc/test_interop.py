@@ -89,6 +89,7 @@ SMALL_FRAMES = {"http2.lookahead_bytes": 1024, "http2.max_frame_size": 16384, "h
 def test_large_messages_pass_both_ways(trainer: Server, engines, options: dict, sizes) -> None:
     engine = engines(**options)
     request, reply = map(os.urandom, sizes)
+    exchange(trainer, engine, b"greeting", b"")
     for _ in range(2):
         exchange(trainer, engine, request, reply)
 

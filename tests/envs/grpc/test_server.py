@@ -6,24 +6,23 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from selectors import DefaultSelector
 
 import pytest
 from lanista.envs.errors import AddressInUseError, OtherEngineError, TrainerGoneError
-from lanista.envs.grpc import server as endpoints
+from lanista.envs.grpc import acceptor
 from lanista.envs.grpc.calls import FAILED_PRECONDITION
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.grpcio_server import GrpcioSession
 from lanista.envs.grpc.headers import PATHS, UNITY_PATH, UNREAL_PATH
 from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.encoder import encode_quit
+from waiting_calls import PATIENCE, call, exchange, waiting_call
 
 Server = ServerSession | GrpcioSession
 both = pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["lean", "grpcio"])
-PATIENCE = 20.0
 
 
 @pytest.fixture
@@ -38,37 +37,6 @@ def connect(trainer: Server) -> Iterator[Callable[[], EngineEndpoint]]:
             return engine
 
         yield connect
-
-
-def call(engine: EngineEndpoint, data: bytes) -> tuple[threading.Thread, list[object]]:
-    """Make a call in a thread; its result, or the error, is in the list afterwards."""
-    result: list[object] = []
-
-    def run() -> None:
-        try:
-            result.append(engine.exchange(data))
-        except TrainerGoneError as error:
-            result.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, result
-
-
-def waiting_call(trainer: Server, engine: EngineEndpoint, request: bytes) -> tuple[threading.Thread, list]:
-    """The same, with the request received."""
-    thread, result = call(engine, request)
-    assert trainer.receive(PATIENCE) == request
-    return thread, result
-
-
-def exchange(trainer: Server, engine: EngineEndpoint, request: bytes, reply: bytes) -> None:
-    """A call that gets this reply."""
-    thread, result = waiting_call(trainer, engine, request)
-    trainer.reply(reply)
-    while thread.is_alive():
-        trainer.pump()
-    assert result == [reply]
 
 
 @both
@@ -300,9 +268,9 @@ def test_out_of_file_descriptors_accepting_pauses(trainer: Server, connect, monk
         tries.append(listener)
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(endpoints, "_ACCEPT_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(acceptor, "_RESOURCES_PAUSE_SECONDS", 0.02)
     with DefaultSelector() as selector, monkeypatch.context() as patches:
-        patches.setattr(endpoints, "accept", full)
+        patches.setattr(acceptor, "accept", full)
         trainer.watch(selector)
         engine = connect()
         assert selector.select(PATIENCE)

@@ -83,8 +83,9 @@ ENVIRONMENT = {
     "restarts_rate_limit_period_s": 8,
     "non_finite": "zero",
     "listen": "10.0.0.1",
+    "allow": ["10.0.0.0/8"],
 }
-ATTACHING = {"allow", "token_file", "tls_cert", "tls_key"}
+ATTACHING = {"token_file", "tls_cert", "tls_key"}
 """For engines that connect by themselves; tested by test_attach.py."""
 CLUSTER = {"ray", "ray_cpus", "ray_listen", "ray_wait"}
 """For engines on a Ray cluster; tested by test_ray.py."""
@@ -131,6 +132,7 @@ def test_every_setting_reaches_the_manager_or_the_environment(made):
     assert manager["non_finite"] is NonFinitePolicy.ZERO and not manager["editor"] and not manager["ordered"]
     assert (env["path"], env["worker"], env["port"], env["seed"]) == ("Game", 2, 6000, 7)
     assert (env["num_areas"], env["timeout_wait"], env["listen"]) == (4, 17, "10.0.0.1")
+    assert env["allow"] == ["10.0.0.0/8"]
     assert env["additional_args"] == ["--level", "2"] and env["log_folder"] == Path("logs")
     assert env["no_graphics"] and env["no_graphics_monitor"]
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from ....envs.callers.address import AllowedNetworks, split_address
 from ....envs.godot import is_godot, is_godot_editor
 from ....envs.python import in_process
-from ....envs.remote.address import AllowedNetworks, split_address
 from ....envs.unreal import is_unreal_editor
 from ..base import (
     Arguments,
@@ -77,8 +77,9 @@ class EnvironmentSettings(Settings):
     """The gRPC server that environments connect to. lean: Lanista's own, which is faster; grpcio: for a proxy
     or an engine that needs a full gRPC server."""
     allow: Arguments | None = own(None)
-    """Networks (CIDR) from which engines may connect in plain text to `listen` with a port, in addition to
-    this machine. The flag takes one network and may be repeated."""
+    """Networks (CIDR) from which engines may connect in plain text to `listen`, in addition to this machine.
+    127.0.0.1: any program of this machine may call in place of an engine that the trainer has started, as one
+    in a container does. The flag takes one network and may be repeated."""
     token_file: Text | None = own(None)
     """The file with the token that `lanista relay` presents for engines on other machines; it is created if
     it does not exist. The variable LANISTA_TOKEN may hold the token instead. Without either, no relay is
@@ -280,7 +281,9 @@ def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
             ", and no port in `listen`: this is about engines that run already and connect by themselves. "
             f"Give --listen ADDRESS:PORT too, such as {host}:5004"
         )
-        for key in ("allow", *FOR_RELAYS):
+        if env.allow is not None and not _may_be_called(env, host):
+            yield _refusal(env, "allow", why)
+        for key in FOR_RELAYS:
             if getattr(env, key) is not None:
                 yield _refusal(env, key, why)
     elif env.env_path is not None:
@@ -300,6 +303,13 @@ def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
         if env.env_path is not None:
             why = f"; {env.env_path} is the game that the one editor plays. Name a project or a game after it"
         yield _refusal(env, "num_envs", why)
+
+
+def _may_be_called(env: EnvironmentSettings, host: str) -> bool:
+    """Whether an engine that the trainer starts, or the Editor, can call from a network of `allow`."""
+    networks = AllowedNetworks.parse(env.allow or ())
+    own = any(networks.names(loopback) for loopback in ("127.0.0.1", "::1"))
+    return env.ray is None and (own or host != "localhost")
 
 
 def cluster_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:

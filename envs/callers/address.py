@@ -53,6 +53,11 @@ def _parts(text: str) -> tuple[str, str | None]:
     return host, port if colon else None
 
 
+def canonical(host: str, port: int) -> tuple[str, int]:
+    """The address without its zone, and an IPv4-mapped IPv6 address as IPv4."""
+    return str(_address(host)), port
+
+
 @dataclass(frozen=True, slots=True)
 class AllowedNetworks:
     """The networks from which engines may connect without authentication, besides this machine."""
@@ -71,10 +76,19 @@ class AllowedNetworks:
     def admit(self, host: str) -> bool:
         """Whether an engine at this address may connect."""
         address = _address(host)
-        return address.is_loopback or any(address in network for network in self.allowed)
+        return address.is_loopback or self.names(host)
+
+    def names(self, host: str) -> bool:
+        """Whether one of the networks contains this address."""
+        address = _address(host)
+        return any(address in network for network in self.allowed)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.allowed))
+
+
+THIS_MACHINE = AllowedNetworks()
+"""No network besides it."""
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

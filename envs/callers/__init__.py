@@ -1,0 +1,1 @@
+"""Who calls on the ports of a trainer, and who of them is admitted."""

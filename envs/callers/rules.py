@@ -1,0 +1,124 @@
+"""Who may call on the port of an engine: by the address, and by the process that calls.
+
+The engine that was started is told from other programs of this machine by the owner of its socket, which
+Linux, macOS and Windows name for processes of the same user. Its descendants count as it does, and on Linux
+what has left it and kept a variable of its environment.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from .address import THIS_MACHINE, AllowedNetworks, canonical
+
+logger = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+"""Host and port."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerRules:
+    """Who may call on a port."""
+
+    networks: AllowedNetworks = THIS_MACHINE
+    """From where engines may call besides this machine. If they name its address, any program of it may."""
+    pid: int | None = None
+    """The process that was started as the engine, which alone may call from this machine; None if somebody
+    else starts it, as the Editor."""
+    mark: str = ""
+    """`NAME=VALUE` of a variable that no other process has got; empty for none."""
+
+    def why_not_from(self, host: str) -> str:
+        """Why nobody may connect from this address; empty if somebody may."""
+        return "" if self.networks.admit(host) else f"it is on another machine; --allow {host} admits it"
+
+    def why_not(self, caller: Address, port: int) -> str:
+        """Why this caller may not be the engine; empty if it may.
+
+        Args:
+            caller: Its address; still connected, as one that waits for an answer is.
+            port: The port that it has called, of this process.
+        """
+        host, number = canonical(*caller)
+        if self.pid is None or not ip_address(host).is_loopback or self.networks.names(host):
+            return self.why_not_from(host)
+        owned = _owns(_family(self.pid, self.mark), (host, number), port)
+        if owned is None:
+            _warn_once()
+        if owned is not False:
+            return ""
+        return (
+            f"it is not the engine that was started, process {self.pid}, but another program of this "
+            f"machine; if it is meant, as a game in a container, --allow {host} admits it"
+        )
+
+
+def owner(caller: Address, port: int) -> str:
+    """Which process has connected to a port of ours, in words; nothing where the system does not tell."""
+    try:
+        found = next((c.pid for c in psutil.net_connections("tcp") if _caller(c, port) == caller), None)
+        if found is None:
+            return ""
+        return f". It is process {found} ({' '.join(psutil.Process(found).cmdline())[:200]})"
+    except (psutil.Error, OSError):
+        return ""
+
+
+def _owns(family: Iterable[psutil.Process], caller: Address, port: int) -> bool | None:
+    """Whether one of these processes is a connection's other end; None if the system does not tell."""
+    try:
+        ours = {canonical(*c.raddr) for c in psutil.Process().net_connections("tcp") if c.raddr}
+    except (psutil.Error, OSError):
+        return None
+    if caller not in ours:  # what is not listed at this end would not be at the other
+        return None
+    for process in family:
+        try:
+            if any(_caller(c, port) == caller for c in process.net_connections("tcp")):
+                return True
+        except psutil.NoSuchProcess:
+            continue
+        except (psutil.Error, OSError):  # another user's
+            return None
+    return False
+
+
+def _family(pid: int, mark: str) -> Iterator[psutil.Process]:
+    """The engine's process, its descendants, and what has left it but kept the variable of its guard."""
+    try:
+        engine = psutil.Process(pid)
+        yield engine
+        yield from engine.children(recursive=True)
+    except psutil.NoSuchProcess:
+        pass
+    if sys.platform == "linux" and mark:
+        for other in psutil.process_iter():
+            with suppress(OSError, psutil.NoSuchProcess):
+                if mark.encode() in Path("/proc", str(other.pid), "environ").read_bytes().split(b"\0"):
+                    yield other
+
+
+def _caller(connection: Any, port: int) -> Address | None:
+    """The near end of a connection to this port of this machine; None for another connection."""
+    if not connection.raddr or connection.raddr.port != port:
+        return None
+    return canonical(*connection.laddr)
+
+
+@cache
+def _warn_once() -> None:
+    logger.warning(
+        "This system does not tell which process calls: any program of this machine that speaks as an engine "
+        "does may take the place of one that was started. This is said once."
+    )

@@ -1,0 +1,152 @@
+"""One client's connection, and how much of it is read before the client is known to be an engine."""
+
+from __future__ import annotations
+
+import socket
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Any, Protocol
+
+from .calls import FAILED_PRECONDITION, UnaryServer
+from .connection import MAX_BACKLOG
+from .frames import Http2Error
+
+_READ = 1 << 17
+STRANGER_BYTES = 1 << 16
+"""The most bytes of an engine's first call and the HTTP/2 frames before it, usually a few hundred."""
+_STRANGER_READ = 1 << 14
+_STRANGER_READS = 64
+"""In how many pieces these bytes may arrive."""
+_STRANGER_FRAMES = 500
+_MAX_FRAMES = 20_000
+"""Frames of a connection between two calls, beyond one for 256 bytes: window updates, pings, and the like."""
+_READS_AT_ONCE = 64
+"""An engine whose bytes arrive as fast as they are read does not keep others waiting."""
+
+
+class Stream(Protocol):
+    """A non-blocking socket, or what stands for one, such as the plain-text side of TLS.
+
+    `recv` and `send` raise BlockingIOError where they would have to wait. If `recv` returns less than it was
+    asked for, a selector on the socket reports whatever is left.
+    """
+
+    def recv(self, size: int, /) -> bytes:
+        """What has arrived, up to `size` bytes; b"" at the end."""
+
+    def send(self, data: bytearray, /) -> int:
+        """Send what can be sent at once; the number of bytes sent."""
+
+    def fileno(self) -> int:
+        """The socket's file descriptor, for selectors."""
+
+    def shutdown(self, how: int, /) -> None:
+        """Shut the connection down."""
+
+    def close(self) -> None:
+        """Close the socket."""
+
+    def getsockname(self) -> Any:
+        """Our own address."""
+
+
+class Peer:
+    """One client's connection: its socket and the call that it may have open.
+
+    Until `admit` it is a stranger, which may send little: as much as a first call takes.
+
+    Args:
+        stream: The socket.
+        name: The client's address.
+        max_bytes: How many bytes it may send as a stranger.
+    """
+
+    def __init__(self, stream: Stream, name: str, max_bytes: int = STRANGER_BYTES) -> None:
+        self.stream = stream
+        self.name = name
+        self.server = UnaryServer()
+        self.server.connection.max_backlog = max_bytes
+        self.error = ""
+        """Its violation, once `receive` has ended the connection because of it."""
+        self.watched_events = EVENT_READ
+        """The events that selectors report at present."""
+        self._max_bytes = max_bytes
+        self._reads = 0
+        self.is_stranger = True
+        """Whether it may be anybody."""
+
+    @property
+    def events(self) -> int:
+        """The events that selectors should report."""
+        return EVENT_READ | EVENT_WRITE if self.server.connection.out else EVENT_READ
+
+    def admit(self) -> None:
+        """It is an engine: from now on it may send as much as it likes."""
+        if self.is_stranger:
+            self.is_stranger = False
+            self.server.connection.max_backlog = MAX_BACKLOG
+
+    def receive(self) -> bool:
+        """Process what has arrived, of a stranger only a piece; whether the connection is still usable."""
+        try:
+            return self._receive_from_stranger() if self.is_stranger else self._receive()
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        except Http2Error as error:
+            self.error = str(error)
+            return False
+
+    def reject(self, reason: str) -> None:
+        """Refuse its call."""
+        try:
+            self.server.reject(FAILED_PRECONDITION, reason)
+        except Http2Error as error:
+            self.error = str(error)
+
+    def flush(self) -> bool:
+        """Send as much as the system accepts; whether the connection is still usable."""
+        out = self.server.connection.out
+        try:
+            while out:
+                del out[: self.stream.send(out)]
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            return False
+        return True
+
+    def _receive(self) -> bool:
+        server, connection = self.server, self.server.connection
+        reads = 0
+        while True:
+            data = self.stream.recv(_READ)
+            if not data:
+                return False
+            connection.receive_data(data)
+            if server.request is not None:
+                connection.frames = 0
+            else:
+                connection.frames -= min(len(data) >> 8, connection.frames)
+                if connection.frames > _MAX_FRAMES:
+                    self.error = f"it sends {connection.frames:,} frames without a call"
+                    return False
+            if len(data) < _READ:
+                return True
+            reads += 1
+            # No selector sees what TLS has buffered; an engine behind TLS has a token.
+            if reads >= _READS_AT_ONCE and isinstance(self.stream, socket.socket):
+                return True
+
+    def _receive_from_stranger(self) -> bool:
+        data = self.stream.recv(_STRANGER_READ)
+        if not data:
+            return False
+        connection = self.server.connection
+        connection.receive_data(data)
+        self._max_bytes -= len(data)
+        self._reads += 1
+        if self._max_bytes < 0 or self._reads > _STRANGER_READS or connection.frames > _STRANGER_FRAMES:
+            self.error = "it sends more than an engine's greeting has"
+            return False
+        return True
