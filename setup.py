@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "_version.py").read_text())[1]  # type: ignore[index]
@@ -14,12 +15,24 @@ PACKAGES = [
     *(f"lanista.{name}" for name in find_packages(include=[*FOLDERS, *(f"{f}.*" for f in FOLDERS)])),
 ]
 
+
+class BuildPy(build_py):
+    """Leaves this script out of the package, whose root is the repository's."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        """The modules of a package, as (package, module, file)."""
+        found: list[tuple[str, str, str]] = super().find_package_modules(package, package_dir)
+        return [module for module in found if module[:2] != ("lanista", "setup")]
+
+
 setup(
     name="lanista",
+    cmdclass={"build_py": BuildPy},
     version=VERSION,
     description="Trains agents that live in game engines: a fast drop-in for mlagents-learn.",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
+    keywords="reinforcement learning, multi-agent, Unity, ML-Agents, Godot, Unreal, PyTorch, ONNX",
     license="Apache-2.0",
     license_files=["LICENSE"],
     python_requires=">=3.10",
@@ -65,6 +78,8 @@ setup(
         "docs": SITE,
         "dev": [
             *SITE,
+            "build>=1.0",
+            "check-jsonschema>=0.29",
             "cryptography>=42",
             "grpcio-tools",
             "gymnasium>=0.29",
@@ -79,7 +94,8 @@ setup(
             "ray>=2.49",
             "ruff",
             "scipy>=1.15",
-            "setuptools>=70.1",
+            "setuptools>=77",
+            "twine>=6.1",
             "types-protobuf",
             "types-psutil",
             "types-PyYAML",
@@ -92,10 +108,18 @@ setup(
         ],
     },
     classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: OS Independent",
         "Programming Language :: Python :: 3",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
         "Programming Language :: Python :: 3.13",
+        "Topic :: Games/Entertainment",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
     ],
 )

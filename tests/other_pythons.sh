@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The parts that need no torch (wire, codec, environments, processor, settings) on other Pythons, with both
-# current majors of protobuf, and Gymnasium from the oldest that is supported. A Python that is not installed is named and left out.
+# current majors of protobuf, and Gymnasium from the oldest that is supported: installed from the wheel that
+# tests/packages.sh has built into .cache/dist. A Python that is not installed is named and left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,8 +25,7 @@ while read -r version protobuf gymnasium; do
     "$python" -m venv "$venv"
     "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs filelock numpy grpcio hpack pillow pooch psutil pydantic pyyaml rich pytest pytest-xdist hypothesis "gymnasium$gymnasium"
     # The package itself without its dependencies: torch is not among what these parts need.
-    "$venv/bin/pip" install -q --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
-        "$venv/bin/pip" install -q --disable-pip-version-check --no-deps -e .
+    "$venv/bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall .cache/dist/lanista-*.whl
     echo "== Python $version, protobuf $("$venv/bin/python" -c 'import google.protobuf as p; print(p.__version__)')"
     "$venv/bin/python" -m pytest -q -n 2 -p no:cacheprovider tests/envs tests/agent_processor tests/trainers/settings
 done <<'VERSIONS'

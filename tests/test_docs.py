@@ -8,6 +8,7 @@ import sys
 from itertools import chain
 from pathlib import Path
 
+import lanista
 import pytest
 from lanista.envs.scenes import client
 from lanista.envs.unity import UnityEnvironment
@@ -172,6 +173,10 @@ def test_the_container_image_has_all_files_of_an_installation(monkeypatch):
     assert copied >= needed | set(described["package_data"]["lanista"])
     (program,) = re.findall(r'^ENTRYPOINT \["([^"]+)"\]$', recipe, re.MULTILINE)
     assert program in {script.split("=")[0] for script in described["entry_points"]["console_scripts"]}
+
+
+def test_the_citation_names_this_version():
+    assert f"version: {lanista.__version__}\n" in text(ROOT / "CITATION.cff")
 
 
 def test_the_example_channel_talks_to_the_example_game(tmp_path):

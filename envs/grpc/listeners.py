@@ -71,7 +71,8 @@ def _addresses(host: str) -> list[str]:
     if host == "localhost":
         return loopbacks
     given = str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
-    included = {given, *{"::": ("127.0.0.1", "::1"), "0.0.0.0": ("127.0.0.1",)}.get(given, ())}
+    covered = {"::": ("127.0.0.1", "::1"), "0.0.0.0": ("127.0.0.1",)}  # noqa: S104 (nothing is bound here)
+    included = {given, *covered.get(given, ())}
     return [given, *(address for address in loopbacks if address not in included)]
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from .errors import nearest
 
-TOKEN_FLAG = "--token-file"
+TOKEN_FLAG = "--token-file"  # noqa: S105 (no secret)
 _SECRET = re.compile(r"--?(token|password|passwd|secret|api-?key)s?\b(?!-file)", re.IGNORECASE)
 
 

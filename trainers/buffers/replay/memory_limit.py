@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import psutil
 
 from ...utils.errors import TrainerError
 from .columns import ReplayLayout
@@ -63,9 +65,7 @@ def size_text(size: float) -> str:
 
 def _limits() -> Iterator[tuple[int, str]]:
     """Bytes that may still be allocated, and what limits them."""
-    available = _available()
-    if available is not None:
-        yield available, "the machine"
+    yield int(psutil.virtual_memory().available), "the machine"
     for folder, limit, used, prefix in _cgroups():
         most, now = _number(folder / limit), _number(folder / used)
         if most is not None and now is not None and most < _NO_LIMIT:
@@ -106,25 +106,12 @@ def _of_files(cgroup: Path, prefix: str) -> int:
         return 0
 
 
-def _available() -> int | None:
-    try:
-        for line in (_PROC / "meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
 def _address_limits() -> Iterator[tuple[int, str]]:
     """What `ulimit -v` and `ulimit -d` leave."""
-    try:
-        import resource
-    except ImportError:  # Windows has none
+    if sys.platform == "win32":
         return
+    import resource
+
     pages = _number(_PROC / "self/statm")
     if pages is None:
         return

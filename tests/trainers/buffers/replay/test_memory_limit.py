@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -47,8 +48,10 @@ def test_it_is_said_at_the_start(caplog):
 
 
 def given(monkeypatch, folder, files):
-    """A machine of much memory with these files below /proc and /sys/fs/cgroup."""
-    for name, text in {"meminfo": "MemAvailable: 99000000 kB\n", **files}.items():
+    """A machine of much memory, or with as much as "available" says, and these files of the kernel."""
+    memory_left = files.pop("available", 99_000_000_000)
+    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=memory_left))
+    for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     monkeypatch.setattr(memory, "_PROC", folder)
@@ -58,7 +61,7 @@ def given(monkeypatch, folder, files):
 @pytest.mark.parametrize(
     ("files", "culprit"),
     [
-        ({"meminfo": "MemTotal: 9 kB\nMemAvailable: 2000000 kB\n"}, "the machine"),
+        ({"available": 2_000_000_000}, "the machine"),
         ({"memory.max": "5000000000", "memory.current": "3000000000"}, "the container"),
         ({"memory/memory.limit_in_bytes": "2000", "memory/memory.usage_in_bytes": "1000"}, "the container"),
     ],
