@@ -11,10 +11,11 @@ from mlagents_envs.base_env import BaseEnv, BehaviorSpec
 from numpy.typing import NDArray
 
 from ..side_channels import SideChannel
+from .actions import ActionConverter, flat_converter
 from .agents import SlottedAgents
 from .errors import UnityGymException, must_reset
 from .rendering import RENDER_MODES, check_render_mode
-from .spaces import ActionConverter, gym_observations
+from .spaces import gym_observations
 from .stepper import EngineStepper, batches_of_one_behavior
 
 
@@ -39,6 +40,7 @@ class UnityToGymWrapper(gymnasium.Env):  # type: ignore[misc]
         allow_multiple_obs: bool = False,
         action_space_seed: int | None = None,
         *,
+        flatten_actions: bool = False,
         render_mode: str | None = None,
     ) -> None:
         """Reset the engine and read its behavior.
@@ -50,6 +52,7 @@ class UnityToGymWrapper(gymnasium.Env):  # type: ignore[misc]
             allow_multiple_obs: Observations are a Tuple: every image, every entity list, and all vectors
                 concatenated. Without it, the first image, else the vectors, else the first entity list.
             action_space_seed: Seeds the action space's `sample`.
+            flatten_actions: Continuous actions and branches are one Box; see `FlatActionConverter`.
             render_mode: None, or `rgb_array` if there is an image.
 
         Raises:
@@ -65,8 +68,9 @@ class UnityToGymWrapper(gymnasium.Env):  # type: ignore[misc]
         spec = self._agent.spec
         self._observations = gym_observations(spec.observation_specs, uint8_visual, allow_multiple_obs)
         self._actions = ActionConverter(spec.action_spec, flatten_branched)
+        self._flat = flat_converter(spec.action_spec, flatten_branched) if flatten_actions else None
         self.observation_space = self._observations.space
-        self.action_space = self._actions.space
+        self.action_space = self._actions.space if self._flat is None else self._flat.space
         if action_space_seed is not None:
             self.action_space.seed(action_space_seed)
         self._frames = check_render_mode(render_mode, unity_env, spec)
@@ -124,7 +128,11 @@ class UnityToGymWrapper(gymnasium.Env):  # type: ignore[misc]
         if self.game_over:
             raise must_reset("You are calling step() although the episode has ended, or none has started.")
         batch = self._agent
-        self._stepper.step({batch.name: self._actions.convert_one(action)}, self._has_settled)
+        if self._flat is None:
+            chosen = self._actions.convert_one(action)
+        else:
+            chosen = self._flat.convert(np.asarray(action)[None], 1, batch.forbidden)
+        self._stepper.step({batch.name: chosen}, self._has_settled)
         self._only_agent()
         terminated, truncated = bool(batch.terminated[0]), bool(batch.truncated[0])
         self.game_over = terminated or truncated
@@ -169,5 +177,6 @@ class UnityToGymWrapper(gymnasium.Env):  # type: ignore[misc]
             "group_reward": float(batch.group_reward[0]),
         }
         if batch.forbidden and not batch.ended:
-            info["action_mask"] = self._actions.mask([mask[0] for mask in batch.forbidden])
+            mask = self._actions.mask([mask[0] for mask in batch.forbidden])
+            info["action_mask"] = mask if self._flat is None else self._actions.masks(batch.forbidden)[0]
         return info

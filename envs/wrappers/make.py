@@ -19,6 +19,7 @@ def make_gym(
     *,
     uint8_visual: bool = False,
     flatten_branched: bool = False,
+    flatten_actions: bool = False,
     allow_multiple_obs: bool = False,
     action_space_seed: int | None = None,
     render_mode: str | None = None,
@@ -30,6 +31,7 @@ def make_gym(
         file_name: The executable, a scene such as `scene:ball3d?areas=1`, or None for the Unity Editor.
         uint8_visual: See `UnityToGymWrapper`, as for the following.
         flatten_branched: See there.
+        flatten_actions: See there.
         allow_multiple_obs: See there.
         action_space_seed: See there.
         render_mode: See there.
@@ -39,6 +41,7 @@ def make_gym(
     options = {
         "uint8_visual": uint8_visual,
         "flatten_branched": flatten_branched,
+        "flatten_actions": flatten_actions,
         "allow_multiple_obs": allow_multiple_obs,
         "action_space_seed": action_space_seed,
         "render_mode": render_mode,
@@ -52,6 +55,7 @@ def make_vector(
     *,
     uint8_visual: bool = False,
     flatten_branched: bool = False,
+    flatten_actions: bool = False,
     allow_multiple_obs: bool = False,
     add_group_reward: bool = False,
     action_space_seed: int | None = None,
@@ -65,6 +69,7 @@ def make_vector(
         num_envs: See `UnityVectorEnv`, as for the following.
         uint8_visual: See there.
         flatten_branched: See there.
+        flatten_actions: See there.
         allow_multiple_obs: See there.
         add_group_reward: See there.
         action_space_seed: See there.
@@ -75,6 +80,7 @@ def make_vector(
         "num_envs": num_envs,
         "uint8_visual": uint8_visual,
         "flatten_branched": flatten_branched,
+        "flatten_actions": flatten_actions,
         "allow_multiple_obs": allow_multiple_obs,
         "add_group_reward": add_group_reward,
         "action_space_seed": action_space_seed,

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from ..python.action_spaces import ACTION_MASK
 from ..side_channels import SideChannel
+from .actions import ActionConverter
 from .agents import SlottedAgents
 from .errors import UnityGymException
-from .spaces import ActionConverter, sensor_observations
+from .spaces import sensor_observations
 from .stepper import EngineStepper
 
 OBSERVATION = "observation"

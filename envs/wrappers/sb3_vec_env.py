@@ -35,7 +35,7 @@ class UnityVecEnv(VecEnv):  # type: ignore[misc]
         if isinstance(env.single_action_space, spaces.Tuple):
             raise UnityGymException(
                 "Stable-Baselines3 has no policies for continuous and discrete actions at once: "
-                f"{env.single_action_space}."
+                f"{env.single_action_space}. flatten_actions=True makes one Box of them."
             )
         self.env = env
         self._masks: NDArray[np.bool_] | None = None

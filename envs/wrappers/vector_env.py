@@ -12,10 +12,11 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv
 from numpy.typing import NDArray
 
 from ..side_channels import SideChannel
+from .actions import ActionConverter, flat_converter
 from .agents import VACANT, SlottedAgents
 from .errors import UnityGymException, must_reset
 from .rendering import RENDER_MODES, check_render_mode
-from .spaces import ActionConverter, ObservationConverter, gym_observations
+from .spaces import ObservationConverter, gym_observations
 from .stepper import EngineStepper, batches_of_one_behavior
 
 try:
@@ -56,6 +57,7 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
         *,
         uint8_visual: bool = False,
         flatten_branched: bool = False,
+        flatten_actions: bool = False,
         allow_multiple_obs: bool = False,
         add_group_reward: bool = False,
         action_space_seed: int | None = None,
@@ -70,6 +72,7 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
                 agents appear later.
             uint8_visual: See `UnityToGymWrapper`.
             flatten_branched: See there.
+            flatten_actions: See there.
             allow_multiple_obs: See there.
             add_group_reward: Add the group's reward to the agents' own.
             action_space_seed: Seeds the action spaces' `sample`.
@@ -86,10 +89,11 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
         self.num_envs = self._reserve(num_envs)
         self._observations = gym_observations(spec.observation_specs, uint8_visual, allow_multiple_obs)
         self._actions = ActionConverter(spec.action_spec, flatten_branched)
+        self._flat = flat_converter(spec.action_spec, flatten_branched) if flatten_actions else None
         self.single_observation_space = self._observations.space
-        self.single_action_space = self._actions.space
+        self.single_action_space = self._actions.space if self._flat is None else self._flat.space
         self.observation_space = batch_space(self._observations.space, self.num_envs)
-        self.action_space = batch_space(self._actions.space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
         if action_space_seed is not None:
             self.single_action_space.seed(action_space_seed)
             self.action_space.seed(action_space_seed)
@@ -156,7 +160,7 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
         _ = self._stepper.env  # closed?
         if not self._was_reset:
             raise must_reset("You are calling step() before the first episode.")
-        self._stepper.step(self._split(self._actions.convert(actions, self.num_envs)), self._stepper.any_asks)
+        self._stepper.step(self._split(self._convert(actions)), self._stepper.any_asks)
         self._check_size()
         infos = make_infos(self._batches, self._actions)
         add_final_infos(infos, self._batches, self._observations)
@@ -213,6 +217,11 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
                 f"{', '.join(batch.name for batch in batches)} existed at once. Set num_envs={found}."
             )
 
+    def _convert(self, actions: Any) -> ActionTuple:
+        if self._flat is None:
+            return self._actions.convert(actions, self.num_envs)
+        return self._flat.convert(actions, self.num_envs, forbidden_of(self._batches))
+
     def _split(self, action: ActionTuple) -> dict[str, ActionTuple]:
         ends = np.cumsum([len(batch) for batch in self._batches])[:-1]
         parts = zip(np.split(action.continuous, ends), np.split(action.discrete, ends))
@@ -228,6 +237,11 @@ def concatenate(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
+def forbidden_of(batches: Sequence[SlottedAgents]) -> list[NDArray[np.bool_]]:
+    """[n, size] per branch, True for actions that are not allowed now; empty without branches."""
+    return [concatenate(branch) for branch in zip(*(batch.forbidden for batch in batches))]
+
+
 def make_infos(batches: Sequence[SlottedAgents], actions: ActionConverter) -> dict[str, Any]:
     """The infos: an array [n] per name, and its mask under `_` and the name."""
     infos: dict[str, Any] = {
@@ -236,9 +250,8 @@ def make_infos(batches: Sequence[SlottedAgents], actions: ActionConverter) -> di
         "group_id": np.maximum(concatenate([batch.slots.groups for batch in batches]), 0),
         "group_reward": concatenate([batch.group_reward for batch in batches]).copy(),
     }
-    if batches[0].forbidden:
-        branches = zip(*(batch.forbidden for batch in batches))
-        infos["action_mask"] = actions.masks([concatenate(branch) for branch in branches])
+    if forbidden := forbidden_of(batches):
+        infos["action_mask"] = actions.masks(forbidden)
     slots = len(infos["asks"])
     return infos | {f"_{key}": np.ones(slots, np.bool_) for key in infos}
 

@@ -185,6 +185,29 @@ def test_hybrid_actions_are_a_tuple():
         wrap([Asks(0)], spec=spec_of((1,), continuous=2, branches=(3,)), flatten_branched=True)
 
 
+def test_flat_actions_choose_the_largest_allowed_number_of_each_branch():
+    spec = spec_of((1,), continuous=2, branches=(3, 2))
+    script = [Asks(0, allowed=((0, 1), (0, 1)))], [Asks(0, allowed=((0, 1, 2), (1,)))], [Asks(0)]
+    env, engine = wrap(*script, spec=spec, flatten_actions=True)
+    assert env.action_space == Box(-1, 1, (7,), np.float32)
+    _, info = env.reset()
+    assert info["action_mask"].tolist() == [1, 1, 0, 1, 1]
+    for _ in range(3):
+        env.step(np.float32([0.5, -0.25, -0.5, 0.25, 1, 0.5, 0.25]))
+    assert [step[0] for step in engine.acted] == [
+        ([0.5, -0.25], [1, 0]),
+        ([0.5, -0.25], [2, 1]),
+        ([0.5, -0.25], [2, 0]),
+    ]
+    with pytest.raises(UnityGymException, match=r"expected the shape \(7,\), found \(3,\)"):
+        env.step(np.zeros(3, np.float32))
+    with pytest.raises(UnityGymException, match="NaN"):
+        env.step(np.full(7, np.nan, np.float32))
+    with pytest.raises(UnityGymException, match="give one of them"):
+        discrete = spec_of((1,), branches=(3, 2))
+        wrap([Asks(0)], spec=discrete, flatten_actions=True, flatten_branched=True)
+
+
 @pytest.mark.parametrize(("branches", "allowed"), [((3,), ((0, 2),)), ((3, 2), ((0,), (0, 1)))])
 def test_masks_fit_the_sample_method_of_the_space(branches, allowed):
     env, _ = wrap([Asks(0, allowed=allowed)], [Ends(0)], spec=spec_of((1,), branches=branches))

@@ -59,14 +59,17 @@ assert set(infos[0]["terminal_observation"]) == {"visual_0", "vector"}
 """)
 
 
-def test_hybrid_actions_are_refused():
+def test_hybrid_actions_are_refused_unless_they_are_flat():
     run("""
 try:
     wrap([Asks(0)], spec=spec_of((1,), continuous=1, branches=(2,)))
 except UnityGymException as error:
-    assert "continuous and discrete actions at once" in str(error)
+    assert "continuous and discrete actions at once" in str(error) and "flatten_actions" in str(error)
 else:
     raise AssertionError("taken")
+env = wrap([Asks(0), Asks(1)], spec=spec_of((1,), continuous=1, branches=(2,)), flatten_actions=True)
+env.reset()
+env.step(np.zeros((2, 3), np.float32))
 """)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium", minversion="1.1")
 
-from gymnasium.spaces import MultiDiscrete, Tuple  # noqa: E402
+from gymnasium.spaces import Box, MultiDiscrete, Tuple  # noqa: E402
 from gymnasium.vector import AutoresetMode  # noqa: E402
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics  # noqa: E402
 from lanista.envs.wrappers import UnityGymException, UnityVectorEnv  # noqa: E402
@@ -169,6 +169,16 @@ def test_hybrid_actions_are_batched_as_gymnasium_does():
     assert isinstance(env.action_space, Tuple) and action in env.action_space
     env.step(action)
     assert engine.acted == [{0: ([0.5], [2]), 1: ([-0.5], [1])}]
+
+
+def test_flat_actions_heed_the_masks_of_each_slot():
+    spec = spec_of((1,), continuous=1, branches=(3,))
+    env, engine = wrap([Asks(0, allowed=((0, 1),)), Asks(1)], spec=spec, flatten_actions=True)
+    _, infos = env.reset()
+    assert env.action_space == Box(-1, 1, (2, 4), np.float32)
+    assert infos["action_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
+    env.step(np.float32([[0.5, -1, 0, 1], [-0.5, 0, 0, 1]]))
+    assert engine.acted == [{0: ([0.5], [1]), 1: ([-0.5], [2])}]
 
 
 def test_actions_of_another_shape_name_both():
