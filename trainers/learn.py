@@ -96,13 +96,14 @@ def run_training(
     if launched is not None and launched[0]:
         further_rank(*launched, options.torch_settings.device)
         return
-    print(version_block())
+    if not options.quiet:
+        print(version_block())
     display = make_display(
         options.checkpoint_settings.run_id,
         plain=options.debug,
-        silent=not writes_to(options.stats_writers, CONSOLE),
+        silent=options.quiet or not writes_to(options.stats_writers, CONSOLE),
     )
-    configure_logging(options.debug, display.terminal)
+    configure_logging(options.debug, display.terminal, quiet=options.quiet)
     with StopSignals() as signals, closing(display):
         require_support(options)
         check_environment(options)

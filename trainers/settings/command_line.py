@@ -202,7 +202,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
         help="a configuration that comes with Lanista, such as ppo/ball3d; files override it",
     )
     parser.add_argument("--version", action="version", version=f"lanista {__version__}")
-    flags: dict[Path, str] = {("debug",): "--debug"}
+    flags: dict[Path, str] = {("debug",): "--debug", ("quiet",): "--quiet"}
     for section, (model, title) in SECTIONS.items():
         group = parser.add_argument_group(title, f"also in the file, under {section}")
         for key in model.written():
@@ -212,7 +212,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
     # Scripts may use abbreviations that mlagents-learn, which uses argparse too, understands.
     for section, (model, _) in SECTIONS.items():
         parser.give_way |= {flags[section, key] for key in model.written() if model.is_own(key)}
-    parser.give_way |= {"--preset", "--version", "--set"}
+    parser.give_way |= {"--quiet", "--preset", "--version", "--set"}
     return parser, flags
 
 
@@ -238,6 +238,7 @@ def _add_flag(group: Any, flag: str, dest: str, model: type[Settings], key: str)
 
 def _add_others(group: Any) -> None:
     group.add_argument("--debug", action="store_true", help="log more")
+    group.add_argument("--quiet", action="store_true", help="say only what is wrong")
     group.add_argument(
         "--deterministic",
         action="store_true",

@@ -43,6 +43,8 @@ class RunOptions(Settings):
     """The device."""
     debug: Flag = False
     """Log more."""
+    quiet: Flag = own(False)
+    """Say only what is wrong: warnings and errors, without the banner, the display and the summaries."""
     stats_writers: WriterNames | None = own(None)
     """Where summaries go: tensorboard, console, csv (a table per behavior), names of plug-ins; or none.
     Not given: tensorboard, console, and every plug-in that ML-Agents would have called."""
@@ -66,6 +68,12 @@ class RunOptions(Settings):
         if defaults is None or not isinstance(value, dict):
             return value
         return {name: with_defaults(defaults, own) for name, own in value.items()}
+
+    @model_validator(mode="after")
+    def _one_verbosity(self) -> RunOptions:
+        if self.debug and self.quiet:
+            raise self._refusal("quiet", "found true, but debug is true too: remove one of them")
+        return self
 
     @model_validator(mode="after")
     def _progress_has_an_end(self) -> RunOptions:

@@ -24,18 +24,21 @@ _NEXT_LINE = re.compile(r"\n(?=\S)")
 _DEBUG = "%(asctime)s %(levelname)s [%(filename)s:%(lineno)d] %(message)s"
 
 
-def configure_logging(debug: bool = False, console: Console | None = None) -> logging.Logger:
+def configure_logging(
+    debug: bool = False, console: Console | None = None, *, quiet: bool = False
+) -> logging.Logger:
     """Let the package's messages appear; calling it again replaces what the last call set up.
 
     Args:
         debug: also messages of level DEBUG, each with its time and source.
         console: the terminal that a live display is drawn on: lines then scroll past above it.
+        quiet: only warnings and errors.
     """
     logger = logging.getLogger(PACKAGE)
     handler = StdoutHandler() if console is None else ConsoleHandler(console)
     handler.setFormatter(PlainFormatter(_DEBUG if debug else _PLAIN, datefmt="%Y-%m-%d %H:%M:%S"))
     logger.handlers[:] = [handler]
-    logger.setLevel(logging.DEBUG if debug else logging.INFO)
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)
     logger.propagate = False
     return logger
 

@@ -32,6 +32,16 @@ def test_mistakes_are_refused_before_anything_is_loaded_or_written(tmp_path, arg
     assert not (tmp_path / "results").exists()
 
 
+def test_a_quiet_run_says_only_what_is_wrong(tmp_path):
+    yaml = YAML.replace("Ball:", "Basic:") + "    framework: pytorch\n"
+    ended = learn(tmp_path, "--env", "scene:basic", "--quiet", yaml=yaml)
+    assert (ended.status, ended.out) == (0, "")
+    assert ended.err == "framework: Framework option was deprecated but was specified\n"
+    assert ended.files("Basic.onnx")
+    twice = learn(tmp_path, "--env", "scene:basic", "--quiet", "--debug", "--force", yaml=yaml)
+    assert "quiet: found true, but debug is true too" in twice.error
+
+
 # Engines that do not come up --------------------------------------------------------------------------
 
 
