@@ -18,7 +18,7 @@ ENTRY = re.compile(r"^## (?P<caption>.+)$|^\| \[(?P<title>[^\]]+)\]\((?P<page>[^
 project = "Lanista"
 extensions = ["myst_parser"]
 root_doc = "README"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/**.md"]
 exclude_patterns = [".*", "*.egg-info", "build", "dist", "results", "venv"]
 
 myst_heading_anchors = 4
