@@ -115,8 +115,9 @@ class RejectedError(Exception):
     """The client is not an engine, or not one that is admitted."""
 
 
-Answer = Callable[[Preamble], GreetedEngine | None]
-"""Admits a relay, or raises RejectedError; returns what its engine is, None for one that calls by gRPC."""
+Answer = Callable[[Preamble, str], GreetedEngine | None]
+"""Admits a relay at an address, or raises RejectedError; returns what its engine is, None for one that calls
+by gRPC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,12 @@ class AttachedEngine:
             windowless: It was launched without a window.
         """
         return EngineConnection(self.session, engine, timeout, name, self.kind, windowless=windowless)
+
+    def has_left(self) -> bool:
+        """Whether its connection has ended already. Does not wait."""
+        for _ in range(2):  # what it sent last, and the end behind that
+            self.session.pump()
+        return self.session.disconnected
 
     def reject(self, reason: str = "") -> None:
         """Disconnect: the engine is asked to quit, and its relay gets the reason."""
@@ -296,7 +303,7 @@ class IncomingConnection:
         try:
             if more:
                 raise RejectedError("it did not wait for the answer")
-            greeted = self._answer(preamble)
+            greeted = self._answer(preamble, self.host)
         except RejectedError as refusal:
             stream.send(encode_answer(str(refusal)))
             raise

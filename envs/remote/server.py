@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import socket
 import threading
@@ -14,6 +15,7 @@ from selectors import EVENT_READ, DefaultSelector
 from mlagents_envs.exception import UnityTimeOutException
 
 from ..callers.address import join_address
+from ..callers.rate_limit import LimitPerHost, RateLimit
 from ..callers.rejection_log import RejectionLog
 from ..grpc.listeners import OUT_OF_RESOURCES, listen
 from .forwarding import configure_keepalive
@@ -35,6 +37,11 @@ MAX_CONNECTIONS = 128
 """Connections that have not greeted yet; beyond that the oldest of them is rejected."""
 _PAUSE_SECONDS = 1.0
 """How long nothing is accepted after the system could not open another connection."""
+
+_GUESSES, _GUESSES_PER_SECOND = 30, 0.1
+"""Wrong tokens of one address: at once, and after that."""
+_ACCEPTS, _ACCEPTS_PER_SECOND = 256, 30
+"""Connections: at once, and after that, so that what comes and goes leaves most of the time to the run."""
 
 OnEngine = Callable[[AttachedEngine], None]
 
@@ -115,6 +122,8 @@ class AttachServer:
         self._on_engine = on_engine
         self._timeout = timeout
         self._rejections = RejectionLog()
+        self._guesses = LimitPerHost(_GUESSES, _GUESSES_PER_SECOND)
+        self._accepts = RateLimit(_ACCEPTS, _ACCEPTS_PER_SECOND)
         self._expected: dict[str, ExpectedEngine] = {}
         self._lock = threading.Lock()
         self._selector = DefaultSelector()
@@ -213,6 +222,9 @@ class AttachServer:
             if error.errno in OUT_OF_RESOURCES and self._paused_until is None:
                 self._pause(error)
             return
+        self._accepts.take()
+        if (wait := self._accepts.wait) > 0:
+            self._stop_accepting(wait)
         accepted.setblocking(False)
         configure_keepalive(accepted)
         deadline = time.monotonic() + self._timeout
@@ -227,12 +239,16 @@ class AttachServer:
 
     def _pause(self, reason: OSError) -> None:
         """Ignore the listeners for a while: a pending connection would wake the selector again and again."""
-        self._paused_until = time.monotonic() + _PAUSE_SECONDS
-        for listener in self._listeners:
-            self._selector.unregister(listener)
+        self._stop_accepting(_PAUSE_SECONDS)
         self._rejections.log(
             "", "new connections", f"{reason.strerror}. Allow more open files (ulimit -n); retrying"
         )
+
+    def _stop_accepting(self, seconds: float) -> None:
+        if self._paused_until is None:
+            for listener in self._listeners:
+                self._selector.unregister(listener)
+        self._paused_until = time.monotonic() + seconds
 
     def _advance(self, connection: IncomingConnection) -> None:
         try:
@@ -265,8 +281,10 @@ class AttachServer:
             self._rejections.log(connection.host, connection.where, reason)
             engine.reject(reason)
 
-    def _answer(self, relay: Preamble) -> GreetedEngine | None:
+    def _answer(self, relay: Preamble, host: str) -> GreetedEngine | None:
         """Admit a relay; see `handshake.Answer`."""
+        if (wait := self._guesses.wait(host)) > 0:
+            raise RejectedError(f"too many wrong tokens came from its address; wait {math.ceil(wait)} s")
         waiting = None
         if relay.name is None:
             expected = self._token
@@ -276,6 +294,7 @@ class AttachServer:
             expected = None if waiting is None else waiting.token
         # Compare even if nothing is expected, so that the time does not reveal which engines are.
         if not same(relay.token, expected or make_token()):
+            self._guesses.take(host)
             raise RejectedError("wrong token")
         return None if waiting is None else waiting.greeted
 

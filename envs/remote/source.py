@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from mlagents_envs.base_env import BaseEnv
 
+from ..callers.rejection_log import RejectionLog
 from ..manager.specs import Refusal
 from .handshake import AttachedEngine
 from .server import AttachServer, OnEngine
@@ -58,6 +59,7 @@ class AttachSource:
         self.refusal = refusal
         self._make_env = make_env
         self._waiting: queue.SimpleQueue[AttachedEngine] = queue.SimpleQueue()
+        self._rejections = RejectionLog()
         self._announce: Callable[[], None] = lambda: None
         self.server = make_server(self._take)
 
@@ -74,7 +76,13 @@ class AttachSource:
     def next(self) -> PendingEngine | None:
         """The engine that has waited longest; None if there is none."""
         with suppress(queue.Empty):
-            return PendingEngine(self._waiting.get_nowait(), self._make_env)
+            while True:
+                engine = self._waiting.get_nowait()
+                if not engine.has_left():
+                    return PendingEngine(engine, self._make_env)
+                host = engine.where.rpartition(":")[0]
+                self._rejections.log(host, engine.where, "it left before it could take part")
+                engine.reject()
         return None
 
     def close(self) -> None:
@@ -82,6 +90,7 @@ class AttachSource:
         self.server.close()
         while (pending := self.next()) is not None:
             pending.engine.reject("the run is over")
+        self._rejections.finish_period()
 
     def _take(self, engine: AttachedEngine) -> None:
         """Called from the server's thread."""

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("cryptography")
 
 from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, greet_in_vain
+from lanista.envs.remote import server
 from lanista.envs.remote.handshake import AccessRules
 from lanista.envs.remote.relay import Relay
 from lanista.envs.remote.relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
@@ -136,6 +137,27 @@ def test_a_wrong_token_is_reported_on_both_sides(side, caplog):
         side.trainer("wrong-horse-battery").probe()
     until(lambda: "wrong token" in caplog.text)
     assert TOKEN not in caplog.text and "wrong-horse" not in caplog.text
+
+
+def test_guesses_of_tokens_are_slowed_down_and_do_not_keep_out_who_is_connected(side):
+    """Beyond a few of one address, not even the right token is looked at for a while."""
+    relay = side.start_relay()
+    end = endpoint(relay.port)
+    engine = threading.Thread(target=greet_in_vain, args=(end,))
+    engine.start()
+    connection = side.next().connection("environment 0", TIMEOUT)
+    connection.receive()
+    guess = side.trainer("wrong-horse-battery")
+    for _ in range(server._GUESSES):
+        with pytest.raises(RelayRejectedError, match=r"^wrong token$"):
+            guess.probe()
+    for trainer in (guess, side.trainer()):
+        with pytest.raises(RelayRejectedError, match="too many wrong tokens came from its address; wait"):
+            trainer.probe()
+    assert not connection.gone()
+    end.close()
+    connection.close()
+    engine.join(TIMEOUT)
 
 
 def test_a_relay_whose_token_is_rejected_ends(side, caplog):

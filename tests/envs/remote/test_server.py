@@ -12,6 +12,9 @@ import pytest
 from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, greet_in_vain
 from console_runs import until
 from lanista.envs.errors import TrainerGoneError
+from lanista.envs.remote import server as server_module
+from lanista.envs.remote.server import AttachServer
+from lanista.envs.remote.source import AttachSource
 from scripted_engine import NOBODY, ScriptedEngine, hello, message, observation
 from transcripts import FILES, messages_of
 
@@ -167,6 +170,48 @@ def test_many_silent_clients_do_not_keep_an_engine_out(listen):
     clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
     ScriptedEngine(server.port, [hello(), observation(1.0, 2.0)])
     environment(server.next()).close()
+    for client in clients:
+        client.close()
+
+
+def test_an_engine_that_greets_and_leaves_is_dropped_before_anything_is_started_for_it(caplog):
+    """A thread, a handshake and an environment would take milliseconds each time."""
+    made = []
+    source = AttachSource(
+        lambda on_engine: AttachServer("localhost", 0, on_engine=on_engine), lambda *args: made.append(args)
+    )
+    arrived = threading.Semaphore(0)
+    source.open(arrived.release)
+    ends = [endpoint(source.server.port) for _ in range(5)]
+    engines = [threading.Thread(target=greet_in_vain, args=(end,)) for end in ends[:4]]
+    engines.append(threading.Thread(target=ends[4].exchange, args=(message(hello()),)))
+    for engine in engines:
+        engine.start()
+        assert arrived.acquire(timeout=TIMEOUT)
+    for end, engine in zip(ends[:4], engines[:4], strict=True):
+        end.close()
+        engine.join(TIMEOUT)
+    with caplog.at_level(logging.WARNING):
+        pending = source.next()
+        assert pending is not None and not pending.engine.has_left()
+        assert source.next() is None
+        source.close()
+    first, last = [record.getMessage() for record in caplog.records]
+    assert first.endswith("it left before it could take part.")
+    assert last.startswith("3 more connections were turned away")
+    pending.engine.reject()
+    engines[4].join(TIMEOUT)
+    ends[4].close()
+
+
+def test_connections_beyond_a_burst_wait_their_turn(listen, monkeypatch):
+    """Each takes processor time of the run; engines among them are served all the same."""
+    monkeypatch.setattr(server_module, "_ACCEPTS", 2)
+    server = listen()
+    clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(4)]
+    ScriptedEngine(server.port, [hello(), observation(1.0, 2.0)])
+    environment(server.next()).close()
+    assert server.server._accepts.wait > 0
     for client in clients:
         client.close()
 
