@@ -1,9 +1,10 @@
 """A scene of Lanista's, or `team` (team_scene.py), as an engine that notes when it was first stepped.
 
-    timed_scene.py NAME --mlagents-port N [--mark FILE] [options of the scene]
+    timed_scene.py NAME --mlagents-port N [--mark FILE] [--burn MS] [options of the scene]
 
 Benchmarks start trainers with `executable` in place of the exported scene: the same world and the same wire,
-and FILE then holds the time (of the system's clock, seconds) of the first environment step.
+and FILE then holds the time (of the system's clock, seconds) of the first environment step. Each step
+computes for MS milliseconds of processor time more, as a game's own work does.
 """
 
 import argparse
@@ -18,8 +19,11 @@ from lanista.envs.scenes.world import World
 from team_scene import Teams
 
 
-def timed(world: type[World], mark: str) -> type[World]:
-    """The same world with the same options, which notes its first step in the file `mark`."""
+def timed(world: type[World], mark: str, burn: float = 0.0) -> type[World]:
+    """The same world with the same options, which notes its first step in the file `mark`.
+
+    `burn`: milliseconds that each step costs more.
+    """
 
     class Timed(world):
         def step(self, actions):
@@ -27,6 +31,9 @@ def timed(world: type[World], mark: str) -> type[World]:
             if mark:
                 Path(mark).write_text(repr(time.time()))
                 mark = ""
+            end = time.thread_time() + burn / 1000  # of this thread's own, however busy the machine is
+            while burn and time.thread_time() < end:
+                pass
             return super().step(actions)
 
     return Timed
@@ -44,6 +51,7 @@ def executable(folder: Path, scene: str = "ball3d") -> Path:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--mark", default="")
+    parser.add_argument("--burn", type=float, default=0.0)
     given, others = parser.parse_known_args(sys.argv[2:])
     scene = Teams if sys.argv[1] == "team" else find(sys.argv[1]).load()
-    sys.exit(main(timed(scene, given.mark), others, sys.argv[1]))
+    sys.exit(main(timed(scene, given.mark, given.burn), others, sys.argv[1]))
