@@ -24,6 +24,7 @@ class Command:
 
 
 COMMANDS = {
+    "init": Command(".init.command", "write a configuration for what an environment shows"),
     "check": Command(".check", "validate configuration files, without an engine"),
     "scenes": Command(".scenes", "list the scenes that come with Lanista, or write one as an executable"),
     "play": Command(".play.command", "let a run or a model act in an environment and report its rewards"),

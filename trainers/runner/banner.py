@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +9,7 @@ from pathlib import Path
 from ..._version import __version__
 from ...envs.protocol.handshake import API_VERSION, PACKAGE_VERSION
 from ..settings.options import RunOptions
+from ..utils.text import typed
 
 PASSED_ENV = "lanista_env_"
 """The prefix of modules that hold environments passed to `lanista.train` as objects."""
@@ -60,17 +58,12 @@ def _play(options: RunOptions, model: Path) -> str:
     env = options.env_settings
     words = ["lanista", "play", str(model)]
     if env.env_path is None:
-        return f"{_typed(words)}  (then press Play in the Unity Editor)"
+        return f"{typed(words)}  (then press Play in the Unity Editor)"
     words += ["--env", env.env_path]
     if env.editor:
-        return f"{_typed(words)}  (then press Play in the editor)"
+        return f"{typed(words)}  (then press Play in the editor)"
     if options.engine_settings.no_graphics:
         words.append("--no-graphics")
     if env.env_args:
         words += ["--env-args", *env.env_args]
-    return _typed(words)
-
-
-def _typed(words: list[str]) -> str:
-    """A command, quoted for the system's shell: that of Windows does not know single quotes."""
-    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+    return typed(words)

@@ -197,7 +197,7 @@ def make_env_manager(
 
     def make(index: int) -> BaseEnv:
         worker_id = own[index]
-        return _make_env(options, seed_of(seed, worker_id), log_folder, worker_id, cluster)
+        return make_environment(options, seed_of(seed, worker_id), log_folder, worker_id, cluster)
 
     return EnvManager(
         make,
@@ -249,7 +249,7 @@ def make_evaluation_environment(
             from ...envs.scenes.in_process import make_in_process
 
             return make_in_process(path, EVALUATION_SEED, options.env_settings.env_args)
-        return _make_env(options, EVALUATION_SEED, log_folder, worker_id, cluster, drawn=drawn)
+        return make_environment(options, EVALUATION_SEED, log_folder, worker_id, cluster, drawn=drawn)
 
     return EvaluationEnvironment(make, NonFinitePolicy(options.env_settings.non_finite))
 
@@ -260,7 +260,7 @@ def tested(options: RunOptions) -> bool:
     return not options.checkpoint_settings.inference and any(one.tested for one in settings)
 
 
-def _make_env(
+def make_environment(
     options: RunOptions,
     seed: int,
     log_folder: Path,
@@ -269,6 +269,19 @@ def _make_env(
     *,
     drawn: bool = False,
 ) -> BaseEnv:
+    """One environment of a run, started.
+
+    Args:
+        options: The run's.
+        seed: The environment's own.
+        log_folder: Where its engine's log goes.
+        worker_id: Its index.
+        cluster: Where it is started; None: on this machine.
+        drawn: It must be able to draw itself.
+
+    Raises:
+        UnityException: It cannot be started, or did not answer in time.
+    """
     env, engine = options.env_settings, options.engine_settings
     name = f"environment {worker_id}"
     connect = None if cluster is None else connect_by(cluster, options, worker_id, log_folder, name, seed)

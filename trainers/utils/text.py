@@ -1,4 +1,9 @@
-"""Text that was read from files, as it may be shown."""
+"""Text that was read from files, as it may be shown, and commands, as they may be typed."""
+
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
 
 
 def harmless(text: str) -> str:
@@ -12,3 +17,8 @@ def harmless(text: str) -> str:
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
     )
+
+
+def typed(words: Sequence[str]) -> str:
+    """A command, quoted for the system's shell: that of Windows does not know single quotes."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)

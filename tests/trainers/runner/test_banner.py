@@ -5,6 +5,7 @@ import subprocess
 
 from lanista.trainers.runner import banner as farewell
 from lanista.trainers.settings import RunOptions
+from lanista.trainers.utils import text
 
 
 class OfWindows:
@@ -31,7 +32,7 @@ def test_a_posix_shell_parses_the_printed_command(tmp_path):
 
 def test_windows_parses_the_printed_command(tmp_path, monkeypatch):
     """Its shell does not interpret single quotes."""
-    monkeypatch.setattr(farewell, "os", OfWindows)
+    monkeypatch.setattr(text, "os", OfWindows)
     command, words = last_command(tmp_path / "my run")
     assert command == subprocess.list2cmdline(words)
     assert "'" not in command and '"Builds/My Game"' in command

@@ -1,0 +1,204 @@
+"""`lanista init`: what it writes for an environment can be trained with, and fits what was seen there."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.envs.base import behavior_id
+from lanista.envs.scenes.registry import export
+from lanista.trainers.cli.init.observe import BehaviorFacts, observe
+from lanista.trainers.cli.init.suggest import TRAINERS, UnsuitableTrainerError, suggest
+from lanista.trainers.cli.init.text import configuration
+from lanista.trainers.cli.main import run
+from lanista.trainers.settings.errors import TrainerConfigError
+from lanista.trainers.settings.options import RunOptions
+from scripted_env import NAME, Asks, Ends, ScriptedEnv, spec_of
+from specs import vector_spec
+
+SEATS = """
+from scripted_turns import Move, ScriptedGame
+
+def make():
+    return ScriptedGame([[Move([0, 0], {}, 1), Move([1, -1], {0: False, 1: False}, 0)]], seats=2)
+"""
+CHOICES = vector_spec([4], branches=(3, 2))
+
+
+def seen(name="Walker", spec=CHOICES, **known):
+    return BehaviorFacts(name, spec, **{"teams": {0}, "agents": 1, "largest": 1.0, "rewarded": True, **known})
+
+
+def written(environment, folder, *more):
+    """The settings that are written for an environment."""
+    file = folder / "own.yaml"
+    assert run(["init", "--env", environment, "-o", str(file), *more]) == 0
+    return RunOptions.from_file(file)
+
+
+def test_what_is_written_trains_without_a_change(tmp_path, capfd):
+    from lanista.trainers.learn import run as learn
+
+    written("scene:basic", tmp_path)
+    short = ["--set", "behaviors.Basic.max_steps=300", "--results-dir", str(tmp_path / "results")]
+    config = str(tmp_path / "own.yaml")
+    assert learn([config, "--env", "scene:basic", "--run-id", "first", *short]) == 0, capfd.readouterr()
+    assert (tmp_path / "results" / "first" / "Basic.onnx").is_file()
+
+
+def test_the_line_to_type_is_told_and_stands_in_the_file(tmp_path, capsys):
+    written("scene:soccer-twos?size=small", tmp_path)
+    line = f"lanista-learn {tmp_path / 'own.yaml'} --env 'scene:soccer-twos?size=small' --run-id first"
+    assert line in capsys.readouterr().out and line in (tmp_path / "own.yaml").read_text()
+
+
+def test_groups_learn_by_poca_and_teams_by_self_play(tmp_path):
+    soccer = written("scene:soccer-twos?size=small", tmp_path).behaviors["SoccerTwos"]
+    assert soccer.trainer_type == "poca" and soccer.self_play is not None
+    assert "in 2 teams, in groups of up to 2" in (tmp_path / "own.yaml").read_text()
+
+
+def test_every_behavior_of_an_environment_is_listed(tmp_path):
+    assert list(written("scene:wall-jump?areas=4", tmp_path).behaviors) == ["SmallWallJump", "BigWallJump"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="exported scenes are for Linux")
+def test_an_executable_of_unity_is_started(tmp_path):
+    settings = written(str(export("grid", tmp_path / "Grid")), tmp_path).behaviors["GridWorld"]
+    assert settings.network_settings.vis_encode_type.value == "simple"
+
+
+def test_environments_in_python_are_multiplied_for_on_policy_trainers(tmp_path, capsys):
+    pytest.importorskip("gymnasium")
+    settings = written("gymnasium:CartPole-v1", tmp_path).behaviors["CartPole-v1"]
+    assert settings.trainer_type == "ppo" and "--num-areas 16" in capsys.readouterr().out
+    assert (
+        written("gymnasium:Pendulum-v1", tmp_path, "--force").behaviors["Pendulum-v1"].trainer_type == "sac"
+    )
+    assert "--num-areas" not in capsys.readouterr().out
+
+
+def test_the_seats_of_a_game_of_turns_play_against_each_other(tmp_path, monkeypatch):
+    pytest.importorskip("gymnasium")
+    (tmp_path / "seats.py").write_text(SEATS)
+    monkeypatch.chdir(tmp_path)
+    player = written("python:seats:make", tmp_path).behaviors["player"]
+    assert player.trainer_type == "ppo" and player.self_play is not None
+
+
+def test_a_game_of_godot_is_started(tmp_path, godot_engine, monkeypatch):
+    from godot_engine import imported_project
+
+    monkeypatch.setenv("LANISTA_GODOT", godot_engine)
+    project = imported_project(godot_engine, "upstream_project")
+    assert written(f"godot:{project}", tmp_path, "--no-graphics", "--timeout-wait", "120").behaviors
+
+
+def test_standard_output_holds_the_file_alone(capsys):
+    assert run(["init", "--env", "scene:basic", "-o", "-"]) == 0
+    assert list(RunOptions.from_text(capsys.readouterr().out).behaviors) == ["Basic"]
+
+
+def test_a_file_is_overwritten_by_force_alone_and_nothing_is_started_for_it(tmp_path, capsys):
+    file = tmp_path / "own.yaml"
+    file.write_text("mine")
+    assert run(["init", "--env", "no-such-environment", "-o", str(file)]) == 1
+    assert "own.yaml exists" in capsys.readouterr().err and file.read_text() == "mine"
+    assert run(["init", "--env", "scene:basic", "-o", str(file), "--force"]) == 0
+    assert "Basic" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--env", "ball3d"], "The scene is named --env scene:ball3d"),
+        (["--env", "scene:bal3d"], "Did you mean 'ball3d'?"),
+        (["--env", "scene:ball3d", "--num-areas", "0"], "num_areas must be set to a positive number"),
+        (["--env", "scene:ball3d", "--trainer", "dqn"], "3DBall has continuous actions, and dqn"),
+        (["--env", "scene:basic", "--trainer", "td3"], "Basic has discrete actions, and td3"),
+        (["--env", "scene:basic", "-o", "no/folder.yaml"], "There is no folder no."),
+        (["--env", "scene:basic", "-o", "."], ". is a folder."),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_a_sentence(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", *arguments]) == 1
+    told = capsys.readouterr().err
+    assert message in told.splitlines()[-1] and "Traceback" not in told and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_every_trainer_gets_settings_that_it_takes(trainer):
+    actions = {"dqn": {"branches": (3,)}, "td3": {"continuous": 2}}.get(trainer, {"continuous": 2})
+    one = suggest(seen(spec=vector_spec([4], **actions)), trainer=trainer, opponents=False)
+    assert RunOptions.from_text(configuration([one], [])).behaviors["Walker"].trainer_type == trainer
+
+
+@pytest.mark.parametrize("trainer", ["dqn", "td3"])
+def test_a_trainer_of_one_kind_of_actions_is_refused_for_both(trainer):
+    both = vector_spec([4], continuous=1, branches=(2,))
+    with pytest.raises(UnsuitableTrainerError):
+        suggest(seen(spec=both), trainer=trainer, opponents=False)
+
+
+def test_an_update_holds_a_time_horizon_of_every_agent():
+    for agents in (1, 33, 1000):
+        settings = suggest(seen(agents=agents), copies=3, opponents=False).settings
+        hyper = settings["hyperparameters"]
+        assert hyper["buffer_size"] >= 3 * agents * settings["time_horizon"]
+        assert hyper["buffer_size"] % hyper["batch_size"] == 0
+
+
+@pytest.mark.parametrize(
+    ("side", "encoder"), [(84, "simple"), (20, "simple"), (5, "match3"), (3, "fully_connected")]
+)
+def test_the_encoder_reads_images_of_this_size(side, encoder):
+    settings = suggest(seen(spec=spec_of((3, side, 90), branches=(2,))), opponents=False).settings
+    assert settings["network_settings"]["vis_encode_type"] == encoder
+
+
+def test_rare_rewards_are_told_of_and_the_remedy_can_be_uncommented():
+    text = configuration([suggest(seen(rewarded=False), opponents=False)], [])
+    lines = text.splitlines()
+    start = next(k for k, line in enumerate(lines) if line.endswith("# rnd:"))
+    for k in (start, start + 1):
+        lines[k] = lines[k].replace("# ", "", 1)
+    memory = next(k for k, line in enumerate(lines) if "# memory:" in line)
+    lines[memory] = lines[memory].replace("# ", "", 1)
+    settings = RunOptions.from_text("\n".join(lines)).behaviors["Walker"]
+    assert list(settings.reward_signals) == ["extrinsic", "rnd"] and settings.network_settings.memory
+    assert "rnd" not in configuration([suggest(seen(), opponents=False)], [])
+
+
+@given(st.text(min_size=1, max_size=30), st.text(max_size=30))
+def test_no_name_breaks_the_file(name, header):
+    try:
+        RunOptions.from_dict({"behaviors": {name: {}}})
+    except TrainerConfigError:  # no file can hold it
+        return
+    text = configuration([suggest(seen(name), opponents=False)], [header])
+    assert list(RunOptions.from_text(text).behaviors) == [name]
+
+
+def test_all_of_a_message_is_seen():
+    duel = {behavior_id("Duel", team): spec_of((2,), (3, 8, 8), continuous=1) for team in (0, 1)}
+    first = {"Duel?team=0": [Asks(1, 0.5, group=1), Asks(2, 0.5, group=1)], "Duel?team=1": [Asks(3, -7.0)]}
+    second = {"Duel?team=0": [Ends(1, group_reward=1.0)], "Duel?team=1": []}
+    found = observe(ScriptedEnv([first, second], duel), steps=3)["Duel"]
+    assert (found.teams, found.agents, found.group) == ({0, 1}, 3, 2)
+    assert found.rewarded and found.largest == 7.0
+
+
+def test_masked_actions_are_never_taken():
+    env = ScriptedEnv([[Asks(1, allowed=((2,), (0, 1)))]], {NAME: CHOICES})
+    observe(env, steps=50)
+    taken = {tuple(acted[1][1]) for acted in env.acted}
+    assert taken == {(2, 0), (2, 1)}
+
+
+def test_a_behavior_without_agents_is_written_with_a_word(tmp_path, capsys, monkeypatch):
+    from lanista.trainers.cli.init import command
+
+    monkeypatch.setattr(command, "_opened", lambda options, logs: ScriptedEnv([[]]))
+    assert run(["init", "-o", str(tmp_path / "own.yaml")]) == 0
+    assert "No agent of Ball asked for a decision" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""`lanista init`: a configuration for what an environment shows."""

@@ -1,0 +1,213 @@
+"""`lanista init`: starts an environment once, and writes a configuration for the behaviors that it shows."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....envs.python import in_process
+from ...utils.atomic_files import atomic_write_text
+from ...utils.errors import CommandError
+from ...utils.text import typed
+from .suggest import ON_POLICY, TRAINERS, Suggestion, UnsuitableTrainerError, suggest
+
+if TYPE_CHECKING:
+    from mlagents_envs.base_env import BaseEnv
+
+    from ...settings.options import RunOptions
+    from .observe import BehaviorFacts
+
+STDOUT = "-"
+COPIES = 16
+"""Copies of an environment in Python that is trained on-policy, unless others were asked for."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.epilog = (
+        "The environment is played at random for some seconds and closed. What is written is where to begin: "
+        "the settings suit the actions, groups, teams, number of agents and sensors that were seen."
+    )
+    parser.add_argument(
+        "--env",
+        help="an executable, a scene such as scene:ball3d, godot:PATH, unreal:PATH, registry:NAME, "
+        "gymnasium:ID, pettingzoo:MODULE or python:MODULE:FUNCTION; without it, press Play in the Editor",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="config.yaml",
+        help=f"the file to write, {STDOUT} for standard output (config.yaml)",
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite the file")
+    parser.add_argument(
+        "--trainer", choices=TRAINERS, help="the algorithm (default: by actions, agents and groups)"
+    )
+    parser.add_argument("--num-areas", metavar="N", type=int, help="training areas that will be trained in")
+    parser.add_argument("--base-port", metavar="N", type=int, help="port of the executable (a free one)")
+    parser.add_argument(
+        "--timeout-wait", metavar="N", type=int, help="seconds in which the environment has to start (60)"
+    )
+    parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
+    parser.add_argument(
+        "--env-args", nargs=argparse.REMAINDER, help="everything after this flag is passed to the environment"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Observe, and write."""
+    from ...settings.options import RunOptions
+    from .text import configuration
+
+    file = Path(arguments.output)
+    if arguments.output != STDOUT:
+        _require_writable(file, force=arguments.force)
+    facts = _observed(arguments)
+    copies = 1
+    suggestions = _suggested(arguments, facts, copies)
+    if _is_multiplied(arguments, suggestions):
+        copies = COPIES
+        suggestions = _suggested(arguments, facts, copies)
+    command = _training_command(arguments, copies)
+    header = [
+        "Where to begin, for what the environment showed; written by `lanista init`. Train with",
+        f"    {command}",
+    ]
+    text = configuration(
+        suggestions, [*header, "All keys: docs/configuration.md. Without a key its default holds."]
+    )
+    RunOptions.from_text(text, "what lanista init would write")
+    if arguments.output == STDOUT:
+        print(text, end="")
+        return 0
+    try:
+        atomic_write_text(file, text)
+    except OSError as error:
+        raise CommandError(f"{file} cannot be written: {error.strerror}.") from error
+    for one in suggestions:
+        print(f"{one.facts.name}: {one.settings['trainer_type']}, {one.reason}.")
+    print(f"Wrote {file}. Train with:\n  {command}")
+    return 0
+
+
+def _require_writable(file: Path, *, force: bool) -> None:
+    """Refuse what could not be written, before an environment is started for it."""
+    if file.is_dir():
+        raise CommandError(f"{file} is a folder. Name a file with -o.")
+    if not file.parent.is_dir():
+        raise CommandError(f"There is no folder {file.parent}. Name another file with -o.")
+    if file.exists() and not force:
+        raise CommandError(f"{file} exists. Name another file with -o, or overwrite it with --force.")
+
+
+def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
+    """What the environment showed, once it is closed again."""
+    from mlagents_envs.exception import UnityException
+
+    from ...settings.errors import TrainerConfigError
+    from ...settings.options import RunOptions
+    from ...utils.logging import configure_logging
+    from .observe import observe
+
+    configure_logging()
+    logs = Path(tempfile.mkdtemp(prefix="lanista-init-"))
+    try:
+        with redirect_stdout(sys.stderr):
+            env = _opened(RunOptions.from_dict(_tree(arguments)), logs)
+            try:
+                facts = observe(env)
+            finally:
+                env.close()
+    except (UnityException, TrainerConfigError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    shutil.rmtree(logs, ignore_errors=True)  # else messages have named them
+    silent = [name for name, one in facts.items() if not one.agents]
+    if not facts:
+        raise CommandError("The environment showed no behavior: no agent was there to be trained.")
+    if silent:
+        print(
+            f"No agent of {', '.join(silent)} asked for a decision; its settings are a guess.",
+            file=sys.stderr,
+        )
+    return facts
+
+
+def _tree(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The arguments as a configuration has them."""
+    given = {
+        "env_path": arguments.env,
+        "env_args": arguments.env_args,
+        "num_areas": arguments.num_areas,
+        "base_port": arguments.base_port,
+        "timeout_wait": arguments.timeout_wait,
+    }
+    return {
+        "env_settings": {"seed": 0, **{key: value for key, value in given.items() if value is not None}},
+        "engine_settings": {"no_graphics": arguments.no_graphics},
+    }
+
+
+def _opened(options: RunOptions, logs: Path) -> BaseEnv:
+    """The environment as a run would start it; all seats of a game of turns are teams of one behavior."""
+    from ....envs.python.sources import make_source
+    from ...runner.environments import check_environment, make_environment
+
+    check_environment(options)
+    env = options.env_settings
+    if env.env_path is not None and in_process(env.env_path):
+        return make_source(env.env_path, env.seed, env.env_args, env.num_areas, self_play=None)
+    return make_environment(options, env.seed, logs, 0)
+
+
+def _suggested(
+    arguments: argparse.Namespace, facts: dict[str, BehaviorFacts], copies: int
+) -> list[Suggestion]:
+    teams = {team for one in facts.values() for team in one.teams}
+    # Seats of a game of turns that are behaviors of their own cannot play against each other's snapshots.
+    apart = arguments.env is not None and in_process(arguments.env)
+    try:
+        return [
+            suggest(
+                one,
+                copies=copies,
+                trainer=arguments.trainer,
+                opponents=len(one.teams if apart else teams) > 1,
+            )
+            for one in facts.values()
+        ]
+    except UnsuitableTrainerError as error:
+        raise CommandError(f"{error}.") from error
+
+
+def _is_multiplied(arguments: argparse.Namespace, suggestions: Sequence[Suggestion]) -> bool:
+    """Whether copies of the environment should be trained in: it is in Python, and on-policy alone."""
+    given = " ".join([arguments.env or "", *(arguments.env_args or ())])
+    return (
+        in_process(arguments.env)
+        and arguments.num_areas is None
+        and "areas" not in given
+        and all(one.settings["trainer_type"] in ON_POLICY for one in suggestions)
+    )
+
+
+def _training_command(arguments: argparse.Namespace, copies: int) -> str:
+    file = "config.yaml" if arguments.output == STDOUT else arguments.output
+    words = ["lanista-learn", file]
+    if arguments.env is not None:
+        words += ["--env", arguments.env]
+    areas = arguments.num_areas or copies
+    words += ["--run-id", "first"]
+    if areas > 1:
+        words += ["--num-areas", str(areas)]
+    if arguments.no_graphics:
+        words.append("--no-graphics")
+    if arguments.env_args:
+        words += ["--env-args", *arguments.env_args]
+    return typed(words)

@@ -1,0 +1,98 @@
+"""What an environment shows of its behaviors while it is played at random for a moment."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorSpec, DecisionSteps
+
+from ....envs.base import BehaviorName
+
+STEPS = 300
+"""Environment steps that are played."""
+SECONDS = 3.0
+"""After which playing ends sooner, once a behavior has shown itself; engines in real time are slow."""
+
+
+@dataclass
+class BehaviorFacts:
+    """What was seen of one behavior."""
+
+    name: str
+    """Without its team, as a configuration names it."""
+    spec: BehaviorSpec
+    teams: set[int] = field(default_factory=set)
+    agents: int = 0
+    """The most agents that asked for a decision at one time, of all teams together."""
+    group: int = 0
+    """The most of them that were in one group; 0 without groups."""
+    rewarded: bool = False
+    """Whether any agent or group earned anything."""
+    largest: float = 0.0
+    """The largest absolute value in a vector observation."""
+
+
+def observe(env: BaseEnv, steps: int = STEPS, seconds: float = SECONDS) -> dict[str, BehaviorFacts]:
+    """Play at random, and look; by the behaviors' names.
+
+    Args:
+        env: Is reset, and stepped at least once.
+        steps: The most steps.
+        seconds: See `SECONDS`.
+
+    Raises:
+        UnityException: The environment failed.
+        ValueError: A behavior's team is not a whole number.
+    """
+    facts: dict[str, BehaviorFacts] = {}
+    rng = np.random.default_rng(0)
+    began = time.monotonic()
+    env.reset()
+    for _ in range(steps):
+        deciding: dict[str, int] = {}
+        for full, spec in list(env.behavior_specs.items()):
+            parsed = BehaviorName.parse(full)
+            seen = facts.setdefault(parsed.name, BehaviorFacts(parsed.name, spec))
+            seen.teams.add(parsed.team_id)
+            decisions, terminals = env.get_steps(full)
+            _note(seen, decisions)
+            seen.rewarded |= any(
+                bool(np.any(reward))
+                for batch in (decisions, terminals)
+                for reward in (batch.reward, batch.group_reward)
+            )
+            deciding[parsed.name] = deciding.get(parsed.name, 0) + len(decisions)
+            if len(decisions):
+                env.set_actions(full, _random_actions(spec, decisions, rng))
+        for name, number in deciding.items():
+            facts[name].agents = max(facts[name].agents, number)
+        env.step()
+        if facts and time.monotonic() - began > seconds:
+            break
+    return facts
+
+
+def _note(seen: BehaviorFacts, decisions: DecisionSteps) -> None:
+    if not len(decisions):
+        return
+    groups = np.asarray(decisions.group_id)
+    if np.any(groups > 0):
+        seen.group = max(seen.group, int(np.bincount(groups[groups > 0]).max()))
+    for sensor, values in zip(seen.spec.observation_specs, decisions.obs):
+        if len(sensor.shape) == 1 and values.size:
+            seen.largest = max(seen.largest, float(np.nanmax(np.abs(values))))
+
+
+def _random_actions(spec: BehaviorSpec, decisions: DecisionSteps, rng: np.random.Generator) -> ActionTuple:
+    """Uniform continuous actions in [-1, 1], and of every branch one of the actions that are not masked."""
+    number, branches = len(decisions), spec.action_spec.discrete_branches
+    continuous = rng.uniform(-1, 1, (number, spec.action_spec.continuous_size)).astype(np.float32)
+    discrete = np.zeros((number, len(branches)), np.int32)
+    for k, size in enumerate(branches):
+        scores = rng.random((number, size))
+        if decisions.action_mask is not None:
+            scores -= 2.0 * np.asarray(decisions.action_mask[k])
+        discrete[:, k] = scores.argmax(axis=1)
+    return ActionTuple(continuous, discrete)

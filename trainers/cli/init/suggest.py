@@ -1,0 +1,192 @@
+"""Which settings suit what a behavior has shown.
+
+They are those with which the ready configurations in config/ learn, by what these have in common.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ...settings.models.networks import EncoderType
+from .observe import BehaviorFacts
+
+Tree = dict[str, Any]
+ON_POLICY = ("ppo", "poca", "mappo")
+TRAINERS = (*ON_POLICY, "sac", "td3", "dqn")
+"""Those that a configuration can be written for."""
+FEW_AGENTS = 2
+"""So few give few steps, from which a replay learns more."""
+NARROW, WIDE = 50, 300
+"""Observed numbers above which layers get wider, and wider still."""
+PICTURE = 3
+"""The dimensions of an image."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The settings of one behavior, and why."""
+
+    facts: BehaviorFacts
+    settings: Tree
+    """As in the YAML."""
+    reason: str
+    """For the trainer."""
+
+
+class UnsuitableTrainerError(ValueError):
+    """The trainer that was asked for cannot learn such a behavior."""
+
+
+def suggest(
+    facts: BehaviorFacts, *, copies: int = 1, trainer: str | None = None, opponents: bool
+) -> Suggestion:
+    """The settings for a behavior.
+
+    Args:
+        facts: What was seen.
+        copies: How many copies of what was seen will be trained in.
+        trainer: One of `TRAINERS`; None: the one that suits.
+        opponents: Whether teams play against each other.
+
+    Raises:
+        UnsuitableTrainerError: The trainer does not take the behavior's actions.
+    """
+    reason = "as asked for"
+    if trainer is None:
+        trainer, reason = _trainer(facts, opponents)
+    else:
+        _require_actions(facts, trainer)
+    agents = max(facts.agents, 1) * copies
+    on_policy = trainer in ON_POLICY
+    steps = _max_steps(facts, on_policy, opponents)
+    settings: Tree = {
+        "trainer_type": trainer,
+        "hyperparameters": _on_policy(facts, agents, opponents)
+        if on_policy
+        else _replay(trainer, agents, steps),
+        "network_settings": _network(facts),
+        "reward_signals": {"extrinsic": {"gamma": 0.99, "strength": 1.0}},
+        "max_steps": steps,
+        "time_horizon": 64 if on_policy else 16,
+        "summary_freq": steps // 50,
+        "checkpoint_interval": steps // 10,
+    }
+    if opponents:
+        settings["self_play"] = {"save_steps": steps // 100, "team_change": steps // 50, "window": 10}
+    return Suggestion(facts, settings, reason)
+
+
+def _trainer(facts: BehaviorFacts, opponents: bool) -> tuple[str, str]:
+    if facts.group > 1:
+        return "poca", "since the agents are in groups; mappo learns with groups too"
+    only_continuous = not facts.spec.action_spec.discrete_branches
+    if only_continuous and 0 < facts.agents <= FEW_AGENTS and not opponents:
+        return "sac", "since few agents give few steps, which it uses many times; ppo where steps are cheap"
+    other = (
+        "sac or td3" if only_continuous else "sac" if facts.spec.action_spec.continuous_size else "dqn or sac"
+    )
+    return "ppo", f"which suits most tasks; {other} where steps are slow"
+
+
+def _require_actions(facts: BehaviorFacts, trainer: str) -> None:
+    """Refuse a trainer for one kind of actions where there are others."""
+    actions = facts.spec.action_spec
+    if trainer == "dqn" and actions.continuous_size:
+        raise UnsuitableTrainerError(
+            f"{facts.name} has continuous actions, and dqn takes discrete ones alone. Use ppo or sac"
+        )
+    if trainer == "td3" and actions.discrete_branches:
+        raise UnsuitableTrainerError(
+            f"{facts.name} has discrete actions, and td3 takes continuous ones alone. Use ppo or sac"
+        )
+
+
+def _is_wide(facts: BehaviorFacts) -> bool:
+    """Whether a large network sees it, which learns better in small steps."""
+    return _numbers(facts) > NARROW or bool(_sides(facts))
+
+
+def _max_steps(facts: BehaviorFacts, on_policy: bool, opponents: bool) -> int:
+    if opponents:
+        return 5_000_000
+    hard = facts.group > 1 or bool(_sides(facts))
+    return (2_000_000 if hard else 500_000) if on_policy else 500_000 if hard else 100_000
+
+
+def _on_policy(facts: BehaviorFacts, agents: int, opponents: bool) -> Tree:
+    """A buffer in which each agent has a whole time horizon, and eight minibatches to it."""
+    least = 8192 if facts.group > 1 or opponents else 2048
+    buffer = max(least, 2 ** math.ceil(math.log2(64 * agents)))
+    return {
+        "batch_size": buffer // 8,
+        "buffer_size": buffer,
+        "learning_rate": 3.0e-4 if opponents or _is_wide(facts) else 1.0e-3,
+        "learning_rate_schedule": "constant" if opponents else "linear",
+        "beta": 0.005,
+        "epsilon": 0.2,
+        "lambd": 0.95,
+        "num_epoch": 3,
+        "max_grad_norm": 0.5,
+    }
+
+
+def _replay(trainer: str, agents: int, steps: int) -> Tree:
+    """One gradient step to as many steps as agents make at a time."""
+    common: Tree = {
+        "batch_size": 128,
+        "buffer_size": 50_000,
+        "buffer_init_steps": 1000,
+        "learning_rate": 1.0e-3,
+        "steps_per_update": agents,
+    }
+    if trainer == "dqn":
+        return {
+            **common,
+            "target_update_interval": 250,
+            "epsilon_end": 0.02,
+            "epsilon_decay_steps": steps // 10,
+        }
+    common = {**common, "random_initial_actions": True, "tau": 0.005}
+    if trainer == "sac":
+        return {**common, "init_entcoef": 0.5}
+    return {
+        **common,
+        "noise_type": "gaussian",
+        "noise_start": 0.3,
+        "noise_end": 0.05,
+        "noise_decay_steps": steps // 2,
+    }
+
+
+def _network(facts: BehaviorFacts) -> Tree:
+    """Layers as wide as what is seen; normalized where a vector leaves [-1, 1]."""
+    numbers, sides = _numbers(facts), _sides(facts)
+    network: Tree = {
+        "normalize": facts.largest > 1.0,
+        "hidden_units": 128 if numbers <= NARROW else 256 if numbers <= WIDE else 512,
+        "num_layers": 2,
+    }
+    if sides:
+        network["vis_encode_type"] = _encoder(min(sides)).value
+    return network
+
+
+def _numbers(facts: BehaviorFacts) -> int:
+    """How many numbers an agent observes beside images."""
+    shapes = [sensor.shape for sensor in facts.spec.observation_specs]
+    return sum(math.prod(shape) for shape in shapes if len(shape) < PICTURE)
+
+
+def _sides(facts: BehaviorFacts) -> list[int]:
+    """The shorter side of each image, in pixels."""
+    shapes = [sensor.shape for sensor in facts.spec.observation_specs]
+    return [min(shape[1:]) for shape in shapes if len(shape) == PICTURE]
+
+
+def _encoder(side: int) -> EncoderType:
+    """The encoder for images of which no height or width is less than `side` pixels."""
+    if side >= 20:
+        return EncoderType.SIMPLE
+    return EncoderType.MATCH3 if side >= 5 else EncoderType.FULLY_CONNECTED
