@@ -41,6 +41,7 @@ COMMANDS = {
     "runs": Command(".runs.command", "list the runs of a results folder: how far they are, how well they do"),
     "report": Command(".report.command", "show runs beside each other on one HTML page"),
     "hub": Command(".hub", "push a run to the Hugging Face Hub, or load one from there"),
+    "doctor": Command(".doctor.command", "look for what keeps this machine from training"),
 }
 LEARN = "learn"
 T = TypeVar("T")

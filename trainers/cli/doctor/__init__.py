@@ -1,0 +1,1 @@
+"""`lanista doctor`: whether this machine and this installation can train."""

@@ -1,0 +1,69 @@
+"""`lanista doctor`: looks for what keeps this machine and this installation from training."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+from ...utils.text import harmless
+from .diagnosis import Diagnosis, Level, fault
+
+CHECKS = (
+    ("Python", ".packages", "python"),
+    ("packages", ".packages", "packages"),
+    ("torch", ".packages", "torch"),
+    ("plug-ins", ".packages", "registered"),
+    ("memory", ".machine", "memory"),
+    ("limits", ".machine", "limits"),
+    ("disk", ".machine", "disk"),
+    ("display", ".machine", "display"),
+    ("proxies", ".machine", "proxies"),
+    ("variables", ".machine", "variables"),
+    ("localhost", ".network", "localhost"),
+    ("ports", ".network", "ports"),
+)
+"""Subject, module and function of each check; their modules are loaded one by one, since any may fail."""
+TRAINING = ("training", ".network", "training")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.epilog = (
+        "Exits with 0 if training works here, 1 if there is a fault. What is printed can go into a report "
+        "of a "
+        "fault as it is; passwords and tokens are not shown, and the home folder is ~."
+    )
+    parser.add_argument("--no-training", action="store_true", help="leave out the short training")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, and report."""
+    home = str(Path.home())
+    found: list[Diagnosis] = []
+    for check in CHECKS if arguments.no_training else (*CHECKS, TRAINING):
+        for finding in _findings(*check):
+            found.append(finding)
+            text = f"{finding.text}. {finding.remedy}" if finding.remedy else finding.text
+            shown = harmless(text).replace(home, "~") if len(home) > 1 else harmless(text)
+            print(f"{finding.level.value:<7}  {finding.subject:<10}  {shown}", flush=True)
+    faults, warnings = (sum(one.level is level for one in found) for level in (Level.FAULT, Level.WARNING))
+    print(f"{_counted(faults, 'fault')}, {_counted(warnings, 'warning')}.")
+    return 1 if faults else 0
+
+
+def _findings(subject: str, module: str, name: str) -> Iterator[Diagnosis]:
+    """What a check finds; one that cannot be made is a finding too, and no reason to leave out the others."""
+    try:
+        check: Callable[[], Iterator[Diagnosis]] = getattr(import_module(module, __package__), name)
+        yield from check()
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}".splitlines()[0]
+        yield fault(
+            subject, f"this could not be checked: {cause}", "If nothing above explains it, report it."
+        )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'s' * (number != 1)}"
