@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TypeVar
 
-from ..utils.argparse import secret_flag
-from ..utils.errors import CommandError
+from ..utils.argparse import OneLineParser, secret_flag
+from ..utils.errors import CommandError, nearest
 from ..utils.guard import INTERRUPTED, guarded
 from ..utils.logging import print_error, show_any_letter
 
@@ -44,6 +44,16 @@ COMMANDS = {
     "doctor": Command(".doctor.command", "look for what keeps this machine from training"),
 }
 LEARN = "learn"
+OFTEN_MEANT = {
+    "train": LEARN,
+    "fit": LEARN,
+    "run": LEARN,
+    "test": "play",
+    "eval": "play",
+    "enjoy": "play",
+    "new": "init",
+}
+"""What other tools call a command, and its name here."""
 T = TypeVar("T")
 
 
@@ -59,6 +69,11 @@ def run(argv: Sequence[str]) -> int:
     if argv and argv[0] == LEARN:
         return _learn(argv[1:])
     name = argv[0] if argv and argv[0] in COMMANDS else None
+    if name is None and argv and not argv[0].startswith("-"):
+        print_error(
+            "lanista", f"there is no command {argv[0]!r}.{_meant(argv[0])} lanista --help lists them."
+        )
+        return 2
     parser = _parser(name)
     if name is not None and (secret := secret_flag(argv)):
         print_error(f"lanista {name}", secret)
@@ -71,11 +86,19 @@ def run(argv: Sequence[str]) -> int:
     return _guarded(name, import_module(COMMANDS[name].module, __package__).run, arguments)
 
 
+def _meant(word: str) -> str:
+    """` Did you mean ...?` with a command; empty if none is near."""
+    near = nearest(word, [LEARN, *COMMANDS, *OFTEN_MEANT])
+    return f" Did you mean {OFTEN_MEANT.get(near, near)}?" if near else ""
+
+
 def _learn(argv: Sequence[str]) -> int:
     """Train with one seed, or with several."""
-    if any(word.startswith("--seeds") for word in argv):
+    if any(word.startswith(("--seeds", "-h", "--help")) for word in argv):
         from . import seeds
 
+        if seeds.help_asked(argv):
+            return seeds.print_help()
         if seeds.asked(argv):
             return _guarded(LEARN, seeds.run, argv)
     from ..learn import run as learn
@@ -94,7 +117,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     """The parser of the chosen command, or of all commands without their arguments."""
     from ..._version import __version__
 
-    parser = argparse.ArgumentParser(prog="lanista", description="Trains agents that live in game engines.")
+    parser = OneLineParser(prog="lanista", description="Trains agents that live in game engines.")
     parser.add_argument("--version", action="version", version=f"lanista {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     commands.add_parser(LEARN, help="train agents: the same as lanista-learn, and --seeds", add_help=False)

@@ -10,7 +10,7 @@ from ..utils.errors import CommandError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    actions.add_parser("list", help="the scenes and their descriptions (also without an ACTION)")
+    actions.add_parser("list", help="the scenes, and how to train in each (also without an ACTION)")
     export = actions.add_parser(
         "export", help="write a scene as an executable that any ML-Agents tool can start"
     )
@@ -23,9 +23,10 @@ def run(arguments: argparse.Namespace) -> int:
     from ...envs.scenes.registry import SCENES, UnknownSceneError, export
 
     if arguments.action != "export":
-        width = max(map(len, SCENES))
+        from ..settings.presets import scene_preset
+
         for name, scene in sorted(SCENES.items()):
-            print(f"scene:{name:<{width}}  {scene.summary}")
+            print(f"scene:{name}: {scene.summary}\n    {scene_preset(name).command()}")
         return 0
     try:
         written = export(arguments.name.removeprefix("scene:"), arguments.path)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 from ..checkpoints.run_folder import require_usable
 from ..runner.signals import INTERRUPTED, StopSignals
-from ..settings.command_line import parse_command_line
+from ..settings.command_line import make_parser, parse_command_line
 from ..settings.errors import TrainerConfigError
 from ..utils.atomic_files import atomic_write_text
 from ..utils.errors import CommandError, TrainerError
@@ -72,10 +73,35 @@ def _read(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """The two flags of this command, and the arguments of every run."""
     own, engine = _split(argv)
     parser = argparse.ArgumentParser(prog="lanista learn", add_help=False, allow_abbrev=False)
-    parser.add_argument(SEEDS, type=_seeds, required=True, metavar="N|A,B,...")
-    parser.add_argument("--parallel", type=_count, default=1, metavar="N")
+    _add_arguments(parser)
     given, rest = parser.parse_known_args(own)
     return given, [*rest, *engine]
+
+
+def help_asked(argv: Sequence[str]) -> bool:
+    """Whether arguments of `lanista learn` ask for its help."""
+    return not {"-h", "--help"}.isdisjoint(_split(argv)[0])
+
+
+def print_help() -> int:
+    """Show the flags of `lanista-learn`, and those that `lanista learn` alone has."""
+    parser = make_parser()
+    parser.prog = "lanista learn"
+    _add_arguments(parser.add_argument_group("several seeds"))
+    parser.print_help()
+    return 0
+
+
+def _add_arguments(parser: Any) -> None:
+    parser.add_argument(
+        SEEDS,
+        type=_seeds,
+        metavar="N|A,B,...",
+        help="train with the seeds 0 to N - 1, or with these, a run each, and write a report on all of them",
+    )
+    parser.add_argument(
+        "--parallel", type=_count, default=1, metavar="N", help="how many of these runs at a time (1)"
+    )
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:

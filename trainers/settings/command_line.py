@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import copy
+import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,6 +75,7 @@ def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
         SystemExit: with 0 after --help or --version, with 2 for a command line that cannot be read.
     """
     line = _read(argv)
+    _require_files(line.files, sys.argv[1:] if argv is None else argv)
     source = compose([*map(read_preset, line.presets), *map(read_file, line.files)])
     for path, value in line.given.items():
         assign(source, path, value, f"command line, {line.flags[path]}")
@@ -87,6 +90,20 @@ def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
     typed = set(line.given) | {path for _, path, _ in line.assignments}
     settle_start(options.checkpoint_settings, typed)
     return options
+
+
+def _require_files(files: Sequence[str], argv: Sequence[str]) -> None:
+    """Refuse names that are no files, but are known for something else.
+
+    Raises:
+        TrainerConfigError: one is that of a scene, a preset or an environment; says what to type.
+    """
+    from .presets import what_was_meant
+
+    for file in files:
+        rest = [word for word in argv if word != file]
+        if not os.path.lexists(file) and (meant := what_was_meant(file, rest)):
+            raise TrainerConfigError(meant)
 
 
 def settle_start(settings: CheckpointSettings, given: set[Path]) -> None:

@@ -294,11 +294,11 @@ def read_preset(name: str) -> Source:
     Raises:
         TrainerConfigError: there is none; names those that there are.
     """
-    wanted = name.replace("\\", "/").removesuffix(SUFFIX)
+    wanted = name.replace("\\", "/").removeprefix(f"{FOLDER.name}/").removesuffix(SUFFIX)
     known = preset_names()
     if wanted not in known:
-        alike = [preset for preset in known if preset.rpartition("/")[2] == wanted]
+        alike = [preset for preset in known if preset.rpartition("/")[2] == wanted.removeprefix("scene:")]
         close = " or ".join(alike) or nearest(wanted, known)
-        hint = f" Did you mean {close}?" if close else ""
-        raise TrainerConfigError(f"There is no preset {name!r}.{hint} There are: {', '.join(known)}.")
+        hint = f"Did you mean {close}?" if close else f"There are: {', '.join(known)}."
+        raise TrainerConfigError(f"There is no preset {name!r}. {hint}")
     return read_text((FOLDER / (wanted + SUFFIX)).read_text(encoding="utf-8"), f"preset {wanted}")

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from .errors import nearest
+from .errors import did_you_mean
 
+_STRANGE = "unrecognized arguments: "
+"""How argparse begins the message about arguments that it does not know."""
 TOKEN_FLAG = "--token-file"  # noqa: S105 (no secret)
 _SECRET = re.compile(r"--?(token|password|passwd|secret|api-?key)s?\b(?!-file)", re.IGNORECASE)
 
@@ -58,12 +60,16 @@ class OneLineParser(argparse.ArgumentParser):
         if flag is None and self._more_of is not None:
             setattr(known, self._more_of, [*getattr(known, self._more_of), *strange])
         elif strange:
-            flag = flag or strange[0]
-            flags = [text for text in self._option_string_actions if text.startswith("--")]
-            close = nearest(flag.partition("=")[0], flags)
-            hint = f". Did you mean {close}?" if close else ""
-            self.error(f"unrecognized arguments: {' '.join(strange)}{hint}")
+            self.error(f"{_STRANGE}{' '.join(strange)}")
         return known
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is none of the choices; names the nearest."""
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            hint = did_you_mean(str(value), known)
+            message = f"invalid choice: {value!r} (choose from {', '.join(known)}).{hint}"
+            raise argparse.ArgumentError(action, message)
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:
         """The flags that `option_string` may be short for: those that do not give way, if there are any."""
@@ -74,6 +80,11 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line and end the process with status 2."""
+        if message.startswith(_STRANGE):
+            words = message.removeprefix(_STRANGE).split()
+            flag = next((word for word in words if word.startswith("-")), "")
+            flags = [text for text in self._option_string_actions if text.startswith("--")]
+            message += f".{did_you_mean(flag.partition('=')[0], flags)}"
         stop = "" if message.endswith((".", "?")) else "."
         self.exit(2, f"{self.prog}: error: {message}{stop} {self.prog} --help lists all flags.\n")
 

@@ -39,6 +39,29 @@ def test_wrong_usage_exits_with_2(argv):
 @pytest.mark.parametrize(
     ("argv", "cause"),
     [
+        (["repotr"], "there is no command 'repotr'. Did you mean report?"),
+        (["train"], "Did you mean learn?"),
+        (["trian"], "Did you mean learn?"),
+        (["play", "a.onnx", "--episdoes", "3"], "Did you mean --episodes?"),
+        (["envs", "lits"], "Did you mean list?"),
+        (["runs", "--sort", "bst"], "Did you mean best?"),
+    ],
+)
+def test_a_mistyped_command_or_flag_names_the_nearest_in_one_line(argv, cause, capsys):
+    assert status_of(argv) == 2
+    said = capsys.readouterr().err
+    assert cause in said and len(said.splitlines()) == 1
+
+
+def test_the_help_of_learn_has_its_own_flags(capsys):
+    assert status_of(["learn", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(flag in shown for flag in ("usage: lanista learn", "--seeds N|A,B,...", "--parallel", "--env"))
+
+
+@pytest.mark.parametrize(
+    ("argv", "cause"),
+    [
         (["play", "absent.onnx"], "absent.onnx"),
         (["export", "absent.pt"], "absent.pt cannot be read: No such file"),
         (["scenes", "export", "bal3d", "x"], "Did you mean 'ball3d'?"),
