@@ -46,6 +46,7 @@ setup(
         "lanista.trainers.cli.report": ["*.css", "*.js"],
     },
     install_requires=[
+        "argcomplete>=3.1.6",
         "filelock>=4.0",
         "mlagents-envs>=0.28",
         "numpy>=1.26",

@@ -5,8 +5,10 @@ Little is imported here, so that Ctrl-C while a command is loaded ends it in a l
 
 from __future__ import annotations
 
+import os
 import sys
 
+from .cli.completion import ASKED
 from .utils.guard import guarded
 
 
@@ -25,6 +27,11 @@ def lanista_learn() -> None:
     """The console script `lanista-learn`."""
 
     def command() -> int:
+        if ASKED in os.environ:
+            from .cli.completion import answer
+            from .settings.command_line import make_parser
+
+            answer(make_parser())
         from .learn import run
 
         return run()

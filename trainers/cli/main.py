@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ..utils.argparse import OneLineParser, secret_flag
 from ..utils.errors import CommandError, nearest
 from ..utils.guard import INTERRUPTED, guarded
 from ..utils.logging import print_error, show_any_letter
+from . import completion
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ COMMANDS = {
     "runs": Command(".runs.command", "list the runs of a results folder: how far they are, how well they do"),
     "report": Command(".report.command", "show runs beside each other on one HTML page"),
     "hub": Command(".hub", "push a run to the Hugging Face Hub, or load one from there"),
+    "completion": Command(".completion", "print the script with which a shell completes these commands"),
     "doctor": Command(".doctor.command", "look for what keeps this machine from training"),
 }
 LEARN = "learn"
@@ -66,6 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(argv: Sequence[str]) -> int:
     """Run the command of these arguments (without the program's name) and return its exit status."""
     show_any_letter()
+    if completion.ASKED in os.environ:
+        return _guarded("completion", _complete, completion.words_before())
     if argv and argv[0] == LEARN:
         return _learn(argv[1:])
     name = argv[0] if argv and argv[0] in COMMANDS else None
@@ -74,15 +79,15 @@ def run(argv: Sequence[str]) -> int:
             "lanista", f"there is no command {argv[0]!r}.{_meant(argv[0])} lanista --help lists them."
         )
         return 2
-    parser = _parser(name)
+    parser, own = _parsers(name)
     if name is not None and (secret := secret_flag(argv)):
         print_error(f"lanista {name}", secret)
         return 2
-    if name is None:
+    if name is None or own is None:
         parser.parse_args(list(argv))
         parser.print_help()
         return 2
-    arguments = _parsed(parser, list(argv[1:]))
+    arguments = _parsed(own, list(argv[1:]))
     return _guarded(name, import_module(COMMANDS[name].module, __package__).run, arguments)
 
 
@@ -98,7 +103,8 @@ def _learn(argv: Sequence[str]) -> int:
         from . import seeds
 
         if seeds.help_asked(argv):
-            return seeds.print_help()
+            seeds.make_whole_parser().print_help()
+            return 0
         if seeds.asked(argv):
             return _guarded(LEARN, seeds.run, argv)
     from ..learn import run as learn
@@ -113,8 +119,8 @@ def _parsed(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Names
     return parser.parse_intermixed_args(words)
 
 
-def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    """The parser of the chosen command, or of all commands without their arguments."""
+def _parsers(chosen: str | None) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
+    """The parser of all commands, of which only the chosen one has its arguments, and that one's own."""
     from ..._version import __version__
 
     parser = OneLineParser(prog="lanista", description="Trains agents that live in game engines.")
@@ -126,8 +132,19 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         own = commands.add_parser(name, help=command.summary, description=description)
         if name == chosen:
             import_module(command.module, __package__).add_arguments(own)
-            return own
-    return parser
+    return parser, commands.choices[chosen] if chosen else None
+
+
+def _complete(words: Sequence[str]) -> int:
+    """Tell the shell what may follow these words; ends the process."""
+    chosen = words[0] if words and words[0] in COMMANDS else None
+    parser, _ = _parsers(chosen)
+    if LEARN in words[:1]:
+        from . import seeds
+
+        completion.replace_command(parser, LEARN, seeds.make_whole_parser())
+    completion.answer(parser)
+    return 0
 
 
 def _guarded(name: str, command: Callable[[T], int], arguments: T) -> int:

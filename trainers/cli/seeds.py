@@ -83,13 +83,12 @@ def help_asked(argv: Sequence[str]) -> bool:
     return not {"-h", "--help"}.isdisjoint(_split(argv)[0])
 
 
-def print_help() -> int:
-    """Show the flags of `lanista-learn`, and those that `lanista learn` alone has."""
+def make_whole_parser() -> argparse.ArgumentParser:
+    """The parser of `lanista-learn`, with the flags that `lanista learn` alone has."""
     parser = make_parser()
     parser.prog = "lanista learn"
     _add_arguments(parser.add_argument_group("several seeds"))
-    parser.print_help()
-    return 0
+    return parser
 
 
 def _add_arguments(parser: Any) -> None:
