@@ -1,6 +1,7 @@
 """`lanista init`: what it writes for an environment can be trained with, and fits what was seen there."""
 
 import sys
+import tempfile
 
 import pytest
 from hypothesis import given
@@ -122,9 +123,20 @@ def test_a_file_is_overwritten_by_force_alone_and_nothing_is_started_for_it(tmp_
 )
 def test_what_cannot_be_done_is_told_in_a_sentence(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert run(["init", *arguments]) == 1
     told = capsys.readouterr().err
     assert message in told.splitlines()[-1] and "Traceback" not in told and not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine is a shell script")
+def test_the_log_of_an_engine_that_failed_is_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "Bad.x86_64").write_text("#!/bin/sh\necho no level > $4\nexit 3\n")
+    (tmp_path / "Bad.x86_64").chmod(0o755)
+    assert run(["init", "--env", str(tmp_path / "Bad"), "-o", "-"]) == 1
+    (log,) = tmp_path.glob("lanista-init-*/Player-0.log")
+    assert str(log) in capsys.readouterr().err and "no level" in log.read_text()
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)

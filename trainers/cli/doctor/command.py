@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Exits with 0 if training works here, 1 if there is a fault. What is printed can go into a report "
         "of a "
-        "fault as it is; passwords and tokens are not shown, and the home folder is ~."
+        "fault as it is; the home folder is ~, and passwords of proxies and tokens are hidden."
     )
     parser.add_argument("--no-training", action="store_true", help="leave out the short training")
 
@@ -43,18 +43,18 @@ def run(arguments: argparse.Namespace) -> int:
     home = str(Path.home())
     found: list[Diagnosis] = []
     for check in CHECKS if arguments.no_training else (*CHECKS, TRAINING):
-        for finding in _findings(*check):
-            found.append(finding)
-            text = f"{finding.text}. {finding.remedy}" if finding.remedy else finding.text
+        for one in _diagnoses(*check):
+            found.append(one)
+            text = f"{one.text}. {one.remedy}" if one.remedy else one.text
             shown = harmless(text).replace(home, "~") if len(home) > 1 else harmless(text)
-            print(f"{finding.level.value:<7}  {finding.subject:<10}  {shown}", flush=True)
-    faults, warnings = (sum(one.level is level for one in found) for level in (Level.FAULT, Level.WARNING))
+            print(f"{one.level.value:<7}  {one.subject:<10}  {shown}", flush=True)
+    faults, warnings = (sum(each.level is level for each in found) for level in (Level.FAULT, Level.WARNING))
     print(f"{_counted(faults, 'fault')}, {_counted(warnings, 'warning')}.")
     return 1 if faults else 0
 
 
-def _findings(subject: str, module: str, name: str) -> Iterator[Diagnosis]:
-    """What a check finds; one that cannot be made is a finding too, and no reason to leave out the others."""
+def _diagnoses(subject: str, module: str, name: str) -> Iterator[Diagnosis]:
+    """What a check says; that it cannot be made is a diagnosis too, and no reason to leave out the others."""
     try:
         check: Callable[[], Iterator[Diagnosis]] = getattr(import_module(module, __package__), name)
         yield from check()

@@ -1,4 +1,4 @@
-"""What a check of the doctor has found."""
+"""What a check of the doctor says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Level(Enum):
-    """How bad a finding is; the values are what is printed."""
+    """How bad it is; the values are what is printed."""
 
     OK = "ok"
     WARNING = "warning"

@@ -133,24 +133,23 @@ def display() -> Iterator[Diagnosis]:
 
 def _answers(name: str) -> bool:
     """Whether an X server listens at `host:number.screen`."""
-    found = re.fullmatch(r"(?:(?P<host>[^/:]*)(?:/unix)?):(?P<number>\d+)(?:\.\d+)?", name)
-    if found is None:
-        return Path(name).exists()  # macOS's XQuartz names a socket
-    number = int(found["number"])
-    addresses: list[tuple[socket.AddressFamily, str | tuple[str, int]]] = (
-        [(socket.AF_INET, (found["host"], 6000 + number))]
-        if found["host"] not in ("", "unix")
-        else [(socket.AF_UNIX, f"{prefix}/tmp/.X11-unix/X{number}") for prefix in ("", "\0")]
-    )
-    for family, address in addresses:
+    found = re.fullmatch(r"(?P<host>[^/:]*)(?:/unix)?:(?P<number>\d+)(?:\.\d+)?", name)
+    if found is None or sys.platform == "win32":
+        return False
+    if found["host"] not in ("", "unix"):
+        return _connects(socket.AF_INET, (found["host"], 6000 + int(found["number"])))
+    path = f"/tmp/.X11-unix/X{found['number']}"  # noqa: S108 (a file, or on Linux a name without one)
+    return _connects(socket.AF_UNIX, path) or _connects(socket.AF_UNIX, f"\0{path}")
+
+
+def _connects(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(2.0)
         try:
-            with socket.socket(family, socket.SOCK_STREAM) as probe:
-                probe.settimeout(2.0)
-                probe.connect(address)
-                return True
+            probe.connect(address)
         except OSError:
-            continue
-    return False
+            return False
+    return True
 
 
 def proxies() -> Iterator[Diagnosis]:

@@ -37,16 +37,16 @@ def ports() -> Iterator[Diagnosis]:
     from ....envs.engines.ports import EDITOR_PORT, FIRST_PORT, PortInUseError, claim
 
     free = []
-    for port, user in (
-        (EDITOR_PORT, "The Unity Editor calls there"),
-        (FIRST_PORT, "Executables get the next one"),
-    ):
+    for port in (EDITOR_PORT, FIRST_PORT):
         try:
             claim(_bind, port, search=False).close()
         except PortInUseError as error:
-            held = re.sub(r"^.*?(Port \d+ is held)", r"\1", str(error)).rstrip(". ")
-            ends = "end that process to train with the Editor" if port == EDITOR_PORT else "no need to act"
-            yield warning("ports", held[0].lower() + held[1:], f"{user}: {ends}.")
+            held = re.sub(r"^.*?Port (\d+ is held)", r"port \1", str(error)).rstrip(". ")
+            if port == EDITOR_PORT:
+                remedy = "The Unity Editor calls there: end that process to train with the Editor."
+                yield warning("ports", held, remedy)
+            else:
+                yield Diagnosis("ports", f"{held}; executables get the next one")
         except OSError as error:
             yield fault("ports", f"port {port} cannot be listened on: {error.strerror}", "Allow it.")
         else:

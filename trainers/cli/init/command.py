@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,9 +125,12 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
                 facts = observe(env)
             finally:
                 env.close()
+        shutil.rmtree(logs, ignore_errors=True)
     except (UnityException, TrainerConfigError, ValueError) as error:
         raise CommandError(str(error)) from error
-    shutil.rmtree(logs, ignore_errors=True)  # else messages have named them
+    finally:
+        with suppress(OSError):  # the message of a failure may name a log in it
+            logs.rmdir()
     silent = [name for name, one in facts.items() if not one.agents]
     if not facts:
         raise CommandError("The environment showed no behavior: no agent was there to be trained.")
