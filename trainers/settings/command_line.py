@@ -93,16 +93,17 @@ def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
 
 
 def _require_files(files: Sequence[str], argv: Sequence[str]) -> None:
-    """Refuse names that are no files, but are known for something else.
+    """Refuse names that are known for something else than a configuration.
 
     Raises:
         TrainerConfigError: one is that of a scene, a preset or an environment; says what to type.
     """
-    from .presets import what_was_meant
+    from .presets import is_environment, what_was_meant
 
     for file in files:
         rest = [word for word in argv if word != file]
-        if not os.path.lexists(file) and (meant := what_was_meant(file, rest)):
+        missing = is_environment(file) or not os.path.lexists(file)
+        if missing and (meant := what_was_meant(file, rest)):
             raise TrainerConfigError(meant)
 
 

@@ -60,13 +60,22 @@ def scene_preset(scene: str) -> Preset:
     return Preset.read(_BEST.get(scene) or next(name for name in names if name in known))
 
 
+def is_environment(word: str) -> bool:
+    """Whether a name is that of an environment, by its beginning or its end."""
+    return in_process(word) or word.startswith(_ENGINES) or pathlib.Path(word).suffix in _PROGRAMS
+
+
 def what_was_meant(word: str, rest: Sequence[str]) -> str | None:
-    """What to type instead of a configuration file of which there is none; None if that cannot be told.
+    """What to type in place of a name that is no configuration file; None if that cannot be told.
 
     Args:
         word: The name that was given for a configuration file.
         rest: The other arguments of the command.
     """
+    given = {one.partition("=")[0] for one in rest}
+    configured = FLAG in given or any(one.endswith((SUFFIX, ".yml")) for one in given)
+    if configured and "--env" not in given and is_environment(word):
+        return f"{word} is an environment. Type: {typed(['lanista-learn', '--env', word, *rest])}"
     known = preset_names()
     path = word.replace("\\", "/").removesuffix(SUFFIX)
     preset = "/".join(path.split("/")[-2:])
@@ -76,7 +85,7 @@ def what_was_meant(word: str, rest: Sequence[str]) -> str | None:
         return f"{word} is not here. Did you mean: {_completed(Preset.read(near), rest)}"
     if word.startswith(SCENE) or path in SCENES:
         return _scene(word, rest)
-    if in_process(word) or word.startswith(_ENGINES) or pathlib.Path(word).suffix in _PROGRAMS:
+    if is_environment(word):
         return (
             f"{word} is an environment, and a configuration is needed too. "
             f"{typed(['lanista', 'init', '--env', word])} "

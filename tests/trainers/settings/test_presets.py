@@ -97,6 +97,21 @@ def test_other_words_in_place_of_a_configuration(word, told):
     assert told in refusal(word)
 
 
+def test_a_build_that_is_there_is_not_read_as_a_configuration(tmp_path):
+    (tmp_path / "Game.x86_64").write_bytes(b"\x7fELF\xff")
+    assert "lanista init --env Game.x86_64 writes one" in refusal("Game.x86_64")
+
+
+@pytest.mark.parametrize("word", ["scene:ball3d", "gymnasium:CartPole-v1", "Game.x86_64"])
+def test_an_environment_beside_a_configuration_needs_its_flag(word, tmp_path):
+    (tmp_path / "mine.yaml").write_text("behaviors: {A: {}}")
+    told = refusal("mine.yaml", word, "--seed", "3")
+    assert f"{word} is an environment." in told
+    options = understood(line(told))
+    assert (options.env_settings.env_path, options.env_settings.seed) == (word, 3)
+    assert list(options.behaviors) == ["A"]
+
+
 def test_a_file_of_a_scenes_name_is_read(tmp_path):
     (tmp_path / "ball3d").write_text("behaviors: {A: {}}")
     assert list(parse_command_line(["ball3d"]).behaviors) == ["A"]
