@@ -78,6 +78,9 @@ class Acceptor:
         for connection, name in found:
             refusal = rules.why_not_from(_address(name)[0])
             if occupied and rules.pid is not None:
+                if _first_byte(connection) is None:  # as another run does that looks for a free port
+                    connection.close()
+                    continue
                 refusal = "the engine that was started is connected already"
             if refusal:
                 self.turn_away(connection, name, refusal)
@@ -118,7 +121,7 @@ class Acceptor:
         for _ in range(most):
             try:
                 connection, name = accept(listener)
-                if _has_hung_up(connection):  # as those do that look for a free port
+                if _first_byte(connection) == b"":
                     connection.close()
                 else:
                     found.append((connection, name))
@@ -151,13 +154,14 @@ class Acceptor:
         self._paused_until = max(self._paused_until or 0.0, time.monotonic() + seconds)
 
 
-def _has_hung_up(connection: socket.socket) -> bool:
+def _first_byte(connection: socket.socket) -> bytes | None:
+    """What it has sent first, which stays to be read; None for nothing yet, b"" if it has hung up."""
     try:
-        return not connection.recv(1, socket.MSG_PEEK)
+        return connection.recv(1, socket.MSG_PEEK)
     except (BlockingIOError, InterruptedError):
-        return False
+        return None
     except OSError:
-        return True
+        return b""
 
 
 def _address(name: str) -> tuple[str, int]:

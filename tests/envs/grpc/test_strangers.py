@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from selectors import DefaultSelector
@@ -148,10 +147,18 @@ def test_beside_an_engine_that_was_started_others_are_not_even_read(trainer: Ser
     engine.close()
 
 
-def test_looking_for_a_free_port_is_not_logged(trainer: Server, engine, dial, caplog) -> None:
-    """Another run on this machine does that on each port."""
-    dial().close()
-    time.sleep(0.1)
-    trainer.pump()
+@pytest.mark.parametrize("hangs_up", [True, False], ids=["closed", "still open"])
+def test_looking_for_a_free_port_is_not_logged(trainer: Server, dial, caplog, hangs_up: bool) -> None:
+    """Another run on this machine connects to each port, sends nothing, and hangs up soon."""
+    trainer.callers = CallerRules(pid=os.getpid())
+    engine = EngineEndpoint(trainer.port)
+    engine.connect(PATIENCE)
+    exchange(trainer, engine, b"greeting", b"")
+    probe = dial()
+    if hangs_up:
+        probe.close()
+    while trainer._acceptor.pause is None:
+        trainer.pump()
     trainer.close()
+    engine.close()
     assert not caplog.records
