@@ -24,6 +24,7 @@ from .runner.environments import check_environment, number_of_environments
 from .runner.preflight import check_demonstrations, set_malloc_thresholds
 from .runner.ranks import first_rank, further_rank, with_launched_ranks
 from .runner.ray import joined_cluster
+from .runner.scenes import take_other_names
 from .runner.signals import INTERRUPTED, StopSignals
 from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
@@ -107,6 +108,7 @@ def run_training(
     with StopSignals() as signals, closing(display):
         require_support(options)
         check_environment(options)
+        take_other_names(options)
         check_initial_weights(options)
         check_demonstrations(options)
         called = make_callbacks(options, callbacks)

@@ -26,7 +26,7 @@ class PortInUseError(UnityWorkerInUseException):  # type: ignore[misc]
     def __init__(self, worker_id: int, port: int, remedy: str) -> None:
         super().__init__(worker_id)
         self.port = port
-        self.args: tuple[str, ...] = (f"{self} Port {port} is held by {holder(port)}. {remedy}".rstrip(),)
+        self.args: tuple[str, ...] = (f"Port {port} is held by {holder(port)}. {remedy} {self}".rstrip(),)
 
 
 def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int = 0, remedy: str = "") -> T:
@@ -116,7 +116,7 @@ def holder(port: int) -> str:
     if pid == psutil.Process().pid:
         return f"this very process, {pid}: another environment of it is still open"
     try:
-        command = " ".join(psutil.Process(pid).cmdline())
+        command = " ".join(" ".join(psutil.Process(pid).cmdline()).split())
     except psutil.Error:
         command = "?"
     return f"process {pid} ({command[:200]})"

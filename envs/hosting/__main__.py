@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     world = HostedWorld(source)
     try:
-        return serve(Session(world, endpoint), endpoint)
+        return serve(Session(world, endpoint, name=source.path), endpoint)
     finally:
         world.close()
 

@@ -41,6 +41,9 @@ class EngineHello:
     capabilities: Capabilities
 
 
+OWN_ENGINE = "Lanista "
+"""With which the names begin that scenes, own games and hosted environments give themselves."""
+
 API_VERSION = "1.5.0"
 """The communication API that this side speaks."""
 

@@ -112,8 +112,9 @@ def shorten(value: Any) -> str:
 
 
 _OURS = os.path.join(Path(__file__).parents[1], "")
-_INSTALLED = tuple(os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib"))
-"""Folders whose files are not the user's."""
+_STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
+_PACKAGES = {"site-packages", "dist-packages"}
+"""Folders whose files are not the user's; an environment may see those of another one too."""
 _MAX_LETTERS = 500
 """The most letters of an exception's message."""
 
@@ -166,9 +167,13 @@ def describe_error(error: BaseException) -> str:
     frames = [
         each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(_OURS)
     ]
-    own = [each for each in frames if not each.filename.startswith(_INSTALLED)] or frames
+    own = [each for each in frames if not _is_installed(each.filename)] or frames
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
     return f"{kind}: {message}{place}" if message else f"{kind}{place}"
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith(_STANDARD) or not _PACKAGES.isdisjoint(Path(file).parts)
 
 
 def one_line(error: BaseException) -> str:

@@ -22,7 +22,7 @@ def run(arguments: list[str]) -> int:
     except UnknownSceneError as error:
         print(error, file=sys.stderr)
         return USAGE_STATUS
-    return main(scene.load(), arguments[1:], f"scene {scene.name}")
+    return main(scene.load(), arguments[1:], f"scene:{scene.name}")
 
 
 if __name__ == "__main__":

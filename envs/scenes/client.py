@@ -16,6 +16,7 @@ from ..grpc.client import EngineEndpoint
 from ..protocol.dialect import UNITY, Dialect
 from ..protocol.engine import StepEncoder, encode_hello, encode_ready
 from ..protocol.engine_decoder import ReplyDecoder, TrainerReply
+from ..protocol.handshake import OWN_ENGINE
 from ..side_channels import (
     DefaultTrainingAnalyticsSideChannel,
     EngineConfigurationChannel,
@@ -34,7 +35,6 @@ CONNECT_SECONDS = 20.0
 USAGE_STATUS = 2
 FAILED_STATUS = 1
 
-_ENGINE_NAME = "LanistaScene"
 _PACKAGE_VERSION = "4.0.0"
 """The version of Unity's package whose behavior this follows; trainers log it."""
 
@@ -91,8 +91,18 @@ class Session:
         endpoint: EngineEndpoint,
         with_areas: Callable[[int], World] | None = None,
         dialect: Dialect = UNITY,
+        name: str = "",
     ) -> None:
-        """`with_areas`: makes the world with a number of areas; None if it has no such option."""
+        """Prepare to serve.
+
+        Args:
+            world: What is stepped.
+            endpoint: The connection.
+            with_areas: Makes the world with a number of areas; None if it has no such option.
+            dialect: What the trainer speaks.
+            name: By which the trainer's log calls the world; that of its class by default.
+        """
+        self._name = name or type(world).__name__
         self._dialect = dialect
         self._world = world
         self._endpoint = endpoint
@@ -107,7 +117,7 @@ class Session:
             TrainerGoneError: The connection was lost.
         """
         decoder = ReplyDecoder(self._dialect)
-        greeting = encode_hello(_ENGINE_NAME, _PACKAGE_VERSION, dialect=self._dialect)
+        greeting = encode_hello(OWN_ENGINE + self._name, _PACKAGE_VERSION, dialect=self._dialect)
         hello = decoder.decode(self._endpoint.exchange(greeting))
         if hello.kind == "quit":
             logger.info("The trainer refused the handshake.")
@@ -194,7 +204,7 @@ def main(make: type[World], arguments: Sequence[str] | None = None, program: str
     logger.info("%s calls the trainer on port %d; options %s.", program, given.port, dict(given.options))
     takes_areas = "areas" in options_of(make)
     with_areas = (lambda areas: make(**{**given.options, "areas": areas})) if takes_areas else None
-    return serve(Session(world, endpoint, with_areas, given.dialect), endpoint)
+    return serve(Session(world, endpoint, with_areas, given.dialect, program), endpoint)
 
 
 def start_log(log_file: str | None) -> TextIO:

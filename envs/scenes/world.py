@@ -2,7 +2,7 @@
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -186,6 +186,12 @@ class World(ABC):
 
     options_type: ClassVar[type[Any] | None] = None
     """A `lanista.envs.scenes.options.SceneOptions`: the constructor takes its fields by keyword."""
+
+    parameters_read: ClassVar[Collection[str] | None] = None
+    """The environment parameters that the rules look up, for a warning about others; None: any may be."""
+
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """Behaviors' names in ML-Agents' configurations that differ, without `?team=`, and the names here."""
 
     png_level = FAST
     """The compression level of images on the wire, 0 to 9."""

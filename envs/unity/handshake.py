@@ -12,7 +12,7 @@ from ..engines.connection import EngineConnection
 from ..engines.plugin import Plugin
 from ..protocol.decoder import Decoder
 from ..protocol.encoder import Encoder
-from ..protocol.handshake import Capabilities, EngineHello, compatible
+from ..protocol.handshake import OWN_ENGINE, Capabilities, EngineHello, compatible
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +46,11 @@ def handshake(
     if not compatible(hello.communication_version, plugin.dialect.api_version):
         connection.await_exit(_LOG_SECONDS)
         raise _incompatible(plugin, hello, name)
+    kind, own_name = plugin.kind.name, hello.name.removeprefix(OWN_ENGINE)
+    own = own_name != hello.name
     logger.info(
-        "Connected to %s environment with package version %s and communication version %s",
-        plugin.kind.name,
+        "Connected to %s with package version %s and communication version %s",
+        f"{own_name} ({kind}'s protocol)" if own else f"{kind} environment",
         hello.package_version,
         hello.communication_version,
     )

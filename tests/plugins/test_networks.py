@@ -35,6 +35,16 @@ class Place(nn.Module):
 class Leaving(Place):
     def export(self, graph, inputs):
         return graph.add("Tanh", nodes.dense(graph, "place", self.layer.weight.T, self.layer.bias, inputs))
+
+
+class Mistaken(Place):
+    def export(self, graph, inputs):
+        return graph.add("Tanh", self.weights)
+
+
+class Different(Place):
+    def export(self, graph, inputs):
+        return nodes.dense(graph, "place", self.layer.weight.T, self.layer.bias, inputs)
 """
 YAML = """\
 behaviors:
@@ -77,6 +87,23 @@ def test_a_network_that_cannot_be_exported_is_a_warning_at_the_start(folder):
     assert ended.status == 0
     assert len(re.findall(r"Basic will have checkpoints, but no brains.*my_places:Place", ended.out)) == 1
     assert weights_are_finite(ended.files("checkpoint.pt")) and not ended.files("*.onnx")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (
+            "Mistaken",
+            r"AttributeError: 'Mistaken' object has no attribute 'weights' \(my_places.py, line 24\)",
+        ),
+        ("Different", "The brain of 'Basic' does not "),
+    ],
+)
+def test_an_export_that_fails_ends_the_run_before_anything_is_learned(folder, name, why):
+    ended = learn(folder, *SCENE, yaml=YAML % (name, 150))
+    told = ended.error
+    assert re.search(f"^The behavior Basic: its network cannot be exported as a brain: .*{why}", told), told
+    assert f"See the method export of my_places:{name}" in ended.error and not ended.files("*.pt")
 
 
 def test_a_package_provides_a_network_by_name(tmp_path, monkeypatch):

@@ -89,9 +89,16 @@ def test_output_that_is_refused_in_the_middle_is_told_as_such(capsys, monkeypatc
     assert (status, capsys.readouterr().err) == (1, said)
 
 
-def test_ctrl_c_while_a_command_is_loaded_is_a_line(capsys):
-    assert guarded("lanista-learn", raising(KeyboardInterrupt())) == 130
-    assert capsys.readouterr().err == "lanista-learn: error: stopped before it began.\n"
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to processes")
+@pytest.mark.parametrize("command", [LEARN, LANISTA])
+def test_ctrl_c_while_a_command_is_loaded_is_a_line(command):
+    interrupt = (
+        "import os, signal, sys\nclass CtrlC:\n    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'lanista.trainers.settings': os.kill(os.getpid(), signal.SIGINT)\n"
+        f"sys.meta_path.insert(0, CtrlC())\n{command}"
+    )
+    status, said = ends(interrupt, "sweep", "no.yaml")
+    assert status == 130 and said.strip().endswith(": stopped before it began.") and said.count("\n") == 2
 
 
 def test_the_script_loads_no_command_before_it_is_guarded():

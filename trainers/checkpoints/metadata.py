@@ -19,11 +19,14 @@ from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.modules.heads import HeadConfig
 from ..networks.multi_actor import MultiActor, Network
+from ..settings.base import found
 from ..settings.models.networks import NetworkSettings
 from .file import MISFITS, CheckpointError
 
 KEY = "brain"
 """The entry of a checkpoint's state that `describe_network` fills."""
+TRAINER_TYPE = "trainer_type"
+"""The entry of that description with the trainer that made the weights; 0.1.0 does not write it."""
 LATER = ("residual", "critic_only_observations")
 """Keys of `NetworkSettings` that release 0.1.0 does not know: it refuses descriptions that have them."""
 
@@ -82,6 +85,51 @@ def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:
         "discrete_branches": [int(size) for size in spec.action_spec.discrete_branches],
         **({"actions": [asdict(action) for action in named]} if named else {}),
     }
+
+
+def changes(saved: Any, current: Mapping[str, Any]) -> list[str]:
+    """What of a checkpoint's description is different now: `network_settings.hidden_units was 128, is 64`.
+
+    Args:
+        saved: the description that the checkpoint has; None if it has none.
+        current: that of the behavior as it is set up now.
+    """
+    if not isinstance(saved, Mapping):
+        return []
+    trainer = saved.get(TRAINER_TYPE)
+    if trainer is not None and trainer != current[TRAINER_TYPE]:
+        return [f"it was trained by {trainer}, the file says {current[TRAINER_TYPE]}"]
+    networks = [{"network_settings": each.get("network")} for each in (saved, current)]
+    found_changes = [one for one in differences(networks[0], networks[1]) if ".deterministic " not in one]
+    for key, name in (
+        ("reward_signals", "reward_signals"),
+        ("shared_critic", "hyperparameters.shared_critic"),
+    ):
+        if saved.get(key) != current[key] and trainer is not None:
+            found_changes.append(f"{name} was {found(saved.get(key))}, is {found(current[key])}")
+    sensors = [_sensors(each) for each in (saved, current)]
+    if sensors[0] != sensors[1]:
+        found_changes.append(f"the agents observed {sensors[0]}, now {sensors[1]}")
+    actions = [
+        f"{each.get('continuous_size')} + {each.get('discrete_branches')}" for each in (saved, current)
+    ]
+    if actions[0] != actions[1]:
+        found_changes.append(f"their actions (continuous + branches) were {actions[0]}, are {actions[1]}")
+    return found_changes
+
+
+def _sensors(described: Mapping[str, Any]) -> str:
+    return ", ".join(f"{each['name']} {each['shape']}" for each in described.get("observations", ()))
+
+
+def differences(saved: Any, current: Any, path: str = "") -> list[str]:
+    """What differs between two trees of settings: `hidden_units was 128, is 64`; [] if there is only one."""
+    if isinstance(saved, Mapping) and isinstance(current, Mapping):
+        keys = dict.fromkeys([*saved, *current])
+        below = ((f"{path}.{key}" if path else str(key), key) for key in keys)
+        return [one for name, key in below for one in differences(saved.get(key), current.get(key), name)]
+    same = saved == current or not (path and (saved or current))  # a key that is off may be missing
+    return [] if same else [f"{path} was {found(saved)}, is {found(current)}"]
 
 
 def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -158,6 +159,16 @@ def recorded_seed(folder: Path) -> int | None:
         cause = f"{type(error).__name__}: {error}"
     logger.warning("The seed of the run is not known from %s (%s): a new one is drawn.", path, cause)
     return None
+
+
+def recorded_behavior(folder: Path, name: str) -> dict[str, Any] | None:
+    """The settings with which the run in `folder` trains a behavior; None if they are not known."""
+    try:
+        settings = yaml.safe_load((folder / "configuration.yaml").read_text(encoding="utf-8"))
+        behavior = (settings["behaviors"] or {}).get(name) or settings.get("default_settings")
+    except (OSError, *UNREADABLE_YAML):
+        return None
+    return behavior if isinstance(behavior, dict) else None
 
 
 def recorded_start(folder: Path) -> str | None:

@@ -388,6 +388,11 @@ class TrainerController:
         if len(lessons) > 1:
             self.display.lesson(parameter, lessons[number].name, number + 1, len(lessons))
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the user has asked for the end."""
+        return self._stopping
+
     def stop(self) -> None:
         """Finish the current tick, then end the run in good order."""
         self._stopping = True

@@ -41,6 +41,7 @@ from .attach import NewBehaviors, check_attaching, make_attach_server
 from .evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
 from .python_environments import make_hosted, make_stepped
 from .ray import check_cluster, connect_by
+from .scenes import check_scene
 
 if TYPE_CHECKING:
     from ...envs.ray.cluster import Cluster
@@ -62,7 +63,7 @@ def check_environment(options: RunOptions) -> None:
     env = options.env_settings
     if env.ray is not None:
         check_cluster(options)
-        _check_scene(env)
+        check_scene(options)
         if in_process(env.env_path):
             _refuse_parameters(options)
         return
@@ -80,6 +81,7 @@ def check_environment(options: RunOptions) -> None:
         return
     if not env.editor:
         _check_program(env)
+        check_scene(options)
     if is_unreal(env.env_path) and options.environment_parameters:
         logger.warning(
             "UnrealMLAgents 1.0 reads no side channels, so that its games do not see environment_parameters "
@@ -145,21 +147,12 @@ def _check_program(env: EnvironmentSettings) -> None:
         if name.partition("?")[0] not in SCENES:
             raise
         raise UnityEnvironmentException(f"{error} The scene is named --env scene:{name}.") from error
-    _check_scene(env)
     check_executable(command[0])
     if not is_unreal(file_name) and Path(command[0]).with_name("Engine").joinpath("Binaries").is_dir():
         logger.warning(
             "%s lies beside Unreal's folder Engine. If it is a game of Unreal, name it --env unreal:%s.",
             *(command[0], file_name),
         )
-
-
-def _check_scene(env: EnvironmentSettings) -> None:
-    path = str(env.env_path).strip()
-    if path.startswith(SCENE):
-        from ...envs.scenes.in_process import make_in_process
-
-        make_in_process(path, arguments=env.env_args)
 
 
 def _check_ports(env: EnvironmentSettings, number: int) -> None:

@@ -26,9 +26,12 @@ from ..checkpoints.run_folder import remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
 from ..checkpoints.transfer import find_start
 from ..curriculum import Curriculum
-from ..networks.custom import not_exportable
+from ..networks.custom import not_exportable, reference_of
 from ..networks.modules.passes import Precision
+from ..networks.multi_actor import exported_networks
 from ..networks.observation_kinds import UnsupportedObservationError
+from ..policies.onnx.export import try_export
+from ..policies.onnx.graph import BrainVerificationError
 from ..settings.options import RunOptions
 from ..settings.validation import require_trainable
 from ..stats.display import Display
@@ -88,7 +91,7 @@ def train(
             timers.span("TrainerController.start_learning"),
         ):
             controller.run()
-        display.status("Done.")
+        display.status("Stopped; what was learned is saved." if controller.stopped else "Done.")
     finally:
         close_writers(context.writers)
         if distributed.rank() == 0:
@@ -215,7 +218,29 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
             "export(graph, inputs), which would add it to one. See docs/extending.md.",
             *(name, ", ".join(inexportable)),
         )
+    elif context.training:
+        _try_export(name, learner)
     return learner
+
+
+def _try_export(name: str, learner: Learner) -> None:
+    """Export a network with parts of the user's once, before hours are trained that would leave no brain.
+
+    Raises:
+        TrainerError: that fails; with the user's file and line where a part of theirs does.
+    """
+    users = {reference for part in learner.algorithm.network.modules() if (reference := reference_of(part))}
+    if not users or distributed.rank():
+        return
+    for network in exported_networks(learner.algorithm.network).values():
+        try:
+            try_export(network, name)
+        except BrainVerificationError as error:
+            raise TrainerError(
+                f"The behavior {name}: its network cannot be exported as a brain: {error} See the method "
+                f"export of {', '.join(sorted(users))} (docs/extending.md); without that method the behavior "
+                "is trained, and has checkpoints alone."
+            ) from error
 
 
 def torch_device(wanted: str | None) -> torch.device:

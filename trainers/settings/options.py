@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
+from ..utils.errors import did_you_mean
 from ..utils.plugins import PluginError
 from .base import Flag, Refusal, Settings, Text, own, refuse_all, wrong
 from .errors import Notes, TrainerConfigError, logger
@@ -189,8 +190,8 @@ class RunOptions(Settings):
             listed = ", ".join(self.behaviors) or "none"
             raise TrainerConfigError(
                 f"The behavior name {name} has not been specified in the trainer configuration {self.file} "
-                f"(listed: {listed}). Please add an entry in the configuration file for {name}, or set "
-                "default_settings."
+                f"(listed: {listed}).{did_you_mean(name, self.behaviors)} Please add an entry in the "
+                f"configuration file for {name}, or set default_settings."
             )
         else:
             logger.warning(
@@ -222,6 +223,8 @@ def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
     if not isinstance(own, dict):
         return own
     base = defaults.as_dict()
+    if "self_play" not in defaults.model_fields_set:
+        del base["self_play"]  # null means something only where it is written
     trainer = own.get("trainer_type", defaults.trainer_type)
     if trainer != defaults.trainer_type:
         known = _hyperparameters(trainer)

@@ -13,7 +13,8 @@ from ..callbacks.events import CheckpointSaved
 from ..checkpoints.file import MISFITS, CheckpointError, load_checkpoint, save_checkpoint
 from ..checkpoints.manager import CheckpointManager
 from ..checkpoints.metadata import KEY as BRAIN
-from ..checkpoints.metadata import describe_network
+from ..checkpoints.metadata import TRAINER_TYPE, changes, describe_network, differences
+from ..checkpoints.run_folder import recorded_behavior
 from ..checkpoints.transfer import initial_checkpoint
 from ..networks.custom import not_exportable
 from ..networks.multi_actor import export_suffixes, exported_networks
@@ -129,17 +130,22 @@ class LearnerCheckpointer:
         return {
             **self.trainer.state_dict(),
             "acting": self.policy.generator.get_state(),
-            BRAIN: describe_network(
-                self.name,
-                self.spec,
-                self.settings.network_settings,
-                list(self.settings.reward_signals),
-                *(getattr(self.network, key, None) for key in ("shared_critic", "arguments", "head")),
-            ),
+            BRAIN: self._description(),
             "judged": score,
             **self._evaluation_state(),
             **({} if self.self_play is None else {SELF_PLAY: self.self_play.state_dict()}),
         }
+
+    def _description(self) -> dict[str, Any]:
+        """What made the weights: the trainer, the network's settings, observations and actions."""
+        described = describe_network(
+            self.name,
+            self.spec,
+            self.settings.network_settings,
+            list(self.settings.reward_signals),
+            *(getattr(self.network, key, None) for key in ("shared_critic", "arguments", "head")),
+        )
+        return {TRAINER_TYPE: self.settings.trainer_type, **described}
 
     def _evaluation_state(self) -> dict[str, Any]:
         schedule = self.evaluation_schedule
@@ -264,7 +270,7 @@ class LearnerCheckpointer:
                 self._resume_self_play(self.self_play, state)
             self.evaluation_schedule.restore(self.trainer.step, state.get("test_due"), state.get("last_test"))
         except MISFITS as error:
-            raise self._mismatch_error(error) from error
+            raise self._mismatch_error(state, error) from error
         if self.run.training:
             self.trainer.load_beside(self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
@@ -324,12 +330,22 @@ class LearnerCheckpointer:
             )
         logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
 
-    def _mismatch_error(self, error: Exception) -> CheckpointError:
+    def _mismatch_error(self, state: Mapping[str, Any], error: Exception) -> CheckpointError:
         """The error for an intact checkpoint of another network or program."""
+        run = self.run.folder
+        changed = changes(state.get(BRAIN), self._description())
+        if changed:
+            return CheckpointError(
+                f"{self.name}: the saved run cannot be resumed: {', '.join(changed)}. Set that back, or "
+                f"begin a new run: --run-id NEW, with --initialize-from {run.name} for the weights that fit."
+            )
         causes = [line.strip() for line in str(error).splitlines() if line.strip()]
         cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"
+        others = differences(recorded_behavior(run, self.name), self.settings.as_dict())
+        since = f"Since then {', '.join(others[:8])}. " if others else ""
         return CheckpointError(
-            f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: {cause} Use "
-            "the settings that it was made with (network_settings, reward_signals and trainer_type; they are "
-            "in its configuration.yaml) and an environment with the same observations and actions."
+            f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: {cause} "
+            f"{since}Use the settings that it was made with (network_settings, reward_signals and "
+            f"trainer_type; they are in its configuration.yaml) and an environment with the same "
+            "observations and actions."
         )

@@ -135,10 +135,15 @@ class Learner:
             return self.managers[behavior_id]
         if self.self_play is not None:
             self.self_play.add_team(behavior_id)
-        elif len(self.managers) == 1 and self.run.training:
+        elif (
+            len(self.managers) == 1
+            and self.run.training
+            and "self_play" not in self.settings.model_fields_set
+        ):
             logger.warning(
                 "%s: this trainer doesn't support adversarial games: its teams (%s, %s) all learn at once, "
-                "by one policy. With a section self_play one of them learns and plays against older selves.",
+                "by one policy. With a section self_play one of them learns and plays against older selves; "
+                "self_play: null says that all are to learn.",
                 *(self.name, *self.managers, behavior_id),
             )
         self.managers[behavior_id] = AgentManager(

@@ -43,7 +43,7 @@ def guarded(program: str, command: Callable[[], int]) -> int:
             print_error(program, ended.code)
         status = 0 if ended.code is None else ended.code if isinstance(ended.code, int) else 1
     except KeyboardInterrupt:
-        print_error(program, "stopped before it began.")
+        print(f"\n{program}: stopped before it began.", file=sys.stderr)
         status = INTERRUPTED
     except Exception as error:
         # A stream that has refused text does not keep it: only more text shows whether it was this one.

@@ -36,6 +36,8 @@ _FALL_REWARD = np.float32(-1)
 class Ball3D(World):
     """Any number of independent areas, each a box that is the agent and its ball."""
 
+    parameters_read = ("gravity", "scale", "mass")
+
     def __init__(self, areas: int = 12) -> None:
         """`areas`: how many boxes there are."""
         if areas < 1:

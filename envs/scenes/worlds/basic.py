@@ -22,6 +22,8 @@ _LARGE_REWARD = np.float32(1)
 class Basic(World):
     """Corridors of one agent each. The best return is 0.93, seven moves to the right."""
 
+    parameters_read = ()
+
     def __init__(self, areas: int = 1) -> None:
         """`areas`: how many corridors there are; the original has one."""
         if areas < 1:

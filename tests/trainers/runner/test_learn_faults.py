@@ -77,7 +77,7 @@ def test_the_given_port_is_taken(tmp_path):
         other.listen()
         port = other.getsockname()[1]
         error = learn(tmp_path, "--env", "scene:basic", "--base-port", str(port)).error
-    assert re.search(rf"Port {port} is held by .*--base-port", error)
+    assert re.search(rf"^Port {port} is held by .*--base-port", error)
 
 
 def test_a_behavior_that_is_not_configured(tmp_path):
@@ -215,10 +215,23 @@ def test_without_an_intact_checkpoint_the_old_run_is_not_overwritten(trained):
     assert {path: path.read_bytes() for path in ended.files("*.pt")} == before
 
 
-def test_a_checkpoint_of_another_network(trained):
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        ("hidden_units: 16", "hidden_units: 17", "network_settings.hidden_units was 16, is 17"),
+        ("trainer_type: ppo", "trainer_type: sac", "it was trained by ppo, the file says sac"),
+        (
+            "batch_size: 8",
+            "batch_size: 8, shared_critic: true",
+            "hyperparameters.shared_critic was False, is ",
+        ),
+    ],
+)
+def test_a_checkpoint_of_other_settings_names_them(trained, was, now, said):
     folder, arguments = trained
-    ended = learn(folder, *arguments, yaml=YAML.replace("hidden_units: 16", "hidden_units: 17"))
-    assert re.search(r"Ball: .*cannot be resumed.*does not fit.*network_settings", ended.error)
+    error = learn(folder, *arguments, yaml=YAML.replace(was, now)).error
+    assert error.startswith(f"Ball: the saved run cannot be resumed: {said}") and "size mismatch" not in error
+    assert "begin a new run: --run-id NEW, with --initialize-from r" in error
     assert "hidden_units: 16" in (folder / "results" / "r" / "configuration.yaml").read_text()
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
+from ....envs.python.calls import describe_error
 from ...networks.custom import reference_of
 from ...networks.modules.attention import (
     ABSENT_BELOW,
@@ -85,7 +86,7 @@ def _custom(graph: GraphBuilder, network: nn.Module, inputs: str | list[str]) ->
     except Exception as error:
         raise BrainVerificationError(
             f"The network {reference_of(network)} of '{graph.name}' cannot write itself as ONNX: "
-            f"{type(error).__name__}: {error}"
+            f"{describe_error(error)}."
         ) from error
 
 

@@ -44,11 +44,22 @@ def export_brain(
         BrainVerificationError: the file would not act as the network does, or not be imported by an engine.
         OSError: the file cannot be written.
     """
+    model = _verified_brain(network, behavior=behavior, step=step, reward=reward)
+    atomic_write_bytes(path, model.SerializeToString(deterministic=True))
+
+
+@torch.no_grad()
+def try_export(network: ActingNetwork, behavior: str) -> None:
+    """Do as `export_brain` does, and raise as it does, but write nothing."""
+    _verified_brain(network, behavior=behavior, step=0, reward=None)
+
+
+def _verified_brain(network: ActingNetwork, *, behavior: str, step: int, reward: float | None) -> ModelProto:
     snapshot = copy.deepcopy(network).cpu()
     require_exportable(snapshot, behavior)
     model = build_brain(snapshot, behavior=behavior, step=step, reward=reward)
     verify(model, snapshot)
-    atomic_write_bytes(path, model.SerializeToString(deterministic=True))
+    return model
 
 
 def require_exportable(network: ActingNetwork, behavior: str) -> None:

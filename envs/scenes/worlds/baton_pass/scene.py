@@ -66,6 +66,7 @@ class BatonPass(SceneWorld[BatonPassOptions]):
     """Grounds with one ball, one button and a team that starts with one runner."""
 
     options_type = BatonPassOptions
+    parameters_read = ()
 
     def __init__(self, **given: int | float | str) -> None:
         super().__init__(**given)

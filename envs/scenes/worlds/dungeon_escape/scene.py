@@ -86,6 +86,7 @@ class DungeonEscape(SceneWorld[DungeonEscapeOptions]):
     """Any number of areas, each a group of agents and a dragon. Omitted options take the values of `size`."""
 
     options_type = DungeonEscapeOptions
+    parameters_read = ()
 
     def __init__(self, **given: int | float | str) -> None:
         super().__init__(**given)

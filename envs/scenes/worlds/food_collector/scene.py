@@ -57,6 +57,8 @@ class Food(SceneWorld[FoodCollectorOptions]):
     """Any number of fields with some agents on each. Omitted options take the values of `size`."""
 
     options_type = FoodCollectorOptions
+    parameters_read = ("agent_scale", "laser_length")
+    other_names: ClassVar = {"GridFoodCollector": "FoodCollector"}
 
     def __init__(self, **given: int | float | str) -> None:
         super().__init__(**given)

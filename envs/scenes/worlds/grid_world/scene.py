@@ -62,6 +62,7 @@ class GridWorld(SceneWorld[GridWorldOptions]):
     """Any number of grids, one agent to each. Omitted options take the values of `size`."""
 
     options_type = GridWorldOptions
+    parameters_read = ("gridSize", "numPlusGoals", "numExGoals")
 
     def __init__(self, **given: int | float | str) -> None:
         super().__init__(**given)

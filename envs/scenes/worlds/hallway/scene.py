@@ -52,6 +52,7 @@ class Hallway(SceneWorld[HallwayOptions]):
     """Any number of halls, one agent to each. Omitted options take the values of `size`."""
 
     options_type = HallwayOptions
+    parameters_read = ("gravity",)
     gravity = SCENE_GRAVITY
 
     def __init__(self, **given: int | float | str) -> None:

@@ -58,6 +58,7 @@ class CoopPush(SceneWorld[CoopPushOptions]):
     """Any number of areas, the agents of each in one group. Omitted options take the values of `size`."""
 
     options_type = CoopPushOptions
+    parameters_read = ()
 
     def __init__(self, **given: int | float | str) -> None:
         super().__init__(**given)

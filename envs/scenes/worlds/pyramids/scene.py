@@ -74,6 +74,7 @@ class Pyramids(SceneWorld[PyramidsOptions]):
     """Any number of areas, one agent to each. Omitted options take the values of `size`."""
 
     options_type = PyramidsOptions
+    parameters_read = ()
 
     def __init__(self, **given: int | float | str) -> None:
         super().__init__(**given)

@@ -75,6 +75,7 @@ class SoccerTwos(SceneWorld[SoccerTwosOptions]):
     """Any number of pitches. Omitted options take the values of `size`."""
 
     options_type = SoccerTwosOptions
+    parameters_read = ("ball_touch", "gravity")
 
     def __init__(self, **given: int | float | str) -> None:
         super().__init__(**given)

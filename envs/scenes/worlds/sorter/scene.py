@@ -69,6 +69,7 @@ class Sorter(SceneWorld[SorterOptions]):
     """Any number of rooms with an agent in each. Omitted options take the values of `size`."""
 
     options_type = SorterOptions
+    parameters_read = ("num_tiles", "gravity")
     gravity = GRAVITY * GRAVITY_SCALE
 
     def __init__(self, **given: int | float | str) -> None:

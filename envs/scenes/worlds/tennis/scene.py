@@ -54,6 +54,7 @@ class Tennis(SceneWorld[TennisOptions]):
     """Any number of courts with two players each. Omitted options take the values of `size`."""
 
     options_type = TennisOptions
+    parameters_read = ("gravity",)
     gravity = GRAVITY
 
     def __init__(self, **given: int | float | str) -> None:

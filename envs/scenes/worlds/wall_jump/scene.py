@@ -76,6 +76,7 @@ class WallJump(SceneWorld[WallJumpOptions]):
     """Any number of platforms with an agent on each. Omitted options take the values of `size`."""
 
     options_type = WallJumpOptions
+    parameters_read = ("no_wall_height", "small_wall_height", "big_wall_height", "gravity")
     gravity = GRAVITY * GRAVITY_SCALE
 
     def __init__(self, **given: int | float | str) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from lanista.envs.scenes.in_process import make_in_process
 from lanista.envs.scenes.registry import SCENES
+from lanista.envs.scenes.world import Parameters
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.base_env import ActionTuple, DimensionProperty, ObservationType
 from scene_play import play_of, random_actions
@@ -34,6 +35,23 @@ tennis 32 3 - | Tennis?team=0 VectorSensor_size16=16 | Tennis?team=1 VectorSenso
 
 def shape(text):
     return tuple(map(int, text.split(","))) if text != "-" else ()
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_scene_looks_up_no_parameter_but_those_that_it_names(name):
+    asked = set()
+
+    class Listed(Parameters):
+        def get(self, key, default):
+            asked.add(key)
+            return super().get(key, default)
+
+    env = make_in_process(f"scene:{name}", 0)
+    env.parameters = Listed()
+    env.reset()
+    for _ in range(30):
+        env.step()
+    assert asked <= set(env.world.parameters_read)
 
 
 @pytest.mark.parametrize("row", ORIGINALS.strip().splitlines(), ids=lambda row: row.split()[0])

@@ -116,3 +116,5 @@ def test_without_self_play_teams_learn_together_and_that_is_said(runs, tmp_path,
     (tmp_path / "c.yaml").write_text(text.replace(text.splitlines()[-1] + "\n", ""))
     assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
     assert "doesn't support adversarial games" in capsys.readouterr().out
+    assert runs("c.yaml", "--run-id", "s", "--set", "behaviors.Tiny.self_play=null") == 0
+    assert "adversarial" not in capsys.readouterr().out
