@@ -1,6 +1,6 @@
 """Paints what stands on a terminal as a PNG, for the README.
 
-    tmux new-session -d -x 96 -y 20 -s run 'lanista-learn config/ppo/ball3d.yaml --env scene:ball3d'
+    tmux new-session -d -x 104 -y 20 -s run 'lanista-learn config/ppo/ball3d.yaml --env scene:ball3d'
     tmux capture-pane -e -p -t run > screen.ansi
     python docs/pictures/terminal.py screen.ansi docs/pictures/display.png
 

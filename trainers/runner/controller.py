@@ -396,7 +396,7 @@ class TrainerController:
     def stop(self) -> None:
         """Finish the current tick, then end the run in good order."""
         self._stopping = True
-        self.display.status("Saving and exporting. Press Ctrl-C again to stop at once.")
+        self.display.status("saving; Ctrl-C again stops at once")
 
     def _save(self, *, evaluate: bool = False, log_failures: bool = False) -> None:
         """Write the last checkpoints and models of a training run, as many as can be written.

@@ -91,7 +91,7 @@ def train(
             timers.span("TrainerController.start_learning"),
         ):
             controller.run()
-        display.status("Stopped; what was learned is saved." if controller.stopped else "Done.")
+        display.status("stopped and saved" if controller.stopped else "done")
     finally:
         close_writers(context.writers)
         if distributed.rank() == 0:

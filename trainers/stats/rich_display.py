@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from rich.box import ROUNDED
@@ -18,6 +19,9 @@ _CURVE_ROWS = 5
 _ROOMY_LINES = _CURVE_ROWS + 3
 """Lines that a behavior takes in the roomy layout, the empty one after it included."""
 _ROOMY_WIDTH = 72
+_FIGURES_WIDTH = 28
+_BAR_WIDTH = 6
+"""The least of a progress bar."""
 _DETAILS = (
     ("episode length", "Environment/Episode Length"),
     ("entropy", "Policy/Entropy"),
@@ -42,8 +46,12 @@ def draw(
     `lessons`: the text for each environment parameter that has several lessons.
     """
     inner = max(width - 6, 20)
-    roomy = width >= _ROOMY_WIDTH and len(behaviors) * _ROOMY_LINES + 3 + bool(lessons) <= height
-    body: list[RenderableType] = []
+    below = _lessons(lessons or {})
+    lines = len(behaviors) * _ROOMY_LINES + 3 + math.ceil(below.cell_len / inner)
+    roomy = width >= _ROOMY_WIDTH and lines <= height
+    heading = Text.assemble(("lanista ", f"bold {ACCENT}"), (title, "bold default"))
+    fits = heading.cell_len <= inner
+    body: list[RenderableType] = [] if fits else [heading]
     if not behaviors:
         body.append(Text("no behavior has appeared yet", style=FAINT))
     elif roomy:
@@ -54,13 +62,13 @@ def draw(
     else:
         body.append(_table(behaviors, inner))
     if lessons:
-        body.append(_lessons(lessons))
+        body.append(below)
     return Panel(
         Group(*body),
         box=ROUNDED,
         border_style=FAINT,
         padding=(0, 2),
-        title=Text.assemble(("lanista ", f"bold {ACCENT}"), (title, "bold default")),
+        title=heading if fits else None,
         title_align="left",
         subtitle=Text.assemble(
             (f"{doing} ", "default"), ("· ", FAINT), (f"{clock_text(elapsed)} elapsed", "default")
@@ -70,8 +78,8 @@ def draw(
     )
 
 
-def _lessons(lessons: Mapping[str, str]) -> RenderableType:
-    line = Text("lesson", no_wrap=True, overflow="ellipsis")
+def _lessons(lessons: Mapping[str, str]) -> Text:
+    line = Text("lesson", overflow="fold")
     for index, (parameter, lesson) in enumerate(lessons.items()):
         line.append(" · " if index else "  ", style=FAINT)
         line.append(f"{parameter} ").append(lesson, style=f"bold {ACCENT}")
@@ -83,22 +91,27 @@ def _block(behavior: BehaviorProgress, width: int) -> RenderableType:
     grid = Table.grid(padding=(0, 0), expand=True)
     grid.add_column(ratio=1)
     grid.add_row(_headline(behavior, width))
-    figures_width = 28
+    rows = _details(behavior)
+    needed = sum(max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)) + 2
+    figures_width = min(max(_FIGURES_WIDTH, needed), width // 2)
     lower = Table.grid(padding=(0, 3))
     lower.add_column(width=width - figures_width - 3)
     lower.add_column(width=figures_width)
-    lower.add_row(_curve(behavior, width - figures_width - 3), _details(behavior))
+    figures = Table.grid(padding=(0, 1), expand=True)
+    figures.add_column(no_wrap=True)
+    figures.add_column(justify="right", overflow="fold")
+    for row in rows:
+        figures.add_row(*row)
+    lower.add_row(_curve(behavior, width - figures_width - 3), figures)
     grid.add_row(lower)
     return grid
 
 
 def _headline(behavior: BehaviorProgress, width: int) -> RenderableType:
+    """The name, the bar and the steps; a name for which the bar leaves no room takes several lines."""
     steps = Text(count_text(behavior.step), style="bold")
-    line = Table.grid(padding=(0, 2), expand=True)
-    line.add_column(no_wrap=True, overflow="ellipsis", max_width=max(width // 3, 8))
-    line.add_column(ratio=1)
-    line.add_column(no_wrap=True, justify="right")
     name = Text(plain(behavior.name), style=f"bold {ACCENT}")
+    bar: RenderableType = Text("")
     if behavior.max_steps:
         bar = ProgressBar(
             total=behavior.max_steps,
@@ -108,9 +121,13 @@ def _headline(behavior: BehaviorProgress, width: int) -> RenderableType:
         )
         steps.append(f" / {count_text(behavior.max_steps)} steps ", style="")
         steps.append(f"{behavior.fraction:4.0%}", style="bold")
-        line.add_row(name, bar, steps)
     else:
-        line.add_row(name, Text(""), steps.append(" steps", style=""))
+        steps.append(" steps", style="")
+    line = Table.grid(padding=(0, 2), expand=True)
+    line.add_column(overflow="fold", width=min(name.cell_len, width - steps.cell_len - 4 - _BAR_WIDTH))
+    line.add_column(ratio=1)
+    line.add_column(no_wrap=True, justify="right")
+    line.add_row(name, bar, steps)
     return line
 
 
@@ -132,19 +149,18 @@ def _curve(behavior: BehaviorProgress, width: int) -> RenderableType:
     return Group(*out)
 
 
-def _details(behavior: BehaviorProgress) -> RenderableType:
-    table = Table.grid(padding=(0, 1), expand=True)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_row(Text("mean reward"), _reward(behavior))
-    table.add_row(Text("steps/s"), Text(count_text(behavior.rate), style="bold"))
+def _details(behavior: BehaviorProgress) -> list[tuple[Text, Text]]:
+    """The figures beside the curve: labels and values."""
+    rows = [
+        ("mean reward", _reward(behavior)),
+        ("steps/s", Text(count_text(behavior.rate), style="bold")),
+    ]
     if behavior.max_steps is not None:
-        table.add_row(Text("time left"), Text(clock_text(behavior.time_left), style="bold"))
+        rows.append(("time left", Text(clock_text(behavior.time_left), style="bold")))
     shown = [(label, behavior.latest[key]) for label, key in _DETAILS if key in behavior.latest]
-    for label, value in shown[: _CURVE_ROWS - 4]:
-        table.add_row(Text(label), Text(number_text(value)))
-    table.add_row(Text("checkpoint"), Text(count_text(behavior.checkpoint)))
-    return table
+    rows += [(label, Text(number_text(value))) for label, value in shown[: _CURVE_ROWS - 4]]
+    rows.append(("checkpoint", Text(count_text(behavior.checkpoint))))
+    return [(Text(label), value) for label, value in rows]
 
 
 def _reward(behavior: BehaviorProgress) -> Text:
@@ -158,7 +174,7 @@ def _table(behaviors: Sequence[BehaviorProgress], width: int) -> RenderableType:
     """One line per behavior, for narrow terminals or many behaviors."""
     wide = width >= 84
     table = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style=FAINT)
-    table.add_column("behavior", no_wrap=True, overflow="ellipsis", ratio=2)
+    table.add_column("behavior", overflow="fold", ratio=2)
     table.add_column("steps", justify="right", no_wrap=True)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("steps/s", justify="right", no_wrap=True)

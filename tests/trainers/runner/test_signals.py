@@ -117,7 +117,7 @@ def test_a_live_display_restores_the_terminal(tmp_path):
     assert ended.status == 0 and ended.files("Ball.onnx")
     assert until(lambda: listener.heard.rfind(HIDE) < listener.heard.rfind(SHOW))
     assert termios.tcgetattr(theirs) == before
-    assert b"Stopped; what was learned is saved." in listener.heard and b"Done." not in listener.heard
+    assert b"stopped and saved" in listener.heard and b"done" not in listener.heard
     os.close(theirs)
     os.close(ours)
 

@@ -86,6 +86,30 @@ def test_the_display_fits_terminals_of_any_size(clock, width, height):
     shown(display)
 
 
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("height", [14, 60])
+def test_nothing_is_cut_on_usual_terminals(clock, width, height):
+    display = live(clock, width, height)
+    display.title = "a-run-with-a-rather-long-identifier-of-2026-11-23-and-then-some-more"
+    names = ["3DBall", "AVeryLongBehaviorNameOfAGameWithManyWords", "AnotherBehaviorOfTheSameGame"]
+    for name in names:
+        train(display, clock, name, 1_000_000_000)
+        behavior = display.behaviors[name]
+        behavior.step, behavior.checkpoint = 987_654_321, 987_654_000
+        behavior.reward, behavior.reward_std = -12345.678, 2345.678
+        behavior.latest = {"Environment/Episode Length": 123456.7}
+    display.lesson("small_wall_height", "AnEasyLessonWithALongName", 1, 8)
+    display.lesson("big_wall_height", "AnotherLessonWithALongName", 2, 8)
+    display.status("saving; Ctrl-C again stops at once")
+    clock.now += 360000
+    text = shown(display)
+    assert "…" not in text and all(len(line) <= width for line in text.splitlines())
+    words = "".join(text.split()).replace("│", "")
+    for part in (display.title, "987,654,321", "-12345.7", "AnotherLessonWithALongName(2/8)", "elapsed"):
+        assert part in words
+    assert all(name[:14] in words for name in names) and words.count("Words") == 1
+
+
 def test_log_lines_appear_above_the_live_display(clock):
     display = live(clock)
     logger = logging.getLogger("test-above")

@@ -21,6 +21,10 @@ PANEL = (4.3, 3.0)
 COLUMNS = 3
 FEW = 6
 """So many values get a tick each."""
+LETTERS = 40
+"""That fit beside each other below a panel."""
+APART = 0.2
+"""The least distance of two labels, as a share of the axis."""
 COLORS = {"pruned": "#bebab2", "done": "#30638e", "best": "#d1495b"}
 
 
@@ -90,12 +94,15 @@ def _scatter(
 
 def _configure(axis: Axes, dimension: Dimension, name: str) -> Any:
     """Scale and ticks of a parameter's axis; returns the function from a value to its place."""
-    values = dimension.all
-    listed = dimension.parameter.values
-    if listed is not None and not all(_is_number(value) for value in listed):
-        labels = [shown(value) for value in listed]
-        short = [label if len(label) <= 16 else f"{label[:14]}.." for label in labels]
-        axis.set_xticks(range(len(labels)), short)
+    values, listed = dimension.all, dimension.parameter.values
+    numbers = listed is None or all(_is_number(value) for value in listed)
+    if listed is not None and (not numbers or len(listed) <= FEW):
+        labels = [shown(value) for value in (sorted(listed) if numbers else listed)]
+        crowded = sum(map(len, labels)) + 2 * len(labels) > LETTERS
+        axis.set_xticks(
+            range(len(labels)), labels, rotation=25 * crowded, ha="right" if crowded else "center"
+        )
+        axis.set_xlim(-0.5, len(labels) - 0.5)
         axis.set_xlabel(name)
         return lambda value: labels.index(shown(value))
     log = dimension.parameter.log if listed is None else 0 < 10 * min(listed) <= max(listed)
@@ -104,13 +111,22 @@ def _configure(axis: Axes, dimension: Dimension, name: str) -> Any:
         axis.set_xscale("log")
         axis.set_xlim(low / 1.3, high * 1.3)
         axis.xaxis.set_minor_formatter(NullFormatter())
-        decades = range(math.floor(math.log10(low)) + 1, math.ceil(math.log10(high)))
-        ticks = [low, *(10.0**power for power in decades), high]
+        ticks = _ticks(low, high)
         axis.set_xticks(ticks, [shown(tick) for tick in ticks])
     elif values is not None and len(values) <= FEW:
         axis.set_xticks(values, [shown(value) for value in values])
     axis.set_xlabel(f"{name} (log)" if log else name)
     return float
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """The ends of a logarithmic axis, and powers of ten between them whose labels do not touch others."""
+    apart = APART * math.log10(high / low)
+    ticks = [low]
+    for power in range(math.floor(math.log10(low)) + 1, math.ceil(math.log10(high))):
+        if power - math.log10(ticks[-1]) >= apart and math.log10(high) - power >= apart:
+            ticks.append(10**power if power >= 0 else 10.0**power)
+    return [*ticks, high]
 
 
 def _is_number(value: Any) -> bool:

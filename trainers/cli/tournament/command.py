@@ -161,11 +161,11 @@ def _print_table(tournament: RoundRobin, title: str) -> None:
 
     leaderboard = tournament.leaderboard()
     table = Table(title=title, title_justify="left", title_style="", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", justify="right")
-    table.add_column("player", style="bold")
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("player", style="bold", overflow="fold")
     trained = any(rank.elo is not None for rank in leaderboard)
     for name in ("rating", "±", "won", "drawn", "lost", "score", *(["in training"] if trained else [])):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for place, rank in enumerate(leaderboard, 1):
         score = rank.result.score / max(1, rank.result.games)
         cells = [f"{rank.rating:.0f}", f"{rank.error:.0f}", *map(str, rank.result), f"{100 * score:.1f} %"]

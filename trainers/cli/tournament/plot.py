@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,10 @@ from .round_robin import RoundRobin
 
 CELL = 0.55
 """Inches of a cell of the matrix."""
+BARS = 4.8
+"""Inches of the axis of ratings."""
+LETTER = 0.09
+"""Inches of a letter, at most."""
 
 
 def plot_tournament(tournament: RoundRobin, title: str) -> Figure:
@@ -18,15 +23,17 @@ def plot_tournament(tournament: RoundRobin, title: str) -> Figure:
     order, leaderboard = tournament.order(), tournament.leaderboard()
     count = len(order)
     size = 1.0 + CELL * count
-    figure = Figure((6.5 + size, 1.2 + size), layout="constrained")
-    figure.suptitle(title, fontsize="medium")
-    bars, matrix = figure.subplots(1, 2, sharey=True, width_ratios=[5.5, size])
+    names = LETTER * max(len(rank.name) for rank in leaderboard)
+    width = 1.0 + names + BARS + size
+    figure = Figure((width, 1.4 + size), layout="constrained")
+    figure.suptitle(textwrap.fill(title, int(width / LETTER)), fontsize="medium")
+    bars, matrix = figure.subplots(1, 2, sharey=True, width_ratios=[BARS, size])
     ratings = np.array([rank.rating for rank in leaderboard])
     errors = np.array([rank.error for rank in leaderboard])
     start = (ratings - errors).min() - 10
     drawn = bars.barh(range(count), ratings - start, 0.5, start, xerr=errors, color="#30638e")
     bars.bar_label(drawn, [f" {rank.rating:.0f} ± {rank.error:.0f}" for rank in leaderboard])
-    bars.margins(x=0.25)
+    bars.set_xlim(start, start + 1.35 * ((ratings + errors).max() - start))  # room for the labels
     bars.set_yticks(range(count), [f"{rank.name}  {place}" for place, rank in enumerate(leaderboard, 1)])
     bars.set_xlabel("rating ± standard error")
     shares = np.full((count, count), np.nan)
@@ -40,7 +47,7 @@ def plot_tournament(tournament: RoundRobin, title: str) -> Figure:
                 matrix.text(column, row, text, ha="center", va="center", color=color)
     matrix.imshow(shares, cmap="RdBu", vmin=0, vmax=1, aspect="auto")
     matrix.set_xticks(range(count), range(1, count + 1))
-    matrix.set_title("score of the row against the column, %", fontsize="small")
+    matrix.set_title("score of the row\nagainst the column, %", fontsize="small")
     return figure
 
 

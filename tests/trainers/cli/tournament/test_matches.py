@@ -75,6 +75,19 @@ def test_a_round_robin_ranks_and_draws():
     assert said["standings"][0]["score"] == 1.0 and len(said["matches"]) == 6
 
 
+@pytest.mark.parametrize("count", [2, 5])
+def test_titles_and_ratings_lie_within_the_picture(count):
+    tournament = RoundRobin([player(k) for k in range(1, count + 1)])
+    tournament.play(cards(), 2)
+    figure = plot_tournament(tournament, "pettingzoo:pettingzoo.classic.a_game?boards=true, " + "games " * 30)
+    figure.draw_without_rendering()
+    bars, matrix = figure.axes
+    texts = [figure._suptitle, matrix.title, *bars.texts, *bars.get_yticklabels()]
+    for box in (text.get_window_extent() for text in texts):
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+    assert all(text.get_window_extent().x1 <= bars.bbox.x1 for text in bars.texts)
+
+
 def steps(kind, ids, groups, rewards=None, interrupted=False):
     n = len(ids)
     reward = np.array(rewards or [0] * n, np.float32)
