@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from attached_runs import PATIENCE, AttachedRun, scenes
-from console_runs import until, weights_are_finite
+from console_runs import end, until, weights_are_finite
 from lanista.envs.protocol import messages
 from lanista.trainers.runner.attach import NewBehaviors, check_attaching, make_attach_server
 from lanista.trainers.runner.environments import check_environment, make_env_manager
@@ -226,6 +226,13 @@ def test_games_of_unity_and_of_unreal_are_trained_on_together(tmp_path, scene):
     assert "Connected to scene:basic (Unity's protocol)" in ended.out
     assert "Connected to scene:basic (Unreal's protocol)" in ended.out
     assert [process.wait(PATIENCE) for process in games] == [0, 0]
+
+
+def test_ctrl_c_ends_a_run_that_listens_with_one_line(tmp_path):
+    run = AttachedRun(tmp_path, free_port())
+    run.process.send_signal(signal.SIGINT)
+    ended = end(run.process, tmp_path)
+    assert ended.status == 130 and ended.err.strip() == "lanista-learn: stopped before anything was learned."
 
 
 def test_ctrl_c_ends_a_run_that_has_lost_all_engines(tmp_path, scene):
