@@ -1,6 +1,6 @@
 """Paints what stands on a terminal as a PNG, for the README.
 
-    tmux new-session -d -x 104 -y 20 -s run 'lanista-learn config/ppo/ball3d.yaml --env scene:ball3d'
+    tmux new-session -d -x 112 -y 20 -s run 'lanista-learn config/ppo/ball3d.yaml --env scene:ball3d'
     tmux capture-pane -e -p -t run > screen.ansi
     python docs/pictures/terminal.py screen.ansi docs/pictures/display.png
 
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("screen", type=Path, help="what `tmux capture-pane -e -p` printed")
     parser.add_argument("picture", type=Path, help="the PNG to write")
-    parser.add_argument("--width", type=int, default=96, help="columns of the terminal (96)")
+    parser.add_argument("--width", type=int, default=112, help="columns of the terminal (112)")
     arguments = parser.parse_args()
     picture = paint(arguments.screen.read_text(encoding="utf-8"), arguments.width)
     picture.quantize(64).save(arguments.picture, optimize=True)
