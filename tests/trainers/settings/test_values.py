@@ -209,6 +209,15 @@ def test_epsilon_under_the_names_of_ml_agents_plug_in_means_the_same(keys, expec
     assert (hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps) == expected
 
 
+def test_epsilon_of_the_plug_in_lies_over_default_settings():
+    defaults = "{trainer_type: dqn, hyperparameters: {exploration_initial_eps: 0.4}}"
+    text = (
+        f"default_settings: {defaults}\nbehaviors: {{B: {{hyperparameters: {{exploration_final_eps: 0.2}}}}}}"
+    )
+    hyper = RunOptions.from_text(text).behaviors["B"].hyperparameters
+    assert (hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps) == (0.4, 0.2, 20000)
+
+
 @pytest.mark.parametrize("of", ["hyperparameters: {%s}", "reward_signals: {curiosity: {%s}, extrinsic: {}}"])
 def test_a_learning_rate_that_is_too_large_by_far_is_a_warning(of, caplog):
     for rate in ("1.0e-2", "0"):

@@ -214,22 +214,25 @@ _DECAY_STEPS = 20_000
 
 
 def exploration_of_mlagents(hyperparameters: Mapping[str, Any], info: ValidationInfo) -> dict[str, Any]:
-    """DQN's hyperparameters with epsilon under our names; a key of ours that is given too wins."""
-    rest = {key: value for key, value in hyperparameters.items() if key not in EXPLORATION}
-    schedule = hyperparameters.get("exploration_schedule", "linear")  # the plug-in's own defaults
+    """DQN's hyperparameters with epsilon under our names, and the plug-in's defaults of what is not given."""
+    schedule = hyperparameters.get("exploration_schedule", "linear")
     if schedule not in ("linear", "constant"):
         message = f"found {found(schedule)}, expected linear or constant"
         raise refuse("DQNSettings", message, "hyperparameters", "exploration_schedule", value=schedule)
-    start = hyperparameters.get("exploration_initial_eps", 0.1)
-    end = start if schedule == "constant" else hyperparameters.get("exploration_final_eps", 0.05)
-    taken = {"epsilon_start": start, "epsilon_end": end, "epsilon_decay_steps": _DECAY_STEPS}
+    names = {"epsilon_start": "exploration_initial_eps", "epsilon_end": "exploration_final_eps"}
+    given = {own: hyperparameters[other] for own, other in names.items() if other in hyperparameters}
+    rest = {key: value for key, value in hyperparameters.items() if key not in EXPLORATION}
+    usual = {"epsilon_start": 0.1, "epsilon_end": 0.05, "epsilon_decay_steps": _DECAY_STEPS}
+    taken = {**usual, **rest, **given}
+    if schedule == "constant":
+        taken["epsilon_end"] = taken["epsilon_start"]
     note(
         info,
         f"{', '.join(sorted(EXPLORATION & hyperparameters.keys()))} of ML-Agents' DQN plug-in are taken as "
-        + ", ".join(f"{key}: {value}" for key, value in taken.items())
+        + ", ".join(f"{key}: {taken[key]}" for key in usual)
         + ".",
     )
-    return {**taken, **rest}
+    return taken
 
 
 class NoiseType(str, Enum):
