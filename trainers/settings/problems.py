@@ -46,7 +46,8 @@ def _unknown_key(path: Path, details: ErrorDetails, listed: set[str], hint: Hint
     parts = details["ctx"]
     known = "" if parts["known"] in listed else parts["known"]
     listed.add(parts["known"])
-    return f"{parts['message']}{hint(path, details['input']) or parts['hint']}{known}{_owners(path)}"
+    meant = _owners(path) or hint(path, details["input"]) or parts["hint"]
+    return f"{parts['message']}{meant}{known}"
 
 
 def _owners(path: Path) -> str:

@@ -65,6 +65,12 @@ def test_a_misplaced_key_names_its_section():
     assert "It belongs under `env_settings`" in str(error_of("num_envs: 3"))
 
 
+def test_a_hyperparameter_of_another_trainer_names_the_trainers_that_have_it():
+    (problem,) = error_of("behaviors: {B: {trainer_type: ppo, hyperparameters: {tau: 0.1}}}").problems
+    assert problem.message.startswith("unknown key. It is a hyperparameter of sac, coma, dqn, ddpg, td3: see")
+    assert "belongs" not in problem.message and "Known here: batch_size" in problem.message
+
+
 def test_several_problems_are_reported_together():
     error = error_of(
         "behaviors:\n  A: {max_steps: x}\n  B: {time_horizon: 0}\nenv_settings:\n  num_areas: 0\n"
