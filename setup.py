@@ -72,7 +72,7 @@ setup(
         "mlflow": ["mlflow-skinny>=2.9"],
         "plot": ["matplotlib>=3.7"],
         "sweep": ["matplotlib>=3.7", "optuna>=4.0"],
-        "video": ["imageio>=2.31", "imageio-ffmpeg>=0.4.9"],
+        "video": ["imageio-ffmpeg>=0.4.9"],
         "wandb": ["wandb>=0.16"],
         "ray": ["cryptography>=42", "ray>=2.49"],
         "relay": ["cryptography>=42"],

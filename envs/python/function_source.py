@@ -187,12 +187,17 @@ def _check_own(path: str, own: Arguments, kind: EnvKind) -> None:
 def _check_picture(path: str, env: Any, kind: EnvKind) -> None:
     mode = getattr(env, "render_mode", None)
     draws = hasattr(env, "draw") if kind is EnvKind.BASE_ENV else mode == RGB_ARRAY
-    if not draws:
-        missing = "it has no method draw()" if kind is EnvKind.BASE_ENV else f"its render_mode is {mode!r}"
+    if draws:
+        return
+    if kind is EnvKind.BASE_ENV:
         raise UnityEnvironmentException(
-            f"{path} cannot be filmed: {missing}. Let its function accept render_mode, and make an "
-            f"environment with the render mode {RGB_ARRAY!r}."
+            f"{path} cannot be filmed: it has no method draw(). Give {type(env).__name__} one without "
+            "arguments, which returns an array of shape (height, width, 3) and dtype uint8."
         )
+    raise UnityEnvironmentException(
+        f"{path} cannot be filmed: its render_mode is {mode!r}. Let its function accept render_mode, and "
+        f"make an environment with the render mode {RGB_ARRAY!r}."
+    )
 
 
 def _environment(kind: EnvKind, copies: Copies, request: _Request) -> BaseEnv:

@@ -7,16 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...envs.base import EnvironmentStep
+from ..utils.films import Image
 
 if TYPE_CHECKING:
     from ..settings.options import RunOptions
-
-Image = NDArray[np.uint8]
-"""[height, width, 3], red, green and blue."""
 
 
 class Event:

@@ -1,20 +1,16 @@
-"""Films evaluations: a callback that writes a video of the best episode, and the encoders for it."""
+"""Films evaluations: a callback that writes a video of the best episode."""
 
 from __future__ import annotations
 
-import io
 import logging
-import zlib
 from collections import deque
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
-
 from ..utils.atomic_files import atomic_write_bytes
+from ..utils.films import Frame, encode, gif, has_ffmpeg
 from .base import Callback
-from .events import EpisodeScore, EvaluationEnd, EvaluationStep, Image
+from .events import EpisodeScore, EvaluationEnd, EvaluationStep
 
 logger = logging.getLogger(__name__)
 
@@ -22,68 +18,10 @@ TAG = "Evaluation/Best Episode"
 """What TensorBoard calls the video."""
 
 
-class Frame:
-    """A compressed image: one of a scene takes a hundredth of its pixels."""
-
-    __slots__ = ("_data", "_shape")
-
-    def __init__(self, pixels: Image) -> None:
-        self._shape = pixels.shape
-        self._data = zlib.compress(np.ascontiguousarray(pixels).tobytes(), 1)
-
-    def pixels(self) -> Image:
-        """[height, width, 3]."""
-        return np.frombuffer(zlib.decompress(self._data), np.uint8).reshape(self._shape)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height."""
-        return self._shape[1], self._shape[0]
-
-
-def gif(frames: Sequence[Frame], frame_ms: int) -> bytes:
-    """A looping GIF of at least one frame, all in the 256 colors of the first, so that nothing flickers."""
-    from PIL import Image
-
-    # Covering all colors keeps those of small objects; the means then smooth the large areas.
-    palette = Image.fromarray(frames[0].pixels()).quantize(
-        256, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE
-    )
-    # The first frame too: Pillow looks colors up coarsely here, and the first would differ from the rest.
-    first, *rest = (
-        Image.fromarray(frame.pixels()).quantize(palette=palette, dither=Image.Dither.NONE)
-        for frame in frames
-    )
-    file = io.BytesIO()
-    first.save(file, "GIF", save_all=True, append_images=rest, duration=frame_ms, loop=0, optimize=False)
-    return file.getvalue()
-
-
-def has_mp4_encoder() -> bool:
-    """Whether imageio and its FFmpeg are installed (extra `video`)."""
-    return find_spec("imageio") is not None and find_spec("imageio_ffmpeg") is not None
-
-
-def mp4(frames: Sequence[Frame], frame_ms: int) -> bytes:
-    """A video in H.264. Raises ImportError unless `has_mp4_encoder`."""
-    import imageio.v2 as imageio
-
-    file = io.BytesIO()
-    # FFmpeg requires even sizes; cropping a row or column of pixels is better than resampling all others.
-    writer: Any = imageio.get_writer(
-        file, format="mp4", fps=1000 / frame_ms, codec="libx264", macro_block_size=1
-    )
-    with writer:
-        for frame in frames:
-            pixels = frame.pixels()
-            writer.append_data(pixels[: len(pixels) // 2 * 2, : pixels.shape[1] // 2 * 2])
-    return file.getvalue()
-
-
 class WriteVideo(Callback):
     """Films evaluations; writes the best episode of each to `<run>/<behavior>/<folder>/<behavior>-<step>`.
 
-    As MP4 if the packages imageio and imageio-ffmpeg are installed, else as GIF; and as a GIF to TensorBoard,
+    As MP4 if the package imageio-ffmpeg is installed, else as GIF; and as a GIF to TensorBoard,
     which shows no other videos.
     """
 
@@ -154,9 +92,9 @@ class WriteVideo(Callback):
             return
         video, ending = gif(recorder.frames, self.frame_ms), "gif"
         event.show_video(TAG, video, recorder.frames[0].size)
-        if has_mp4_encoder():
+        if has_ffmpeg():
             try:
-                video, ending = mp4(recorder.frames, self.frame_ms), "mp4"
+                video, ending = encode(recorder.frames, self.frame_ms, ".mp4"), "mp4"
             except Exception as error:  # FFmpeg is a program of its own, and may lack the codec
                 cause = f"{type(error).__name__}: {error}"
                 logger.warning("The video is a GIF: no MP4 could be made (%s).", cause)

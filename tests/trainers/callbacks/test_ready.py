@@ -17,8 +17,9 @@ from lanista.trainers.callbacks import video as write_video
 from lanista.trainers.callbacks.events import EpisodeScore
 from lanista.trainers.callbacks.keep_best import KeepBest
 from lanista.trainers.callbacks.stop_at_reward import StopAtReward
-from lanista.trainers.callbacks.video import WriteVideo, has_mp4_encoder
+from lanista.trainers.callbacks.video import WriteVideo
 from lanista.trainers.settings import RunOptions
+from lanista.trainers.utils.films import has_ffmpeg
 from line_game import LineGame
 from line_runs import EVALUATED, START
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -157,7 +158,7 @@ def step(number, ended=(), oldest=0, newest=0, render=None):
 
 def test_the_video_is_the_best_episode_from_its_start(tmp_path, monkeypatch):
     films = []
-    monkeypatch.setattr(write_video, "has_mp4_encoder", lambda: False)
+    monkeypatch.setattr(write_video, "has_ffmpeg", lambda: False)
     monkeypatch.setattr(
         write_video, "gif", lambda frames, ms: films.append([f.pixels()[0, 0, 0] for f in frames]) or b"film"
     )
@@ -186,11 +187,11 @@ def test_an_environment_that_does_not_render_is_reported_once(caplog, tmp_path):
 
 @pytest.mark.parametrize("fails", ["mp4", "disk"])
 def test_a_video_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch, caplog, fails):
-    def mp4(frames, ms):
+    def encode(frames, ms, ending):
         raise RuntimeError("no codec")
 
-    monkeypatch.setattr(write_video, "has_mp4_encoder", lambda: fails == "mp4")
-    monkeypatch.setattr(write_video, "mp4", mp4)
+    monkeypatch.setattr(write_video, "has_ffmpeg", lambda: fails == "mp4")
+    monkeypatch.setattr(write_video, "encode", encode)
     if fails == "disk":
         (tmp_path / "videos").write_text("in the way")
     film = WriteVideo()
@@ -223,7 +224,7 @@ def test_a_run_with_test_video_records_its_evaluations(runs, tmp_path, capsys, m
     write(runs, "[]", "  test_video: true\n")
     assert runs(*START) == 0
     out, folder = capsys.readouterr().out, tmp_path / "results" / "r" / "Tiny"
-    films = sorted((folder / "videos").glob(f"Tiny-*.{'mp4' if has_mp4_encoder() else 'gif'}"))
+    films = sorted((folder / "videos").glob(f"Tiny-*.{'mp4' if has_ffmpeg() else 'gif'}"))
     assert len(_tests(out)) == 4, "the tests themselves take place"
     if fails:
         assert out.count("Evaluations are not filmed: OSError: no screen") == 1 and not films

@@ -6,23 +6,16 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ...callbacks.video import Frame, gif
-from ...utils.atomic_files import atomic_write_bytes
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from .report import make_report, print_report
 
 if TYPE_CHECKING:
-    from mlagents_envs.base_env import BaseEnv
-
     from ....envs.demonstrations.recorder import DemonstrationRecorder
     from ..models import Model
 
@@ -66,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
-    parser.add_argument("--render", metavar="FILE.gif", type=Path, help="film a scene or gymnasium:ID")
+    parser.add_argument("--render", metavar="FILE", type=Path, help="film what is played (.gif, .mp4, .webm)")
     parser.add_argument(
         "--render-steps", metavar="N", type=_positive, default=150, help="steps that are filmed (150)"
     )
@@ -110,32 +103,37 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
 
     from ...policies.onnx.load import LoadError
     from ...policies.onnx.runtime import BrainError
+    from ...utils.films import FilmError
     from ...utils.logging import configure_logging
     from ..models import find_models
+    from .environment import open_environment, open_shown
+    from .film import Camera, Film
     from .player import NoModelError, NothingToDecideError, Player
     from .progress import Progress, terminal
 
     console = terminal()
     configure_logging(console=console).setLevel(logging.WARNING if arguments.json else logging.INFO)
-    film, demos = None, []
+    demos: list[Path] = []
     try:
+        film = None if arguments.render is None else Film(arguments.render, arguments.render_steps)
         models = find_models(arguments.models, arguments.results_dir)
         deterministic = _deterministic(arguments, models)
         _choose_environment(arguments)
-        env = _environment(arguments)
+        env = (
+            open_shown(arguments) if film else open_environment(arguments, arguments.env, arguments.env_args)
+        )
         try:
             recorder = _recorder(arguments)
             player = Player(env, models, arguments.episodes, deterministic, arguments.max_decisions, recorder)
-            if arguments.render is not None:
-                film = Film(env.draw, arguments.render_steps)
+            camera = Camera(env, arguments.env, [film] if film else [])
             with Progress(player, console) as progress:
                 try:
-                    player.play(progress.step, *([film.take] if film is not None else []))
+                    player.play(progress.step, camera.step)
                 finally:
                     demos = recorder.close() if recorder is not None else []
         finally:
             env.close()
-    except (LoadError, BrainError, NoModelError, NothingToDecideError, UnityException) as error:
+    except (FilmError, LoadError, BrainError, NoModelError, NothingToDecideError, UnityException) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
         if arguments.record_demos is None:
@@ -144,17 +142,9 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     report = make_report(player, ", ".join(arguments.models), arguments.env)
     if arguments.record_demos is not None:
         report["demonstrations"] = [str(path) for path in demos]
-    if film is not None:
-        _save(film, arguments.render)
-        report["film"] = str(arguments.render)
+    if film is not None and film.save():
+        report["film"] = str(film.path)
     return report
-
-
-def _save(film: Film, path: Path) -> None:
-    try:
-        film.save(path)
-    except OSError as error:
-        raise CommandError(f"The film could not be written to {path}: {error}.") from error
 
 
 def _recorder(arguments: argparse.Namespace) -> DemonstrationRecorder | None:
@@ -191,43 +181,3 @@ def _choose_environment(arguments: argparse.Namespace) -> None:
     if trained_in is not None:
         arguments.env, own = trained_in
         arguments.env_args = [*own, *arguments.env_args]
-
-
-def _environment(arguments: argparse.Namespace) -> BaseEnv:
-    from .environment import open_environment
-
-    filmed = arguments.render is not None
-    if filmed and (arguments.env or "").startswith("scene:"):
-        from ....envs.scenes.in_process import make_in_process
-
-        return make_in_process(arguments.env, seed=arguments.seed, arguments=arguments.env_args)
-    if filmed and not (arguments.env or "").startswith(("gymnasium:", "python:")):
-        raise CommandError(
-            "--render films scenes, Gymnasium's environments and what a function makes: give scene:NAME "
-            "(see lanista scenes), gymnasium:ID or python:MODULE:FUNCTION."
-        )
-    return open_environment(arguments, arguments.env, arguments.env_args, drawn=filmed)
-
-
-FRAME_MS = 60
-
-Draw = Callable[[], NDArray[np.uint8]]
-"""An image of the current state, [height, width, 3]."""
-
-
-class Film:
-    """Records one image per step, up to `frames`, and writes them as a looping animation."""
-
-    def __init__(self, draw: Draw, frames: int) -> None:
-        self.draw = draw
-        self.frames = frames
-        self._recorded: list[Frame] = []
-
-    def take(self) -> None:
-        """Record the current state. Raises NotImplementedError if a scene's world cannot render itself."""
-        if len(self._recorded) < self.frames:
-            self._recorded.append(Frame(self.draw()))
-
-    def save(self, path: Path) -> None:
-        """Write the animation. Raises OSError."""
-        atomic_write_bytes(path, gif(self._recorded, FRAME_MS))

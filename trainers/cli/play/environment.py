@@ -13,6 +13,7 @@ from ....envs.python.sources import make_source
 from ....envs.registry.registry import resolve_registered
 from ....envs.side_channels import EngineConfigurationChannel, StatsSideChannel
 from ....envs.unity.environment import UnityEnvironment
+from ...utils.errors import CommandError
 
 
 def open_environment(
@@ -51,3 +52,29 @@ def open_environment(
         side_channels=[engine, StatsSideChannel()],
         num_areas=arguments.num_areas,
     )
+
+
+def open_scene(arguments: argparse.Namespace, path: str, given: Sequence[str]) -> BaseEnv:
+    """A scene in this process, where it can draw itself."""
+    from ....envs.scenes.in_process import make_in_process
+
+    areas = [] if arguments.num_areas == 1 else ["--areas", str(arguments.num_areas)]
+    return make_in_process(path, arguments.seed, [*areas, *given])
+
+
+def open_shown(arguments: argparse.Namespace) -> BaseEnv:
+    """The environment of `play`, with a method `draw`.
+
+    Raises:
+        CommandError: it runs in an engine, which shows itself.
+    """
+    path = arguments.env or ""
+    if path.strip().startswith("scene:"):
+        return open_scene(arguments, path, arguments.env_args)
+    if not in_process(path):
+        raise CommandError(
+            f"{path or 'The editor'} cannot be filmed: it draws itself, in a window of its own (--time-scale "
+            "1 lets it play at its natural speed). Lanista films what runs in its own process: scene:NAME, "
+            "gymnasium:ID, pettingzoo:MODULE and python:MODULE:FUNCTION."
+        )
+    return open_environment(arguments, path, arguments.env_args, drawn=True)

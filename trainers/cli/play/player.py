@@ -230,6 +230,7 @@ class Player:
                 episode.reward += float(decisions.reward[row])
                 if episode.counted and episode.decisions >= self.max_decisions:
                     self._cut(name, episode)
+                    self.results[name].groups.cut(int(decisions.group_id[row]))
                     self._cut_now.add(agent)
                     episode = None
             if episode is None:

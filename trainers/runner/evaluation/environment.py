@@ -6,14 +6,13 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ....envs.manager.manager import EnvManager
 from ....envs.manager.restarts import RestartLimits
 from ....envs.validation import NonFinitePolicy
-from ...callbacks.events import Image
+from ...utils.films import Image, as_image
 from .scores import GameIndex
 
 logger = logging.getLogger(__name__)
@@ -85,16 +84,13 @@ class EvaluationEnvironment:
         if draw is None or not self._rendered or not self._renders:
             return None
         try:
-            image = np.asarray(draw(), dtype=np.uint8)
-            if image.ndim != 3 or image.shape[2] != 3:
-                raise ValueError(f"found an image of shape {image.shape}, expected (height, width, 3)")
+            return as_image(draw())
         except NotImplementedError:
             return None
         except Exception as error:  # of any renderer: a package may be missing; no reason to end training
             self._renders = False
             logger.warning("Evaluations are not filmed: %s: %s", type(error).__name__, error)
             return None
-        return image
 
 
 @contextmanager

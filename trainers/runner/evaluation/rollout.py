@@ -11,8 +11,9 @@ from ....envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep, S
 from ....envs.manager.async_env import Parameters
 from ....envs.manager.manager import EnvManager
 from ...callbacks.dispatcher import CallbackDispatcher
-from ...callbacks.events import EpisodeScore, EvaluationStep, Image
+from ...callbacks.events import EpisodeScore, EvaluationStep
 from ...utils.errors import TrainerError
+from ...utils.films import Image
 from .policy import EvaluationPolicy
 from .scores import Scores
 

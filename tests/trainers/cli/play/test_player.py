@@ -185,6 +185,20 @@ def test_an_episode_that_never_ends_is_cut_and_counted(caplog):
     assert "did not end within 7 decisions" in caplog.text
 
 
+def test_a_group_that_never_ends_is_cut_with_its_agents():
+    class Grouped(Scripted):
+        def get_steps(self, name):
+            decisions, terminals = super().get_steps(name)
+            decisions.group_id[:] = 7
+            decisions.group_reward[:] = 0.5
+            return decisions, terminals
+
+    player = Player(Grouped([10**9, 10**9]), files(FakeBrain()), 2, True, max_decisions=7)
+    results = player.play()
+    assert results["Ball?team=0"].lengths == [7, 7]
+    assert results["Ball?team=0"].groups.finished == [3.5]
+
+
 def test_ctrl_c_leaves_the_episodes_that_have_ended():
     env, steps = Scripted([2, 10**9]), []
 
