@@ -7,17 +7,19 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
+from ..page_server import port_number
 from .report import make_report, print_report
 
 if TYPE_CHECKING:
     from ....envs.demonstrations.recorder import DemonstrationRecorder
     from ..models import Model
+    from .film import Viewer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +66,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--render-steps", metavar="N", type=_positive, default=150, help="steps that are filmed (150)"
     )
     parser.add_argument(
+        "--watch", action="store_true", help="show what is played in a browser of this machine, live"
+    )
+    parser.add_argument(
+        "--port",
+        type=port_number,
+        default=0,
+        help="where --watch listens on 127.0.0.1 (any port that is free)",
+    )
+    parser.add_argument(
         "--record-demos",
         metavar="FOLDER",
         type=Path,
@@ -106,45 +117,50 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     from ...utils.films import FilmError
     from ...utils.logging import configure_logging
     from ..models import find_models
-    from .environment import open_environment, open_shown
-    from .film import Camera, Film
+    from .environment import open_played
+    from .film import Film, StepRenderer
     from .player import NoModelError, NothingToDecideError, Player
     from .progress import Progress, terminal
+    from .window import Window
 
     console = terminal()
     configure_logging(console=console).setLevel(logging.WARNING if arguments.json else logging.INFO)
-    demos: list[Path] = []
     try:
         film = None if arguments.render is None else Film(arguments.render, arguments.render_steps)
         models = find_models(arguments.models, arguments.results_dir)
         deterministic = _deterministic(arguments, models)
         _choose_environment(arguments)
-        env = (
-            open_shown(arguments) if film else open_environment(arguments, arguments.env, arguments.env_args)
-        )
-        try:
+        with ExitStack() as opened:
+            env = open_played(arguments, shown=film is not None or arguments.watch)
+            opened.callback(env.close)
             recorder = _recorder(arguments)
+            if recorder is not None:
+                opened.enter_context(recorder)
             player = Player(env, models, arguments.episodes, deterministic, arguments.max_decisions, recorder)
-            camera = Camera(env, arguments.env, [film] if film else [])
-            with Progress(player, console) as progress:
-                try:
-                    player.play(progress.step, camera.step)
-                finally:
-                    demos = recorder.close() if recorder is not None else []
-        finally:
-            env.close()
+            progress = Progress(player, console)
+            viewers: list[Viewer] = [] if film is None else [film]
+            if arguments.watch:
+                title = f"{_given(arguments)} in {arguments.env}"
+                viewers.append(opened.enter_context(Window(title, progress.text, arguments.port)))
+            renderer = StepRenderer(env, arguments.env, viewers)
+            opened.enter_context(progress)
+            player.play(progress.step, renderer.step)
     except (FilmError, LoadError, BrainError, NoModelError, NothingToDecideError, UnityException) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
         if arguments.record_demos is None:
             raise
         raise CommandError(f"The demonstrations could not be written: {error}.") from error
-    report = make_report(player, ", ".join(arguments.models), arguments.env)
-    if arguments.record_demos is not None:
-        report["demonstrations"] = [str(path) for path in demos]
+    report = make_report(player, _given(arguments), arguments.env)
+    if recorder is not None:
+        report["demonstrations"] = [str(path) for path in recorder.paths]
     if film is not None and film.save():
         report["film"] = str(film.path)
     return report
+
+
+def _given(arguments: argparse.Namespace) -> str:
+    return ", ".join(arguments.models)
 
 
 def _recorder(arguments: argparse.Namespace) -> DemonstrationRecorder | None:

@@ -62,19 +62,21 @@ def open_scene(arguments: argparse.Namespace, path: str, given: Sequence[str]) -
     return make_in_process(path, arguments.seed, [*areas, *given])
 
 
-def open_shown(arguments: argparse.Namespace) -> BaseEnv:
-    """The environment of `play`, with a method `draw`.
+def open_played(arguments: argparse.Namespace, *, shown: bool) -> BaseEnv:
+    """The environment of `play`; `shown`: with a method `draw`.
 
     Raises:
-        CommandError: it runs in an engine, which shows itself.
+        CommandError: it is to be shown and runs in an engine, which shows itself.
     """
     path = arguments.env or ""
+    if not shown:
+        return open_environment(arguments, arguments.env, arguments.env_args)
     if path.strip().startswith("scene:"):
         return open_scene(arguments, path, arguments.env_args)
     if not in_process(path):
         raise CommandError(
-            f"{path or 'The editor'} cannot be filmed: it draws itself, in a window of its own (--time-scale "
-            "1 lets it play at its natural speed). Lanista films what runs in its own process: scene:NAME, "
-            "gymnasium:ID, pettingzoo:MODULE and python:MODULE:FUNCTION."
+            f"{path or 'The editor'} cannot be filmed or watched: it draws itself, in a window of its own "
+            "(--time-scale 1 lets it play at its natural speed). Lanista shows what runs in its "
+            "own process: scene:NAME, gymnasium:ID, pettingzoo:MODULE and python:MODULE:FUNCTION."
         )
     return open_environment(arguments, path, arguments.env_args, drawn=True)

@@ -14,7 +14,7 @@ FRAME_MS = 60
 
 
 class Viewer(Protocol):
-    """Takes the images of a `Camera`."""
+    """Takes the images of a `StepRenderer`."""
 
     @property
     def wants_more(self) -> bool:
@@ -24,7 +24,7 @@ class Viewer(Protocol):
         """Take an image."""
 
 
-class Camera:
+class StepRenderer:
     """Draws an environment after every step, as long as a viewer wants the images."""
 
     def __init__(self, env: Any, name: str, viewers: Sequence[Viewer]) -> None:

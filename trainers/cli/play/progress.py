@@ -64,7 +64,9 @@ class Progress:
             self._live.stop()
 
     def step(self) -> None:
-        """The environment has taken a step."""
+        """The environment was reset, or has taken a step."""
+        if self.player.steps <= 1:  # what comes before, such as opening the page of --watch, is no playing
+            self._begun = self._clock()
         if self._live is None and self._clock() - self._told >= BETWEEN:
             self._told = self._clock()
             logger.info("%s", self.text())

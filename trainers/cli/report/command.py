@@ -10,6 +10,7 @@ from pathlib import Path
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError, did_you_mean
 from ...utils.text import harmless
+from ..page_server import PageServer, port_number
 from ..runs.record import find_runs, is_run, read_run
 from .contents import RunResult, group_runs
 from .page import make_page
@@ -37,7 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="in place of a file, serve the page to this machine until Ctrl-C, and refresh it as runs go on",
     )
     parser.add_argument(
-        "--port", type=_port, default=0, help="where --watch listens on 127.0.0.1 (any port that is free)"
+        "--port",
+        type=port_number,
+        default=0,
+        help="where --watch listens on 127.0.0.1 (any free port)",
     )
     parser.add_argument(
         "--results-dir",
@@ -71,25 +75,15 @@ def report(folders: dict[str, Path]) -> str:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
-    from .serve import LivePage, PageServer
+    from .serve import LivePage
 
     live = LivePage(lambda: find(arguments.runs, arguments.results_dir))
     live.read()
-    try:
-        server = PageServer(live.read, arguments.port)
-    except OSError as error:
-        raise CommandError(f"127.0.0.1:{arguments.port}: {error.strerror}. Give another --port.") from error
-    with server:
+    with PageServer(live.read, arguments.port) as server:
         print(f"The page is at {server.address} for this machine alone. Ctrl-C ends.", flush=True)
         with suppress(KeyboardInterrupt):
             server.serve_forever()
     return 0
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a port, 1 to 65535")
-    return int(text)
 
 
 def find(wanted: Sequence[str], results: Path) -> dict[str, Path]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...._version import __version__
 from ...utils.text import harmless
+from ..page_server import content_policy
 from ..runs.command import age, size
 from .contents import Group, RunResult, differing
 from .curves import MOST_LINES, Chart, charts, points_each
@@ -78,7 +79,7 @@ def make_page(groups: Sequence[Group], *, refresh: float | None = None) -> str:
     ]
     script = _own("uPlot.iife.min.js") + _own("page.js")
     return _PAGE.format(
-        policy=_policy(script, refresh is not None),
+        policy=content_policy(script, refresh is not None),
         title=f"{_shown(title)} - report",
         style=_own("uPlot.min.css") + _own("page.css"),
         content="\n".join(part for part in content if part),
@@ -89,16 +90,6 @@ def make_page(groups: Sequence[Group], *, refresh: float | None = None) -> str:
 
 def _own(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _policy(script: str, refreshes: bool) -> str:
-    """Nothing is loaded, and no script runs but this one; a page that refreshes may read itself."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    connect = "; connect-src 'self'" if refreshes else ""
-    return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
-        f"media-src data:; base-uri 'none'; form-action 'none'{connect}"
-    )
 
 
 def _shown(text: object) -> str:

@@ -112,7 +112,11 @@ def test_a_base_env_is_filmed_by_its_method_draw(choosing, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("env", "file", "says"),
     [
-        ("Builds/Game.x86_64", "film.gif", "cannot be filmed: it draws itself, in a window of its own"),
+        (
+            "Builds/Game.x86_64",
+            "film.gif",
+            "cannot be filmed or watched: it draws itself",
+        ),
         ("python:shown:Foreign", "film.gif", "cannot be filmed: it has no method draw()"),
         ("scene:basic", "film.mov", "expected a film's name to end in .gif, .mp4 or .webm"),
         ("scene:basic", "nowhere/film.gif", "there is no folder"),

@@ -10,7 +10,8 @@ from subprocess import PIPE
 from urllib.parse import urlsplit
 
 import pytest
-from lanista.trainers.cli.report.serve import LivePage, PageServer
+from lanista.trainers.cli.page_server import PageServer
+from lanista.trainers.cli.report.serve import LivePage
 from lanista.trainers.cli.runs.record import REWARD
 from lanista.trainers.stats.summary import StatsSummary
 from lanista.trainers.stats.tensorboard import TensorBoardWriter
