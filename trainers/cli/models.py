@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...envs.base import BehaviorName
-from ..policies.onnx.load import LoadError, behaviors_in, find_policy
+from ..policies.onnx.load import LoadError, behaviors_in, find_policy, slot_brains
 from ..policies.onnx.loaded_policy import PlayablePolicy
+from ..policies.onnx.slots import SlotPolicies
 from ..settings.errors import TrainerConfigError
 from ..settings.options import RunOptions
 from ..utils.errors import CommandError, did_you_mean
@@ -78,6 +79,10 @@ def _models(given: str, results: Path) -> list[Model]:
 
 
 def _found(folder: Path, behavior: str | None) -> tuple[Path, str, PlayablePolicy]:
+    slots = slot_brains(folder, behavior)
+    if slots:
+        brains = [find_policy(path)[1] for path in slots]
+        return slots[0], behavior or folder.resolve().name, SlotPolicies(brains)
     source, policy = find_policy(folder, behavior=behavior)
     return source, behavior or folder.resolve().name, policy
 

@@ -39,19 +39,28 @@ def next_steps(
         behaviors: names of those that were trained.
         unfinished: some behavior has steps left.
     """
-    brains = {name: brain for name in behaviors if (brain := folder / f"{name}.onnx").exists()}
+    brains = {name: brain for name in behaviors if (brain := _brain(folder, name)) is not None}
     passed = (options.env_settings.env_path or "").startswith(f"python:{PASSED_ENV}")
+    one_file = len(brains) == 1 and all(brain.exists() for brain in brains.values())
     for name, brain in brains.items():
         act = ""
-        if passed:
+        if passed and brain.exists():
             act = f" Let it act: lanista.load({str(brain)!r})"
-        elif len(brains) == 1:
+        elif one_file:
             act = f" See it act: {_play(options, brain)}"
         yield f"The brain of {name} is {brain}.{act}"
-    if len(brains) > 1 and not passed:
+    if brains and not passed and not one_file:
         yield f"See them act: {_play(options, folder)}"
     if unfinished:
         yield "To go on with this run, give the same command with --resume (and without --force)."
+
+
+def _brain(folder: Path, behavior: str) -> Path | None:
+    """The behavior's ONNX file; a pattern where each slot of the agents has one; None if there is none."""
+    if (folder / f"{behavior}-place0.onnx").exists():
+        return folder / f"{behavior}-place*.onnx"
+    brain = folder / f"{behavior}.onnx"
+    return brain if brain.exists() else None
 
 
 def _play(options: RunOptions, model: Path) -> str:

@@ -45,3 +45,12 @@ def test_several_behaviors_are_seen_together(tmp_path):
     *brains, act = farewell.next_steps(options, tmp_path, ["Big", "Small"], unfinished=False)
     assert brains == [f"The brain of {name} is {tmp_path / name}.onnx." for name in ("Big", "Small")]
     assert act == f"See them act: lanista play {tmp_path} --env scene:wall-jump"
+
+
+def test_models_by_slot_are_seen_together(tmp_path):
+    options = RunOptions.from_text("env_settings: {env_path: 'scene:baton-pass'}")
+    for slot in range(2):
+        (tmp_path / f"Team-place{slot}.onnx").write_bytes(b"")
+    brains, act = farewell.next_steps(options, tmp_path, ["Team"], unfinished=False)
+    assert brains == f"The brain of Team is {tmp_path / 'Team-place'}*.onnx."
+    assert act == f"See them act: lanista play {tmp_path} --env scene:baton-pass"

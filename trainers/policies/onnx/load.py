@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,16 @@ def behaviors_in(run: Path) -> list[str]:
     return sorted(inner.name for inner in run.iterdir() if inner.is_dir() and _has_policy(inner))
 
 
+def slot_brains(folder: Path, behavior: str | None = None) -> list[Path]:
+    """The newest brains of a behavior by the agents' slots, if each slot has its own; else none.
+
+    `folder`: a run's, or with `behavior` None that of the behavior.
+    """
+    own, run = (folder, folder.parent) if behavior is None else (folder / behavior, folder)
+    newest = (_newest(own, run, place) for place in count())
+    return list(takewhile(lambda path: path.suffix == ".onnx", newest))
+
+
 def _has_policy(folder: Path) -> bool:
     """Whether it is the folder of a behavior; a run's folder has brains, but no checkpoints."""
     return (folder / "checkpoint.pt").is_file() or any(folder.glob(f"{_escaped(folder.name)}-*.onnx"))
@@ -139,7 +150,8 @@ def _checkpoint(path: Path, place: int | None, seed: int | None) -> PlayablePoli
     if wanted not in brains:
         places: Sequence[str] = [key.removeprefix("-place") for key in brains if key]
         raise LoadError(
-            f"{path} has a policy for each place: give place={places[0]} to {places[-1]}."
+            f"{path} has a policy for each place: give place={places[0]} to {places[-1]}, or let lanista "
+            "export make a model of each."
             if places
             else f"{path} has one policy for all places: leave place={place} out."
         )
