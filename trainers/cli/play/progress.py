@@ -66,7 +66,7 @@ class Progress:
     def step(self) -> None:
         """The environment was reset, or has taken a step."""
         if self.player.steps <= 1:  # what comes before, such as opening the page of --watch, is no playing
-            self._begun = self._clock()
+            self._begun = self._told = self._clock()
         if self._live is None and self._clock() - self._told >= BETWEEN:
             self._told = self._clock()
             logger.info("%s", self.text())
@@ -75,12 +75,10 @@ class Progress:
         """Episodes, their mean reward, steps and speed."""
         player = self.player
         rewards = [reward for result in player.finished.values() for reward in result.rewards]
-        seconds = max(self._clock() - self._begun, 1e-9)
+        seconds = self._clock() - self._begun
         mean = f"mean reward {sum(rewards) / len(rewards):.3f}, " if rewards else ""
-        return (
-            f"{len(rewards)} of {player.episodes} episodes, {mean}{player.steps:,} steps, "
-            f"{player.steps / seconds:,.0f}/s"
-        )
+        speed = f", {player.steps / seconds:,.0f}/s" if seconds > 1 else ""
+        return f"{len(rewards)} of {player.episodes} episodes, {mean}step {player.steps:,}{speed}"
 
     def _line(self) -> Text:
         from rich.text import Text

@@ -31,8 +31,8 @@ def test_elsewhere_than_on_a_terminal_there_is_a_message_now_and_then(caplog):
             progress.step()
     assert BETWEEN == 10.0
     assert caplog.messages == [
-        "1 of 4 episodes, mean reward 3.000, 1,000 steps, 100/s",
-        "2 of 4 episodes, mean reward 11.000, 2,000 steps, 100/s",
+        "1 of 4 episodes, mean reward 3.000, step 1,000, 100/s",
+        "2 of 4 episodes, mean reward 11.000, step 2,000, 100/s",
     ]
 
 
@@ -42,5 +42,5 @@ def test_on_a_terminal_a_line_is_drawn_and_removed_at_the_end(caplog):
     player = FakePlayer(steps=3)
     with caplog.at_level(logging.INFO), Progress(player, console, lambda: 1.0) as progress:
         progress.step()
-    assert "0 of 4 episodes, 3 steps" in screen.getvalue() and not caplog.messages
+    assert "0 of 4 episodes, step 3" in screen.getvalue() and not caplog.messages
     assert screen.getvalue().endswith("\x1b[2K"), "the line is erased"
