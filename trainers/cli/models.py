@@ -96,13 +96,15 @@ def _behavior_of(file: Path) -> str:
 def environment_of(given: Sequence[str], results: Path) -> tuple[str | None, list[str]] | None:
     """The environment (None: the engine's editor) and its arguments with which the first run was trained.
 
-    Returns None if no run is given whose configuration.yaml is there.
+    Returns None if no run, and no folder of a run's behavior, is given whose configuration.yaml is there.
 
     Raises:
         CommandError: the configuration cannot be read.
+        LoadError: there is no such run.
     """
-    for folder in (each for text in given for each in (Path(text), results / text)):
-        configuration = folder / "configuration.yaml"
+    folders = [find_run(text, results) for text in given if not Path(text).is_file()]
+    for place in (place for folder in folders for place in (folder, folder.parent)):
+        configuration = place / "configuration.yaml"
         if configuration.is_file():
             try:
                 env = RunOptions.from_file(configuration).env_settings

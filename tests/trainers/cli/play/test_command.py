@@ -50,6 +50,8 @@ def test_all_behaviors_of_a_run_act_in_the_environment_that_it_was_trained_in(re
     assert {name.partition("?")[0] for name in report["models"]} == {"BigWallJump", "SmallWallJump"}
     assert all(name.partition("?")[0] in source for name, source in report["models"].items())
     assert played(capsys, results / "walls")["behaviors"] == report["behaviors"]
+    one = played(capsys, results / "walls" / "SmallWallJump")
+    assert one["environment"] == WALLS and list(one["behaviors"]) == ["SmallWallJump?team=0"]
 
 
 def test_checkpoints_and_models_act_together_for_the_behaviors_of_their_names(results, capsys):
