@@ -13,10 +13,11 @@ from .frames import Http2Error
 _READ = 1 << 17
 STRANGER_BYTES = 1 << 16
 """The most bytes of an engine's first call and the HTTP/2 frames before it, usually a few hundred."""
-_STRANGER_READ = 1 << 14
-_STRANGER_READS = 64
-"""In how many pieces these bytes may arrive."""
-_STRANGER_FRAMES = 500
+_STRANGER_READ = 1 << 12
+_STRANGER_READS = 32
+"""In how many pieces these bytes may arrive; more for one that may send more."""
+_STRANGER_FRAMES = 100
+"""Likewise, of how many frames they may be."""
 _MAX_FRAMES = 20_000
 """Frames of a connection between two calls, beyond one for 256 bytes: window updates, pings, and the like."""
 _READS_AT_ONCE = 64
@@ -70,7 +71,9 @@ class Peer:
         self.watched_events = EVENT_READ
         """The events that selectors report at present."""
         self._max_bytes = max_bytes
-        self._reads = 0
+        pieces = max(0, max_bytes - STRANGER_BYTES) // _STRANGER_READ
+        self._max_reads = _STRANGER_READS + pieces
+        self._max_frames = _STRANGER_FRAMES + pieces
         self.is_stranger = True
         """Whether it may be anybody."""
 
@@ -116,6 +119,9 @@ class Peer:
             return False
         return True
 
+    # No selector sees what TLS has buffered, so that of a stream that is no socket all is read at once. Who
+    # speaks through TLS has shown a token.
+
     def _receive(self) -> bool:
         server, connection = self.server, self.server.connection
         reads = 0
@@ -134,19 +140,19 @@ class Peer:
             if len(data) < _READ:
                 return True
             reads += 1
-            # No selector sees what TLS has buffered; an engine behind TLS has a token.
             if reads >= _READS_AT_ONCE and isinstance(self.stream, socket.socket):
                 return True
 
     def _receive_from_stranger(self) -> bool:
-        data = self.stream.recv(_STRANGER_READ)
+        size = _STRANGER_READ if isinstance(self.stream, socket.socket) else STRANGER_BYTES
+        data = self.stream.recv(size)
         if not data:
             return False
         connection = self.server.connection
         connection.receive_data(data)
         self._max_bytes -= len(data)
-        self._reads += 1
-        if self._max_bytes < 0 or self._reads > _STRANGER_READS or connection.frames > _STRANGER_FRAMES:
+        self._max_reads -= 1
+        if self._max_bytes < 0 or self._max_reads < 0 or connection.frames > self._max_frames:
             self.error = "it sends more than an engine's greeting has"
             return False
         return True

@@ -40,7 +40,7 @@ _PAUSE_SECONDS = 1.0
 
 _GUESSES, _GUESSES_PER_SECOND = 30, 0.1
 """Wrong tokens of one address: at once, and after that."""
-_ACCEPTS, _ACCEPTS_PER_SECOND = 256, 30
+_ACCEPTS, _ACCEPTS_PER_SECOND = 256, 20
 """Connections: at once, and after that, so that what comes and goes leaves most of the time to the run."""
 
 OnEngine = Callable[[AttachedEngine], None]

@@ -91,7 +91,7 @@ def test_beside_the_engine_strangers_are_accepted_one_at_a_time_with_pauses(
 
 def test_an_engine_that_returns_may_send_a_whole_step(trainer, engine) -> None:
     """Its first call on a new connection is no greeting."""
-    step = os.urandom(4 * STRANGER_BYTES)
+    step = os.urandom(64 * STRANGER_BYTES)
     exchange(trainer, engine, step, b"y")
     engine.close()
     trainer.pump()
