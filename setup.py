@@ -9,7 +9,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "_version.py").read_text())[1]  # type: ignore[index]
 FOLDERS = ["envs", "agent_processor", "trainers", "config"]
-SITE = ["furo", "myst-parser>=4.0", "sphinx>=8.0"]
+SITE = ["furo", "myst-parser>=4.0", "sphinx>=8.0", "sphinx-copybutton>=0.5", "sphinx-design>=0.6"]
 PACKAGES = [
     "lanista",
     *(f"lanista.{name}" for name in find_packages(include=[*FOLDERS, *(f"{f}.*" for f in FOLDERS)])),

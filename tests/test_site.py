@@ -76,6 +76,17 @@ def test_the_front_page_shows_the_picture(site, pages):
     assert (site / "_images" / "ball3d.gif").stat().st_size > 0
 
 
+def test_cards_lead_on_from_the_front_page(site):
+    front = (site / "index.html").read_text(encoding="utf-8")
+    cards = re.findall(r'class="sd-stretched-link[^"]*" href="([^"]+)"', front)
+    assert {"docs/getting-started.html", "docs/from-ml-agents.html", "docs/configuration.html"} <= set(cards)
+
+
+def test_what_users_look_up_weighs_more_in_the_search_than_what_they_read_once(site):
+    scorer = (ROOT / "docs/_ext/search_scorer.js").read_text(encoding="utf-8")
+    assert scorer in (site / "_static/language_data.js").read_text(encoding="utf-8")
+
+
 def test_the_site_works_without_a_network(site, pages):
     """No page or style sheet loads a font, script or image from elsewhere."""
     assert not [link for page in pages.values() for link in page.loads if urlsplit(link).netloc]
