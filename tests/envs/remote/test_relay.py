@@ -1,8 +1,11 @@
 """Relays: engines on another machine connect over TLS, with a token."""
 
 import logging
+import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -12,6 +15,7 @@ import pytest
 pytest.importorskip("cryptography")
 
 from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, greet_in_vain
+from lanista.envs.callers.rules import CallerRules
 from lanista.envs.remote import server
 from lanista.envs.remote.handshake import AccessRules
 from lanista.envs.remote.relay import Relay
@@ -128,6 +132,26 @@ def test_the_end_of_an_engine_behind_a_relay_is_noticed(side):
     connection.receive()
     end.close()
     until(lambda: connection.poll() is None and connection.gone())
+    connection.close()
+    engine.join(TIMEOUT)
+
+
+def test_a_relay_for_an_engine_that_was_started_carries_nobody_else(side, caplog):
+    """As on the nodes of a cluster, where the place of an engine must not be taken either."""
+    relay = side.start_relay()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
+        relay.callers = CallerRules(pid=started.pid)
+        end = endpoint(relay.port)
+        greet_in_vain(end)
+        started.stdin.close()
+    assert "not the engine that was started" in caplog.text
+    relay.callers = CallerRules(pid=os.getpid())
+    end = endpoint(relay.port)
+    engine = threading.Thread(target=greet_in_vain, args=(end,))
+    engine.start()
+    connection = side.next().connection("environment 0", TIMEOUT)
+    connection.receive()
+    end.close()
     connection.close()
     engine.join(TIMEOUT)
 
