@@ -23,6 +23,10 @@ logger = logging.getLogger(__name__)
 
 Connect = Callable[[Callable[[], None]], EngineConnection]
 """Connects to an engine; the argument is called when the engine's process ends."""
+_SILENT = (
+    "It answered before, and then no more. If one of its scripts has thrown an exception, its log or console "
+    "says so."
+)
 
 
 class StepMessage(Protocol):
@@ -215,7 +219,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
             raise pending
         message = pending.result()
         self._check(message)
-        self._connection.stage = "It answered before, and then no more."
+        self._connection.stage = _SILENT
         self._connection.answered = True
         self._actions.clear()
         self._update(message.steps or {})

@@ -21,12 +21,12 @@ from pathlib import Path
 import psutil
 from mlagents_envs.exception import UnityEnvironmentException
 
+from .logs import EngineLog, last_lines
+
 logger = logging.getLogger(__name__)
 
 _KEPT = 8192
 """Bytes of a log that are read for its last lines."""
-_LINES = 12
-"""Last lines of a log that a message shows."""
 
 
 class EngineProcess:
@@ -36,7 +36,7 @@ class EngineProcess:
 
     Args:
         command: Program and arguments.
-        log_file: The log that the engine writes, if we know it.
+        log: The log that the engine writes, if we know it.
         on_exit: Called from another thread when the process has ended.
 
     Raises:
@@ -44,10 +44,10 @@ class EngineProcess:
     """
 
     def __init__(
-        self, command: Sequence[str], log_file: Path | None = None, on_exit: Callable[[], None] | None = None
+        self, command: Sequence[str], log: EngineLog | None = None, on_exit: Callable[[], None] | None = None
     ) -> None:
         self.command = list(command)
-        self._log_file = log_file
+        self._log = log
         self._on_exit = on_exit
         self._output = bytearray()
         self._ended = threading.Event()
@@ -100,11 +100,11 @@ class EngineProcess:
         if self.returncode is not None:
             self._reader.join(1.0)
         source, text = "its output", bytes(self._output[-_KEPT:])
-        if self._log_file is not None:
-            logged = _tail(self._log_file)
+        if self._log is not None:
+            logged = _tail(self._log.path)
             if logged.strip() or not text.strip():
-                source, text = str(self._log_file), logged
-        lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()][-_LINES:]
+                source, text = str(self._log), logged
+        lines = last_lines(text.decode(errors="replace"))
         if not lines:
             return " It wrote nothing."
         return "\n".join([f" The last lines of {source}:", *(f"    {line}" for line in lines)])

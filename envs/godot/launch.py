@@ -22,6 +22,7 @@ from ..callers.address import THIS_MACHINE, AllowedNetworks
 from ..callers.rules import CallerRules
 from ..engines import ports
 from ..engines.connection import EngineConnection, EngineKind
+from ..engines.logs import new_log
 from ..engines.process import REAPER, EngineProcess
 from ..unity.executables import check_executable, find_executable
 from . import GODOT
@@ -182,7 +183,7 @@ def start_game(
         command: As returned by `resolve`.
         port: The port on which it calls.
         worker_id: Which of several environments it is; it names the log.
-        log_folder: Where its log goes; made if it is missing.
+        log_folder: Where its log goes, and that of the game before is kept; made if it is missing.
         seed: For its random numbers.
         headless: Start it without a window.
         real_time: Let it keep to the clock.
@@ -200,13 +201,13 @@ def start_game(
         # One physics tick for every turn of the main loop, without waiting for the clock.
         options += ["--fixed-fps", str(round(TICKS * name.speedup))]
         options += [] if headless else ["--disable-vsync", "--audio-driver", "Dummy"]
-    log_file = None
+    log = None
     if log_folder is not None:
-        log_folder.mkdir(parents=True, exist_ok=True)
-        log_file = log_folder.absolute() / f"Player-{worker_id}.log"
-        options += ["--log-file", str(log_file)]
+        log = new_log(log_folder.absolute(), worker_id)
+        options += ["--log-file", str(log.path)]
     options += [f"--port={port}", f"--env_seed={seed}", f"--speedup={name.speedup:g}"]
-    return EngineProcess([*command, *options, *name.arguments, *additional_args], log_file, on_exit), log_file
+    process = EngineProcess([*command, *options, *name.arguments, *additional_args], log, on_exit)
+    return process, None if log is None else log.path
 
 
 def listen(

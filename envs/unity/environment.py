@@ -46,7 +46,8 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
         timeout_wait: Seconds that the engine has for its start and for each answer.
         additional_args: More arguments for the executable.
         side_channels: The channels that messages may use, each with a UUID of its own.
-        log_folder: Where the executable writes `Player-<worker_id>.log`; made if it is missing.
+        log_folder: Where the executable writes `Player-<worker_id>.log`, and that of the one before is kept
+            as `Player-<worker_id>.1.log` and so on; made if it is missing.
         num_areas: How many copies of its training area the engine makes, if it can.
         listen: The address on which the engine calls; `localhost` is reachable from this machine alone, and
             always listened on as well.
@@ -156,7 +157,7 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
             # At once: until it is answered the Editor is frozen, also while a run is being saved.
             self._connection.send_quit()
             raise UnityCommunicatorStoppedException(
-                f"Communicator has exited. ({self.name} ended the session.)"
+                f"Communicator has exited. ({self.name} ended the session.){self._connection.last_words()}"
             )
         if message.hello is not None and message.hello.communication_version:
             came = f"the greeting of an engine ({message.hello.name or 'without a name'})"

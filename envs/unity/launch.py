@@ -14,6 +14,7 @@ from ..callers.address import THIS_MACHINE, AllowedNetworks
 from ..callers.rules import CallerRules
 from ..engines import ports
 from ..engines.connection import EngineConnection, EngineSession
+from ..engines.logs import log_at, new_log
 from ..engines.plugin import Plugin
 from ..engines.process import REAPER, EngineProcess
 from ..grpc.server import ServerSession
@@ -144,7 +145,7 @@ def start_engine(
         command: As returned by `resolve`.
         port: The port on which it calls.
         worker_id: Which of several environments it is; it names the log.
-        log_folder: Where its log goes; made if it is missing.
+        log_folder: Where its log goes, and that of the engine before is kept; made if it is missing.
         windowless: Launch it without a window.
         additional_args: More arguments for it.
         on_exit: Called, from another thread, when its process has ended.
@@ -156,12 +157,9 @@ def start_engine(
         UnityEnvironmentException: It cannot be started.
     """
     check_executable(command[0])
-    log_file = None
-    if log_folder is not None:
-        log_folder.mkdir(parents=True, exist_ok=True)
-        log_file = log_folder / f"Player-{worker_id}.log"
-    options, log_file = plugin.arguments(port, windowless, log_file, additional_args)
-    return EngineProcess([*command, *options], log_file, on_exit), log_file
+    own = None if log_folder is None else new_log(log_folder, worker_id)
+    options, path = plugin.arguments(port, windowless, None if own is None else own.path, additional_args)
+    return EngineProcess([*command, *options], log_at(path, own), on_exit), path
 
 
 def listen(

@@ -46,7 +46,8 @@ UNITY_PLUGIN = Plugin(
     dialect=UNITY,
     idle=(
         "It connected, but no agent has asked for a decision: the scene needs an active agent, and each "
-        "agent a Decision Requester component or code that calls RequestDecision."
+        "agent a Decision Requester component or code that calls RequestDecision. An exception in "
+        "CollectObservations also keeps agents silent; the log or the console says so."
     ),
     releases="Use a com.unity.ml-agents package that speaks 1.x of the API, such as 2.x, 3.x or 4.x.",
     arguments=arguments,

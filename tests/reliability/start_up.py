@@ -166,7 +166,8 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
     """Content and time of every file, but for the logs of a run that is tried once more."""
     found = {}
     for path in folder.rglob("*"):
-        if path.is_file() and os.access(path, os.R_OK) and path.name not in ("timers.json", "Player-0.log"):
+        of_engine = path.name == "timers.json" or path.match("Player-0*.log")
+        if path.is_file() and os.access(path, os.R_OK) and not of_engine:
             found[str(path.relative_to(folder))] = (path.read_bytes(), path.stat().st_mtime_ns)
     return found
 

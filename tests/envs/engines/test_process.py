@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from lanista.envs.engines.logs import EngineLog
 from lanista.envs.engines.process import EngineProcess
 from mlagents_envs.exception import UnityEnvironmentException
 
@@ -62,15 +63,30 @@ def test_describes_the_signal():
 def test_shows_the_engines_own_log_rather_than_its_output(tmp_path):
     log = tmp_path / "Player-0.log"
     process = shell(
-        f"echo chatter; for i in $(seq 50); do echo line $i; done > '{log}'; exit 1", log_file=log
+        f"echo chatter; for i in $(seq 50); do echo line $i; done > '{log}'; exit 1",
+        log=EngineLog(log),
     )
     assert process.wait(20)
     assert str(log) in process.describe() and "line 50" in process.describe()
     assert "\n    chatter" not in process.describe() and "\n    line 30" not in process.describe()
 
 
+def test_shows_the_exception_at_which_a_script_stopped_however_deep_it_was_thrown(tmp_path):
+    """Such an engine goes on without its agents, and is silent; its log is all that tells why."""
+    log = tmp_path / "Player-0.log"
+    frames = "".join(f"  at Game.Deep{k} () [0x00000] in <0>:0\n" for k in range(30))
+    thrown = f"NullReferenceException: Object reference not set\n{frames}(Filename: <0> Line: 0)\n\n"
+    log.write_text(f"Loaded the scene\n{thrown * 3}")
+    process = shell("sleep 60", log=EngineLog(log))
+    lines = [line.strip() for line in process.output().splitlines()[1:]]
+    assert lines[:2] == ["NullReferenceException: Object reference not set", "..."]
+    assert lines[-2:] == ["at Game.Deep29 () [0x00000] in <0>:0", "(Filename: <0> Line: 0)"]
+    assert len(lines) == 12
+    process.kill()
+
+
 def test_shows_the_output_when_the_log_is_empty(tmp_path):
-    process = shell("echo chatter; exit 1", log_file=tmp_path / "never-written.log")
+    process = shell("echo chatter; exit 1", log=EngineLog(tmp_path / "never-written.log"))
     assert process.wait(20)
     assert "chatter" in process.describe()
 

@@ -49,7 +49,9 @@ def test_an_early_crash_shows_the_end_of_the_log_and_can_be_retried(tmp_path):
     game = executable(tmp_path, "print('no display', file=log); sys.exit(7)")
     for _ in range(2):  # the leftovers of a run that never started are no obstacle
         error = learn(tmp_path, "--env", game).error
-        assert re.search(r"environment 0: .*return code 7\.[\s\S]*Player-0\.log:\n    no display", error)
+        assert re.search(
+            r"environment 0: .*return code 7\.[\s\S]*Player-0\.log \(kept .*\):\n    no display", error
+        )
 
 
 def test_an_engine_that_never_connects(tmp_path):
@@ -109,6 +111,18 @@ def test_a_crash_beyond_the_restart_limits_reports_every_failure(tmp_path):
     ended = learn(tmp_path, "--env", game, "--max-lifetime-restarts", "1")
     assert len(re.findall(r"s after the start: .*return code 3", ended.error)) == 2
     assert "it burst" in ended.error and "Restarting environment 0" in ended.out
+
+
+def test_the_logs_of_dead_engines_are_kept_by_restarts_and_by_resume(tmp_path):
+    script = "greet(); steps(40); print('it burst', os.getpid(), file=log); sys.exit(3)"
+    run = ["--env", executable(tmp_path, script), "--max-lifetime-restarts", "1"]
+    ended = learn(tmp_path, *run)
+    assert re.search(r"Restarting environment 0 after .*Player-0\.log \(kept as Player-0\.1\.log", ended.out)
+    assert re.search(r"Player-0\.log \(kept as Player-0\.2\.log", ended.error)
+    assert re.search(r"kept as Player-0\.4\.log", learn(tmp_path, *run, "--resume").error)
+    logs = {path.name: path.read_text() for path in ended.files("Player-0*.log")}
+    assert sorted(logs) == ["Player-0.1.log", "Player-0.2.log", "Player-0.3.log", "Player-0.log"]
+    assert len(set(logs.values())) == 4 and all(text.startswith("it burst") for text in logs.values())
 
 
 def test_a_hang_with_its_socket_open(tmp_path):

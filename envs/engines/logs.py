@@ -1,0 +1,78 @@
+"""The logs of engines: an engine truncates its log when it starts, so that of the one before is renamed."""
+
+import logging
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+LINES = 12
+"""Last lines of a log that a message shows."""
+_THROWN = re.compile(r"\s*(Unhandled \w+:\s*)?[\w.]+(Exception|Error):|\s*SCRIPT ERROR:")
+"""How the report of an exception begins, in C# and GDScript."""
+KEPT = 10
+"""Logs of earlier engines that are kept of each environment: the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLog:
+    """The log that an engine writes."""
+
+    path: Path
+    kept_as: Path | None = None
+    """What it is renamed to when the environment's next engine starts; None for a file that the user has
+    named, which is left to the engine."""
+
+    def __str__(self) -> str:
+        kept = "" if self.kept_as is None else f" (kept as {self.kept_as.name} when the next engine starts)"
+        return f"{self.path}{kept}"
+
+
+def new_log(folder: Path, worker_id: int) -> EngineLog:
+    """The log of an engine that is about to start: `Player-3.log`, in a folder that is made if it is missing.
+
+    That of the engine before, in this run or in the one that is resumed, is kept as `Player-3.1.log`; those
+    of later ones as `Player-3.2.log` and so on. An empty one is not kept.
+
+    Raises:
+        OSError: The folder cannot be made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"Player-{worker_id}.log"
+    name = re.compile(rf"Player-{worker_id}\.(\d+)\.log")
+    numbers = sorted(int(found[1]) for one in folder.iterdir() if (found := name.fullmatch(one.name)))
+    number = (numbers or [0])[-1] + 1
+    try:
+        if path.is_file() and path.stat().st_size:
+            path.rename(_numbered(path, number))
+            for old in [*numbers, number][:-KEPT]:
+                _numbered(path, old).unlink()
+            number += 1
+    except OSError as error:  # Windows renames no file that is open
+        logger.warning("The log %s could not be kept: %s.", path, error.strerror)
+    return EngineLog(path, _numbered(path, number))
+
+
+def log_at(path: Path | None, own: EngineLog | None) -> EngineLog | None:
+    """The log of an engine that writes to `path`: `own`, or one that the user's arguments name.
+
+    None if it is not known.
+    """
+    if path is None:
+        return None
+    return own if own is not None and path.absolute() == own.path.absolute() else EngineLog(path)
+
+
+def last_lines(text: str) -> list[str]:
+    """The last lines of a log, and how the report of its last exception begins, if that is before them."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    shown = lines[-LINES:]
+    thrown = next((line for line in reversed(lines) if _THROWN.match(line)), None)
+    if thrown is None or thrown in shown:
+        return shown
+    return [thrown, "    ...", *shown[2:]]
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.stem}.{number}{path.suffix}")
