@@ -22,6 +22,8 @@ SHUTDOWN_SECONDS = 8.0
 """For the driver to kill all actors; Ray kills what is left when it is gone."""
 _KEPT_LINES = 5
 """The number of its last output lines to keep."""
+_LAST_LINES_SECONDS = 2.0
+"""For its last output lines to be read when it has ended."""
 _SHOWN_BYTES = 200
 """The most bytes of a line to log."""
 
@@ -52,8 +54,9 @@ class DriverProcess:
         self._number = 0
         self._last: deque[str] = deque(maxlen=_KEPT_LINES)
         self._closed = False
-        for work in (self._read_stdout, self._read_stderr):
-            threading.Thread(target=work, name="Ray's driver", daemon=True).start()
+        self._stderr_reader = threading.Thread(target=self._read_stderr, name="Ray's driver", daemon=True)
+        self._stderr_reader.start()
+        threading.Thread(target=self._read_stdout, name="Ray's driver", daemon=True).start()
 
     @property
     def alive(self) -> bool:
@@ -151,5 +154,7 @@ class DriverProcess:
     def _ended(self) -> ClusterError:
         if self._closed:
             return ClusterError("The connection to the Ray cluster was closed.")
+        # The reason is its last line. What Ray has started may keep the pipe open longer than it lives.
+        self._stderr_reader.join(_LAST_LINES_SECONDS)
         output = f" Its last output: {self._last[-1]}" if self._last else ""
         return ClusterError(f"Ray has ended its own process, as it does when it loses its cluster.{output}")

@@ -72,6 +72,22 @@ def test_an_event_handler_that_fails_does_not_stop_the_reader():
     driver.close()
 
 
+class SlowlyReadDriver(DriverProcess):
+    """Its output arrives, as on a busy machine, after its end was noticed."""
+
+    def _read_stderr(self) -> None:
+        time.sleep(0.3)
+        super()._read_stderr()
+
+
+@pytest.mark.parametrize("program", [ECHO, "raise SystemExit('the head is gone')"], ids=["called", "idle"])
+def test_the_reason_of_its_end_is_read_before_it_is_reported(events, program):
+    driver = SlowlyReadDriver(events.put, [sys.executable, "-c", program])
+    with pytest.raises(ClusterError, match="the head is gone"):
+        driver.call("die", TIMEOUT)
+    driver.close()
+
+
 def test_a_call_times_out_and_the_next_one_works(driver):
     with pytest.raises(TimeoutError):
         driver.call("sleep", 0.1)
