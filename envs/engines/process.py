@@ -1,27 +1,23 @@
 """An engine's process: started in a group of its own, watched, and ended with all its children.
 
-Engines also end when this process is killed and cannot end them itself. The kernel's own way,
-PR_SET_PDEATHSIG, exists only on Linux and fires already when the thread ends that started the engine. So a
-small shell reads from a pipe which process groups live, and when the pipe closes it kills those that remain.
-It is there before an engine is started. One of which it has not yet read, and children that have left their
-engine's group, it finds by a variable in their environment (on Linux).
+Engines also end when this process is killed and cannot end them itself; see `reaper`.
 """
 
 import atexit
-import contextlib
 import logging
 import os
-import secrets
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 from mlagents_envs.exception import UnityEnvironmentException
 
 from .logs import EngineLog, last_lines
+from .reaper import REAPER
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +118,7 @@ class EngineProcess:
                     logger.debug("engine %d: %s", self.pid, chunk.decode(errors="replace").rstrip())
 
     def _wait(self) -> None:
-        if hasattr(os, "waitid"):
+        if sys.platform != "win32" and hasattr(os, "waitid"):
             # Wait without reaping: until the process is reaped no other can get its number,
             # so that the group that is killed is the engine's.
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
@@ -130,7 +126,7 @@ class EngineProcess:
             self._process.wait()
         else:
             self._process.wait()
-            if os.name == "posix":  # macOS before Python 3.13
+            if sys.platform != "win32":  # macOS before Python 3.13
                 _kill_all(self.pid)
         REAPER.remove(self.pid)
         self._ended.set()
@@ -140,20 +136,10 @@ class EngineProcess:
 
 
 def _start(command: list[str]) -> "subprocess.Popen[bytes]":
-    flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
     try:
-        with REAPER.launching() as mark:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                creationflags=flags,
-                env={**os.environ, **mark},
-            )
-            REAPER.add(process.pid)
-            return process
+        return REAPER.start(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
     except OSError as error:
         raise UnityEnvironmentException(
             f"Error when trying to launch environment: {command[0]} cannot be started, {error.strerror}. Is "
@@ -164,7 +150,7 @@ def _start(command: list[str]) -> "subprocess.Popen[bytes]":
 
 def _kill_all(pid: int) -> None:
     """Kill the process's group; where there are no groups, the process and its children one by one."""
-    if os.name == "posix":
+    if sys.platform != "win32":
         try:
             os.killpg(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):  # all gone; on macOS the second
@@ -213,118 +199,3 @@ def _signal_name(code: int) -> str:
         return f" ({signal.Signals(-code).name})"
     except ValueError:
         return ""
-
-
-# An engine that notices the lost connection quits by itself and gets a few seconds for it.
-_SCRIPT = """
-trap '' HUP INT TERM
-groups= launching=0
-while read -r sign group; do
-    case $sign in
-    =) launching=$((launching + 1)) ;;
-    !) launching=$((launching - 1)) ;;
-    +) groups="$groups $group" ;;
-    *)
-        rest=
-        for other in $groups; do [ "$other" = "$group" ] || rest="$rest $other"; done
-        groups=$rest
-        ;;
-    esac
-done
-[ -n "$groups" ] || [ "$launching" -gt 0 ] || exit 0
-sleep 3
-for group in $groups; do kill -s KILL -- "-$group"; done
-for round in 1 2 3; do
-    found=$(grep -lsF -e "$1" /proc/[0-9]*/environ)  # its status tells of unreadable ones
-    [ -n "$found" ] || break
-    for file in $found; do
-        pid=${file#/proc/}
-        kill -s KILL "${pid%/environ}"
-    done
-done
-"""
-
-_EXIT_SECONDS = 0.5
-MARK = "LANISTA_GUARDED_BY"
-"""The variable that engines get, with a number of their guard's own."""
-
-
-class ProcessReaper:
-    """Kills process groups that outlive this process, with a shell that is started with the first group."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._shell: subprocess.Popen[bytes] | None = None
-        self._owner = 0
-        self.mark = ""
-        """The variable in the environment of engines, as `NAME=VALUE`; empty before the first."""
-
-    @contextlib.contextmanager
-    def launching(self) -> Iterator[dict[str, str]]:
-        """While open, a process is being started that must not outlive this one; its group is to be added.
-
-        Yields:
-            Environment variables by which it and its children are found.
-        """
-        self._write("=\n", start=True)
-        try:
-            yield dict([self.mark.split("=")]) if self.mark else {}
-        finally:
-            self._write("!\n", start=False)
-
-    def add(self, group: int) -> None:
-        """Kill this process group should this process end without `remove`."""
-        self._write(f"+ {group}\n", start=True)
-
-    def remove(self, group: int) -> None:
-        """The process group has ended."""
-        self._write(f"- {group}\n", start=False)
-
-    def _write(self, line: str, *, start: bool) -> None:
-        if os.name != "posix":
-            return
-        with self._lock:
-            # A forked child must not write for its parent's engines.
-            if self._shell is None or self._owner != os.getpid():
-                if not start:
-                    return
-                self.mark = f"{MARK}={secrets.token_hex(16)}"
-                self._shell, self._owner = _start_guard(self.mark), os.getpid()
-                atexit.register(self._close)
-            if self._shell is None or self._shell.stdin is None:
-                return
-            try:
-                os.write(self._shell.stdin.fileno(), line.encode())
-            except BrokenPipeError:
-                logger.warning("The guard of the engines was killed; engines may outlive a killed trainer.")
-                self._shell = None
-
-    def _close(self) -> None:
-        """When this process exits, the shell ends by itself, at once if no engine is left."""
-        with self._lock:
-            shell, self._shell = self._shell, None
-        if shell is None or shell.stdin is None or self._owner != os.getpid():
-            return
-        shell.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            shell.wait(_EXIT_SECONDS)
-
-
-def _start_guard(mark: str) -> subprocess.Popen[bytes] | None:
-    try:
-        return subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT, "guard", mark],
-            # Of a trainer that has such a guard itself, as ranks have: that one must not end this one.
-            env={name: value for name, value in os.environ.items() if name != MARK},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError as error:
-        logger.warning("No guard for the engines: %s. They may outlive a killed trainer.", error)
-        return None
-
-
-REAPER = ProcessReaper()
-"""Of this process."""

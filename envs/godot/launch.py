@@ -23,7 +23,8 @@ from ..callers.rules import CallerRules
 from ..engines import ports
 from ..engines.connection import EngineConnection, EngineKind
 from ..engines.logs import new_log
-from ..engines.process import REAPER, EngineProcess
+from ..engines.process import EngineProcess
+from ..engines.reaper import REAPER
 from ..unity.executables import check_executable, find_executable
 from . import GODOT
 from .columns import DIALECT

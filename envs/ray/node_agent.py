@@ -12,7 +12,8 @@ from mlagents_envs.exception import UnityException
 
 from ..._version import __version__
 from ..callers.rules import CallerRules
-from ..engines.process import REAPER, EngineProcess
+from ..engines.process import EngineProcess
+from ..engines.reaper import REAPER
 from ..godot import is_godot
 from ..godot import launch as godot
 from ..registry.registry import resolve_registered

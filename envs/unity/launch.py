@@ -16,7 +16,8 @@ from ..engines import ports
 from ..engines.connection import EngineConnection, EngineSession
 from ..engines.logs import log_at, new_log
 from ..engines.plugin import Plugin
-from ..engines.process import REAPER, EngineProcess
+from ..engines.process import EngineProcess
+from ..engines.reaper import REAPER
 from ..grpc.server import ServerSession
 from ..unreal import PREFIX, is_unreal, is_unreal_editor
 from ..unreal.launch import UNREAL_PLUGIN

@@ -12,7 +12,7 @@ from selectors import DefaultSelector
 import grpc
 import psutil
 import pytest
-from lanista.envs.engines.process import REAPER
+from lanista.envs.engines.reaper import REAPER
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.exception import (
     UnityCommunicationException,

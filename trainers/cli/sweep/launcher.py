@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from ....envs.engines.process import REAPER
+from ....envs.engines.reaper import REAPER
 from ...settings.command_line import parse_command_line
 from ...settings.errors import logger
 from ...settings.models.outputs import CONSOLE, CSV, NONE, TENSORBOARD
@@ -49,18 +49,11 @@ class RunProcess:
     def __init__(self, arguments: Sequence[str], log: Path, program: Sequence[str] = PROGRAM) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
-        with log.open("ab") as output, REAPER.launching() as mark:
+        with log.open("ab") as output:
             self._log_start = output.tell()
-            self._process = subprocess.Popen(
-                [*program, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-                env={**os.environ, **mark},
+            self._process = REAPER.start(
+                [*program, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
-            REAPER.add(self._process.pid)
         self._terminated: float | None = None
         """When it was asked to exit."""
 

@@ -1,0 +1,211 @@
+"""Processes that must not outlive this one, though it be killed and cannot end them itself.
+
+The kernel's own way, PR_SET_PDEATHSIG, exists only on Linux and fires already when the thread ends that
+started the process. So a small shell reads from a pipe which process groups live, and when the pipe closes it
+kills those that remain. It is there before a process is started. One of which it has not yet read, and
+children that have left their process's group, it finds by a variable in their environment (on Linux).
+
+On Windows a job object does the same. Processes are started suspended, and resumed once they are in it: one
+whose starter is killed in between never begins.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import psutil
+
+from .job_object import JobObject, Kernel
+
+logger = logging.getLogger(__name__)
+
+# An engine that notices the lost connection quits by itself and gets a few seconds for it.
+_SCRIPT = """
+trap '' HUP INT TERM
+groups= launching=0
+while read -r sign group; do
+    case $sign in
+    =) launching=$((launching + 1)) ;;
+    !) launching=$((launching - 1)) ;;
+    +) groups="$groups $group" ;;
+    *)
+        rest=
+        for other in $groups; do [ "$other" = "$group" ] || rest="$rest $other"; done
+        groups=$rest
+        ;;
+    esac
+done
+[ -n "$groups" ] || [ "$launching" -gt 0 ] || exit 0
+sleep 3
+for group in $groups; do kill -s KILL -- "-$group"; done
+for round in 1 2 3; do
+    found=$(grep -lsF -e "$1" /proc/[0-9]*/environ)  # its status tells of unreadable ones
+    [ -n "$found" ] || break
+    for file in $found; do
+        pid=${file#/proc/}
+        kill -s KILL "${pid%/environ}"
+    done
+done
+"""
+
+_EXIT_SECONDS = 0.5
+MARK = "LANISTA_GUARDED_BY"
+"""The variable that engines get, with a number of their guard's own."""
+
+
+class Reaper(Protocol):
+    """Starts processes, and ends those that would outlive this one."""
+
+    mark: str
+    """The variable in their environment, as `NAME=VALUE`; empty before the first, and where there is none."""
+
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a process in a session (on Windows a process group) of its own: Ctrl-C does not reach it.
+
+        Args:
+            command: Program and arguments.
+            options: Those of `Popen` that are about its streams.
+
+        Raises:
+            OSError: The system refuses to start it.
+        """
+
+    def remove(self, pid: int) -> None:
+        """A process that was started has ended, and with it all that it has started."""
+
+
+class ShellReaper:
+    """Kills process groups that outlive this process, with a shell that is started with the first group."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._shell: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        self.mark = ""
+
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a process; see `Reaper.start`."""
+        with self._launching() as mark:
+            environment = {**os.environ, **mark}
+            process = subprocess.Popen(list(command), start_new_session=True, env=environment, **options)
+            self.add(process.pid)
+            return process
+
+    @contextlib.contextmanager
+    def _launching(self) -> Iterator[dict[str, str]]:
+        """While open, a process is being started whose group is still to be added.
+
+        Yields:
+            Environment variables by which it and its children are found.
+        """
+        self._write("=\n", start=True)
+        try:
+            yield dict([self.mark.split("=")]) if self.mark else {}
+        finally:
+            self._write("!\n", start=False)
+
+    def add(self, group: int) -> None:
+        """Kill this process group should this process end without `remove`."""
+        self._write(f"+ {group}\n", start=True)
+
+    def remove(self, pid: int) -> None:
+        """The process group that this process has led has ended."""
+        self._write(f"- {pid}\n", start=False)
+
+    def _write(self, line: str, *, start: bool) -> None:
+        with self._lock:
+            # A forked child must not write for its parent's engines.
+            if self._shell is None or self._owner != os.getpid():
+                if not start:
+                    return
+                self.mark = f"{MARK}={secrets.token_hex(16)}"
+                self._shell, self._owner = _start_guard(self.mark), os.getpid()
+                atexit.register(self._close)
+            if self._shell is None or self._shell.stdin is None:
+                return
+            try:
+                os.write(self._shell.stdin.fileno(), line.encode())
+            except BrokenPipeError:
+                logger.warning("The guard of the engines was killed; engines may outlive a killed trainer.")
+                self._shell = None
+
+    def _close(self) -> None:
+        """When this process exits, the shell ends by itself, at once if no engine is left."""
+        with self._lock:
+            shell, self._shell = self._shell, None
+        if shell is None or shell.stdin is None or self._owner != os.getpid():
+            return
+        shell.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            shell.wait(_EXIT_SECONDS)
+
+
+def _start_guard(mark: str) -> subprocess.Popen[bytes] | None:
+    try:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT, "guard", mark],
+            # Of a trainer that has such a guard itself, as ranks have: that one must not end this one.
+            env={name: value for name, value in os.environ.items() if name != MARK},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        logger.warning("No guard for the engines: %s. They may outlive a killed trainer.", error)
+        return None
+
+
+_CREATE_NEW_PROCESS_GROUP, _CREATE_SUSPENDED = 0x200, 0x4
+
+
+class JobReaper:
+    """Lets Windows end processes with this one, by a job object that is made with the first."""
+
+    mark = ""
+    creation_flags = _CREATE_NEW_PROCESS_GROUP | _CREATE_SUSPENDED
+
+    def __init__(self, kernel: Kernel | None = None) -> None:
+        self._kernel = kernel
+        self._lock = threading.Lock()
+        self._job: JobObject | None = None
+        self._refused = False
+
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a process; see `Reaper.start`."""
+        process = subprocess.Popen(list(command), creationflags=self.creation_flags, **options)
+        try:
+            self.admit(process.pid)
+        except psutil.Error as error:
+            process.kill()
+            raise OSError(0, f"it cannot be resumed ({error})") from error
+        return process
+
+    def admit(self, pid: int) -> None:
+        """Let a suspended process begin as one that ends with this one."""
+        with self._lock:
+            try:
+                if self._job is None and not self._refused:
+                    self._job = JobObject(self._kernel)
+                if self._job is not None:
+                    self._job.add(pid)
+            except OSError as error:
+                self._refused = self._job is None
+                logger.warning("No guard for process %d: %s. It may outlive a killed trainer.", pid, error)
+        psutil.Process(pid).resume()
+
+    def remove(self, pid: int) -> None:
+        """Nothing: a process leaves its job as it ends."""
+
+
+REAPER: Reaper = JobReaper() if sys.platform == "win32" else ShellReaper()
+"""Of this process."""
