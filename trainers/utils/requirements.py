@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import re
 import sys
@@ -10,10 +12,18 @@ from importlib.util import find_spec
 
 from .errors import TrainerError
 
+logger = logging.getLogger(__name__)
+
 OLDEST_TORCH = (2, 4)
 """As in setup.py."""
 _NEEDED = ("onnx", "onnxruntime", "tensorboard", "rich")
 """What is first imported during a run, perhaps hours after its start."""
+_LEAST_ADDRESSES = 560 * 2**20
+"""Bytes of addresses without which no run gets to its first step, since libraries cannot be loaded."""
+_AMPLE_ADDRESSES = 2 * 2**30
+"""Bytes with which a run of small networks on a CPU has room."""
+_THREAD_ADDRESSES = 72 * 2**20
+"""Bytes that glibc reserves for each thread: its stack and its heap."""
 
 
 def check_requirements(device: str | None) -> None:
@@ -30,6 +40,12 @@ def check_requirements(device: str | None) -> None:
         names = " ".join(missing)
         raise TrainerError(f"{', '.join(missing)} is not installed for this Python: pip install {names}")
     found = _torch_version()
+    limit, free = _limited_addresses()
+    if free < _LEAST_ADDRESSES:
+        raise TrainerError(
+            f"{limit}, with which torch cannot be loaded: 'ulimit -v unlimited' lifts the limit. A cgroup "
+            "limits the memory that is really used."
+        )
     kind = (device or "cpu").partition(":")[0]
     if kind == "mps" and sys.platform != "darwin":
         raise _no_device(device, "only Macs have it")
@@ -43,6 +59,13 @@ def load_torch() -> None:
     Raises:
         TrainerError: it is installed and cannot be loaded.
     """
+    limit, free = _limited_addresses()
+    if free < _AMPLE_ADDRESSES + _THREAD_ADDRESSES * (os.cpu_count() or 1):
+        logger.warning(
+            "%s. If a library ends the run with a line of its own, such as 'libgomp: Thread creation failed' "
+            "or 'std::bad_alloc', that is the cause.",
+            limit,
+        )
     try:
         import torch  # noqa: F401
     except (ImportError, OSError) as error:
@@ -60,6 +83,25 @@ def limit_openmp_spinning() -> None:
     not have a processor: then each of the many small products of an update takes that long.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+
+
+def _limited_addresses() -> tuple[str, float]:
+    """A sentence about the limit of addresses (`ulimit -v`), and the bytes that are left: inf without one.
+
+    Native code ends the process itself where it gets no memory for a library, a thread or a value, and names
+    no cause: `libgomp: Thread creation failed`, `std::bad_alloc`.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return "", math.inf
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return "", math.inf
+    import psutil
+
+    state = f"The addresses of this process are limited to {limit / 2**30:.1f} GiB (ulimit -v)"
+    return state, limit - psutil.Process().memory_info().vms
 
 
 def _torch_version() -> str:

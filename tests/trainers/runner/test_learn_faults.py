@@ -3,6 +3,7 @@
 import re
 import shutil
 import socket
+import sys
 
 import pytest
 from console_runs import YAML, learn, weights_are_finite
@@ -40,6 +41,20 @@ def test_a_quiet_run_says_only_what_is_wrong(tmp_path):
     assert ended.files("Basic.onnx")
     twice = learn(tmp_path, "--env", "scene:basic", "--quiet", "--debug", "--force", yaml=yaml)
     assert "quiet: found true, but debug is true too" in twice.error
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not heed this limit")
+def test_too_few_addresses_are_refused_before_a_library_ends_the_process(tmp_path):
+    import resource
+
+    def limited(megabytes: int):
+        return lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes * 10**6,) * 2)
+
+    refused = learn(tmp_path, "--env", "scene:basic", preexec_fn=limited(600))
+    assert re.search(r"limited to 0\.6 GiB \(ulimit -v\), with which torch cannot be loaded", refused.error)
+    assert not (tmp_path / "results").exists()
+    warned = learn(tmp_path, "--env", "scene:ball3d", preexec_fn=limited(1500))
+    assert "limited to 1.4 GiB (ulimit -v). If a library ends the run" in warned.out
 
 
 # Engines that do not come up --------------------------------------------------------------------------
