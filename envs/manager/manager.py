@@ -55,7 +55,7 @@ class EnvManager:
             again for a restart. A UnityEnvironment should be made with `non_finite=None`, since the
             manager checks the numbers. A plain BaseEnv is stepped in the manager's thread.
             None if there is a `source`.
-        num_envs: How many; with a source, how many must have joined for `start` to return.
+        num_envs: How many; with a source, how many must have connected for `start` to return.
         source: Where environments come from that start by themselves, at any time. They are not started
             again, but leave, which a step with `left` reports; another one gets the index. Their errors do
             not affect the others. When none is left, `wait` waits for the next.
