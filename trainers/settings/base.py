@@ -87,7 +87,8 @@ def refuse_all(owner: str, refusals: Iterable[Refusal]) -> ValidationError:
 class Settings(BaseModel):
     """A mapping of the YAML. The attributes are its keys; the docstring below a key is its documentation."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    # A run validates a few of the models: the others' validators are never made.
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
 
     yaml_order: ClassVar[tuple[str, ...]] = ()
     """The order in which keys are written, where it is not the order of declaration."""

@@ -16,6 +16,7 @@ from ..utils.argparse import OneLineParser
 from ..utils.errors import did_you_mean
 from . import base as values
 from .base import Settings, found, value_type
+from .documentation import meaning
 from .errors import Problem, TrainerConfigError, logger
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .options import RunOptions
@@ -196,8 +197,28 @@ def make_parser() -> argparse.ArgumentParser:
     return _parser()[0]
 
 
+class _Parser(OneLineParser):
+    """Reads what the settings' flags mean when it is asked for help, not at every start."""
+
+    def format_help(self) -> str:
+        """The usage, the flags and what they mean."""
+        for action in self._actions:
+            section, _, key = action.dest.partition(".")
+            if section in SECTIONS and action.help is not argparse.SUPPRESS:
+                action.help = _help(SECTIONS[section][0], key)
+        return super().format_help()
+
+
+def _help(model: type[Settings], key: str) -> str:
+    info = model.model_fields[key]
+    text = meaning(model, key).replace("%", "%%")
+    if value_type(info.annotation).name != "boolean" and info.default is not None:
+        return f"{text} (default: {info.default})"
+    return text
+
+
 def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
-    parser = OneLineParser(
+    parser = _Parser(
         more_of="trainer_config_path",
         prog="lanista-learn",
         description="Trains the agents of a game engine by reinforcement learning.",
@@ -237,10 +258,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
 def _add_flag(group: Any, flag: str, dest: str, model: type[Settings], key: str) -> None:
     info = model.model_fields[key]
     kind = value_type(info.annotation)
-    text = " ".join((info.description or "").split()).replace("%", "%%")
-    if kind.name != "boolean" and info.default is not None:
-        text = f"{text} (default: {info.default})"
-    shared: dict[str, Any] = {"dest": dest, "help": argparse.SUPPRESS if key in HIDDEN else text}
+    shared: dict[str, Any] = {"dest": dest, "help": argparse.SUPPRESS if key in HIDDEN else ""}
     if kind.name == "boolean":
         group.add_argument(flag, action="store_true", **shared)
     elif key in REPEATED:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .base import Settings, plain, value_type
+from .documentation import meaning
 from .models.behavior import DEFAULT_TRAINER, TrainerSettings
 from .models.environment_parameters import (
     SAMPLERS,
@@ -144,7 +145,7 @@ def _object(model: type[Settings], definitions: dict[str, Schema]) -> Schema:
 
 def _value(model: type[Settings], key: str, definitions: dict[str, Schema]) -> Schema:
     info = model.model_fields[key]
-    text = {"description": " ".join((info.description or "").split())}
+    text = {"description": meaning(model, key)}
     if (model, key) in _SPECIAL:
         return {**_SPECIAL[model, key], **text}
     kind = value_type(info.annotation)
