@@ -10,13 +10,15 @@ import sys
 
 from .cli.completion import ASKED
 from .utils.guard import guarded
+from .utils.quick_imports import quick_imports
 
 
 def lanista() -> None:
     """The console script `lanista`."""
 
     def command() -> int:
-        from .cli.main import run
+        with quick_imports():
+            from .cli.main import run
 
         return run(sys.argv[1:])
 
@@ -32,7 +34,8 @@ def lanista_learn() -> None:
             from .settings.command_line import make_parser
 
             answer(make_parser())
-        from .learn import run
+        with quick_imports():
+            from .learn import run
 
         return run()
 

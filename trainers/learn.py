@@ -9,7 +9,7 @@ import logging
 import random
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 from mlagents_envs.exception import UnityException
@@ -20,7 +20,7 @@ from .checkpoints.run_folder import claimed_run_folder, recorded_seed, recorded_
 from .checkpoints.status import TrainingStatus, TrainingStatusError
 from .checkpoints.transfer import check_initial_weights
 from .runner.banner import version_block
-from .runner.environments import check_environment, number_of_environments
+from .runner.environments import check_environment, launched_early, number_of_environments
 from .runner.preflight import check_demonstrations, set_malloc_thresholds
 from .runner.ranks import first_rank, further_rank, with_launched_ranks
 from .runner.ray import joined_cluster
@@ -36,6 +36,7 @@ from .utils.distributed import launched_ranks
 from .utils.errors import TrainerError
 from .utils.guard import guarded
 from .utils.logging import configure_logging, print_error, show_any_letter, warnings_kept
+from .utils.quick_imports import quick_imports
 from .utils.requirements import check_requirements, limit_openmp_spinning, load_torch
 
 logger = logging.getLogger(__name__)
@@ -128,21 +129,24 @@ def run_training(
                 write_configuration(folder, options)
             limit_openmp_spinning()
             set_malloc_thresholds()
-            load_torch()
-            from .runner.training import train
-
             restart = restart_engines_at_checkpoints
-            with first_rank(options, folder, restart_engines_at_checkpoints=restart):
-                train(
-                    options,
-                    folder,
-                    status,
-                    display,
-                    signals,
-                    restart_engines_at_checkpoints=restart,
-                    callbacks=called,
-                    cluster=cluster,
-                )
+            with launched_early(options, folder, cluster) as envs:
+                with nullcontext() if "torch" in sys.modules else quick_imports():
+                    load_torch()
+                    from .runner.training import train
+
+                with first_rank(options, folder, restart_engines_at_checkpoints=restart):
+                    train(
+                        options,
+                        folder,
+                        status,
+                        display,
+                        signals,
+                        restart_engines_at_checkpoints=restart,
+                        callbacks=called,
+                        cluster=cluster,
+                        envs=envs,
+                    )
 
 
 if __name__ == "__main__":

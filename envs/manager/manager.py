@@ -100,6 +100,7 @@ class EnvManager:
             spin and num_envs < processors()
         )
         self._polled_at = clock()
+        self._launched = False
         self._started = False
         self._works = False
         """The first reset is over: the environments work."""
@@ -133,6 +134,14 @@ class EnvManager:
     def restarts(self) -> int:
         """How often environments have been restarted, all together."""
         return sum(worker.history.restarts for worker in self._workers.values())
+
+    def launch(self) -> None:
+        """Begin to launch the environments side by side and return at once; none that come from a source."""
+        if self._launched or self._admission is not None:
+            return
+        self._launched = True
+        for worker in self._workers.values():
+            worker.relaunch()
 
     def start(self) -> None:
         """Launch all environments side by side and wait until they are ready.
@@ -299,8 +308,7 @@ class EnvManager:
         return sum(worker.env is not None for worker in self._workers.values())
 
     def _launch_all(self) -> None:
-        for worker in self._workers.values():
-            worker.relaunch()
+        self.launch()
         while any(worker.is_pending for worker in self._workers.values()):
             self._process_events(math.inf)
 

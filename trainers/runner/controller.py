@@ -58,6 +58,7 @@ class TrainerController:
         callbacks: CallbackDispatcher | None = None,
         evaluator: Evaluator | None = None,
         rotation: TeamRotation | None = None,
+        envs: EnvManager | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -73,18 +74,21 @@ class TrainerController:
             callbacks: notified of the run's events; they may stop it.
             evaluator: evaluates the policies; None if no behavior asks for it.
             rotation: which team learns; the environments are reset when it changes.
+            envs: the first environments, where they are being launched already.
         """
         self._make_envs = make_envs
         self._make_learner = make_learner
         self.display = display
         self.curriculum = curriculum or Curriculum()
         self.training = training
-        self.envs = make_envs()
+        self.envs = envs or make_envs()
         self.learners: dict[str, Learner] = {}
         """By behavior name."""
         self._learner_of: dict[BehaviorId, Learner] = {}
         self._stateful: dict[BehaviorId, Learner] = {}
         """Learners whose policy keeps a state per agent."""
+        self._new: list[Learner] = []
+        """Learners that have not acted yet."""
         self._collects_first = False
         """Some policy acts by the slots that agents get when their steps are collected."""
         self._threads: list[LearnerThread] = []
@@ -160,6 +164,8 @@ class TrainerController:
                         # Send: every engine that has answered computes its next step meanwhile.
                         for env, decisions_by_id in decisions.items():
                             self.envs.send(env, decisions_by_id)
+                    while self._new:  # their engines compute meanwhile: the first step does not wait for it
+                        self._new.pop().load_rest()
                     # Collect: agent steps become trajectories.
                     if not self._collects_first:
                         self._collect(steps)
@@ -237,6 +243,7 @@ class TrainerController:
                         name, self.envs.behavior_specs[behavior_id]
                     )
                     learner.add_team(behavior_id)
+                    self._new.append(learner)
                     self._on_first_learner()
                     if learner.settings.threaded:
                         self._threads.append(LearnerThread(learner))

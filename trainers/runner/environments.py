@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -201,6 +203,29 @@ def make_env_manager(
         spin=_may_spin(options),
         editor=env.editor,
     )
+
+
+@contextmanager
+def launched_early(options: RunOptions, folder: Path, cluster: Cluster | None) -> Iterator[EnvManager | None]:
+    """The environments of a run on their way while torch is loaded, closed in the end; None where they wait.
+
+    Those of this process wait, for they may import torch themselves, and those of several learners, of whom
+    each has to know its own first.
+    """
+    env = options.env_settings
+    stepped_here = env.env_path is not None and in_process(env.env_path) and not env.env_workers
+    several = options.torch_settings.learners > 1 or distributed.launched_ranks() is not None
+    if stepped_here or several:
+        yield None
+        return
+    envs = make_env_manager(options, env.seed, folder / "run_logs", cluster)
+    try:
+        envs.launch()
+        yield envs
+    except BaseException:
+        envs.close(at_once=True)
+        raise
+    envs.close()
 
 
 def _make_attached(options: RunOptions, seed: int) -> EnvManager:

@@ -17,7 +17,6 @@ from ...envs.base import BehaviorName, processors
 from ...envs.python import in_process
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import UnsupportedActionError
-from ..algorithms.coma.coma import with_offered_state
 from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
@@ -50,6 +49,7 @@ from .python_environments import takes_state
 from .signals import StopSignals
 
 if TYPE_CHECKING:
+    from ...envs.manager.manager import EnvManager
     from ...envs.ray.cluster import Cluster
 
 logger = logging.getLogger(__name__)
@@ -65,8 +65,9 @@ def train(
     restart_engines_at_checkpoints: bool = False,
     callbacks: Mapping[str, Callback] | None = None,
     cluster: Cluster | None = None,
+    envs: EnvManager | None = None,
 ) -> None:
-    """Launch the engines, train until the end, and write what is due.
+    """Launch the engines, unless they are on their way (`envs`), train until the end, and write what is due.
 
     Raises:
         TrainerError, TrainerConfigError, CheckpointError, UnityException: after everything that could be
@@ -82,7 +83,7 @@ def train(
         curriculum=_curriculum(options, status),
     )
     timers = context.timers
-    controller = _controller(options, context, signals, cluster)
+    controller = _controller(options, context, signals, cluster, envs)
     timers.add("run_training.setup", timers.clock() - timers.started)
     try:
         display.start()
@@ -142,7 +143,11 @@ def make_context(
 
 
 def _controller(
-    options: RunOptions, context: RunContext, signals: StopSignals, cluster: Cluster | None
+    options: RunOptions,
+    context: RunContext,
+    signals: StopSignals,
+    cluster: Cluster | None,
+    envs: EnvManager | None,
 ) -> TrainerController:
     """The controller, which launches the engines when it runs."""
     folder, evaluator = context.folder, None
@@ -161,6 +166,7 @@ def _controller(
         callbacks=context.callbacks,
         evaluator=evaluator,
         rotation=context.rotation,
+        envs=envs,
     )
     return controller
 
@@ -206,6 +212,8 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
     settings = options.behavior(name)
     require_trainable(name, settings, options.torch_settings.learners)
     if takes_state(options) and in_process(options.env_settings.env_path or ""):
+        from ..algorithms.coma.coma import with_offered_state
+
         settings = with_offered_state(settings, spec)
     try:
         learner = Learner(name, spec, settings, context)

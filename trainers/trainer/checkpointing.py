@@ -18,8 +18,6 @@ from ..checkpoints.run_folder import recorded_behavior
 from ..checkpoints.transfer import initial_checkpoint
 from ..networks.custom import not_exportable
 from ..networks.multi_actor import export_suffixes, exported_networks
-from ..policies.onnx.export import export_brain
-from ..policies.onnx.graph import BrainVerificationError
 from ..policies.policy import Policy
 from ..utils import distributed
 from .cloning import DEMONSTRATIONS
@@ -153,8 +151,16 @@ class LearnerCheckpointer:
             return {}
         return {"test_due": schedule.next_step, "last_test": schedule.last_step}
 
+    def load_exporter(self) -> None:
+        """Import what writes models: what cannot be loaded is said now, not at the first checkpoint."""
+        if self.exports_onnx:
+            from ..policies.onnx import export  # noqa: F401
+
     def _export(self, path: Path) -> None:
         """Export the ONNX files of a checkpoint, of which `path` is the (first) one."""
+        from ..policies.onnx.export import export_brain
+        from ..policies.onnx.graph import BrainVerificationError
+
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
         for suffix, brain in exported_networks(self.network).items():
             file = path.with_name(f"{path.stem}{suffix}.onnx")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -12,16 +13,8 @@ from ...agent_processor.queues import StatsSink
 from ...envs.errors import DemonstrationError
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm, OffPolicyAlgorithm, OnPolicyAlgorithm, UnsupportedActionError
-from ..algorithms.coma.coma import COMA
-from ..algorithms.ddpg.ddpg import DDPG, TD3
-from ..algorithms.dqn.dqn import DQN
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning, ClonedPolicy
 from ..algorithms.imitation.implicit_q_learning import ImplicitQLearning
-from ..algorithms.mappo.mappo import MAPPO
-from ..algorithms.poca.poca import POCA
-from ..algorithms.ppo.ppo import PPO
-from ..algorithms.sac.sac import SAC
-from ..algorithms.sac.simba import SimbaSAC
 from ..buffers.demonstrations import Demonstrations, load_demonstrations
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
@@ -53,22 +46,29 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def _make_sac(spec: BehaviorSpec, settings: TrainerSettings, *how: Any) -> Algorithm:
-    hyper = settings.hyperparameters
-    simba = isinstance(hyper, SACSettings) and hyper.recipe is SACRecipe.SIMBA
-    return (SimbaSAC if simba else SAC)(spec, settings, *how)
-
-
-_algorithms: dict[str, Callable[..., Any]] = {
-    "ppo": PPO,
-    "poca": POCA,
-    "mappo": MAPPO,
-    "coma": COMA,
-    "sac": _make_sac,
-    "dqn": DQN,
-    "ddpg": DDPG,
-    "td3": TD3,
+_algorithms = {
+    "ppo": "ppo.ppo:PPO",
+    "poca": "poca.poca:POCA",
+    "mappo": "mappo.mappo:MAPPO",
+    "coma": "coma.coma:COMA",
+    "sac": "sac.sac:SAC",
+    "simba": "sac.simba:SimbaSAC",
+    "dqn": "dqn.dqn:DQN",
+    "ddpg": "ddpg.ddpg:DDPG",
+    "td3": "ddpg.ddpg:TD3",
 }
+"""Module and class, each imported where a behavior learns by it."""
+
+
+def _algorithm_of(settings: TrainerSettings) -> Callable[..., Any]:
+    hyper, name = settings.hyperparameters, settings.trainer_type
+    if name == "sac" and isinstance(hyper, SACSettings) and hyper.recipe is SACRecipe.SIMBA:
+        name = "simba"
+    if name not in _algorithms:
+        return algorithm_of_plugin(name)
+    module, _, algorithm = _algorithms[name].partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"..algorithms.{module}", __package__), algorithm)
+    return found
 
 
 def make_algorithm(
@@ -88,7 +88,7 @@ def make_algorithm(
             exist.
         UnsupportedActionError: the algorithm does not support such actions.
     """
-    make = _algorithms.get(settings.trainer_type) or algorithm_of_plugin(settings.trainer_type)
+    make = _algorithm_of(settings)
     with naming_key_of_allocation("network_settings", settings.network_settings):
         algorithm: Algorithm = make(spec, settings, device, seed, non_finite, precision)
     return algorithm

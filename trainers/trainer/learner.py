@@ -129,6 +129,11 @@ class Learner:
         self.trainer.rating = lambda: manager.elo
         return manager
 
+    def load_rest(self) -> None:
+        """Import what acting does not need, but the first checkpoint will."""
+        if self.run.training:
+            self.checkpointer.load_exporter()
+
     def add_team(self, behavior_id: BehaviorId) -> AgentManager:
         """Make the agent manager of one of the behavior's ids (one per team), unless it is there."""
         if behavior_id in self.managers:

@@ -82,6 +82,9 @@ class FakeLearner:
         self.reset = []
         self.trainer = SimpleNamespace(step=0)
 
+    def load_rest(self):
+        pass
+
     def add_team(self, behavior_id):
         self.managers[behavior_id] = AgentManager(behavior_id, SPEC, HORIZON, Sink())
 
