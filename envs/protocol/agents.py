@@ -13,7 +13,7 @@ from ..errors import ObservationError
 from ..images import as_bytes
 from .dialect import UNITY, UNREADABLE, Dialect
 from .images import CompressedImage
-from .layout import FLOAT, GroupedAgents, Layout, LayoutBuilder, Layouts, Rows, ints
+from .layout import FLOAT, GroupedAgents, Layout, LayoutBuilder, Layouts, Numbers, Rows, ints
 from .messages import AgentInfoProto, ObservationProto
 from .specs import BehaviorFormat, SensorFormat
 from .wire_format import BYTES, FIXED32, VARINT, Malformed, UnknownLayout, fields, packed_ints, records
@@ -21,21 +21,43 @@ from .wire_format import BYTES, FIXED32, VARINT, Malformed, UnknownLayout, field
 
 @dataclass(slots=True)
 class Run:
-    """Agents of one layout that lie at equal distances in a message."""
+    """Agents of one layout in a message, and the rows of the columns that they fill."""
 
     layout: Layout
+    which: Rows
+    starts: Numbers
+    """[count] of the agents' records."""
     start: int
-    """Of the first agent's record."""
     step: int
-    """Bytes from one record to the next."""
-    count: int
+    """Bytes from one record to the next; 0 where that differs."""
 
-    def rows(self, data: bytes | NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """[count, length] the agents' records in a message, as a view."""
-        shape = self.count, self.layout.dtype.itemsize
-        return np.ndarray(shape, np.uint8, data, self.start, (self.step, 1))  # type: ignore[arg-type]
+    @classmethod
+    def of(cls, layout: Layout, which: Rows, starts: Numbers) -> "Run":
+        """The agents `which` of those whose records begin at `starts`."""
+        own = starts[which]
+        step = int(own[1] - own[0]) if len(own) > 1 else 1
+        return cls(layout, which, own, int(own[0]), 0 if (np.diff(own) - step).any() else step)
+
+    def rows(self, data: bytes) -> NDArray[np.uint8]:
+        """[count, length] the agents' records in a message; a view where they lie at equal distances."""
+        if self.step:
+            shape = len(self.starts), self.layout.dtype.itemsize
+            return np.ndarray(shape, np.uint8, data, self.start, (self.step, 1))
+        rows: NDArray[np.uint8] = self._windows(data)[self.starts]
+        return rows
+
+    def release(self, mask: NDArray[np.uint8]) -> None:
+        """Leave the bits of the structure alone in the records' bytes of a message's mask."""
+        self._windows(mask)[self.starts] = self.layout.mask
+
+    def _windows(self, data: bytes | NDArray[np.uint8]) -> NDArray[np.uint8]:
+        length = self.layout.dtype.itemsize
+        shape = len(data) - length + 1, length
+        return np.ndarray(shape, np.uint8, data, 0, (1, 1))  # type: ignore[arg-type]
 
 
+MOST_RUNS = 4
+"""A message of more layouts than that has no template: the next one hardly has the same."""
 MOST_PIXELS = 1 << 27
 """Of all pictures of a behavior in one message: a few bytes must not claim gigabytes."""
 
@@ -47,8 +69,8 @@ class AgentColumns:
         """`where`: names the engine and the behavior in errors."""
         self._sensors = sensors
         self._where = where
-        self.run: Run | None = None
-        """All agents, if they are one run."""
+        self.runs: list[Run] | None = []
+        """All agents; None unless each has a layout."""
         self.images: list[CompressedImage] = []
         """Still to be decoded into their rows."""
         self.reward = np.zeros(count, np.float32)
@@ -195,10 +217,9 @@ class AgentReader:
             grouped = self._layouts.group(data, starts, lengths) if len(starts) else GroupedAgents()
         for layout, which, agents in grouped.groups:
             columns.fill(layout, which, agents)
-        if len(grouped.groups) == 1 and not grouped.unknown:
-            step = int(starts[1] - starts[0]) if len(starts) > 1 else 1
-            if not (np.diff(starts) - step).any():
-                columns.run = Run(grouped.groups[0][0], int(starts[0]), step, len(starts))
+        columns.runs = None
+        if not grouped.unknown and len(grouped.groups) <= MOST_RUNS:
+            columns.runs = [Run.of(layout, which, starts) for layout, which, _ in grouped.groups]
         for row in grouped.unknown:
             columns.fill_one(row, self.parse(data, int(starts[row]), int(lengths[row])))
         return columns
@@ -220,10 +241,11 @@ class AgentReader:
         except UNREADABLE as error:
             raise Malformed(start, f"an agent that protobuf cannot parse ({error})") from error
 
-    def read_run(self, data: bytes, run: Run) -> BehaviorSteps:
-        """The steps of the agents in a run."""
-        columns = AgentColumns(run.count, self._sensors, self._mask_size, self._where)
-        columns.fill(run.layout, slice(None), run.rows(data).view(run.layout.dtype)[:, 0])
+    def read_runs(self, data: bytes, runs: Sequence[Run], count: int) -> BehaviorSteps:
+        """The steps of so many agents, which are those of all runs."""
+        columns = AgentColumns(count, self._sensors, self._mask_size, self._where)
+        for run in runs:
+            columns.fill(run.layout, run.which, run.rows(data).view(run.layout.dtype)[:, 0])
         return self.split(columns)
 
     def columns(self, count: int) -> AgentColumns:

@@ -3,7 +3,7 @@
 A `Decoder` belongs to one engine. Messages are not turned into protobuf objects: their structure is walked as
 bytes (`wire_format`), agents whose bytes look alike are read together as columns (`layout`), and only what is
 rare (the handshake, a new behavior, agents with compressed images) is parsed by protobuf. A message that
-differs from the one before only in its numbers is recognized as a whole (`MessageTemplate`).
+differs from an earlier one only in its numbers is recognized as a whole (`MessageTemplate`).
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ from .wire_format import (
 
 _MAX_TEMPLATE = 1 << 16
 """Bytes of the longest message that a template is made of: in longer ones its gain is lost in the rest."""
+_MOST_TEMPLATES = 32
+"""As many lengths of messages are known at a time."""
 
 
 @dataclass(slots=True)
@@ -103,7 +105,7 @@ class MessageIndex:
 
 @dataclass(slots=True)
 class MessageTemplate:
-    """A message of which others may differ only in their agents' numbers, as most do from the one before.
+    """A message of which others may differ only in their agents' numbers, as most do from an earlier one.
 
     Like the layout of a record, but of the whole message, whose structure need not be walked again then.
     """
@@ -114,16 +116,16 @@ class MessageTemplate:
     """The message under the mask."""
     status: int
     side_channel: bytes
-    runs: list[tuple[str, AgentReader, Run | None]]
-    """Each behavior's agents; None for a behavior without any."""
+    runs: list[tuple[str, AgentReader, list[Run], int]]
+    """Each behavior's agents, and how many."""
 
     def read(self, data: bytes) -> dict[str, BehaviorSteps] | None:
         """The steps of a message of this length; None if it differs in more than numbers."""
         if (np.frombuffer(data, np.uint8) & self.mask).tobytes() != self.structure:
             return None
         steps = {}
-        for name, reader, run in self.runs:
-            steps[name] = reader.no_steps if run is None else reader.read_run(data, run)
+        for name, reader, runs, count in self.runs:
+            steps[name] = reader.read_runs(data, runs, count) if count else reader.no_steps
         return steps
 
 
@@ -146,8 +148,8 @@ class Decoder:
         self._readers: dict[str, AgentReader] = {}
         self._undescribed: dict[str, BrainParametersProto] = {}
         """Behaviors that still lack their first agent, which completes the description."""
-        self._template: MessageTemplate | None = None
-        self._last_length = 0
+        self._templates: dict[int, MessageTemplate | None] = {}
+        """By length, from its second message on; lengths alternate where episodes end."""
 
     def decode(self, data: bytes) -> EngineMessage:
         """Decode one message.
@@ -186,8 +188,8 @@ class Decoder:
             data: The message.
             on_done: Called, from any thread, when the result is ready, unless it is ready at once.
         """
-        template = self._template
-        if template is not None and len(data) == len(template.structure):
+        template = self._templates.get(len(data))
+        if template is not None:
             steps = template.read(data)
             if steps is not None:
                 return EngineMessage(template.status, None, {}, steps, template.side_channel)
@@ -219,11 +221,11 @@ class Decoder:
         if images:
             self._cache.next_message()
             return PendingMessage(message, columns, ImageDecodeJob(images, self._cache, on_done))
-        if new:
-            self._template = None
-        elif len(data) == self._last_length <= _MAX_TEMPLATE:
-            self._template = _template(data, index, columns)
-        self._last_length = len(data)
+        if new or len(self._templates) >= _MOST_TEMPLATES:
+            self._templates.clear()
+        if len(data) <= _MAX_TEMPLATE:
+            known = len(data) in self._templates
+            self._templates[len(data)] = _template(data, index, columns) if known else None
         message.steps = {name: reader.split(each) for name, (reader, each) in columns.items()}
         return message
 
@@ -325,17 +327,14 @@ def _index(data: bytes, agents: int, side_channel: int) -> MessageIndex:
 def _template(
     data: bytes, index: MessageIndex, columns: dict[str, tuple[AgentReader, AgentColumns]]
 ) -> MessageTemplate | None:
-    """The template of a message that was read; None unless each behavior's agents are of one layout."""
-    if index.initialization is not None:
+    """The template of a message that was read; None unless each of its agents has a layout."""
+    if index.initialization is not None or any(each.runs is None for _, each in columns.values()):
         return None
     mask = np.full(len(data), 0xFF, np.uint8)
-    runs: list[tuple[str, AgentReader, Run | None]] = []
+    runs = []
     for name, (reader, each) in columns.items():
-        run = each.run
-        if run is not None:
-            run.rows(mask)[:] = run.layout.mask
-        elif len(each.agent_id):
-            return None
-        runs.append((name, reader, run))
+        for run in each.runs or ():
+            run.release(mask)
+        runs.append((name, reader, each.runs or [], len(each.agent_id)))
     structure = (np.frombuffer(data, np.uint8) & mask).tobytes()
     return MessageTemplate(mask, structure, index.status, index.side_channel, runs)
