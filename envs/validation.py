@@ -87,9 +87,9 @@ def check_finite(
     for batch, kind in ((decisions, "decision"), (terminals, "terminal")):
         if len(batch.agent_id) == 0:
             continue
-        finite = _all_finite(batch.reward) and _all_finite(batch.group_reward)
+        finite = all_finite(batch.reward) and all_finite(batch.group_reward)
         for obs in batch.obs:
-            finite = finite and _all_finite(obs)
+            finite = finite and all_finite(obs)
         if finite:
             continue
         for fault in _faults(batch, spec):
@@ -111,7 +111,7 @@ def check_finite(
     return (decisions, terminals), ids
 
 
-def _all_finite(numbers: ObsArray) -> bool:
+def all_finite(numbers: ObsArray) -> bool:
     """Whether there is no NaN and no infinity; a third of `isfinite`'s time where there are few numbers."""
     if numbers.dtype == _BYTES:
         return True

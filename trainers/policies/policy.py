@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...envs.base import Decision
+from ...envs.validation import all_finite
 from ..networks.actor import ActingNetwork
 from ..networks.modules.distributions import ENGINE_RANGE
 from ..networks.modules.memory import PackedSequences
@@ -86,10 +86,10 @@ class Policy:
             decision = self._decide_uniformly(batches, agents, states)
         else:
             decision = self._decide(batches, agents, columns, context, states)
-        checksum = float(decision.action.continuous.sum())
+        finite = all_finite(decision.action.continuous)
         if self._has_branches:  # the choice among logits would not show whether they are finite
-            checksum += float(columns.numpy().sum())
-        if not math.isfinite(checksum):
+            finite = finite and all_finite(columns.numpy())
+        if not finite:
             raise FloatingPointError(
                 "The policy's output is not a finite number. Its weights or the observations went out of "
                 "range: lower learning_rate, or set network_settings.normalize: true."

@@ -1,4 +1,4 @@
-"""Messages that differ from an earlier one only in numbers are recognized, and read as protobuf reads them."""
+"""Messages that differ from an earlier one in numbers alone are recognized, and read as protobuf does."""
 
 import numpy as np
 import pytest
