@@ -9,7 +9,6 @@ from fake_engine import ball_spec, ball_steps
 from lanista.agent_processor.processor import AgentManager
 from lanista.envs.base import Decision, EnvironmentStep, StatsAggregationMethod
 from lanista.envs.manager.manager import EnvManager
-from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.runner.controller import TrainerController
 from lanista.trainers.stats.display import PlainDisplay, SilentDisplay
@@ -112,7 +111,7 @@ def play(env, **options):
     """A run of `env` until its game is over; the learners, by name."""
 
     def make_envs():
-        return EnvManager(lambda index: env, 1, RestartLimits(0), **options)
+        return EnvManager(lambda index: env, 1, editor=True, **options)
 
     controller = TrainerController(make_envs, FakeLearner, PlainDisplay(), training=False)
     controller.run()
@@ -180,7 +179,7 @@ def trained(make_learner):
     """A run of both behaviors, until the game is over."""
 
     def make_envs():
-        return EnvManager(lambda index: TurnBased([CAT, DOG] * 5), 1, RestartLimits(0))
+        return EnvManager(lambda index: TurnBased([CAT, DOG] * 5), 1, editor=True)
 
     return TrainerController(make_envs, make_learner, PlainDisplay())
 
