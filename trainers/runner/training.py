@@ -29,8 +29,6 @@ from ..networks.custom import not_exportable, reference_of
 from ..networks.modules.passes import Precision
 from ..networks.multi_actor import exported_networks
 from ..networks.observation_kinds import UnsupportedObservationError
-from ..policies.onnx.export import try_export
-from ..policies.onnx.graph import BrainVerificationError
 from ..settings.options import RunOptions
 from ..settings.validation import require_trainable
 from ..stats.display import Display
@@ -240,6 +238,9 @@ def _try_export(name: str, learner: Learner) -> None:
     users = {reference for part in learner.algorithm.network.modules() if (reference := reference_of(part))}
     if not users or distributed.rank():
         return
+    from ..policies.onnx.export import try_export
+    from ..policies.onnx.graph import BrainVerificationError
+
     for network in exported_networks(learner.algorithm.network).values():
         try:
             try_export(network, name)
