@@ -56,7 +56,8 @@ def test_an_engine_receives_every_setting(tmp_path):
     time = ["--time-scale", "7.5", "--target-frame-rate", "33", "--capture-frame-rate", "44"]
     others = ["--no-graphics", "--num-areas", "3", "--seed", "12"]
     own = ["--env-args", "--level", "2", "--seed", "9"]
-    assert learn(tmp_path, "--env", game, *window, *time, *others, *own).status == 0
+    ended = learn(tmp_path, "--env", game, *window, *time, *others, *own)
+    assert "max_lifetime_restarts" in ended.error, "the engine ends as soon as it has heard all"
     arguments, heard = json.loads((tmp_path / "heard.json").read_text())
     assert arguments[-4:] == ["--level", "2", "--seed", "9"], "the rest of the line is the engine's"
     assert "-nographics" in arguments and "-batchmode" in arguments
