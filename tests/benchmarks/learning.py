@@ -19,6 +19,7 @@ from study import Study, Task, Way, link
 LABELS = {
     "lanista": "Lanista",
     "ml-agents": "ML-Agents 1.1.0",
+    "threaded": "Lanista, threaded",
     "gru": "Lanista, a GRU",
     "no-memory": "Lanista, no memory",
     "flat": "Lanista, one flat vector",
@@ -41,9 +42,20 @@ MEMORIES = {
     "gru": Way(HALLWAY, ["--set", f"{MEMORY}.memory_type=gru"], optional=True),
 }
 FLAT = {"flat": Way(SORTER, environment="scene:sorter?size=small&senses=flat")}
+
+
+def threaded(scene: str, behavior: str) -> dict[str, Way]:
+    """Updates beside the environments, whose rollouts are one update older."""
+    return {
+        "threaded": Way(
+            f"config/ppo/{scene}.yaml", ["--set", f"behaviors.{behavior}.threaded=true"], optional=True
+        )
+    }
+
+
 TASKS = [
-    task("ball3d", "3DBall", 120_000, goal=95.0),
-    task("basic", "Basic", 20_000, goal=0.9),
+    task("ball3d", "3DBall", 120_000, goal=95.0, ways=threaded("ball3d", "3DBall")),
+    task("basic", "Basic", 20_000, goal=0.9, ways=threaded("basic", "Basic")),
     task("grid", "GridWorld", 100_000, areas=16, goal=0.9),
     task("hallway", "Hallway", 1_000_000, areas=64),
     task("sorter", "Sorter", 600_000, areas=32, ways=FLAT),

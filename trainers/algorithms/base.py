@@ -284,6 +284,13 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
     def update(self, steps: Steps, policy_step: int) -> dict[str, float]:
         """Learn from the steps; metrics by statistics' names."""
 
+    learns_from_older: ClassVar[bool] = False
+    """It has `as_of_newest_policy`, so that it can be updated while the next steps are collected."""
+
+    def as_of_newest_policy(self, steps: Steps) -> Steps:
+        """Steps of the policy before the newest one, as `update` is to learn from them."""
+        raise NotImplementedError
+
     def normalize_values(self, head: ValueHead) -> None:
         """Learn its values in units of the returns; `build` calls this after `register`."""
         self.value_normalizer = ValueNormalizer(head)

@@ -297,6 +297,10 @@ class RolloutBuffer(Generic[Columns]):
             columns[name] = [*columns[name][:k], array, *columns[name][k + 1 :]]
         return self._steps_type(**columns)
 
+    def hold(self, steps: Columns) -> None:
+        """Have these steps and no others, as they are: nothing is copied."""
+        self._parts, self._length, self._images = [steps], len(steps), {}
+
     def columns(self) -> Columns:
         """All steps, in order of arrival; the buffer must not be empty."""
         self._parts = [joined(self._parts)]

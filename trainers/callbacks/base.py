@@ -16,7 +16,7 @@ class Callback:
     the run too, saved as well, with an error that names the callback and the hook.
 
     Calls never overlap. With `threaded: true` those of `on_episode_end`, `on_update_end`, `on_summary` and
-    `on_checkpoint` come from the thread in which the behavior learns.
+    `on_checkpoint` of a trainer that learns in a thread come from there (docs/threaded.md).
     """
 
     wants_frames: ClassVar[bool] = False

@@ -136,6 +136,8 @@ class TrainerController:
             self.envs.close(at_once=True)
             raise
         finally:
+            for learner in self.learners.values():
+                learner.close()
             self.envs.close()
 
     def _train(self) -> None:
@@ -187,6 +189,8 @@ class TrainerController:
                 evaluator = self._evaluator
                 if evaluator is not None and evaluator.is_due(self.learners) and not self._should_stop():
                     with span("Evaluation"), paused(self._threads):
+                        for learner in self.learners.values():
+                            learner.trainer.finish_update()
                         evaluator.run(self.learners, self.curriculum.samplers(), self._should_stop)
 
                 # Reset: for a new lesson, another learning team, or because the engines are restarted.
@@ -245,7 +249,7 @@ class TrainerController:
                     learner.add_team(behavior_id)
                     self._new.append(learner)
                     self._on_first_learner()
-                    if learner.settings.threaded:
+                    if learner.in_thread:
                         self._threads.append(LearnerThread(learner))
                         self._threads[-1].start()
                 else:

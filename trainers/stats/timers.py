@@ -13,6 +13,7 @@ The nodes have the names that ML-Agents gives to what does the same:
           process_trajectory                 values, rewards
           _update_policy
             TorchPPOOptimizer.update
+          wait_for_learner                   with `threaded: true`, for the process that updates
         EnvManager.wait                      for engines, and messages are decoded
       TrainerController._save_models
     trainer_threads                          with `threaded: true`, what learns beside the loop

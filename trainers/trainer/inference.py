@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import torch
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 from torch import Tensor
 
@@ -101,8 +100,3 @@ class InferencePolicy:
             self.states.end_episodes(step, behavior_id)
         if isinstance(self.policy, GreedyPolicy) and self.policy.explorer is not None:
             self.policy.explorer.end_episodes(step, behavior_id)
-
-
-def needs_copy(threaded: bool, device: torch.device) -> bool:
-    """Whether acting needs a copy of the network."""
-    return threaded or device.type != "cpu"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ...agent_processor.processor import AgentManager, TrajectoryQueue
 from ...agent_processor.queues import AgentManagerQueue
 from ...agent_processor.trajectory import AgentKey, EpisodesForgotten
 from ...envs.base import BehaviorId, Decision
+from ..algorithms.base import OnPolicyAlgorithm
 from ..callbacks.events import EpisodeEnd, UpdateEnd
 from ..checkpoints.run_folder import require_folder_name
 from ..curriculum import TrainingProgress
@@ -29,7 +31,9 @@ from .context import RunContext
 from .distributed import rank_seed, rank_settings
 from .episode_stats import EPISODES
 from .factory import make_algorithm, make_trainer
-from .inference import InferencePolicy, needs_copy
+from .inference import InferencePolicy
+from .learner_process import LearnerPlan, LearnerProcess
+from .on_policy import OnPolicyTrainer
 from .schedules import EvaluationSchedule
 from .self_play.manager import SelfPlayManager
 
@@ -68,6 +72,9 @@ class Learner:
         self.settings = settings = rank_settings(settings)
         seed = rank_seed(run.seed)
         self.algorithm = make_algorithm(spec, settings, run.device, seed, run.non_finite, run.precision)
+        in_process = isinstance(self.algorithm, OnPolicyAlgorithm) and self.algorithm.learns_from_older
+        self.in_thread = settings.threaded and not in_process
+        """It learns in a thread of its own."""
         self.trainer = make_trainer(
             *(name, spec, settings, self.algorithm, self.reporter, self),
             training=run.training,
@@ -76,16 +83,16 @@ class Learner:
             seed=seed,
             device=run.device,
             update_threads=None if settings.threaded else run.update_threads(),
-            timers=run.timers.of_thread() if settings.threaded else run.timers,
+            timers=run.timers.of_thread() if self.in_thread else run.timers,
         )
-        self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
+        self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if self.in_thread else 0)
         """The trajectories of all teams, in the order in which they ended."""
         self._to_learn = AgentManagerQueue(name) if self._in_self_play else self.collected
         """Those that are learned from."""
         self.trainer.subscribe(self._to_learn)
         self.inference = InferencePolicy(
             *(name, spec, self.algorithm, seed + 2),
-            separate=needs_copy(settings.threaded, run.device),
+            separate=self.in_thread or run.device.type != "cpu",
             deterministic=self._is_deterministic(),
             slots=self._slots,
             random_steps=settings.hyperparameters.random_steps if run.training else 0,
@@ -107,8 +114,28 @@ class Learner:
         self.checkpointer.restore()
         self.inference.load()
         self._first_step = self.trainer.step
+        starts = settings.threaded and run.training and not self.in_thread
+        self._process = self._start_process(seed) if starts else None
+        """Makes the updates; None: a thread or the run's loop does."""
         if run.callbacks.has_hook(EpisodeEnd):
             self.trainer.episodes.on_episode = self._episode_ended
+
+    def _start_process(self, seed: int) -> LearnerProcess:
+        """The process that updates the trainer, with as many threads as the run leaves it."""
+        assert isinstance(self.trainer, OnPolicyTrainer)
+        run, threads = self.run, self.run.update_threads()
+        if not threads.fixed:
+            threads = replace(threads, most=max(1, threads.most - 1))
+        settings = self.settings.model_copy(update={"threaded": False})  # there nothing acts beside it
+        how = (seed, run.device, run.non_finite, run.precision, threads)
+        process = LearnerProcess(LearnerPlan(self.name, self.spec, settings, *how), run.timers.of_thread())
+        self.trainer.learner_process = process
+        return process
+
+    def close(self) -> None:
+        """End the process that learns, if there is one."""
+        if self._process is not None:
+            self._process.close()
 
     def _is_deterministic(self) -> bool:
         """Whether agents take the likeliest actions. Greedy policies do anyway; in training they explore."""
@@ -216,7 +243,7 @@ class Learner:
 
     def advance(self) -> bool:
         """Let the trainer learn if there are enough steps; whether there were. A thread learns by itself."""
-        if not self.settings.threaded:
+        if not self.in_thread:
             if not self.is_due:
                 return False
             self.learn()
@@ -237,6 +264,8 @@ class Learner:
         worked = self.trainer.advance()
         if not self.restart_due:  # otherwise what falls due now is done when the engines run again
             self.self_play.advance(self.trainer.step)
+            if self.run.rotation.changed:  # its own team may not learn again for long
+                self.trainer.finish_update()
         return worked
 
     def synchronize(self) -> None:
@@ -361,6 +390,7 @@ class Learner:
 
     def save(self, due: bool = True) -> bool:
         """Write a checkpoint and its model; whether that succeeded. A full disk costs a warning."""
+        self.trainer.finish_update()
         score, self._best_score = self._best_score, None
         return self.checkpointer.save(score, due)
 
@@ -370,6 +400,7 @@ class Learner:
             if self.self_play is not None:
                 self._split_by_team(self.self_play)
             self.trainer.process_queues()
+            self.trainer.finish_update()
         except Exception as error:  # whatever it is: what was learned before is to be saved
             self._failure = error
 

@@ -21,6 +21,7 @@ from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
 from ..utils import distributed
+from .learner_process import LearnerProcess, UpdateJob
 from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents, TrainerOptions
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         )
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
         self.buffer = RolloutBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
+        self.learner_process: LearnerProcess | None = None
+        """Makes the updates while this trainer collects the next steps; None: this trainer does."""
+        self._has_older = False
+        """Some of the collected steps are of the policy before the newest one."""
         self.signal_trainer: SignalTrainer | None = None
         """None if no signal has a network of its own."""
         if self.learned:
@@ -68,17 +73,74 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self.algorithm.reset_agents(env, agent_ids)
 
     def _learn(self) -> bool:
+        if self.learner_process is not None:
+            self.learner_process.check()
         if not distributed.everywhere(len(self.buffer) > self.settings.hyperparameters.buffer_size):
             return False
+        self.finish_update()
         self.episodes.clear_since_update()
+        if self.learner_process is None:
+            self._report_update(self._timed_update(self.step))
+        else:
+            self._begin_update(self.learner_process)
+        return True
+
+    def _timed_update(self, step: int) -> dict[str, float]:
+        """`_update` with its threads."""
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
         threads, products = torch_threads(self.update_threads), self._large_products()
         with self.timers.span("_update_policy"), threads, products, span:
-            metrics = self._update(self.step)
+            return self._update(step)
+
+    def _report_update(self, metrics: Mapping[str, float]) -> None:
         for key, value in metrics.items():
             self.stats.add_stat(key, value, AVERAGE)
         self.events.on_update(metrics)
-        return True
+
+    # In another process ---------------------------------------------------------------------------------
+
+    def _begin_update(self, process: LearnerProcess) -> None:
+        """Hand over the collected steps; the weights stay as they are until `finish_update`."""
+        signals = None if self.signal_trainer is None else self.signal_trainer.buffer
+        state, rows = self._process_state(), None if signals is None else signals.columns()
+        process.begin(UpdateJob(self.step, state, self.buffer.columns(), rows, self._has_older))
+        self.buffer.clear()
+        self._has_older = False
+        if signals is not None:
+            signals.clear()
+
+    def finish_update(self) -> None:
+        """See `Trainer.finish_update`; waits for the update under way.
+
+        What the evaluation of steps has changed meanwhile stays: the statistics of observations.
+        """
+        if self.learner_process is None or not self.learner_process.is_busy:
+            return
+        with self.timers.span("wait_for_learner"):
+            finished = self.learner_process.result()
+        with self.shared_moments.kept():
+            self._load_process_state(finished.state)
+        self._has_older = len(self.buffer) > 0
+        self._report_update(finished.metrics)
+
+    def update(self, job: UpdateJob) -> tuple[dict[str, float], dict[str, Any]]:
+        """Make an update that another process has asked for: its metrics, and the state after it."""
+        self._load_process_state(job.state)
+        self.buffer.hold(self.algorithm.as_of_newest_policy(job.steps) if job.older else job.steps)
+        if self.signal_trainer is not None:
+            self.signal_trainer.buffer.hold(job.signal_steps)
+        return self._timed_update(job.step), self._process_state()
+
+    def _process_state(self) -> dict[str, Any]:
+        state = self.learning_state()
+        if self.signal_trainer is not None:
+            state["signal_shuffler"] = self.signal_trainer.shuffler.get_state()
+        return state
+
+    def _load_process_state(self, state: Mapping[str, Any]) -> None:
+        self.load_learning_state(state)
+        if self.signal_trainer is not None:
+            self.signal_trainer.shuffler.set_state(state["signal_shuffler"])
 
     def _large_products(self) -> AbstractContextManager[None]:
         """The context of an update's products.
@@ -134,6 +196,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""
         state = {**super().state_dict(), "buffer": self.buffer.state_dict()}
+        if self._has_older:
+            state["has_older"] = True
         if self.signal_trainer is not None:
             state["signal_learning"] = self.signal_trainer.state_dict()
         return state
@@ -142,5 +206,6 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         """Continue exactly where `state_dict` was taken."""
         super().load_state_dict(state)
         self.buffer.load_state_dict(state["buffer"])
+        self._has_older = bool(state.get("has_older", False))
         if self.signal_trainer is not None:
             self.signal_trainer.load_state_dict(state["signal_learning"])

@@ -396,6 +396,30 @@ class Trainer(ABC):
 
     # Files ----------------------------------------------------------------------------------------------
 
+    def finish_update(self) -> None:
+        """Have the weights of all updates that have begun: what is then saved or evaluated is the newest.
+
+        Raises:
+            Exception: of an update that failed in another process.
+        """
+        return
+
+    def learning_state(self) -> dict[str, Any]:
+        """What an update changes: networks, optimizers and random states, of signals and teachers too."""
+        return {
+            **self.algorithm.state_dict(),
+            **{f"signal:{name}": signal.state_dict() for name, signal in self.learned.items()},
+            **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
+        }
+
+    def load_learning_state(self, state: Mapping[str, Any]) -> None:
+        """Restore what `learning_state` returned."""
+        self.algorithm.load_state_dict(state)
+        for name, signal in self.learned.items():
+            signal.load_state_dict(state[f"signal:{name}"])
+        if self.cloning is not None and "cloning" in state:
+            self.cloning.load_state_dict(state["cloning"])
+
     def load_matching(self, state: Mapping[str, Any]) -> list[str]:
         """Load what fits of another run's `state_dict`; return the mismatches, with the reasons.
 
@@ -411,24 +435,18 @@ class Trainer(ABC):
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""
         return {
-            **self.algorithm.state_dict(),
+            **self.learning_state(),
             "step": self.step,
             "due": self.schedule.next_due(),
             "reached": self.reached,
             **self.episodes.state_dict(),
-            **{f"signal:{name}": signal.state_dict() for name, signal in self.learned.items()},
-            **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where `state_dict` was taken."""
-        self.algorithm.load_state_dict(state)
+        self.load_learning_state(state)
         self.schedule.restore(int(state["step"]), state.get("due"))
         self.episodes.load_state_dict(state)
-        for name, signal in self.learned.items():
-            signal.load_state_dict(state[f"signal:{name}"])
-        if self.cloning is not None and "cloning" in state:
-            self.cloning.load_state_dict(state["cloning"])
         self.shared_moments.rebase()
         reached, wanted = state.get("reached"), self.settings.stop_at_reward
         # With a higher goal than the one that was reached, a resumed run keeps training.

@@ -72,7 +72,7 @@ class FakeLearner:
 
     restart_due = False
     should_continue = True
-    settings = SimpleNamespace(threaded=False)
+    in_thread = False
     inference = SimpleNamespace(acts_by_slot=False, keeps_agent_states=False)
 
     def __init__(self, name, spec):
@@ -104,6 +104,9 @@ class FakeLearner:
         pass
 
     def conclude(self):
+        pass
+
+    def close(self):
         pass
 
 
@@ -164,7 +167,7 @@ class Saving(FakeLearner):
     def __init__(self, name, spec, saved, **settings):
         super().__init__(name, spec)
         self.saved = saved
-        self.settings = SimpleNamespace(threaded=False, **settings)
+        self.settings = SimpleNamespace(**settings)
 
     def process_remaining(self):
         """There is nothing left to process."""

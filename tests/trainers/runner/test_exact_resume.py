@@ -57,6 +57,9 @@ CASES = {
     "ppo with signals and a teacher": ("ppo", ON_POLICY, LSTM, 40),
     "ppo that normalizes values": ("ppo", f"{ON_POLICY}, normalize_values: true", "", 40),
     "poca": ("poca", ON_POLICY, "", 1),
+    "ppo beside the environments": ("ppo", ON_POLICY, "", 40),
+    "ppo beside them with signals and a teacher": ("ppo", ON_POLICY, LSTM, 40),
+    "poca beside the environments": ("poca", ON_POLICY, "", 1),
     "mappo with a memory": ("mappo", f"{ON_POLICY}, clip_value_loss: true, normalize_values: true", LSTM, 1),
     "sac with its replay": ("sac", SAVED, "", 40),
     "sac with signals and a teacher": ("sac", SAVED, "", 15),
@@ -86,6 +89,8 @@ def test_a_killed_run_resumes_bit_for_bit(runs, tmp_path, monkeypatch, capsys, c
     text = YAML.format(
         trainer=trainer, hyper=hyper, memory=memory, keep_best=2 if case == "ppo that keeps the best" else 0
     )
+    if "beside" in case:
+        text = text.replace("    keep_best", "    threaded: true\n    keep_best")
     if "a teacher" in case:
         text = text.replace("    keep_best", f"{SIGNALS}    keep_best")
         write_demonstration(tmp_path / "expert.demo", spec_of_shapes([[2]], continuous=1), [9, 14, 6])

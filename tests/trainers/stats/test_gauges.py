@@ -71,13 +71,14 @@ def test_timers_of_a_run_have_the_names_of_ml_agents(tmp_path, threaded):
     tree = json.loads(file.read_text())
     trainer = {"process_trajectory": {}, "_update_policy": {"TorchPPOOptimizer.update": {}}}
     loop = tree["children"]["TrainerController.start_learning"]
+    updates = {"_update_policy": trainer.pop("_update_policy")}
     assert names(loop["children"]["TrainerController.advance"]) == {
         "env_step": {"SubprocessEnvManager._take_step": {"TorchPolicy.evaluate": {}}},
-        "trainer_advance": {} if threaded else trainer,
+        "trainer_advance": trainer | ({"wait_for_learner": {}} if threaded else updates),
         "EnvManager.wait": {},
     }
     assert {"TrainerController._reset_env", "TrainerController._save_models"} <= set(loop["children"])
     threads = names(tree["children"]["trainer_threads"]) if threaded else None
-    assert threads == ({"thread_root": trainer} if threaded else None)
+    assert threads == ({"thread_root": updates} if threaded else None)
     spent = sum(child["total"] for child in loop["children"].values())
     assert 0 < spent <= loop["total"]

@@ -80,7 +80,9 @@ def same(a, b):
 
 
 def test_an_acting_copy_gets_the_normalizer_s_statistics_and_every_update(tmp_path, gathered):
-    learner = make(tmp_path, threaded=True, network_settings={"normalize": True})
+    hyper = {"batch_size": 64, "buffer_size": 4 * BUFFER, "buffer_init_steps": BUFFER}
+    keys = {"trainer_type": "sac", "hyperparameters": hyper, "network_settings": {"normalize": True}}
+    learner = make(tmp_path, threaded=True, **keys)
     learner.add_team("Ball?team=0")
     acting, learning = learner.inference.network, learner.algorithm.network
     assert acting is not learning and same(acting, learning)

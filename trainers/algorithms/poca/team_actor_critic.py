@@ -21,6 +21,7 @@ from ...settings.models.algorithms import PaddedObjectiveSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OnPolicyAlgorithm
 from ..common.optim import CheckedAdam, ClippedSchedules
+from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import padded
 from ..common.returns import lambda_returns
 from .steps import REPEATED_IN_PADDING, TeamSteps
@@ -33,6 +34,7 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
     steps_type: type[TeamSteps] = TeamSteps
     network: Actor
     hyper: PaddedObjectiveSettings
+    learns_from_older = True
     has_baselines: ClassVar[bool] = True
     """Advantages are measured against baselines of each member's own, not against the team's value."""
 
@@ -91,6 +93,10 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
             steps = padded(steps, rollout, self.sequence_length, REPEATED_IN_PADDING, **states)
         estimates = {"Baseline Estimate": found.baselines} if self.has_baselines else {}
         return RolloutEvaluation(steps, {**estimates, "Value Estimate": found.values})
+
+    def as_of_newest_policy(self, steps: TeamSteps) -> TeamSteps:
+        """See `OnPolicyAlgorithm.as_of_newest_policy`."""
+        return as_of_newest_policy(steps, self.network, self.device, self.sequence_length)
 
     def in_units(self, steps: TeamSteps) -> TeamSteps:
         """The steps of an update with returns and baselines in the units in which the critic learns.

@@ -21,6 +21,7 @@ from ...settings.models.behavior import TrainerSettings
 from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits
 from ..common.optim import CheckedAdam, ClippedSchedules
+from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import CriticStates, padded, unroll
 from ..common.returns import generalized_advantages
 from .fused import FusedPPOGradient, Statistics
@@ -35,6 +36,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
     steps_type = EvaluatedSteps
     network: ActorCritic
     hyper: PPOSettings
+    learns_from_older = True
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
         """See `Algorithm.build`."""
@@ -124,6 +126,10 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         return self.network.prepare(to_tensors(obs, self.device))
 
     # Update ---------------------------------------------------------------------------------------------
+
+    def as_of_newest_policy(self, steps: EvaluatedSteps) -> EvaluatedSteps:
+        """See `OnPolicyAlgorithm.as_of_newest_policy`."""
+        return as_of_newest_policy(steps, self.network, self.device, self.sequence_length)
 
     def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
         """Several epochs over all steps in shuffled minibatches.

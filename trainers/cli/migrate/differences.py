@@ -118,7 +118,8 @@ BEHAVIOR_RULES = [
         "threaded",
         lambda settings: settings.threaded,
         "environments go on while the policy learns. ML-Agents acts by weights that change "
-        "meanwhile; here acting has a copy, which gets new weights after each update",
+        "meanwhile; here they change between two ticks: with ppo, poca and mappo, which learn in a "
+        "process, when the next rollout is complete",
     ),
 ]
 

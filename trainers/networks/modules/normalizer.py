@@ -1,6 +1,7 @@
 """Running normalization of vector observations."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -80,6 +81,14 @@ class SharedMoments:
     def of(cls, modules: Iterable[nn.Module]) -> "SharedMoments":
         """Of all normalizers in some modules."""
         return cls(m for module in modules for m in module.modules() if isinstance(m, Normalizer))
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Whatever is loaded within this context, the moments are as before at its end."""
+        states = [{k: v.clone() for k, v in one.state_dict().items()} for one in self._normalizers]
+        yield
+        for normalizer, state in zip(self._normalizers, states, strict=True):
+            normalizer.load_state_dict(state)
 
     def rebase(self) -> None:
         """All ranks have the same moments now, as after loading a checkpoint."""

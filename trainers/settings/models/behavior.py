@@ -192,7 +192,9 @@ class TrainerSettings(Settings):
     """Also report the rewards and lengths of each environment's episodes separately, as `Environment/Worker
     <k>/Cumulative Reward` and `.../Episode Length`: k from 0 to num_envs - 1."""
     threaded: Flag = False
-    """Learn in a separate thread while the environments keep stepping. Faster; not repeatable."""
+    """Learn while the environments keep stepping, which takes another processor: ppo, poca and mappo in a
+    process, whose rollouts are one update older; others in a thread, which is not repeatable. See
+    docs/threaded.md."""
     self_play: SelfPlaySettings | None = None
     """Let two teams train against older versions of themselves. {} for defaults."""
     behavioral_cloning: BehavioralCloningSettings | None = None
