@@ -12,6 +12,7 @@ from lanista.envs.manager.manager import EnvManager
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.learn import run, run_training
+from lanista.trainers.runner import environments as run_environments
 from lanista.trainers.runner import training as training_run
 from lanista.trainers.runner.controller import TrainerController
 from lanista.trainers.runner.evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
@@ -60,6 +61,7 @@ class Runs:
         self.test_rules: dict[str, Any] = {}
         """What is different where tests take place."""
         monkeypatch.setattr(training_run, "make_env_manager", self._make)
+        monkeypatch.setattr(run_environments, "make_env_manager", self._make)
         monkeypatch.setattr(training_run, "make_evaluation_environment", self._make_test)
 
     def _make(self, options: Any, seed: int, log_folder: Any, cluster: Any = None) -> EnvManager:
