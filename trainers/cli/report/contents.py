@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -19,6 +18,10 @@ UNCOMPARED = ("checkpoint_settings", "env_settings.seed", "env_settings.base_por
 _VIDEOS = (".gif", ".mp4", ".webm")
 WARNINGS = "warnings.log"
 _LAST_WARNINGS = 20
+
+
+_MODULES = {"/trainers/cli/main.py": "lanista", "/trainers/learn.py": "lanista-learn"}
+"""The console scripts whose modules can be run by `python -m`, as `lanista learn --seeds` does."""
 
 
 @dataclass
@@ -99,7 +102,9 @@ class RunResult:
         if not isinstance(text, str) or not text:
             return None
         program, space, rest = text.partition(" ")
-        return f"{os.path.basename(program)}{space}{rest}"
+        path = program.replace("\\", "/")
+        name = next((name for end, name in _MODULES.items() if path.endswith(end)), path.rpartition("/")[2])
+        return f"{name}{space}{rest}"
 
     @property
     def _metadata(self) -> dict[str, Any]:

@@ -121,10 +121,9 @@ def page_of_harmless(tmp_path):
     return page_of(tmp_path, "harmless")
 
 
-def test_restarts_warnings_damage_memory_and_the_command_are_shown(tmp_path):
-    timers = {
-        "metadata": {"command_line_arguments": "/x/lanista-learn a.yaml", "peak_memory_bytes": "512000000"}
-    }
+@pytest.mark.parametrize("program", ["/x/lanista-learn", r"C:\x\lanista-learn", "/x/y/trainers/learn.py"])
+def test_restarts_warnings_damage_memory_and_the_command_are_shown(tmp_path, program):
+    timers = {"metadata": {"command_line_arguments": program + " a.yaml", "peak_memory_bytes": "512000000"}}
     folder = make_run(tmp_path, "ball", timers=timers)
     write(folder, "Ball", {200: 9.0})
     (folder / "run_logs" / "warnings.log").write_text("engine 3 was restarted\n")
