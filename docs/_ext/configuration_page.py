@@ -10,7 +10,7 @@ from pathlib import Path
 from lanista.docs._ext.units import UNITS
 from lanista.trainers.settings.base import Settings, plain, value_type
 from lanista.trainers.settings.command_line import RENAMED, SECTIONS
-from lanista.trainers.settings.documentation import meaning
+from lanista.trainers.settings.documentation import key_description
 from lanista.trainers.settings.models.behavior import SelfPlaySettings, TrainerSettings
 from lanista.trainers.settings.models.environment_parameters import (
     SAMPLERS,
@@ -230,7 +230,7 @@ def _default(model: type[Settings], key: str) -> str:
 
 
 def _meaning(model: type[Settings], key: str) -> str:
-    text = meaning(model, key).replace("|", "\\|")
+    text = key_description(model, key).replace("|", "\\|")
     marks = {"**Lanista's own.**": model.is_own(key), "**Not yet.**": model.is_later(key)}
     return " ".join([text, *(mark for mark, holds in marks.items() if holds)])
 

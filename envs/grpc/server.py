@@ -219,7 +219,7 @@ class ServerSession:
             if peer is self._engine:
                 self._gone = True
         if peer.error:
-            self._tell_violation(peer)
+            self._report_violation(peer)
         if server.connection.out:
             self._flush(peer)
         if not usable or peer.error or (self._gone and not self._listeners):
@@ -251,7 +251,7 @@ class ServerSession:
             engine.server.has_pending_call or not engine.server.stream_ids_exhausted
         )
 
-    def _tell_violation(self, peer: Peer) -> None:
+    def _report_violation(self, peer: Peer) -> None:
         if not self._listeners:
             self.fault = peer.error
         elif peer is self._engine:

@@ -74,8 +74,8 @@ def serve(channel: Channel, log: MessageLog) -> None:
             timers = trainer.timers.root.children
             finished = FinishedUpdate(metrics, state, timers, log.take())
         except Exception as error:
-            told = "".join(traceback.format_exception(error))
-            finished = FinishedUpdate(messages=log.take(), error=_as_sent(error), traceback=told)
+            text = "".join(traceback.format_exception(error))
+            finished = FinishedUpdate(messages=log.take(), error=_as_sent(error), traceback=text)
         channel.send(finished)
 
 

@@ -16,7 +16,7 @@ from ..utils.argparse import OneLineParser
 from ..utils.errors import did_you_mean
 from . import base as values
 from .base import Settings, found, value_type
-from .documentation import meaning
+from .documentation import key_description
 from .errors import Problem, TrainerConfigError, logger
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .options import RunOptions
@@ -211,7 +211,7 @@ class _Parser(OneLineParser):
 
 def _help(model: type[Settings], key: str) -> str:
     info = model.model_fields[key]
-    text = meaning(model, key).replace("%", "%%")
+    text = key_description(model, key).replace("%", "%%")
     if value_type(info.annotation).name != "boolean" and info.default is not None:
         return f"{text} (default: {info.default})"
     return text

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .base import Settings
 
 
-def meaning(model: type[Settings], key: str) -> str:
+def key_description(model: type[Settings], key: str) -> str:
     """The docstring below a key of a model, or its field's description, on one line; empty if there is none.
 
     pydantic could read the docstrings itself, but does so while the classes are made: at every start.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .base import Settings, plain, value_type
-from .documentation import meaning
+from .documentation import key_description
 from .models.behavior import DEFAULT_TRAINER, TrainerSettings
 from .models.environment_parameters import (
     SAMPLERS,
@@ -145,7 +145,7 @@ def _object(model: type[Settings], definitions: dict[str, Schema]) -> Schema:
 
 def _value(model: type[Settings], key: str, definitions: dict[str, Schema]) -> Schema:
     info = model.model_fields[key]
-    text = {"description": meaning(model, key)}
+    text = {"description": key_description(model, key)}
     if (model, key) in _SPECIAL:
         return {**_SPECIAL[model, key], **text}
     kind = value_type(info.annotation)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanista.trainers.settings import RunOptions, TrainerConfigError, parse_command_line
 from lanista.trainers.settings.command_line import SECTIONS, make_parser, split_path
-from lanista.trainers.settings.documentation import meaning
+from lanista.trainers.settings.documentation import key_description
 from lanista.trainers.settings.problems import dotted
 
 
@@ -140,7 +140,7 @@ def test_every_key_of_the_sections_has_a_flag_with_help():
         for key in set(model.model_fields) - {"load_model", "train_model"}:
             flag = {"env_path": "--env", "device": "--torch-device"}.get(key, "--" + key.replace("_", "-"))
             assert flag in text
-            assert meaning(model, key) in " ".join(text.split())
+            assert key_description(model, key) in " ".join(text.split())
 
 
 def test_version_and_help_exit_with_0(capsys):

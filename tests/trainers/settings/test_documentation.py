@@ -1,7 +1,7 @@
 """What a key means is read from its source: the docstring below it, or the description of its field."""
 
 from lanista.trainers.settings.base import Integer, Settings
-from lanista.trainers.settings.documentation import meaning
+from lanista.trainers.settings.documentation import key_description
 from lanista.trainers.settings.models.algorithms import PPOSettings
 from lanista.trainers.settings.models.rewards import RewardSignalSettings
 from pydantic import Field, create_model
@@ -26,9 +26,9 @@ class Derived(Base):
 
 
 def test_a_key_means_what_stands_below_it_or_below_the_one_it_overrides():
-    assert meaning(Base, "first") == meaning(Derived, "first") == "The first, on two lines."
-    assert (meaning(Base, "second"), meaning(Derived, "second")) == ("", "The second.")
-    assert meaning(Derived, "third") == "The third."
+    assert key_description(Base, "first") == key_description(Derived, "first") == "The first, on two lines."
+    assert (key_description(Base, "second"), key_description(Derived, "second")) == ("", "The second.")
+    assert key_description(Derived, "third") == "The third."
 
 
 def test_a_model_within_a_function_and_one_without_a_source():
@@ -38,12 +38,14 @@ def test_a_model_within_a_function_and_one_without_a_source():
         key: Integer = 1
         """Its key."""
 
-    assert meaning(Inner, "key") == "Its key."
+    assert key_description(Inner, "key") == "Its key."
     made = create_model("Made", __base__=Settings, key=(Integer, 1))
-    assert meaning(made, "key") == ""
+    assert key_description(made, "key") == ""
 
 
 def test_inherited_keys_of_the_product_have_a_meaning():
     assert all(
-        meaning(model, key) for model in (PPOSettings, RewardSignalSettings) for key in model.written()
+        key_description(model, key)
+        for model in (PPOSettings, RewardSignalSettings)
+        for key in model.written()
     )

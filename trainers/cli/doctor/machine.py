@@ -35,8 +35,8 @@ def memory() -> Iterator[Diagnosis]:
     yield Diagnosis("processors", f"{processors()} of {os.cpu_count()} may be used")
     free = psutil.virtual_memory()
     limits = dict(_memory_limits())
-    told = "".join(f", {name} {_size(size)}" for name, size in limits.items())
-    text = f"{_size(free.available)} free of {_size(free.total)}{told}"
+    limits_text = "".join(f", {name} {_size(size)}" for name, size in limits.items())
+    text = f"{_size(free.available)} free of {_size(free.total)}{limits_text}"
     least = min([free.available, *limits.values()])
     if least < _LITTLE_MEMORY:
         level = fault if least < _LEAST_MEMORY else warning
@@ -157,15 +157,15 @@ def proxies() -> Iterator[Diagnosis]:
     given = {name: value for name, value in os.environ.items() if name.lower() in _PROXIES and value}
     excepted = ",".join(os.environ.get(name, "") for name in ("no_proxy", "NO_PROXY"))
     around = {part.strip() for part in excepted.split(",")} & {"localhost", "127.0.0.1", "*"}
-    told = ", ".join(f"{name}={_without_password(value)}" for name, value in given.items())
+    listed = ", ".join(f"{name}={_without_password(value)}" for name, value in given.items())
     if given and not around:
         yield warning(
             "proxies",
-            told,
+            listed,
             "Engines that obey it cannot reach the trainer: set no_proxy=localhost,127.0.0.1",
         )
     else:
-        yield Diagnosis("proxies", told or "none")
+        yield Diagnosis("proxies", listed or "none")
 
 
 def _without_password(address: str) -> str:

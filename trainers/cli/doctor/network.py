@@ -78,10 +78,10 @@ def training() -> Iterator[Diagnosis]:
             return
         seconds = time.monotonic() - began
         if done.returncode or not Path(folder, "doctor", "Basic.onnx").is_file():
-            said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-            told = said[-1] if said else f"status {done.returncode}"
+            printed = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+            cause = printed[-1] if printed else f"status {done.returncode}"
             remedy = "If nothing above explains it, report this block."
-            yield fault("training", f"a short training failed: {told}", remedy)
+            yield fault("training", f"a short training failed: {cause}", remedy)
             return
     paces = re.findall(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s", done.stdout)
     pace = f", {float(paces[-1][0]) / max(float(paces[-1][1]), 0.01):.0f} steps/s" if paces else ""

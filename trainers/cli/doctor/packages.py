@@ -133,23 +133,23 @@ def torch() -> Iterator[Diagnosis]:
         remedy = "Install it again: pip install --force-reinstall torch"
         yield fault("torch", f"it cannot be loaded: {lines[-1]}", remedy)
         return
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    yield Diagnosis("torch", f"{told['version']}, {told['threads']} threads")
+    reported = json.loads(done.stdout.strip().splitlines()[-1])
+    yield Diagnosis("torch", f"{reported['version']}, {reported['threads']} threads")
     driver = _driver()
-    if told["names"]:
+    if reported["names"]:
         yield Diagnosis(
-            "device", f"{', '.join(told['names'])}, CUDA {told['cuda']}, driver {driver or 'unknown'}"
+            "device", f"{', '.join(reported['names'])}, CUDA {reported['cuda']}, driver {driver or 'unknown'}"
         )
-    elif told["mps"]:
+    elif reported["mps"]:
         yield Diagnosis("device", "Apple's GPU (mps)")
     elif driver:
         yield warning(
             "device",
-            f"NVIDIA's driver {driver} is here, but torch {told['version']} sees no GPU",
+            f"NVIDIA's driver {driver} is here, but torch {reported['version']} sees no GPU",
             "Training runs on the CPU. Install a torch for CUDA that this driver can run "
             "(https://pytorch.org/get-started), and see that CUDA_VISIBLE_DEVICES hides none."
-            if told["cuda"] is None
-            else f"Training runs on the CPU. CUDA {told['cuda']} may need a newer driver, or "
+            if reported["cuda"] is None
+            else f"Training runs on the CPU. CUDA {reported['cuda']} may need a newer driver, or "
             "CUDA_VISIBLE_DEVICES hides the GPU.",
         )
     else:

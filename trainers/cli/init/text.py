@@ -32,7 +32,7 @@ _COMMENTS = {
     "save_steps": "steps between two snapshots to play against",
     "team_change": "steps until the other team learns",
 }
-"""What a key is for, said where it first stands."""
+"""What a key is for, explained where it first stands."""
 _RARE = """\
       # Nothing was earned at random. If rewards are rare, let agents look for what is new to them:
       # rnd:
@@ -42,15 +42,15 @@ _MEMORY = "    # memory: {}  # if what is seen at one moment is not enough to ac
 
 def configuration(suggestions: Sequence[Suggestion], header: Sequence[str]) -> str:
     """The text of a file for these behaviors, below a comment of these lines."""
-    said: set[str] = set()
+    explained: set[str] = set()
     lines = [f"# {harmless(line)}" for line in header]
     lines.append("behaviors:")
     for one in suggestions:
-        lines += _behavior(one, said)
+        lines += _behavior(one, explained)
     return "\n".join(lines) + "\n"
 
 
-def _behavior(one: Suggestion, said: set[str]) -> Iterator[str]:
+def _behavior(one: Suggestion, explained: set[str]) -> Iterator[str]:
     facts = one.facts
     teams = f" in {len(facts.teams)} teams" if len(facts.teams) > 1 else ""
     groups = f", in groups of up to {facts.group}" if facts.group > 1 else ""
@@ -63,34 +63,38 @@ def _behavior(one: Suggestion, said: set[str]) -> Iterator[str]:
             yield _line(4, key, value, one.reason)
         elif isinstance(value, dict):
             yield f"    {key}:"
-            yield from _section(value, 6, said, one.settings["trainer_type"])
+            yield from _section(value, 6, explained, one.settings["trainer_type"])
             if key == "reward_signals" and not facts.rewarded:
                 yield _RARE
-            if key == "network_settings" and "memory" not in said and one.settings["trainer_type"] != "td3":
-                said.add("memory")
+            if (
+                key == "network_settings"
+                and "memory" not in explained
+                and one.settings["trainer_type"] != "td3"
+            ):
+                explained.add("memory")
                 yield f"  {_MEMORY}"
         else:
-            yield _line(4, key, value, _comment(key, said))
+            yield _line(4, key, value, _comment(key, explained))
 
 
-def _section(section: Tree, indent: int, said: set[str], trainer: str) -> Iterator[str]:
+def _section(section: Tree, indent: int, explained: set[str], trainer: str) -> Iterator[str]:
     for key, value in section.items():
         if isinstance(value, dict):
             yield f"{' ' * indent}{key}:"
-            yield from _section(value, indent + 2, said, trainer)
+            yield from _section(value, indent + 2, explained, trainer)
         elif key == "buffer_size" and trainer not in ON_POLICY:
             yield _line(indent, key, value, "steps that are remembered")
         elif key == "normalize":
             why = "vectors leave [-1, 1]" if value else "no vector leaves [-1, 1]"
             yield _line(indent, key, value, f"scale vectors; in what was seen, {why}")
         else:
-            yield _line(indent, key, value, _comment(key, said))
+            yield _line(indent, key, value, _comment(key, explained))
 
 
-def _comment(key: str, said: set[str]) -> str:
-    if key in said:
+def _comment(key: str, explained: set[str]) -> str:
+    if key in explained:
         return ""
-    said.add(key)
+    explained.add(key)
     return _COMMENTS.get(key, "")
 
 

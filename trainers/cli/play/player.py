@@ -104,7 +104,7 @@ class Player:
         """Episodes that did not end by themselves within `max_decisions`."""
         self.results: dict[str, BehaviorResult] = {}
         self._running: dict[tuple[str, int], Episode] = {}
-        self.cast: dict[str, Model | None] = {}
+        self.model_of: dict[str, Model | None] = {}
         """Which model acts for a behavior; None: its agents stand still."""
         self._begun = 0
         self._cut_now: set[int] = set()
@@ -188,7 +188,7 @@ class Player:
 
     def _model(self, name: str) -> Model | None:
         """The model that acts for a behavior, chosen when the behavior first appears."""
-        if name not in self.cast:
+        if name not in self.model_of:
             spec = self.env.behavior_specs[name]
             problems = {model: misfits(model.policy, spec) for model in self.models}
             own = next((model for model in self.models if model.is_for(name)), None)
@@ -196,10 +196,10 @@ class Player:
                 raise NoModelError(f"{own.source} does not fit the behavior {name}: {_listed(problems[own])}")
             fitting = [model for model in self.models if not problems[model]]
             files = [model for model in fitting if not model.of_run]
-            self.cast[name] = own if own in fitting else next(iter(files), None)
-            if self.cast[name] is None:
+            self.model_of[name] = own if own in fitting else next(iter(files), None)
+            if self.model_of[name] is None:
                 self._explain(name, problems)
-        return self.cast[name]
+        return self.model_of[name]
 
     def _explain(self, name: str, problems: Mapping[Model, Sequence[str]]) -> None:
         """Warn that no model acts for a behavior; raise NoModelError if none does for any."""
@@ -209,7 +209,7 @@ class Player:
             else f"{model.source} does not fit: {_listed(found)}"
             for model, found in problems.items()
         )
-        if set(self.cast) == set(self.env.behavior_specs) and not any(self.cast.values()):
+        if set(self.model_of) == set(self.env.behavior_specs) and not any(self.model_of.values()):
             raise NoModelError(f"No model acts for the behavior {name}. {why}")
         logger.warning("%s: its agents stand still. %s", name, why)
 

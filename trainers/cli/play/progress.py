@@ -43,7 +43,7 @@ class Progress:
         """`console`: the terminal to draw on; None for messages."""
         self.player = player
         self._clock = clock
-        self._begun = self._told = clock()
+        self._begun = self._reported_at = clock()
         self._live: Live | None = None
         if console is not None:
             from rich.live import Live
@@ -66,9 +66,9 @@ class Progress:
     def step(self) -> None:
         """The environment was reset, or has taken a step."""
         if self.player.steps <= 1:  # what comes before, such as opening the page of --watch, is no playing
-            self._begun = self._told = self._clock()
-        if self._live is None and self._clock() - self._told >= BETWEEN:
-            self._told = self._clock()
+            self._begun = self._reported_at = self._clock()
+        if self._live is None and self._clock() - self._reported_at >= BETWEEN:
+            self._reported_at = self._clock()
             logger.info("%s", self.text())
 
     def text(self) -> str:

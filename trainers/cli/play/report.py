@@ -21,7 +21,7 @@ def make_report(player: Player, given: str, environment: str | None) -> dict[str
     rewards = [reward for result in player.finished.values() for reward in result.rewards]
     return {
         "brain": given,
-        "models": {name: str(model.source) for name, model in sorted(player.cast.items()) if model},
+        "models": {name: str(model.source) for name, model in sorted(player.model_of.items()) if model},
         "environment": environment or "Unity Editor",
         "actions": "deterministic" if player.deterministic else "sampled",
         "episodes": len(rewards),

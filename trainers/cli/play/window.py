@@ -16,7 +16,7 @@ from ...utils.text import harmless
 from ..page_server import PageServer, content_policy
 from .film import FRAME_MS
 
-_LAST_LOOK = 1.0
+_LAST_POLL_SECONDS = 1.0
 """Seconds within which the page may ask how the playing has ended."""
 _SCRIPT = f"""
 const image = document.querySelector("img"), text = document.querySelector("p");
@@ -97,7 +97,7 @@ class Window:
     ) -> None:
         self._over = True
         if self._opened.is_set():
-            self._looked.wait(_LAST_LOOK)
+            self._looked.wait(_LAST_POLL_SECONDS)
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -140,7 +140,7 @@ def test_every_behavior_acts_with_the_model_of_its_name():
     ):
         player = Player(env, models, 2, True)
         assert set(player.play()) == {"Ball?team=0", "Small?team=0"}
-        assert {name: model.policy for name, model in player.cast.items()} == {
+        assert {name: model.policy for name, model in player.model_of.items()} == {
             "Ball?team=0": ball,
             "Small?team=0": small,
         }
