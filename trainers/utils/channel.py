@@ -12,9 +12,8 @@ import mmap
 import os
 import pickle
 import tempfile
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -25,10 +24,26 @@ _SLACK = 1.25
 """Times the size that was needed: messages of about one size should not need new memory."""
 
 
+class ByteConnection(Protocol):
+    """What a channel needs of a `multiprocessing.connection`, whose class depends on the system."""
+
+    def send_bytes(self, buf: bytes) -> None:
+        """Send a message."""
+
+    def recv_bytes(self) -> bytes:
+        """Wait for a message."""
+
+    def poll(self) -> bool:
+        """Whether there is a message."""
+
+    def close(self) -> None:
+        """End the connection."""
+
+
 class Channel:
     """One end of a connection over which two processes send each other objects in turns."""
 
-    def __init__(self, connection: Connection, folder: Path) -> None:
+    def __init__(self, connection: ByteConnection, folder: Path) -> None:
         """`folder`: that only this user can enter, for memory where the system has none without a file."""
         self._connection = connection
         self._written = _WrittenMemory(folder)

@@ -91,10 +91,10 @@ def _limited_addresses() -> tuple[str, float]:
     Native code ends the process itself where it gets no memory for a library, a thread or a value, and names
     no cause: `libgomp: Thread creation failed`, `std::bad_alloc`.
     """
-    try:
-        import resource
-    except ImportError:  # Windows
+    if sys.platform == "win32":
         return "", math.inf
+    import resource
+
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return "", math.inf
