@@ -67,7 +67,7 @@ def check(head, columns, forbidden=None, seed=None, exploration=0.0, exact=True)
             if exact:
                 np.testing.assert_array_equal(found, part.numpy(), name)
             else:
-                np.testing.assert_allclose(found, part.numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
+                np.testing.assert_allclose(found, part.numpy(), rtol=1e-5, atol=1e-5, err_msg=name)
     return drawn
 
 

@@ -1,7 +1,6 @@
 """COMA within a run: the learner's policy, its files, and what can be restored from them."""
 
 import copy
-from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from coma_plays import Batch, vector_spec
 from crowd import make_learner
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.metadata import build_network
-from lanista.trainers.cli.export import run as export
+from lanista.trainers.cli.main import run
 from lanista.trainers.networks.multi_actor import exported_networks
 from lanista.trainers.policies.onnx.runtime import Brain
 from mlagents_envs.base_env import TerminalSteps
@@ -77,9 +76,7 @@ def test_a_checkpoint_can_be_resumed_and_exported(tmp_path, hyper, capsys):
     checkpoint = tmp_path / "Team" / "checkpoint.pt"
     _, rebuilt = build_network(load_checkpoint(checkpoint))
     assert not differences(weights, rebuilt.state_dict())
-    assert (
-        export(Namespace(checkpoint=checkpoint, out=tmp_path / "out.onnx", godot=False, godot_rl=False)) == 0
-    )
+    assert run(["export", str(checkpoint), str(tmp_path / "out.onnx")]) == 0
     printed = capsys.readouterr().out
     for suffix in exported_networks(one.algorithm.network):
         assert (tmp_path / f"out{suffix}.onnx").exists() and f"out{suffix}.onnx" in printed
