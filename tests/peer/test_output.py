@@ -29,6 +29,8 @@ def shapes(output):
         line for line in output.splitlines() if line.startswith(("[INFO] ", "\t", "  ml-agents", "  Comm"))
     ]
     lines = [line for line in lines if "The brain of" not in line]
+    # A scene says its own name; a Unity build is the Unity environment here too.
+    lines = [line.replace("scene:basic (Unity's protocol)", "Unity environment") for line in lines]
     lines = [
         re.sub(r"No episode was completed since last summary", "Mean Reward: 0. Std of Reward: 0", x)
         for x in lines
