@@ -22,25 +22,34 @@ PERIOD_SECONDS = 60.0
 
 
 class LimitedMessages:
-    """Logs at most 100 messages a minute about engines, which may come and go many times a second."""
+    """Logs at most 100 messages a minute about engines, which may come and go many times a second.
+
+    A message with a subject is logged once a minute for that subject.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since = -PERIOD_SECONDS
-        self._count = 0
+        self._logged = 0
+        self._left_out = 0
+        self._subjects: set[object] = set()
 
-    def log(self, level: int, message: str, *arguments: object) -> None:
+    def log(self, level: int, message: str, *arguments: object, subject: object = None) -> None:
         """Log a message, or count it."""
         now = self._clock()
         if now - self._since >= PERIOD_SECONDS:
-            if self._count > MOST_MESSAGES:
-                left_out = self._count - MOST_MESSAGES
-                logger.warning("%d messages about engines that came and went were left out.", left_out)
-            self._since, self._count = now, 0
-        self._count += 1
-        if self._count <= MOST_MESSAGES:
-            logger.log(level, message, *arguments)
-        if self._count == MOST_MESSAGES:
+            if self._left_out:
+                logger.warning("%d messages about engines that came and went were left out.", self._left_out)
+            self._since, self._logged, self._left_out = now, 0, 0
+            self._subjects.clear()
+        if self._logged == MOST_MESSAGES or subject in self._subjects:
+            self._left_out += 1
+            return
+        self._logged += 1
+        if subject is not None:
+            self._subjects.add(subject)
+        logger.log(level, message, *arguments)
+        if self._logged == MOST_MESSAGES:
             logger.warning("Further engines that come and go within this minute are only counted.")
 
 
@@ -114,7 +123,9 @@ class Admission:
             level = INFO if stopped else WARNING
             self._messages.log(level, "%s has left: %s", _capitalized(worker.name), reason)
         else:
-            self._messages.log(WARNING, "Turned away %s: %s", worker.name, reason)
+            # Without the port: a machine that keeps trying is logged once.
+            host = worker.pending_env.where.rpartition(":")[0] if worker.pending_env is not None else ""
+            self._messages.log(WARNING, "Turned away %s: %s", worker.name, reason, subject=(host, reason))
         if self._started and worker.was_launched:
             # Its unfinished episodes are void at once: no other environment may ever take its place.
             self._removed[worker.index] = EnvironmentStep(worker.index, {}, {}, fresh=True, left=True)

@@ -37,6 +37,8 @@ LONGEST_STEPS = 200
 QUIET_SECONDS = 2.0
 PATIENCE_SECONDS = 60.0
 """After which a run counts as stuck, beyond the engines' own timeout."""
+START_SECONDS = 60.0
+"""Within which an engine has to start."""
 
 
 @dataclass
@@ -111,8 +113,10 @@ class EngineGroup:
 
     def _make(self, env: int) -> UnityEnvironment:
         made = UnityEnvironment(
-            self._program, worker_id=env, seed=env, timeout_wait=self._timeout, non_finite=None
+            self._program, worker_id=env, seed=env, timeout_wait=START_SECONDS, non_finite=None
         )
+        # What is measured is how soon a silence is noticed, not how long Python takes to start.
+        made._connection.timeout = self._timeout
         self._newest[env] = engine_process(made.port)
         self._pids.append(self._newest[env].pid)
         return made

@@ -22,7 +22,7 @@ def script(command, *marks):
         script("attach.py --times 4 --relay"),
         script("bytes.py --messages 10000", POSIX),
         script("disk_full.py --rounds 10", POSIX),
-        script("engines.py --envs 2 --kills 2 --freezes 1 --timeout 8", POSIX),
+        script("engines.py --envs 2 --kills 2 --freezes 1 --timeout 3", POSIX),
         script("kills.py --kills 4", POSIX),
         script("resume.py --runs 1 --trainers ppo", POSIX),
         script("resume.py --runs 1 --trainers sac-saved --scenes ball3d", POSIX),

@@ -59,8 +59,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="where run IDs are (results)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
+    parser.add_argument(
+        "--record-demos",
+        metavar="FOLDER",
+        type=Path,
+        help="write the counted episodes as demonstrations, a .demo file per behavior",
+    )
+    _add_pictures(parser)
+    _add_engine(parser)
+
+
+def _add_pictures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--render", metavar="FILE", type=Path, help="film what is played (.gif, .mp4, .webm)")
     parser.add_argument(
         "--render-steps", metavar="N", type=_positive, default=150, help="steps that are filmed (150)"
@@ -74,12 +84,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="where --watch listens on 127.0.0.1 (any port that is free)",
     )
-    parser.add_argument(
-        "--record-demos",
-        metavar="FOLDER",
-        type=Path,
-        help="write the counted episodes as demonstrations, a .demo file per behavior",
-    )
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
     parser.add_argument("--base-port", type=int, help="port of the executable (default: a free one)")
     parser.add_argument(
         "--timeout-wait", type=float, default=60, help="seconds within which the engine has to answer (60)"

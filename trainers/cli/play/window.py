@@ -25,7 +25,7 @@ async function look() {{
   try {{
     state = await (await fetch("state")).json();
   }} catch {{
-    text.textContent += " (The playing has ended.)";
+    text.textContent += " (Playback has ended.)";
     return;
   }}
   image.src = state.image;
@@ -63,7 +63,7 @@ p {{ font-variant-numeric: tabular-nums; }}
 class Window:
     """Takes the images of a camera and shows them in a browser, while the context is open.
 
-    The playing waits until the page is open, and then for as long as each image is shown.
+    Playback waits until the page is open, and then for as long as each image is shown.
     """
 
     wants_more = True
@@ -86,7 +86,7 @@ class Window:
     def __enter__(self) -> Window:
         self._thread.start()
         print(
-            f"Watch at {self._server.address} on this machine alone. The playing begins when the page is "
+            f"Watch at {self._server.address} on this machine alone. Playback starts when the page is "
             "open; Ctrl-C ends it.",
             flush=True,
         )
@@ -113,7 +113,7 @@ class Window:
     def _state(self) -> bytes:
         """What the page asks for again and again; called from the server's threads."""
         over = self._over
-        text = f"{self._text()}{'. The playing has ended.' if over else ''}"
+        text = f"{self._text()}{'. Playback has ended.' if over else ''}"
         state = {"image": self._image, "text": text, "over": over}
         if self._image:
             self._opened.set()
