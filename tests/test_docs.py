@@ -10,9 +10,11 @@ from pathlib import Path
 
 import lanista
 import pytest
+from lanista.docs._ext import algorithm_pages
 from lanista.envs.scenes import client
 from lanista.envs.unity import UnityEnvironment
 from lanista.trainers.settings.command_line import parse_command_line
+from lanista.trainers.settings.registry import trainer_types
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(chain(ROOT.glob("*.md"), ROOT.glob("docs/**/*.md")))
@@ -58,6 +60,14 @@ def test_every_page_is_in_the_index():
     missing = [name(page) for page in PAGES if page.is_relative_to(index.parent) and page != index]
     missing = [page for page in missing if (ROOT / page).resolve() not in listed]
     assert not missing
+
+
+@pytest.mark.parametrize("trainer", [name for name, kind in trainer_types.items() if kind.available])
+def test_every_algorithm_has_a_page_with_the_presets_of_today(trainer):
+    page = text(algorithm_pages.FOLDER / f"{trainer}.md")
+    assert algorithm_pages.table(trainer) in page, "run `python docs/_ext/algorithm_pages.py`"
+    assert f"configuration.md#hyperparameters-trainer_type-{trainer})" in page
+    assert algorithm_pages.with_settings(page, trainer) == page
 
 
 @pytest.mark.parametrize("purpose", ["train", "test"])

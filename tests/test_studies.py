@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 
+import algorithm_curves
 import numpy as np
 import pytest
 import study as study_module
@@ -270,3 +271,16 @@ def test_the_page_says_how_many_runs_each_figure_rests_on(tmp_path):
     assert lines[2].startswith("| ours | 2 | 0.500 [0.000, 1.000] | 0.250 [0.000, 0.500] | 0.000 | 1 of 2 |")
     page.draw()
     assert (tmp_path / "page.png").stat().st_size > 1000
+
+
+def test_the_picture_of_an_algorithm_shows_what_its_own_settings_have_learned(tmp_path):
+    product = Fake()
+    page = study(tmp_path, product, ["near"])
+    ours = {name: Way(f"config/{name}/near.yaml", product=product) for name in ("sac", "dqn")}
+    theirs = {"SB3 DQN": Way("config/dqn/near.yaml", product=Fake())}
+    other = {"dqn, bf16": Way("config/dqn/near.yaml", ["--precision", "bf16"], product=product)}
+    page.tasks = [replace(page.tasks[0], ways=ours | theirs | other)]
+    page.run("", seeds(2))
+    (panel,) = algorithm_curves.panels("dqn", [page], product)
+    assert panel.curves == {"near": [[(500, 0.0), (1000, 1.0)]] * 2}
+    assert not list(algorithm_curves.panels("td3", [page], product))

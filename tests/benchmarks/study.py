@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from curves import Panel, draw
-from intervals import area, estimate
+from intervals import Curve, area, estimate
 from products import LANISTA, PEER_SCRIPT, CommandFailedError, Product
 from records import Records, Run, fingerprint
 from results import RESULTS, table, write_page
@@ -204,6 +204,11 @@ class Study:
     def areas(self, task: Task, way: str) -> list[float]:
         """Under the curves, by seed; of those runs that have a curve."""
         return self._areas(self.runs_of(task, way))
+
+    def curves(self, task: Task, way: str) -> list[Curve]:
+        """Of the runs with the settings of today that have a curve, by seed."""
+        known = self.records.curves()
+        return [known[run.key] for run in self.runs_of(task, way) if run.key in known]
 
     def _areas(self, runs: Sequence[Run]) -> list[float]:
         curves = self.records.curves()

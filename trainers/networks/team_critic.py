@@ -4,7 +4,7 @@
     baseline i   b_i(o_i, (o_j, a_j), j != i) member i with its observation, the others with their action too
 
 Source: Cohen et al. 2021, "On the Use and Misuse of Absorbing States in Multi-agent Reinforcement Learning",
-arXiv 2111.05992; shapes, initialization and constants are ML-Agents' (docs/algorithms.md, "POCA").
+arXiv 2111.05992; shapes, initialization and constants are ML-Agents' (docs/algorithms/poca.md).
 
 The sets of the n baselines of one group-step differ by one exchanged member. So each member is embedded and
 projected twice, with its action and without, and what the sets share is computed once.

@@ -1,7 +1,7 @@
 """The terms of PPO's objective (Schulman et al. 2017, arXiv 1707.06347) as ML-Agents weighs them.
 
 The probability ratio is taken per component of the action (each continuous dimension, each branch), not for
-the whole action: hyperparameters of existing projects are tuned to that (docs/algorithms.md, "PPO").
+the whole action: hyperparameters of existing projects are tuned to that (docs/algorithms/ppo.md).
 """
 
 import torch

@@ -1,7 +1,7 @@
 """The losses of SAC (Haarnoja et al. 2018, arXiv 1812.05905) with a separate V, weighted as ML-Agents does.
 
 Discrete actions are not sampled: the expectation over a branch's actions is summed (Christodoulou 2019, arXiv
-1910.07207). The probability p of an action is exp(ln(p + 1e-7)) throughout. docs/algorithms.md, "SAC", lists
+1910.07207). The probability p of an action is exp(ln(p + 1e-7)) throughout. docs/algorithms/sac.md lists
 the intentional differences from ML-Agents.
 
 Notation: B rows, S reward signals, A continuous components, K branches with N actions in all (N = 1 without
