@@ -3,6 +3,7 @@
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from itertools import chain
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import lanista
 import pytest
-from lanista.docs._ext import algorithm_pages
+from lanista.docs._ext import algorithm_pages, gallery_page
 from lanista.envs.scenes import client
+from lanista.envs.scenes.registry import SCENES
 from lanista.envs.unity import UnityEnvironment
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.registry import trainer_types
@@ -68,6 +70,22 @@ def test_every_algorithm_has_a_page_with_the_presets_of_today(trainer):
     assert algorithm_pages.table(trainer) in page, "run `python docs/_ext/algorithm_pages.py`"
     assert f"configuration.md#hyperparameters-trainer_type-{trainer})" in page
     assert algorithm_pages.with_settings(page, trainer) == page
+
+
+def test_the_gallery_is_what_its_films_and_the_presets_say():
+    films = gallery_page.read_films()
+    assert text(gallery_page.DOCS / "gallery.md") == gallery_page.page(films), (
+        "run `python docs/_ext/gallery_page.py`"
+    )
+    for scene in SCENES:
+        words = shlex.split(gallery_page.command(scene, films.get(scene)))
+        assert parse_command_line(words[1:]).behaviors
+
+
+def test_every_film_of_the_gallery_is_small():
+    films = gallery_page.read_films().values()
+    assert {film.path for film in films} == set(gallery_page.FILMS.glob("*.gif"))
+    assert all(film.path.stat().st_size <= gallery_page.LARGEST for film in films)
 
 
 @pytest.mark.parametrize("purpose", ["train", "test"])

@@ -11,6 +11,7 @@ CARDS = (
         "docs/from-ml-agents",
         "The same YAML, flags and models: what is better, and what differs.",
     ),
+    ("Gallery", "docs/gallery", "Thirteen scenes in motion, each with the one command that trains it."),
     ("Your Unity project", "docs/into-unity", "From the results folder to agents that act in a scene."),
     ("Your Godot game", "docs/godot", "Games with godot_rl_agents as they are, or with Lanista's addon."),
     (
