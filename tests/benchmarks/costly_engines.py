@@ -29,7 +29,6 @@ from results import (
     THREADED,
     Results,
     Row,
-    machine,
     median,
     median_ratio,
     table,
@@ -110,10 +109,10 @@ def measure_ready(given: argparse.Namespace, results: Results) -> None:
         for turn in range(1, given.rounds + 1):
             for cost in given.costs:
                 for engines in given.engines:
-                    key = (kind(cost, engines), READY, "cpu", AREAS * engines, turn)
+                    key = (kind(cost, engines), READY, "cpu", AREAS * engines, turn, 0)
                     if given.again or key not in results.rows:
                         found = ready(path, cost, engines, given.seconds)
-                        results.add(Row(*key, machine=machine(), **found, **unknown))
+                        results.add(Row(*key[:-1], **found, **unknown))
 
 
 def comparison(given: argparse.Namespace, results: Results) -> str:

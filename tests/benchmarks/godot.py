@@ -27,7 +27,7 @@ import phases
 import yaml
 from godot_game import exported_game
 from products import curve, play
-from results import RESULTS, ROOT, Results, Row, machine, median, median_ratio, read, table, write, write_page
+from results import RESULTS, ROOT, Results, Row, median, median_ratio, read, table, write, write_page
 from script_options import parse_options
 from training_run import Measured, measure
 
@@ -148,7 +148,7 @@ def train_in_turns(given: argparse.Namespace, results: Results, game: Path) -> N
             way = WAYS[name]
             if name not in given.ways or (way.upstream and "LANISTA_GODOT_RL" not in os.environ):
                 continue
-            if given.again or (KIND, name, "cpu", AGENTS * way.games, turn) not in results.rows:
+            if given.again or (KIND, name, "cpu", AGENTS * way.games, turn, 0) not in results.rows:
                 _train(name, turn, game, results, given.out / LEARNED_CSV)
 
 
@@ -161,7 +161,7 @@ def _train(name: str, turn: int, game: Path, results: Results, learned_csv: Path
         known = [one for one in read(learned_csv, Learned) if (one.way, one.round) != (name, turn)]
         line = Learned(name, turn, way.steps, EPISODES, **figures)
         write(learned_csv, Learned, [*known, line], digits=2)
-    results.add(Row(KIND, name, "cpu", AGENTS * way.games, turn, machine=machine(), **vars(found)))
+    results.add(Row(KIND, name, "cpu", AGENTS * way.games, turn, **vars(found)))
     print(
         f"round {turn}, {name}: {found.steps_per_s:,.0f} steps/s; {figures['length']:.0f} decisions",
         flush=True,

@@ -25,7 +25,7 @@ from lanista.envs.hosting.source import HostedSource
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.python.sources import make_source
 from mlagents_envs.base_env import BaseEnv
-from results import RESULTS, Results, Row, machine, median, median_ratio, table, write_page
+from results import RESULTS, Results, Row, median, median_ratio, table, write_page
 from script_options import parse_options
 
 HERE = Path(__file__).resolve().parent
@@ -119,10 +119,10 @@ def run_all(given: argparse.Namespace, results: Results) -> None:
     for turn in range(1, given.rounds + 1):
         for case in CASES:
             for way in list(WAYS)[:: 1 if turn % 2 else -1]:
-                key = (case.title, way, "cpu", case.copies, turn)
+                key = (case.title, way, "cpu", case.copies, turn, 0)
                 if given.again or key not in results.rows:
                     found = measure(case, WAYS[way], given.seconds)
-                    row = Row(*key, **found, **unknown, machine=machine())
+                    row = Row(*key[:-1], **found, **unknown)
                     results.add(row)
                     print(f"{case.title} x {case.copies}, {way}: {row.steps_per_s:,.0f} steps/s", flush=True)
 

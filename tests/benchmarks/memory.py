@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import phases
 import psutil
 from results import ROOT, table, write
@@ -62,6 +63,42 @@ def described(readings: list[Reading]) -> str:
         f"{100 * growth(readings):+.2f} %."
     )
     return f"{text}\n\n{table(['agent-steps:', 'memory of the process, MiB:'], rows)}"
+
+
+def buffer_bytes(members: int, teams: int = 8, steps: int = 64) -> float:
+    """What the update buffer of POCA keeps of one agent-step, in bytes, for an observation of 32 floats."""
+    from lanista.agent_processor.processor import AgentManager
+    from lanista.agent_processor.rollout import build_rollout
+    from lanista.envs.base import Decision
+    from lanista.trainers.algorithms.poca.steps import TeamSteps
+    from light_scenes import BEHAVIOR, SIZE, Teams
+    from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
+    from processor import SilentSink
+
+    spec = Teams(members).specs()[BEHAVIOR]
+    count = members * teams
+    manager = AgentManager(BEHAVIOR, spec, steps, SilentSink())
+    ids = np.arange(count, dtype=np.int32)
+    groups = np.repeat(np.arange(1, teams + 1, dtype=np.int32), members)
+    zeros = np.zeros(count, np.float32)
+    action = ActionTuple(np.zeros((count, 0), np.float32), np.zeros((count, 1), np.int32))
+    decided = None
+    for _ in range(steps + 1):
+        decisions = DecisionSteps([np.zeros((count, SIZE), np.float32)], zeros, ids, None, groups, zeros)
+        manager.add_experiences(decisions, TerminalSteps.empty(spec), 0, decided)
+        decided = Decision(ids, action, action, np.ones((count, 1), np.float32), zeros)
+    whole = build_rollout(manager.trajectory_queue.drain())
+    nothing = np.zeros((whole.steps, 1), np.float32)
+    kept = TeamSteps.of(whole, nothing, nothing)
+    columns = [getattr(kept, name) for name in TeamSteps.__dataclass_fields__]
+    flat = [a for c in columns for a in (c if isinstance(c, list) else [c])]
+    return sum(a.nbytes for a in flat if isinstance(a, np.ndarray)) / whole.steps
+
+
+def team_buffers() -> str:
+    """The same by the number of members, as a table."""
+    lines = [[str(members), f"{buffer_bytes(members):,.0f}"] for members in (3, 8, 20)]
+    return table(["members:", "bytes per agent-step:"], lines)
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ from results import ROOT
 from results import table as markdown
 from script_options import parse_options
 
+CONFIG = ROOT / "config" / "ppo" / "ball3d.yaml"
 REST = "loop and all else"
 
 
@@ -234,7 +235,7 @@ def table(results: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    config = {"default": ROOT / "config" / "ppo" / "ball3d.yaml", "type": Path}
+    config = {"default": CONFIG, "type": Path}
     json_line = {"default": False, "help": "one line of JSON, of one number of areas"}
     given = parse_options(__doc__, areas=[12, 128, 1024], steps=96_000, config=config, json=json_line)
     if given.json:

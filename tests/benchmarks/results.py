@@ -6,10 +6,11 @@ import csv
 import io
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ def read(path: Path, kind: type[Line]) -> list[Line]:
     casts = {"str": str, "int": int, "float": float, "bool": "True".__eq__}
     with path.open(encoding="utf-8", newline="") as file:
         return [
-            kind(**{field.name: casts[str(field.type)](line[field.name]) for field in fields(kind)})  # type: ignore[arg-type]
+            kind(**{each.name: casts[str(each.type)](line[each.name]) for each in fields(kind)})  # type: ignore[arg-type]
             for line in csv.DictReader(file)
         ]
 
@@ -43,7 +44,7 @@ def write(path: Path, kind: type[Line], lines: Iterable[Line], digits: int = 4) 
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(field.name for field in fields(kind))  # type: ignore[arg-type]
+    writer.writerow(each.name for each in fields(kind))  # type: ignore[arg-type]
     for line in sorted(map(astuple, lines)):  # type: ignore[arg-type]
         writer.writerow(round(x, digits) if isinstance(x, float) else x for x in line)
     atomic_write_bytes(path, text.getvalue().encode())
@@ -79,11 +80,15 @@ class Row:
     peak_mib: float
     start_s: float
     others: float
-    machine: str
+    load: int = 0
+    """Endless loops beside it, on purpose."""
+    machine: str = field(default_factory=lambda: machine())
+    commit: str = field(default_factory=lambda: commit())
+    """Of Lanista."""
 
     @property
-    def key(self) -> tuple[str, str, str, int, int]:
-        return self.kind, self.trainer, self.device, self.agents, self.round
+    def key(self) -> tuple[str, str, str, int, int, int]:
+        return self.kind, self.trainer, self.device, self.agents, self.round, self.load
 
 
 class Results:
@@ -97,10 +102,10 @@ class Results:
         self.rows[row.key] = row
         write(self.path, Row, self.rows.values(), digits=3)
 
-    def of(self, kind: str, trainer: str, agents: int, device: str = "cpu") -> list[Row]:
+    def of(self, kind: str, trainer: str, agents: int, device: str = "cpu", load: int = 0) -> list[Row]:
         """All rounds."""
         wanted = (kind, trainer, device, agents)
-        return [row for key, row in sorted(self.rows.items()) if key[:4] == wanted]
+        return [row for key, row in sorted(self.rows.items()) if key[:4] == wanted and row.load == load]
 
     def agents(self, kind: str, trainer: str, device: str = "cpu") -> list[int]:
         """The numbers of agents that there are rows of."""
@@ -108,7 +113,7 @@ class Results:
 
     def conditions(self) -> str:
         """On which machine the rows were measured, and how busy other work kept it."""
-        rows = [row for row in self.rows.values() if row.others == row.others]
+        rows = [row for row in self.rows.values() if row.others == row.others and not row.load]
         if not rows:
             return "Not measured yet."
         return (
@@ -141,6 +146,15 @@ def best_microseconds(function: Callable[[], object], rounds: int = 5, seconds: 
             calls += 1
         found.append(elapsed / calls)
     return 1e6 * min(found)
+
+
+def commit() -> str:
+    """The commit of this checkout, with a plus sign where files differ from it."""
+    git = ["git", "-C", str(ROOT)]
+    head = subprocess.run([*git, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True)
+    product = ["agent_processor", "envs", "trainers"]
+    dirty = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", *product], capture_output=True)
+    return head.stdout.strip() + "+" * (dirty.returncode == 1)
 
 
 def machine() -> str:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 from phases import free_port
-from results import BF16, LANISTA, PEER, RESULTS, ROOT, THREADED, Results, Row, machine, median, median_ratio
+from results import BF16, LANISTA, PEER, RESULTS, ROOT, THREADED, Results, Row, median, median_ratio
 from results import table as markdown
 from script_options import parse_options
 from timed_scene import executable
-from training_run import measure, peer_settings
+from training_run import Measured, measure, peer_settings
 
 VARIANTS = {
     LANISTA: [],
@@ -52,6 +54,8 @@ class Case:
     """By trainer: at least so many times ML-Agents' steps per second."""
     memory_aim: float | None = None
     """For Lanista: at most so many times ML-Agents' peak memory."""
+    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of the scene's further behaviors."""
 
 
 def parse_comparison(description: str | None, *trainers: str, **options: Any) -> argparse.Namespace:
@@ -61,6 +65,7 @@ def parse_comparison(description: str | None, *trainers: str, **options: Any) ->
         "trainers": {"default": list(trainers), "choices": trainers},
         "rounds": {"default": 3, "help": "runs of each trainer"},
         "again": {"default": False, "help": "measure also what the CSV holds"},
+        "load": {"default": 0, "help": "endless loops that run meanwhile"},
         "out": {"default": RESULTS, "type": Path},
         "peer": {"default": Path(python), "type": Path, "help": "ML-Agents' Python"},
     }
@@ -69,21 +74,38 @@ def parse_comparison(description: str | None, *trainers: str, **options: Any) ->
 
 def train_in_turns(cases: Sequence[Case], given: argparse.Namespace, results: Results) -> None:
     """Measure what the rows lack; each row is kept at once."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, endless_loops(given.load):
         for turn in range(1, given.rounds + 1):
             for case in cases:
                 for trainer in case.trainers[:: 1 if turn % 2 else -1]:
-                    known = (case.kind, trainer, case.device, case.agents, turn) in results.rows
-                    if trainer in given.trainers and (given.again or not known):
-                        _train(case, trainer, turn, given.peer, Path(folder), results)
+                    key = (case.kind, trainer, case.device, case.agents, turn, given.load)
+                    wanted = trainer in given.trainers and (given.again or key not in results.rows)
+                    if wanted and (found := _train(case, trainer, given.peer, Path(folder))):
+                        results.add(Row(*key[:-1], load=key[-1], **vars(found)))
+                        rate, peak = f"{found.steps_per_s:,.0f} steps/s", f"{found.peak_mib:,.0f} MiB"
+                        print(f"{case.kind}, {trainer}, round {turn}: {rate}, {peak}", flush=True)
 
 
-def _train(case: Case, trainer: str, turn: int, peer: Path, folder: Path, results: Results) -> None:
+@contextmanager
+def endless_loops(number: int) -> Iterator[None]:
+    """Processes that do nothing for ever, as fast as they can, while the context is open."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def _train(case: Case, trainer: str, peer: Path, folder: Path) -> Measured | None:
+    """One run; None where there is no ML-Agents to run."""
     if trainer == PEER and not peer.exists():
         print(f"{peer} is missing: tests/peer/install.sh puts ML-Agents there", file=sys.stderr)
-        return
+        return None
     mark, config = folder / "first-step", folder / "config.yaml"
-    settings = {"behaviors": {case.behavior: dict(case.settings)}}
+    behaviors = {case.behavior: case.settings, **case.others}
+    settings = {"behaviors": {name: dict(own) for name, own in behaviors.items()}}
     config.write_text(yaml.safe_dump(peer_settings(settings) if trainer == PEER else settings))
     if trainer == PEER:
         command = [str(peer), "-W", "ignore", str(ROOT / "tests" / "peer" / "run_peer.py")]
@@ -93,34 +115,41 @@ def _train(case: Case, trainer: str, turn: int, peer: Path, folder: Path, result
     command += [str(config), f"--env={executable(folder, case.scene)}", "--seed=0", "--run-id=run", "--force"]
     command += [f"--results-dir={folder / 'runs'}", f"--base-port={free_port()}", *case.options(trainer)]
     command += [f"--torch-device={case.device}"] * (case.device != "cpu")
-    found = measure([*command, "--env-args", *case.engine, "--mark", str(mark)], mark, folder / "log")
-    row = Row(case.kind, trainer, case.device, case.agents, turn, machine=machine(), **vars(found))
-    results.add(row)
-    what = ", ".join([case.kind, trainer, f"{case.agents} agents", f"round {turn}"])
-    print(f"{what}: {row.steps_per_s:,.0f} steps/s, {row.peak_mib:,.0f} MiB", flush=True)
+    command += ["--env-args", *case.engine, "--mark", str(mark)]
+    return measure(command, mark, folder / "log", len(behaviors))
 
 
-def table(cases: Iterable[Case], results: Results, *heads: str, memory: bool = False) -> str:
-    """The comparison as Markdown. `heads`: of the cases' labels; `memory`: with a column of its ratios."""
-    heads += ("trainer", "agent-steps/s:", "times ML-Agents (aim):", "processor time, us:", "MiB:")
-    return markdown(
-        [*heads, *["of ML-Agents' (aim):"] * memory, "rounds:"],
-        [
-            [*case.label, trainer, *_figures(case, trainer, rows, results, memory), str(len(rows))]
-            for case in cases
-            for trainer in sorted(case.trainers, key=[LANISTA, BF16, THREADED, PEER].index)
-            if (rows := results.of(case.kind, trainer, case.agents, case.device))
-        ],
-    )
+def table(cases: Iterable[Case], results: Results, *heads: str, load: int = 0) -> str:
+    """The comparison as Markdown.
+
+    Args:
+        cases: Its lines; those without rows are left out.
+        results: Their rows.
+        heads: Of the cases' labels.
+        load: Endless loops beside.
+    """
+    heads += ("trainer", "agent-steps/s:", "times ML-Agents (wanted):")
+    heads += ("trainer's processor time, us per agent-step:", "times less:")
+    heads += ("peak memory, MiB:", "of ML-Agents' (wanted):", "start s:", "rounds:")
+    lines = []
+    for case in cases:
+        label = list(case.label)
+        for trainer in sorted(case.trainers, key=[LANISTA, BF16, THREADED, PEER].index):
+            if rows := results.of(case.kind, trainer, case.agents, case.device, load):
+                peer = results.of(case.kind, PEER, case.agents, case.device, load)
+                lines.append([*label, trainer, *_figures(case, trainer, rows, peer), str(len(rows))])
+                label = [""] * len(label)
+    return markdown(list(heads), lines)
 
 
-def _figures(case: Case, trainer: str, rows: list[Row], results: Results, memory: bool) -> list[str]:
-    peer = results.of(case.kind, PEER, case.agents, case.device)
-    times = share = ""
+def _figures(case: Case, trainer: str, rows: list[Row], peer: list[Row]) -> list[str]:
+    names = ("steps_per_s", "trainer_cpu_us", "peak_mib")
+    speed, cpu, peak = (f"{median(rows, name):,.0f}" for name in names)
+    start = f"{median(rows, 'start_s'):.1f}"
+    times = less = share = ""
     if peer and trainer != PEER:
-        times = f"{median_ratio(rows, peer, 'steps_per_s'):.1f}"
+        faster, dearer, larger = (median_ratio(rows, peer, name) for name in names)
+        times, less, share = f"{faster:.1f}", f"{1 / dearer:.1f}", f"{larger:.2f}"
         times += f" ({case.aims[trainer]:g})" if trainer in case.aims else ""
-        share = f"{median_ratio(rows, peer, 'peak_mib'):.2f}"
         share += f" ({case.memory_aim:.2f})" if case.memory_aim and trainer == LANISTA else ""
-    speed, cpu, peak = (median(rows, name) for name in ("steps_per_s", "trainer_cpu_us", "peak_mib"))
-    return [f"{speed:,.0f}", times, f"{cpu:,.0f}", f"{peak:,.0f}", *[share] * memory]
+    return [speed, times, cpu, less, peak, share, start]

@@ -1,4 +1,4 @@
-"""A scene of Lanista's, or `team` (team_scene.py), as an engine that notes when it was first stepped.
+"""A scene of Lanista's, or of light_scenes.py, as an engine that notes when it was first stepped.
 
     timed_scene.py NAME --mlagents-port N [--mark FILE] [--burn MS] [options of the scene]
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from lanista.envs.scenes.client import main
 from lanista.envs.scenes.registry import find
 from lanista.envs.scenes.world import World
-from team_scene import Teams
+from light_scenes import Duel, Teams
 
 
 def timed(world: type[World], mark: str, burn: float = 0.0) -> type[World]:
@@ -53,5 +53,6 @@ if __name__ == "__main__":
     parser.add_argument("--mark", default="")
     parser.add_argument("--burn", type=float, default=0.0)
     given, others = parser.parse_known_args(sys.argv[2:])
-    scene = Teams if sys.argv[1] == "team" else find(sys.argv[1]).load()
+    light = {"team": Teams, "duel": Duel}
+    scene = light.get(sys.argv[1]) or find(sys.argv[1]).load()
     sys.exit(main(timed(scene, given.mark, given.burn), others, sys.argv[1]))

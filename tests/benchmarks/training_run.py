@@ -19,7 +19,7 @@ import psutil
 from lanista.trainers.cli.migrate.mlagents_config import own_keys
 from lanista.trainers.settings.yaml_source import Source
 
-SUMMARY = re.compile(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s")
+SUMMARY = re.compile(r"(\S+)\. Step: (\d+)\. Time Elapsed: ([\d.]+) s")
 LOOK_SECONDS = 0.25
 
 
@@ -44,6 +44,7 @@ class Measured:
 @dataclass(frozen=True)
 class _Moment:
     step: int
+    """Of all behaviors together."""
     clock: float
     """The trainer's own clock."""
     wall: float
@@ -108,13 +109,14 @@ def _is_engine(command: Sequence[str]) -> bool:
     return any(word == "--mlagents-port" or word.startswith("--env_seed=") for word in command)
 
 
-def measure(command: Sequence[str], mark: Path | None, log: Path) -> Measured:
+def measure(command: Sequence[str], mark: Path | None, log: Path, behaviors: int = 1) -> Measured:
     """Runs a trainer to its end.
 
     Args:
         command: What starts it.
         mark: Where its engine notes the time of the first step (timed_scene.py); None: it does not.
         log: Gets what it prints.
+        behaviors: That it trains; the first summary is then the first of the last of them.
 
     Raises:
         RuntimeError: It failed, or printed fewer than two summaries.
@@ -136,7 +138,7 @@ def measure(command: Sequence[str], mark: Path | None, log: Path) -> Measured:
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        moments = _read(process, watch, log)
+        moments = _read(process, watch, log, behaviors)
     finally:
         ended.set()
         looking.join()
@@ -148,15 +150,18 @@ def measure(command: Sequence[str], mark: Path | None, log: Path) -> Measured:
     return _between(moments[0], moments[-1], watch.peak, start)
 
 
-def _read(process: subprocess.Popen[str], watch: Watch, log: Path) -> list[_Moment]:
+def _read(process: subprocess.Popen[str], watch: Watch, log: Path, behaviors: int) -> list[_Moment]:
     moments: list[_Moment] = []
+    steps: dict[str, int] = {}
     assert process.stdout is not None
     with log.open("w") as out:
         for line in process.stdout:
             out.write(line)
             if summary := SUMMARY.search(line):
-                step, clock = int(summary[1]), float(summary[2])
-                moments.append(_Moment(step, clock, time.time(), *watch.seconds(), _machine_seconds()))
+                steps[summary[1]] = int(summary[2])
+                if len(steps) == behaviors:
+                    seconds = (float(summary[3]), time.time(), *watch.seconds(), _machine_seconds())
+                    moments.append(_Moment(sum(steps.values()), *seconds))
     return moments
 
 

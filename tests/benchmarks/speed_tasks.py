@@ -1,0 +1,181 @@
+"""The tasks whose speed is measured: the kinds that Unity's users train, most of them with few agents.
+
+Lanista and ML-Agents train the same processes of a scene with the same settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from results import BF16, LANISTA, PEER, ROOT, THREADED
+from side_by_side import Case
+
+SETTINGS = Path(__file__).parent / "settings"
+SCALE = (12, 32, 64, 128, 256, 512, 1024)
+"""Numbers of agents of `ball`."""
+LARGE_BUFFER = {"batch_size": 256, "num_epoch": 1, "buffer_size": 10_240}
+
+
+def settings_of(file: Path, behavior: str | None = None) -> dict[str, Any]:
+    """Of a behavior in a configuration, or of a file that holds nothing else."""
+    found: dict[str, Any] = yaml.safe_load(file.read_text())
+    return found["behaviors"][behavior] if behavior else found
+
+
+def task(
+    name: str,
+    agents: int,
+    scene: str,
+    behavior: str,
+    settings: Mapping[str, Any],
+    length: tuple[int, int],
+    engine: Mapping[str, Any],
+    what: str,
+    *,
+    wanted: float | None = None,
+    hyperparameters: Mapping[str, Any] = {},
+    network: Mapping[str, Any] = {},
+    **keys: Any,
+) -> Case:
+    """A task.
+
+    Args:
+        name: In the rows and the table.
+        agents: That decide in a step of the engine.
+        scene: The engine's.
+        behavior: That is trained.
+        settings: Its settings.
+        length: Agent-steps of a run, and of a summary.
+        engine: Options of the scene.
+        what: It is, for readers.
+        wanted: At least so many times ML-Agents' rate.
+        hyperparameters: In place of those of the settings.
+        network: The same of `network_settings`.
+        keys: Of `Case`.
+    """
+    own = {**settings, "max_steps": length[0], "summary_freq": length[1]}
+    own["hyperparameters"] = {**own["hyperparameters"], **hyperparameters}
+    own["network_settings"] = {**own["network_settings"], **network}
+    options = [word for key, value in engine.items() for word in (f"--{key}", str(value))]
+    if wanted is not None:
+        keys["aims"] = {LANISTA: wanted}
+    return Case(name, agents, scene, behavior, own, options, label=(name, what), **keys)
+
+
+def ball(agents: int, wanted: float | None = None, **keys: Any) -> Case:
+    """Unity's 3DBall with its own settings."""
+    settings = settings_of(ROOT / "config" / "ppo" / "ball3d.yaml", "3DBall")
+    what = f"PPO, {agents:,} agents, vectors, continuous"
+    length, engine = (96_000, settings["summary_freq"]), {"areas": agents}
+    return task(
+        f"ball {agents}", agents, "ball3d", "3DBall", settings, length, engine, what, wanted=wanted, **keys
+    )
+
+
+def team(members: int) -> Case:
+    """Teams that cost next to nothing."""
+    settings = settings_of(SETTINGS / "poca_teams.yaml")
+    what = f"POCA, 96 agents in teams of {members}, discrete"
+    engine = {"members": members, "agents": 96}
+    length, trainers = (51_200, 10_240), (LANISTA, PEER, BF16, THREADED)
+    return task(f"teams of {members}", 96, "team", "Team", settings, length, engine, what, trainers=trainers)
+
+
+def tasks() -> list[Case]:
+    """All of them, in the order of the table."""
+    one = {"trainers": (LANISTA, PEER)}
+    poca = settings_of(SETTINGS / "poca_teams.yaml")
+    tennis = settings_of(ROOT / "config" / "ppo" / "tennis.yaml", "Tennis")
+    duel = tennis | {"self_play": tennis["self_play"] | {"save_steps": 5_000, "team_change": 20_000}}
+    twice = {"max_steps": 32_768, "summary_freq": 8_192}
+    small_buffer = {"batch_size": 512, "buffer_size": 5_120}
+    memory = {"memory": {"sequence_length": 16, "memory_size": 128}}
+
+    def preset(scene: str, behavior: str) -> dict[str, Any]:
+        return settings_of(ROOT / "config" / "ppo" / f"{scene}.yaml", behavior)
+
+    sac, grid = settings_of(SETTINGS / "sac_ball3d.yaml"), preset("grid", "GridWorld")
+    cameras = {"areas": 16, "height": 84, "width": 84}
+    return [
+        ball(12, 9),
+        ball(128, 17),
+        ball(1024, 28),
+        *(ball(agents, trainers=(LANISTA,)) for agents in SCALE if agents not in (12, 128, 1024)),
+        task(
+            *("ball SAC", 12, "ball3d", "3DBall", sac, (24_000, 2_000), {"areas": 12}),
+            what="SAC, 12 agents, vectors, continuous",
+            wanted=8,
+            **one,
+        ),
+        task(
+            *("escape", 24, "dungeon-escape", "DungeonEscape", poca, (51_200, 10_240), {"areas": 8}),
+            what="POCA, 8 groups of 3 whose members leave, 7 discrete actions, 2 x 256 units",
+            wanted=6,
+        ),
+        team(3),
+        team(8),
+        team(20),
+        task(
+            *("memory", 16, "hallway", "Hallway", preset("hallway", "Hallway")),
+            *((40_960, 5_120), {"areas": 16}),
+            what="PPO, 16 agents, LSTM of 128 over sequences of 16, discrete",
+            wanted=6,
+            network=memory,
+        ),
+        task(
+            *("hallway", 16, "hallway", "Hallway", preset("hallway", "Hallway")),
+            *((61_440, 5_120), {"areas": 16}),
+            what="the same over sequences of 64",
+        ),
+        task(
+            *("duel", 16, "duel", "Duel", duel, (81_920, 10_240), {"areas": 8}),
+            what="PPO with self-play, 8 arenas of 2, 2 continuous and 2 discrete actions, 2 x 256 units",
+            wanted=9,
+            network={"hidden_units": 256},
+            **one,
+        ),
+        task(
+            *("tennis", 128, "tennis", "Tennis", tennis, (240_000, 20_000), {"areas": 64}),
+            what="PPO with self-play, 64 courts of 2, continuous",
+            **one,
+        ),
+        task(
+            *("walls", 24, "wall-jump", "BigWallJump", preset("wall-jump", "BigWallJump")),
+            *((16_384, 4_096), {"areas": 24}),
+            what="PPO, 24 agents of two behaviors, rays, 4 discrete branches",
+            others={"SmallWallJump": preset("wall-jump", "SmallWallJump") | twice},
+            **one,
+        ),
+        task(
+            *("food", 20, "food", "FoodCollector", preset("food", "FoodCollector")),
+            *((20_480, 5_120), {"areas": 4}),
+            hyperparameters=small_buffer,
+            what="PPO, 20 agents, a grid sensor of 40 x 40 x 5, continuous and discrete",
+            **one,
+        ),
+        task(
+            *("sorter", 8, "sorter", "Sorter", preset("sorter", "Sorter"), (20_480, 5_120), {"areas": 8}),
+            hyperparameters=small_buffer,
+            what="PPO, 8 agents, 20 entities by attention, 3 discrete branches",
+            **one,
+        ),
+        task(
+            *("grid", 16, "grid", "GridWorld", grid, (6_400, 1_280), cameras),
+            what="PPO, 16 cameras of 84 x 84 as PNG, a goal, masks",
+            wanted=3,
+            memory_aim=1 / 3,
+        ),
+        task(
+            *("grid, large buffer", 16, "grid", "GridWorld", grid, (21_000, 1_000), cameras),
+            what="the same with 10,240 steps in the buffer",
+            hyperparameters=LARGE_BUFFER,
+            memory_aim=1 / 3,
+            **one,
+        ),
+    ]
+
+
+TRAINERS = (LANISTA, PEER, THREADED)
