@@ -29,7 +29,7 @@ from godot_game import exported_game
 from products import curve, play
 from results import RESULTS, ROOT, Results, Row, median, median_ratio, read, table, write, write_page
 from script_options import parse_options
-from training_run import Measured, measure
+from training_run import Measured, free_port, measure
 
 SCRIPT = ROOT / "tests" / "peer" / "run_godot_rl.py"
 KIND, BEHAVIOR, AGENTS = "chase", "shared_policy", 4
@@ -118,7 +118,7 @@ def settings(way: Way) -> dict[str, Any]:
 def train_upstream(way: Way, seed: int, game: Path, folder: Path) -> tuple[Measured, dict[str, float]]:
     """What a run of godot-rl cost, and the figures of what it has learned."""
     every, episodes = way.steps // SUMMARIES, EPISODES if way.scored else 0
-    plan = {"game": str(game), "port": phases.free_port(), "seed": seed, "games": way.games}
+    plan = {"game": str(game), "port": free_port(), "seed": seed, "games": way.games}
     plan |= {"max_steps": way.steps, "summary_freq": every, "episodes": episodes, "options": way.upstream}
     plan |= {"n_steps": way.n_steps, "batch_size": way.batch_size}
     python, log = os.environ["LANISTA_GODOT_RL"], folder / "log"

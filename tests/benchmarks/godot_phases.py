@@ -45,7 +45,7 @@ def profile(game: Path, steps: int) -> dict[str, Any]:
         options = [f"--env=godot:{game}", "--no-graphics", "--seed=1", "--run-id=run"]
         if status := run([str(config), *options, f"--results-dir={folder}"]):
             raise SystemExit(status)
-    return window.described(AGENTS)
+    return window.described(f"{AGENTS} agents")
 
 
 def main() -> None:

@@ -10,14 +10,15 @@ first half by 1 % or more; `--out docs/results/memory.csv` keeps the figures for
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import phases
 import psutil
-from results import ROOT, table, write
+from results import table, write
 from script_options import parse_options
+from speed_tasks import ball
 
 LIMIT = 0.01
 
@@ -41,7 +42,8 @@ def train(areas: int, steps: int, every: int) -> list[Reading]:
         print(f"{step:>10,} steps  {readings[-1].bytes / 2**20:8.1f} MiB", file=sys.stderr)
 
     phases.after_summaries(on_summary)
-    phases.train_here(ROOT / "config" / "ppo" / "ball3d.yaml", areas, steps, every)
+    case = ball(areas)
+    phases.train_here(replace(case, settings={**case.settings, "max_steps": steps, "summary_freq": every}))
     return readings
 
 

@@ -1,8 +1,8 @@
 """Where the time of a training run goes, phase by phase.
 
-    python tests/benchmarks/phases.py [--areas 12 128 1024] [--steps 96000] [--json]
+    python tests/benchmarks/phases.py [--tasks "ball 12" duel ...] [--json]
 
-Trains scene:ball3d in this process with timers around the product's own functions, which stay as they are.
+Trains tasks of speed_tasks.py with timers around the product's own functions, which stay as they are.
 A phase's time is what its functions take without the phases inside them. Counted from the first summary to
 the last; per agent-step, in microseconds: passed ("wall") and spent computing in this thread ("cpu"). What
 remains of "wait" beyond its computing is time in which the engine has the turn. The timers themselves cost
@@ -24,11 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from results import ROOT
 from results import table as markdown
 from script_options import parse_options
+from side_by_side import Case
+from speed_tasks import tasks
+from timed_scene import executable
+from training_run import free_port
 
-CONFIG = ROOT / "config" / "ppo" / "ball3d.yaml"
 REST = "loop and all else"
 
 
@@ -83,35 +85,54 @@ def install(phases: Phases) -> None:
     from lanista.envs.protocol.decoder import Decoder
     from lanista.envs.protocol.encoder import Encoder
     from lanista.trainers.algorithms.common.optim import CheckedAdam, FlatAdam
+    from lanista.trainers.algorithms.poca.poca import POCA
+    from lanista.trainers.algorithms.poca.team_actor_critic import TeamActorCritic
     from lanista.trainers.algorithms.ppo import fused, ppo
+    from lanista.trainers.algorithms.sac.fused import FusedSACGradient
+    from lanista.trainers.algorithms.sac.sac import SAC
     from lanista.trainers.networks.actor_critic import ActorCritic
-    from lanista.trainers.policies.fast_forward import DenseActor
+    from lanista.trainers.policies.fast_forward import DenseActor, NetworkActor, RecurrentActor
     from lanista.trainers.policies.policy import Policy
+    from lanista.trainers.policies.sampling import ActionSampler
     from lanista.trainers.runner.controller import TrainerController
     from lanista.trainers.trainer import on_policy, trainer
     from lanista.trainers.trainer.learner import Learner
+    from lanista.trainers.trainer.off_policy import OffPolicyTrainer
 
     for owner, name, phase in [
         (EnvManager, "wait", "wait for the engine, receive"),
         (Decoder, "start", "decode"),
         (worker, "check_finite", "check for NaN"),
-        (Policy, "act", "act: sample, log-probabilities, entropy"),
+        (Policy, "act", "act: the rest"),
+        (ActionSampler, "__call__", "act: sample, log-probabilities, entropy"),
+        (DenseActor, "encode", "act: forward pass"),
         (DenseActor, "__call__", "act: forward pass"),
+        (NetworkActor, "__call__", "act: forward pass"),
+        (RecurrentActor, "__call__", "act: forward pass"),
         (EnvManager, "send", "send"),
         (Encoder, "actions", "encode"),
         (AgentManager, "add_experiences", "agent processor"),
-        (on_policy.OnPolicyTrainer, "advance", "take in: the rest"),
-        (trainer, "build_rollout", "process: gather the rows"),
+        (trainer.Trainer, "advance", "take in: the rest"),
+        (trainer, "build_rollout", "take in: gather the rows"),
         (ppo.PPO, "update_normalizer", "take in: normalizer"),
         (ppo.PPO, "evaluate", "take in: critic's values"),
+        (TeamActorCritic, "evaluate", "take in: critic's values"),
         (ppo, "generalized_advantages", "take in: advantages"),
-        (ppo.PPO, "update", "update: shuffle, cut minibatches, the rest"),
+        (OffPolicyTrainer, "_store", "take in: to the replay"),
+        (on_policy.OnPolicyTrainer, "_update", "update: shuffle, cut minibatches"),
+        (ppo.PPO, "update", "update: the rest"),
+        (POCA, "update", "update: the rest"),
+        (SAC, "update", "update: the rest"),
+        (OffPolicyTrainer, "_batch", "update: sample the replay"),
+        (FusedSACGradient, "__call__", "update: gradient in closed form"),
         (fused, "forward", "update: forward pass"),
         (fused.FusedPPOGradient, "_policy", "update: loss and its gradient"),
         (fused.FusedPPOGradient, "__call__", "update: heads, value loss"),
         (fused, "backward", "update: backward pass"),
         # By automatic differentiation, where there is no closed form:
         (ActorCritic, "evaluate", "update: forward pass"),
+        (POCA, "_estimates", "update: forward pass of the critic"),
+        (POCA, "distribution", "update: forward pass"),
         (ppo, "clipped_surrogate", "update: loss and its gradient"),
         (torch.Tensor, "backward", "update: backward pass"),
         (FlatAdam, "step", "update: optimizer"),
@@ -140,8 +161,8 @@ class Window:
         if step >= self.last_step:
             self.found = (dict(self.phases.wall), dict(self.phases.cpu), dict(self.phases.calls))
 
-    def described(self, agents: int) -> dict[str, Any]:
-        """Microseconds per agent-step of every phase.
+    def described(self, title: str) -> dict[str, Any]:
+        """Microseconds per agent-step of every phase, under a title.
 
         Raises:
             RuntimeError: There were fewer than two summaries.
@@ -155,7 +176,7 @@ class Window:
         total = ((wall1 - wall0) * per_step, (cpu1 - cpu0) * per_step)
         rest = [total[k] - sum(row[k] for row in rows.values()) for k in (0, 1)]
         rows[REST] = (rest[0], rest[1], 0)
-        return {"areas": agents, "steps": last - first, "phases": rows, "total": total}
+        return {"title": title, "steps": last - first, "phases": rows, "total": total}
 
 
 def after_summaries(call: Callable[[int], None]) -> None:
@@ -172,57 +193,48 @@ def after_summaries(call: Callable[[int], None]) -> None:
     Learner.on_summary = on_summary  # type: ignore[method-assign]
 
 
-def train_here(config: Path, areas: int, steps: int, summary_freq: int) -> None:
-    """Train scene:ball3d in this process, with a summary every `summary_freq` steps.
+def train_here(case: Case) -> None:
+    """Train a task in this process.
 
     Raises:
         SystemExit: The run failed.
     """
     from lanista.trainers.learn import run
 
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        settings = yaml.safe_load(config.read_text())
-        for behavior in settings["behaviors"].values():
-            behavior.update(max_steps=steps, summary_freq=summary_freq)
-        path = Path(folder, "config.yaml")
-        path.write_text(yaml.safe_dump(settings))
-        options = ["--run-id", "run", "--results-dir", folder, "--seed", "1", "--base-port", str(free_port())]
-        if status := run([str(path), "--env", "scene:ball3d", *options, "--env-args", "--areas", str(areas)]):
+    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(sys.stderr):
+        folder = Path(name)
+        behaviors = {case.behavior: case.settings, **case.others}
+        config = {"behaviors": {behavior: dict(settings) for behavior, settings in behaviors.items()}}
+        path = folder / "config.yaml"
+        path.write_text(yaml.safe_dump(config))
+        options = [f"--env={executable(folder, case.scene)}", f"--base-port={free_port()}", "--seed=1"]
+        options += ["--run-id=run", f"--results-dir={folder / 'runs'}"]
+        if status := run([str(path), *options, "--env-args", *case.engine]):
             raise SystemExit(status)
 
 
-def profile(areas: int, steps: int, config: Path) -> dict[str, Any]:
+def profile(case: Case) -> dict[str, Any]:
     """Trains, in this process; microseconds per agent-step of every phase."""
     phases = Phases()
-    window = Window(phases, steps)
+    window = Window(phases, case.settings["max_steps"])
     after_summaries(window.on_summary)
     install(phases)
-    (behavior,) = yaml.safe_load(config.read_text())["behaviors"].values()
-    train_here(config, areas, steps, min(behavior["summary_freq"], steps // 2))
-    return window.described(areas)
+    train_here(case)
+    return window.described(case.kind)
 
 
-def free_port() -> int:
-    """A port that is free."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
-
-
-def apart(areas: int, steps: int, config: Path) -> dict[str, Any]:
+def apart(case: Case) -> dict[str, Any]:
     """`profile` in a process of its own."""
-    command = [sys.executable, __file__, "--json", "--areas", str(areas), "--steps", str(steps)]
-    done = subprocess.run([*command, "--config", str(config)], stdout=subprocess.PIPE, text=True, check=True)
+    command = [sys.executable, __file__, "--json", "--tasks", case.kind]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    """The phases as rows, wall and processor time for each number of agents as columns."""
+    """The phases as rows, wall and processor time for each profile as columns."""
     phases = list(dict.fromkeys(phase for result in results for phase in result["phases"]))
     order = sorted(phases, key=lambda p: -max(r["phases"].get(p, (0, 0))[1] for r in results))
-    heads = [head for r in results for head in (f"{r['areas']:,} agents: wall:", "cpu:", "calls:")]
+    heads = [head for r in results for head in (f"{r['title']}: wall:", "cpu:", "calls:")]
     lines = []
     for phase in order:
         cells = [phase]
@@ -235,13 +247,14 @@ def table(results: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    config = {"default": CONFIG, "type": Path}
-    json_line = {"default": False, "help": "one line of JSON, of one number of areas"}
-    given = parse_options(__doc__, areas=[12, 128, 1024], steps=96_000, config=config, json=json_line)
+    cases = {case.kind: case for case in tasks() if not case.others}
+    known = {"default": ["ball 12", "ball 128", "ball 1024"], "choices": list(cases)}
+    json_line = {"default": False, "help": "one line of JSON, of one task"}
+    given = parse_options(__doc__, tasks=known, json=json_line)
     if given.json:
-        print(json.dumps(profile(given.areas[0], given.steps, given.config)))
+        print(json.dumps(profile(cases[given.tasks[0]])))
     else:
-        print(table([apart(areas, given.steps, given.config) for areas in given.areas]))
+        print(table([apart(cases[name]) for name in given.tasks]))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from intervals import Curve
 from lanista.trainers.settings.command_line import parse_command_line
-from phases import free_port
 from results import ROOT
-from training_run import peer_settings
+from training_run import free_port, peer_settings
 
 if TYPE_CHECKING:
     from study import Task

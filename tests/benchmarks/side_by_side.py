@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from phases import free_port
 from results import BF16, LANISTA, PEER, RESULTS, ROOT, THREADED, Results, Row, median, median_ratio
 from results import table as markdown
 from script_options import parse_options
 from timed_scene import executable
-from training_run import Measured, measure, peer_settings
+from training_run import Measured, free_port, measure, peer_settings
 
 VARIANTS = {
     LANISTA: [],

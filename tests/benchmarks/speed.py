@@ -116,7 +116,7 @@ def main() -> None:
         measure_rates(given, results)
         kept = given.out / "speed-phases.json"
         if given.again or not kept.exists():
-            found = [phases.apart(agents, 96_000, phases.CONFIG) for agents in AREAS]
+            found = [phases.apart(case) for case in every if case.aims and not case.others]
             kept.write_text(json.dumps(found, indent=1) + "\n")
     page(results, given.out)
     print(beside_each_other(every, results, given.load))

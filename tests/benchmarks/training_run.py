@@ -6,6 +6,7 @@ import copy
 import math
 import os
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -63,6 +64,13 @@ def peer_settings(settings: dict[str, Any]) -> dict[str, Any]:
             section = section[key]
         del section[path[-1]]
     return copied
+
+
+def free_port() -> int:
+    """A port that is free."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
 
 
 class Watch:
