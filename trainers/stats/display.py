@@ -177,5 +177,6 @@ def make_display(title: str, plain: bool = False, silent: bool = False) -> Displ
     from rich.console import Console
 
     console = Console()
-    capable = console.is_terminal and not console.is_dumb_terminal and "utf" in console.encoding.lower()
+    terminal = console.file.isatty()  # FORCE_COLOR, which notebooks and CI set, makes none of a pipe
+    capable = terminal and not console.is_dumb_terminal and "utf" in console.encoding.lower()
     return PlainDisplay() if plain or not capable else LiveDisplay(title, console)

@@ -124,7 +124,9 @@ def test_log_lines_appear_above_the_live_display(clock):
     assert "environment 3 [was] restarted" in display.console.file.getvalue()
 
 
-def test_without_a_terminal_summaries_are_lines(monkeypatch, caplog):
+@pytest.mark.parametrize("force_color", ["", "1"])
+def test_without_a_terminal_summaries_are_lines(force_color, monkeypatch, caplog):
+    monkeypatch.setenv("FORCE_COLOR", force_color)  # as notebooks and CI set it
     monkeypatch.setattr("sys.stdout", io.StringIO())
     display = make_display("run")
     assert isinstance(display, PlainDisplay) and display.terminal is None
