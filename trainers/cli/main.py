@@ -42,6 +42,7 @@ COMMANDS = {
     "upgrade": Command(".migrate.command", "convert a configuration for ML-Agents 0.18 or earlier"),
     "runs": Command(".runs.command", "list the runs of a results folder: how far they are, how well they do"),
     "report": Command(".report.command", "show runs beside each other on one HTML page"),
+    "card": Command(".card.command", "write a model card: what it is, what made it, how well it plays"),
     "hub": Command(".hub", "push a run to the Hugging Face Hub, or load one from there"),
     "completion": Command(".completion", "print the script with which a shell completes these commands"),
     "doctor": Command(".doctor.command", "look for what keeps this machine from training"),

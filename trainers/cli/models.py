@@ -31,6 +31,8 @@ class Model:
     policy: PlayablePolicy
     of_run: bool
     """Whether it is from a run's folder, which tells the behavior for certain."""
+    slots: Sequence[Path] = ()
+    """The files by the agents' slots, where each slot has its own."""
 
     def is_for(self, behavior_id: str) -> bool:
         """Whether the behavior's full name, or its name without the team, is the model's."""
@@ -74,17 +76,18 @@ def _models(given: str, results: Path) -> list[Model]:
     folder = find_run(given, results)
     names = behaviors_in(folder)
     if not names:  # the folder of a behavior, or an error that says what is missing
-        return [Model(*_found(folder, None), True)]
-    return [Model(*_found(folder, name), True) for name in names]
+        return [_found(folder, None)]
+    return [_found(folder, name) for name in names]
 
 
-def _found(folder: Path, behavior: str | None) -> tuple[Path, str, PlayablePolicy]:
+def _found(folder: Path, behavior: str | None) -> Model:
+    name = behavior or folder.resolve().name
     slots = slot_brains(folder, behavior)
     if slots:
         brains = [find_policy(path)[1] for path in slots]
-        return slots[0], behavior or folder.resolve().name, SlotPolicies(brains)
+        return Model(slots[0], name, SlotPolicies(brains), True, slots)
     source, policy = find_policy(folder, behavior=behavior)
-    return source, behavior or folder.resolve().name, policy
+    return Model(source, name, policy, True)
 
 
 def _behavior_of(file: Path) -> str:

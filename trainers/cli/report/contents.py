@@ -20,10 +20,6 @@ WARNINGS = "warnings.log"
 _LAST_WARNINGS = 20
 
 
-_MODULES = {"/trainers/cli/main.py": "lanista", "/trainers/learn.py": "lanista-learn"}
-"""The console scripts whose modules can be run by `python -m`, as `lanista learn --seeds` does."""
-
-
 @dataclass
 class BehaviorCurves:
     """One behavior of a run, with its curves."""
@@ -92,24 +88,8 @@ class RunResult:
     @property
     def peak_memory(self) -> int | None:
         """Bytes, of the last process that ended; None where it was not recorded."""
-        text = str(self._metadata.get("peak_memory_bytes", ""))
+        text = str(self.record.metadata.get("peak_memory_bytes", ""))
         return int(text) if text.isdecimal() else None
-
-    @property
-    def command(self) -> str | None:
-        """The command line of the last process that ended."""
-        text = self._metadata.get("command_line_arguments")
-        if not isinstance(text, str) or not text:
-            return None
-        program, space, rest = text.partition(" ")
-        path = program.replace("\\", "/")
-        name = next((name for end, name in _MODULES.items() if path.endswith(end)), path.rpartition("/")[2])
-        return f"{name}{space}{rest}"
-
-    @property
-    def _metadata(self) -> dict[str, Any]:
-        metadata = self.record.timers.get("metadata")
-        return metadata if isinstance(metadata, dict) else {}
 
     @property
     def warnings(self) -> list[str]:

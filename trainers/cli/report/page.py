@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import html
 import json
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from ...._version import __version__
-from ...utils.text import harmless
 from ..page_server import content_policy
-from ..runs.command import age, size
+from ..runs.command import size
+from .cards import model_cards
 from .contents import Group, RunResult, differing
 from .curves import MOST_LINES, Chart, charts, points_each
+from .markup import shown, table
 
 COLORS = ("#3b82f6", "#f0803c", "#2aa876", "#d9538c", "#8b6cf0", "#b8942a", "#17a2b8", "#c65f4a", "#7d8a99")
 LARGEST_FILM = 24_000_000
@@ -68,19 +67,19 @@ def make_page(groups: Sequence[Group], *, refresh: float | None = None) -> str:
     }
     title = groups[0].name if len(groups) == 1 else f"{groups[0].name} and {len(groups) - 1} more"
     content = [
-        f"<h1>{_shown(title)}</h1>",
+        f"<h1>{shown(title)}</h1>",
         f'<p class="note">{_summary(groups)}</p>',
         _results(groups, colors, names),
         _differences(groups, colors),
         _curves(groups, drawn, colors, every),
         _films(groups, names),
         _notes(groups),
-        _commands(groups),
+        model_cards(groups),
     ]
     script = _own("uPlot.iife.min.js") + _own("page.js")
     return _PAGE.format(
         policy=content_policy(script, refresh is not None),
-        title=f"{_shown(title)} - report",
+        title=f"{shown(title)} - report",
         style=_own("uPlot.min.css") + _own("page.css"),
         content="\n".join(part for part in content if part),
         curves=json.dumps(curves, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
@@ -92,26 +91,12 @@ def _own(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
-def _shown(text: object) -> str:
-    """Text from a file as HTML that shows it: no tags, no quotes, no control characters."""
-    return html.escape(harmless(str(text)), quote=True)
-
-
 def _summary(groups: Sequence[Group]) -> str:
     count = sum(len(group.runs) for group in groups)
     environments = {run.record.environment or "the editor" for group in groups for run in group.runs}
-    where = ", ".join(_shown(name) for name in sorted(environments))
+    where = ", ".join(shown(name) for name in sorted(environments))
     made = time.strftime("%Y-%m-%d %H:%M")
     return f"{count} {'run' if count == 1 else 'runs'} in {where}. Made {made} by Lanista {__version__}."
-
-
-def _table(titles: Sequence[str], rows: Iterable[str], numbers: Sequence[str] = ()) -> str:
-    head = "".join(f"<th{_right(title in numbers)}>{_shown(title)}</th>" for title in titles)
-    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
-
-
-def _right(number: bool) -> str:
-    return ' class="n"' if number else ""
 
 
 _TITLES = ("Final", "Best", "at step", "Steps", "Steps/s", "Wall time", "Peak memory", "Seed")
@@ -130,8 +115,8 @@ def _results(groups: Sequence[Group], colors: Sequence[str], behaviors: Sequence
         "those between the first and the last summary."
     )
     middle = ["Behavior"] if len(behaviors) > 1 else []
-    table = _table(("Run", *middle, *_TITLES, "State"), rows, _TITLES)
-    return f'<h2>Results</h2>{table}<p class="note">{note}</p>'
+    scores = table(("Run", *middle, *_TITLES, "State"), rows, _TITLES)
+    return f'<h2>Results</h2>{scores}<p class="note">{note}</p>'
 
 
 def _run_row(run: RunResult, behavior: str, color: str, several: bool) -> str:
@@ -148,7 +133,7 @@ def _run_row(run: RunResult, behavior: str, color: str, several: bool) -> str:
         size(run.peak_memory) if run.peak_memory else "-",
         "-" if record.seed is None else str(record.seed),
     )
-    left = f"<td>{_dot(color)}{_shown(record.name)}</td>{_behavior_cell(behavior, several)}"
+    left = f"<td>{_dot(color)}{shown(record.name)}</td>{_behavior_cell(behavior, several)}"
     right = f'<td><span class="state {record.state}">{record.state}</span></td>'
     return f"<tr>{left}{''.join(f'<td class=n>{cell}</td>' for cell in cells)}{right}</tr>"
 
@@ -158,13 +143,13 @@ def _group_row(group: Group, behavior: str, color: str, several: bool) -> str:
     results = [run.behaviors[behavior] for run in group.runs if behavior in run.behaviors]
     last = [one.record.last_reward for one in results if one.record.last_reward is not None]
     best = [one.best[1] for one in results if one.best is not None]
-    left = f"<td>{_dot(color)}{_shown(group.name)}</td>{_behavior_cell(behavior, several)}"
+    left = f"<td>{_dot(color)}{shown(group.name)}</td>{_behavior_cell(behavior, several)}"
     scores = f"<td class=n>{_spread(last)}</td><td class=n>{_spread(best)}</td>"
     return f'<tr class="sum">{left}{scores}{"<td></td>" * 6}<td>mean</td></tr>'
 
 
 def _behavior_cell(behavior: str, several: bool) -> str:
-    return f"<td>{_shown(behavior)}</td>" if several else ""
+    return f"<td>{shown(behavior)}</td>" if several else ""
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -198,9 +183,9 @@ def _differences(groups: Sequence[Group], colors: Sequence[str]) -> str:
     found = differing(groups)
     if not found:
         return '<h2>Settings</h2><p class="note">No setting that is known differs.</p>'
-    head = "".join(f"<th>{_dot(color)}{_shown(group.name)}</th>" for group, color in zip(groups, colors))
+    head = "".join(f"<th>{_dot(color)}{shown(group.name)}</th>" for group, color in zip(groups, colors))
     cells = ((path, *map(_setting, values)) for path, values in found.items())
-    rows = "".join(f"<tr>{''.join(f'<td>{_shown(cell)}</td>' for cell in row)}</tr>" for row in cells)
+    rows = "".join(f"<tr>{''.join(f'<td>{shown(cell)}</td>' for cell in row)}</tr>" for row in cells)
     return (
         "<h2>Settings that differ</h2>"
         f'<div class="scroll"><table><tr><th>Setting</th>{head}</tr>{rows}</table></div>'
@@ -219,7 +204,7 @@ def _curves(
     if not every:
         return '<h2>Curves</h2><p class="note">There is no summary yet.</p>'
     buttons = "".join(
-        f'<button data-group="{number}" aria-pressed="true">{_dot(color)}{_shown(group.name)}</button>'
+        f'<button data-group="{number}" aria-pressed="true">{_dot(color)}{shown(group.name)}</button>'
         for number, (group, color) in enumerate(zip(groups[:MOST_LINES], colors))
     )
     left_out = len(groups) - MOST_LINES
@@ -228,11 +213,11 @@ def _curves(
         "Over the trainer's steps. Of runs that differ only in their seed: the mean, and a band from the "
         f"lowest to the highest, of those that have come so far. Drag to zoom, double-click for all.{more}"
     )
-    only = f" of {_shown(next(iter(drawn)))}" if len(drawn) == 1 else ""
+    only = f" of {shown(next(iter(drawn)))}" if len(drawn) == 1 else ""
     parts = [f'<h2>Curves{only}</h2><p class="note">{note}</p><div class="legend">{buttons}</div>']
     numbers = {id(chart): number for number, chart in enumerate(every)}
     for behavior, several in drawn.items():
-        parts.append(f"<h2>{_shown(behavior)}</h2>" if len(drawn) > 1 else "")
+        parts.append(f"<h2>{shown(behavior)}</h2>" if len(drawn) > 1 else "")
         for section, inner in groupby(several, key=lambda chart: chart.section):
             figures = "".join(_figure(chart, numbers[id(chart)]) for chart in inner)
             grid = f'<div class="charts">{figures}</div>'
@@ -246,7 +231,7 @@ def _curves(
 def _figure(chart: Chart, number: int) -> str:
     caption = chart.tag.removeprefix("Environment/").removeprefix("Policy/").removeprefix("Losses/")
     plot = f'<div class="plot" data-chart="{number}"></div>'
-    return f"<figure><figcaption>{_shown(caption)}</figcaption>{plot}</figure>"
+    return f"<figure><figcaption>{shown(caption)}</figcaption>{plot}</figure>"
 
 
 def _films(groups: Sequence[Group], behaviors: Sequence[str]) -> str:
@@ -265,14 +250,14 @@ def _film(run: RunResult, path: Path, behavior: str) -> str:
     caption = f"{behavior} of {run.record.name}: the best episode of an evaluation ({path.name})"
     data = path.read_bytes() if path.stat().st_size <= LARGEST_FILM else b""
     if not data:
-        return f'<p class="note">{_shown(caption)} is too large for a page: {_shown(path)}</p>'
+        return f'<p class="note">{shown(caption)} is too large for a page: {shown(path)}</p>'
     source = f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(data).decode()}"
-    shown = (
-        f'<img src="{source}" alt="{_shown(caption)}">'
+    film = (
+        f'<img src="{source}" alt="{shown(caption)}">'
         if path.suffix == ".gif"
         else f'<video src="{source}" controls muted loop playsinline></video>'
     )
-    return f'<div class="film">{shown}<p class="note">{_shown(caption)}</p></div>'
+    return f'<div class="film">{film}<p class="note">{shown(caption)}</p></div>'
 
 
 def _notes(groups: Sequence[Group]) -> str:
@@ -284,28 +269,6 @@ def _notes(groups: Sequence[Group]) -> str:
         lines += [f"Damaged: {problem}" for problem in run.problems]
         lines += run.warnings
         if lines:
-            text = "\n".join(_shown(line) for line in lines)
-            parts.append(f"<h3>{_shown(run.record.name)}</h3><pre>{text}</pre>")
+            text = "\n".join(shown(line) for line in lines)
+            parts.append(f"<h3>{shown(run.record.name)}</h3><pre>{text}</pre>")
     return f"<h2>Restarts and warnings</h2>{''.join(parts)}" if parts else ""
-
-
-def _commands(groups: Sequence[Group]) -> str:
-    """How each run was made, and the models that came of it."""
-    parts = []
-    for run in (run for group in groups for run in group.runs):
-        record = run.record
-        configuration = record.path / "configuration.yaml"
-        command = run.command or f"lanista-learn {configuration} --run-id NAME   # the same settings again"
-        models = "".join(
-            f"<tr>{''.join(f'<td>{_shown(c)}</td>' for c in _model(p))}</tr>" for p in run.models()
-        )
-        table = _table(("Model", "Size", "SHA-256"), [models]) if models else ""
-        made = f" ({_shown(record.program)})" if record.program else ""
-        since = f", changed {age(time.time() - record.updated)} ago" if record.state == "running" else ""
-        parts.append(f"<h3>{_shown(record.name)}{made}{since}</h3><pre>{_shown(command)}</pre>{table}")
-    return f"<details><summary>Commands and models</summary>{''.join(parts)}</details>"
-
-
-def _model(path: Path) -> tuple[str, str, str]:
-    data = path.read_bytes()
-    return str(path), size(len(data)), hashlib.sha256(data).hexdigest()

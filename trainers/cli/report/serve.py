@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock
 
 from ...utils.errors import CommandError
+from ..card.command import CARD
 from ..runs.record import is_locked, read_run
 from .contents import RunResult, group_runs
 from .page import make_page
@@ -65,7 +66,7 @@ class LivePage:
 def _signature(folder: Path) -> Signature:
     """What changes whenever the run's curves, status or state do; a killed process leaves its files alone."""
     found = []
-    for path in (*folder.glob("*/*"), folder / "configuration.yaml"):
+    for path in (*folder.glob("*/*"), folder / "configuration.yaml", folder / CARD):
         try:
             stat = path.stat()
         except OSError:

@@ -23,6 +23,8 @@ GROUP_REWARD = "Environment/Group Cumulative Reward"
 STATES = ("running", "finished", "stopped", "unfinished", "empty", "damaged")
 DEPTH = 4
 """So many folders deep runs are looked for: those of a sweep are `<sweep>/trial-000/seed-1`."""
+_MODULES = {"/trainers/cli/main.py": "lanista", "/trainers/learn.py": "lanista-learn"}
+"""The console scripts whose modules can be run by `python -m`, as `lanista learn --seeds` does."""
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INNER = re.compile(r"^ {6,}.*\n", re.MULTILINE)
 """Lines of a configuration.yaml that belong to the parts of a behavior's settings."""
@@ -85,6 +87,22 @@ class RunRecord:
         """The trainers of its behaviors, each once."""
         return sorted({behavior.trainer for behavior in self.behaviors if behavior.trainer})
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the last process that has ended says of itself: versions, times, its command line."""
+        return _mapping(self.timers.get("metadata"))
+
+    @property
+    def command(self) -> str | None:
+        """The command line of the last process that ended."""
+        text = self.metadata.get("command_line_arguments")
+        if not isinstance(text, str) or not text:
+            return None
+        program, space, rest = text.partition(" ")
+        path = program.replace("\\", "/")
+        name = next((name for end, name in _MODULES.items() if path.endswith(end)), path.rpartition("/")[2])
+        return f"{name}{space}{rest}"
+
 
 def find_runs(results: Path, depth: int = DEPTH) -> Iterator[Path]:
     """The folders of runs in and below `results`; no run lies within another one."""
@@ -127,7 +145,7 @@ def read_run(path: Path, name: str | None = None, *, brief: bool = False) -> Run
     run.updated = max((one.updated for one in behaviors), default=0.0) or run.updated
     behaviors += [_from_settings(name, listed[name]) for name in listed if name not in folders_of(behaviors)]
     run.behaviors = sorted(behaviors, key=lambda behavior: -behavior.steps)
-    run.program = _program(run.timers)
+    run.program = _program(run.metadata)
     run.state = _state(run)
     return run
 
@@ -246,8 +264,7 @@ def is_locked(folder: Path) -> bool:
     return not acquired
 
 
-def _program(timers: Mapping[str, Any]) -> str | None:
-    metadata = _mapping(timers.get("metadata"))
+def _program(metadata: Mapping[str, Any]) -> str | None:
     for key, name in (("lanista_version", "Lanista"), ("mlagents_version", "ML-Agents")):
         if isinstance(metadata.get(key), str):
             return f"{name} {metadata[key]}"

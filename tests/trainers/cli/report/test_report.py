@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from lanista.trainers.cli.card.markdown import MARK
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.report.contents import Group, RunResult, differing, group_runs
 from lanista.trainers.cli.report.curves import Chart, points_each
@@ -142,6 +143,21 @@ def test_the_film_of_the_best_run_is_in_the_page(tmp_path):
             (folder / "Ball" / "videos" / "Ball-100.gif").write_bytes(name.encode())
     page = page_of(tmp_path, "good", "bad", "best without a film")
     assert base64.b64encode(b"good").decode() in page and base64.b64encode(b"bad").decode() not in page
+
+
+def test_the_model_card_of_each_run_is_in_the_page(tmp_path):
+    folder = make_run(tmp_path, "ball", seed=5)
+    page = page_of(tmp_path, "ball")
+    assert "lanista card ball plays 100 episodes" in page and "Schulman et al. 2017" in page
+    assert "<td>behaviors.Ball.hyperparameters.learning_rate</td><td>0.1</td>" in page
+    text = (
+        "lanista: {score: {actions: sampled, seed: 3, behaviors: {Ball: {groups: 9, mean: 0.5, std: <i>}}}}"
+    )
+    (folder / "README.md").write_text(f"---\n{text}\n---\n{MARK}\n")
+    assert "<td>0.5 ± &lt;i&gt; in 9 groups, sampled actions, seed 3</td>" in page_of(tmp_path, "ball")
+    for damaged in ("lanista: {score: {behaviors: {Ball: 3}}}", "lanista: {score: 3}", "lanista: ["):
+        (folder / "README.md").write_text(f"---\n{damaged}\n---\n{MARK}\n")
+        assert "Model card" in page_of(tmp_path, "ball")
 
 
 def test_an_empty_run_and_a_bare_folder_make_a_page(tmp_path):

@@ -1,0 +1,178 @@
+"""`lanista card`: lets models play, and writes their model card."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...utils.atomic_files import atomic_write_text
+from ...utils.errors import CommandError
+from ...utils.guard import INTERRUPTED
+from ...utils.text import harmless
+from ..runs.record import is_run, read_run
+from .contents import Card, ModelFile, Score, Training
+from .markdown import MARK, make_markdown
+
+if TYPE_CHECKING:
+    from ..models import Model
+
+CARD = "README.md"
+"""In a folder of models, where model hubs look for it."""
+_PLAY = (sys.executable, "-m", "lanista.trainers.cli.main", "play")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument(
+        "models",
+        metavar="MODEL",
+        nargs="+",
+        help="a run's ID or folder, or files, as lanista play takes them",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help=f"the card ({CARD} in the folder of the run, or next to a file with its name and .md)",
+    )
+    parser.add_argument("--name", help="the title (the run's ID, or the file's name)")
+    parser.add_argument("--env", help="where to play (of a run: where it was trained)")
+    parser.add_argument(
+        "--episodes",
+        type=int,
+        default=100,
+        metavar="N",
+        help="episodes of the score (100; 0: none is played)",
+    )
+    parser.add_argument(
+        "--sampled", action="store_true", help="play with actions sampled as in training, not the likeliest"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
+    parser.add_argument(
+        "--results-dir",
+        type=Path,
+        default=Path("results"),
+        metavar="FOLDER",
+        help="where run IDs are (results)",
+    )
+    parser.add_argument(
+        "--env-args",
+        nargs=argparse.REMAINDER,
+        default=[],
+        help="everything after this flag is passed to the environment",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play, and write the card."""
+    from ...policies.onnx.load import LoadError
+    from ..models import find_models
+
+    try:
+        models = find_models(arguments.models, arguments.results_dir)
+    except LoadError as error:
+        raise CommandError(str(error)) from error
+    trainings = _trainings(models, arguments.results_dir)
+    output = arguments.output or _beside(models[0], trainings)
+    _keep_others(output)
+    card = make_card(arguments, models, trainings)
+    try:
+        atomic_write_text(output, make_markdown(card))
+    except OSError as error:
+        raise CommandError(
+            f"{output} cannot be written: {error.strerror}. Give another place with -o."
+        ) from error
+    rows = card.score.rows() if card.score else []
+    scored = "".join(f", {row.behavior}: {row.mean:.4g} ± {row.std:.2g}" for row in rows)
+    print(harmless(f"Wrote {output}{scored}."))
+    return 0
+
+
+def make_card(arguments: argparse.Namespace, models: list[Model], trainings: list[Training]) -> Card:
+    """The card of models, which play first if they can."""
+    files = [
+        ModelFile.read(path, model.behavior, model.policy)
+        for model in models
+        for path in model.slots or [model.source]
+    ]
+    environment = [arguments.env, *arguments.env_args] if arguments.env else []
+    environment = environment or next((one.environment for one in trainings if one.environment), [])
+    name = arguments.name or (trainings[0].record.name if trainings else models[0].source.stem)
+    unknown, score = [], None
+    if not trainings:
+        unknown.append(
+            "What made it: the trainer, its settings and seed, the steps. No run's folder is around it."
+        )
+    if not arguments.episodes:
+        unknown.append("How well it plays: no episode was played (--episodes 0).")
+    elif not environment:
+        unknown.append("How well it plays: the environment is not known. lanista card --env plays it.")
+    else:
+        score = _play(arguments, environment)
+    return Card(name, files, trainings, environment, score, unknown)
+
+
+def _trainings(models: list[Model], results: Path) -> list[Training]:
+    """The runs in whose folders the models are, each once."""
+    found: dict[Path, Training] = {}
+    for model in models:
+        folders = (model.source.parent, model.source.parent.parent)
+        folder = next((path for path in folders if is_run(path)), None)
+        if folder is not None and folder not in found:
+            found[folder] = Training(read_run(folder, _name(folder, results)))
+    return list(found.values())
+
+
+def _name(folder: Path, results: Path) -> str:
+    try:
+        return folder.relative_to(results).as_posix()
+    except ValueError:
+        return folder.resolve().name
+
+
+def _beside(model: Model, trainings: list[Training]) -> Path:
+    return trainings[0].record.path / CARD if trainings and model.of_run else model.source.with_suffix(".md")
+
+
+def _keep_others(output: Path) -> None:
+    """Refuse to write over a file that was not made by this command.
+
+    Raises:
+        CommandError: it is such a file.
+    """
+    try:
+        own = MARK in output.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError):
+        own = False
+    if not own:
+        raise CommandError(
+            f"{output} is there already, and lanista card did not make it. Give another place with -o, or "
+            "remove it."
+        )
+
+
+def _play(arguments: argparse.Namespace, environment: list[str]) -> Score:
+    """Play in a process of its own, as anyone could.
+
+    Raises:
+        CommandError: that failed; it has said why.
+        KeyboardInterrupt: it was stopped.
+    """
+    words = [*_PLAY, *arguments.models, "--json", "--episodes", str(arguments.episodes)]
+    words += ["--seed", str(arguments.seed), "--results-dir", str(arguments.results_dir)]
+    words += [*(["--sampled"] if arguments.sampled else []), "--env", environment[0]]
+    words += ["--env-args", *environment[1:]] if environment[1:] else []
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
+    if done.returncode == INTERRUPTED:
+        raise KeyboardInterrupt
+    if done.returncode:
+        raise CommandError("lanista play failed (above). --episodes 0 writes the card without a score.")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return Score(report, arguments.seed)

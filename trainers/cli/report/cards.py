@@ -1,0 +1,63 @@
+"""The model card of each run of a report: what made its models, what they are, how well they play."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ..card.command import CARD
+from ..card.contents import PAPERS, ModelFile, Training
+from ..card.markdown import read_card
+from ..runs.command import age, size
+from .contents import Group, RunResult
+from .markup import shown, table, text_row
+
+
+def model_cards(groups: Sequence[Group]) -> str:
+    """The cards of all runs, to be unfolded."""
+    cards = "".join(_card(run) for group in groups for run in group.runs)
+    return f"<details><summary>Model cards, commands and models</summary>{cards}</details>"
+
+
+def _card(run: RunResult) -> str:
+    record = run.record
+    made = f" ({shown(record.program)})" if record.program else ""
+    since = f", changed {age(time.time() - record.updated)} ago" if record.state == "running" else ""
+    configuration = record.path / "configuration.yaml"
+    command = record.command or f"lanista-learn {configuration} --run-id NAME   # the same settings again"
+    training = Training(record)
+    facts = [*training.facts(), *_papers(record.trainers), *_score(run)]
+    facts += [(path, json.dumps(value)) for path, value in training.settings().items()]
+    models = [ModelFile.read(path, "") for path in run.models()]
+    files = table(
+        ("Model", "Size", "SHA-256"), [text_row((str(m.path), size(m.size), m.sha256)) for m in models]
+    )
+    return (
+        f"<h3>{shown(record.name)}{made}{since}</h3><pre>{shown(command)}</pre>"
+        f"{table(('Model card', ''), map(text_row, facts))}{files if models else ''}"
+    )
+
+
+def _papers(trainers: Sequence[str]) -> list[tuple[str, str]]:
+    known = [(name, PAPERS[name]) for name in trainers if name in PAPERS]
+    return [(name, f"{paper.title}, {paper.authors}, {paper.link}") for name, paper in known]
+
+
+def _score(run: RunResult) -> list[tuple[str, str]]:
+    """What `lanista card` measured and wrote into the run's folder."""
+    score = read_card(run.record.path / CARD).get("score")
+    if not isinstance(score, dict) or not isinstance(score.get("behaviors"), dict):
+        return [("Score", f"not measured: lanista card {run.record.name} plays 100 episodes")]
+    return [
+        (f"Score of {name}", f"{_returns(one)}, {score.get('actions')} actions, seed {score.get('seed')}")
+        for name, one in score["behaviors"].items()
+    ]
+
+
+def _returns(one: Any) -> str:
+    if not isinstance(one, dict):
+        return "unreadable"
+    count = f"{one['groups']} groups" if "groups" in one else f"{one.get('episodes')} episodes"
+    return f"{one.get('mean')} ± {one.get('std')} in {count}"
