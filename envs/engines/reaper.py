@@ -2,8 +2,9 @@
 
 The kernel's own way, PR_SET_PDEATHSIG, exists only on Linux and fires already when the thread ends that
 started the process. So a small shell reads from a pipe which process groups live, and when the pipe closes it
-kills those that remain. It is there before a process is started. One of which it has not yet read, and
-children that have left their process's group, it finds by a variable in their environment (on Linux).
+kills those that remain, and removes temporary folders. It is there before a process is started. One of which
+it has not yet read, and children that have left their process's group, it finds by a variable in their
+environment (on Linux).
 
 On Windows a job object does the same. Processes are started suspended, and resumed once they are in it: one
 whose starter is killed in between never begins.
@@ -18,8 +19,10 @@ import os
 import secrets
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
@@ -31,12 +34,14 @@ logger = logging.getLogger(__name__)
 # An engine that notices the lost connection quits by itself and gets a few seconds for it.
 _SCRIPT = """
 trap '' HUP INT TERM
-groups= launching=0
+groups= launching=0 mark=$1
+shift  # what is left will be folders
 while read -r sign group; do
     case $sign in
     =) launching=$((launching + 1)) ;;
     !) launching=$((launching - 1)) ;;
     +) groups="$groups $group" ;;
+    /) set -- "$@" "$group" ;;
     *)
         rest=
         for other in $groups; do [ "$other" = "$group" ] || rest="$rest $other"; done
@@ -44,17 +49,21 @@ while read -r sign group; do
         ;;
     esac
 done
-[ -n "$groups" ] || [ "$launching" -gt 0 ] || exit 0
+if [ -z "$groups" ] && [ "$launching" -le 0 ]; then
+    rm -rf -- "$@"
+    exit 0
+fi
 sleep 3
 for group in $groups; do kill -s KILL -- "-$group"; done
 for round in 1 2 3; do
-    found=$(grep -lsF -e "$1" /proc/[0-9]*/environ)  # its status tells of unreadable ones
+    found=$(grep -lsF -e "$mark" /proc/[0-9]*/environ)  # its status tells of unreadable ones
     [ -n "$found" ] || break
     for file in $found; do
         pid=${file#/proc/}
         kill -s KILL "${pid%/environ}"
     done
 done
+rm -rf -- "$@"
 """
 
 _EXIT_SECONDS = 0.5
@@ -81,6 +90,13 @@ class Reaper(Protocol):
 
     def remove(self, pid: int) -> None:
         """A process that was started has ended, and with it all that it has started."""
+
+    def make_folder(self, prefix: str) -> Path:
+        """Make a temporary folder that no other user can enter, and that is not to outlive this process.
+
+        Raises:
+            OSError: The system refuses.
+        """
 
 
 class ShellReaper:
@@ -120,6 +136,12 @@ class ShellReaper:
     def remove(self, pid: int) -> None:
         """The process group that this process has led has ended."""
         self._write(f"- {pid}\n", start=False)
+
+    def make_folder(self, prefix: str) -> Path:
+        """Make a temporary folder; see `Reaper.make_folder`."""
+        folder = tempfile.mkdtemp(prefix=prefix)
+        self._write(f"/ {folder}\n", start=True)
+        return Path(folder)
 
     def _write(self, line: str, *, start: bool) -> None:
         with self._lock:
@@ -205,6 +227,10 @@ class JobReaper:
 
     def remove(self, pid: int) -> None:
         """Nothing: a process leaves its job as it ends."""
+
+    def make_folder(self, prefix: str) -> Path:
+        """Make a temporary folder, which stays should this process be killed."""
+        return Path(tempfile.mkdtemp(prefix=prefix))
 
 
 REAPER: Reaper = JobReaper() if sys.platform == "win32" else ShellReaper()

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from typing import NamedTuple
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.engines.process import EngineProcess
+from ...envs.engines.reaper import REAPER
 from ..checkpoints.status import TrainingStatus
 from ..settings.options import RunOptions
 from ..utils import distributed
@@ -89,7 +89,7 @@ class RankProcesses:
             TrainerError: the system refuses.
         """
         self.world_size, self._device = world_size, device
-        self._folder = Path(tempfile.mkdtemp(prefix="lanista-ranks-"))  # no other user can enter it
+        self._folder = REAPER.make_folder("lanista-ranks-")
         self.rendezvous = str(self._folder / "store")
         self._processes: list[RankProcess] = []
         try:

@@ -14,11 +14,9 @@ import logging
 import shutil
 import signal
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Client
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +24,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.engines.process import EngineProcess
+from ...envs.engines.reaper import REAPER
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.common.threads import UpdateThreads
 from ..networks.modules.passes import Precision
@@ -109,7 +108,7 @@ class LearnerProcess:
             TrainerError: the system refuses.
         """
         self._plan, self._timers = plan, timers
-        self._folder = Path(tempfile.mkdtemp(prefix="lanista-learner-"))  # no other user can enter it
+        self._folder = REAPER.make_folder("lanista-learner-")
         on_windows = sys.platform == "win32"
         self._address = rf"\\.\pipe\{self._folder.name}" if on_windows else str(self._folder / "socket")
         self._channel: Channel | None = None

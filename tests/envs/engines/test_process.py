@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from console_runs import until
 from lanista.envs.engines.logs import EngineLog
 from lanista.envs.engines.process import EngineProcess
 from mlagents_envs.exception import UnityEnvironmentException
@@ -179,6 +180,23 @@ def killed_trainer(script):
     """Run a script that kills itself like `kill -9`."""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
     assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("engine", ["", "EngineProcess(['/bin/sh', '-c', 'sleep 600'])"])
+def test_a_temporary_folder_goes_with_a_trainer_that_is_killed(tmp_path, engine):
+    killed_trainer(f"""
+        import os, signal, tempfile
+        from lanista.envs.engines.process import EngineProcess
+        from lanista.envs.engines.reaper import REAPER
+        tempfile.tempdir = {str(tmp_path)!r}
+        for name in ("first", "the second one"):
+            folder = REAPER.make_folder(name)
+            assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "socket").touch()
+        {engine}
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert until(lambda: not list(tmp_path.iterdir()))
 
 
 @linux
