@@ -20,8 +20,19 @@ class UnsupportedSpaceError(EnvContractError):
     """A space that has no counterpart in ML-Agents' specifications."""
 
 
+_MOST_LETTERS = 2000
+
+
 class WireError(UnityCommunicationException):  # type: ignore[misc]
-    """Bytes that are not what the protocol says. The message names where they came from and what is wrong."""
+    """Bytes that are not what the protocol says. The message names where they came from and what is wrong.
+
+    A message that repeats a name of a million letters is shortened.
+    """
+
+    def __init__(self, message: str) -> None:
+        if len(message) > _MOST_LETTERS:
+            message = f"{message[: _MOST_LETTERS - 40]}... ({len(message):,} letters)"
+        super().__init__(message)
 
 
 class ObservationError(WireError, UnityObservationException):  # type: ignore[misc]

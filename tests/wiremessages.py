@@ -90,3 +90,12 @@ def decisions(decoder: Decoder, data: bytes, name: str = NAME) -> Any:
     steps = decoder.decode(data).steps
     assert steps is not None
     return steps[name][0]
+
+
+def message_with_images() -> bytes:
+    """A message with compressed images, of a behavior `B`."""
+    agents = []
+    for row in range(3):
+        pixels = np.full((5, 7, 3), 40 * row, np.uint8)
+        agents.append(agent(compressed((4, 5, 7), [pixels] * 2, (0, 1, 2, 3, 3, -1)), id=row))
+    return message(*agents, name="B", brains=(brain("B"),))

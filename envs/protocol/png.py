@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from .png_writer import SIGNATURE
 
@@ -61,7 +61,11 @@ def read_png(png: bytes) -> NDArray[np.uint8]:
     Raises:
         Exception: The file is damaged; the type depends on the damage.
     """
-    with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+    try:
+        image = Image.open(io.BytesIO(png), formats=["PNG"])
+    except UnidentifiedImageError:  # which names an object in memory
+        raise ValueError("its first parts are damaged") from None
+    with image:
         if (image.height, image.width) != png_size(png):  # nothing is inflated yet
             raise ValueError(f"a second header says {image.width} x {image.height} pixels")
         plain = image if image.mode in _PLAIN_MODES else image.convert("RGB")

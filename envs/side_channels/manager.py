@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _UNREADABLE = (ValueError, LookupError, ArithmeticError, EOFError, struct.error)
 """What a user's own channel may raise on unexpected bytes."""
 _HEADER = struct.Struct("<16si")
+_MOST_UNKNOWN = 100
+"""Channels that are warned of: an engine that sends new ones all the time fills neither memory nor log."""
 
 
 class SideChannelManager:
@@ -85,7 +87,7 @@ class SideChannelManager:
         return f"{self._where}Side channel {channel.channel_id} ({type(channel).__name__}): {text}"
 
     def _skip(self, key: bytes) -> None:
-        if key not in self._unknown:
+        if key not in self._unknown and len(self._unknown) < _MOST_UNKNOWN:
             self._unknown.add(key)
             logger.warning(
                 "%sUnknown side channel data received. Channel type: %s.",

@@ -28,6 +28,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 
+from damaged_bytes import mutated
 from lanista.envs.errors import WireError
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.side_channels import (
@@ -47,7 +48,6 @@ KEPT = 60
 """Messages of each session that are mutated."""
 LIMIT = 5.0
 """Seconds after which a message counts as a hang."""
-SIZES = (0, 1, 0x7F, 0x80, 0xFF)
 
 
 def sessions() -> list[list[bytes]]:
@@ -59,29 +59,6 @@ def sessions() -> list[list[bytes]]:
         sent = [base64.b64decode(line["b64"]) for line in lines if line.get("dir") == "engine->trainer"]
         found.append(sent[:KEPT])
     return found
-
-
-def mutated(data: bytes, random: Random) -> bytes:
-    """The bytes with one to eight changes."""
-    out = bytearray(data)
-    for _ in range(random.choice((1, 1, 1, 2, 3, 8))):
-        at = random.randrange(len(out) + 1)
-        kind = random.randrange(6)
-        if kind == 0 and at < len(out):
-            out[at] ^= 1 << random.randrange(8)
-        elif kind == 1 and at < len(out):
-            out[at] = random.choice(SIZES)
-        elif kind == 2:
-            del out[at : at + random.choice((1, 2, 10, 1000))]
-        elif kind == 3:
-            out[at:at] = random.randbytes(random.choice((1, 2, 10)))
-        elif kind == 4:
-            out[at : at + 4] = struct.pack("<i", random.choice((-1, 0, 2**31 - 1, -(2**31), 1 << 20)))
-        elif at < len(out):
-            begin = random.randrange(len(out))
-            piece = out[begin : begin + random.choice((4, 40))]
-            out[at : at + len(piece)] = piece
-    return bytes(out)
 
 
 class Reader:

@@ -63,16 +63,34 @@ def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "
         if not data.startswith(_ZIP):
             raise zipfile.BadZipFile("not a zip file")
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if (size := sum(part.file_size for part in archive.infolist())) > len(data):
+                raise zipfile.BadZipFile(f"its parts take {size:,} bytes, more than the file has")
             damaged = archive.testzip()
         if damaged is not None:
             raise zipfile.BadZipFile(f"the checksum of its part {damaged!r} is wrong")
         state = torch.load(io.BytesIO(data), map_location=device, weights_only=True)
         if not isinstance(state, dict):
             raise TypeError(f"it holds a {type(state).__name__}, not modules by name")
+        _require_stored(state)
     except Exception as error:  # torch and zipfile raise a dozen types for a damaged file
         before = max(data.find(_ZIP), 0)
         raise CheckpointError(_complaint(file, len(data), before, error)) from error
     return state
+
+
+def _require_stored(value: Any) -> None:
+    """Raise ValueError for a tensor that repeats its numbers: a file of 1 kB may have one of terabytes."""
+    if isinstance(value, torch.Tensor):
+        if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+            raise ValueError(
+                f"it holds a tensor of the shape {list(value.shape)}, whose numbers are not there"
+            )
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            _require_stored(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _require_stored(item)
 
 
 def _complaint(file: Path, size: int, before: int, error: Exception) -> str:
@@ -89,6 +107,8 @@ def _complaint(file: Path, size: int, before: int, error: Exception) -> str:
         )
     elif isinstance(error, zipfile.BadZipFile) and "not a zip file" in str(error):
         cause = "it is cut off, or it is no checkpoint at all"
+    elif "PytorchStreamReader" in str(error):  # torch says it at length, and with objects in memory
+        cause = "numbers that it names are not in it"
     else:
         cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     others = [path for _, path in numbered_checkpoints(file.parent) if path != file]

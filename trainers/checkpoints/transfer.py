@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LATEST = "checkpoint.pt"
 """The copy of the newest checkpoint that --resume and --initialize-from read."""
+_MOST_NAMES = 1 << 24
+"""Bytes of a checkpoint's names and sizes, which take some kilobytes; the weights lie beside them."""
 MARK = b"_GlobalSteps__global_step"
 """The name of the step counter in every checkpoint of ML-Agents; ours has another."""
 
@@ -42,8 +44,9 @@ def is_mlagents_file(path: Path) -> bool:
     """Whether a .pt file is a checkpoint of ML-Agents; False also where it cannot be read."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return any(MARK in archive.read(name) for name in archive.namelist() if name.endswith("data.pkl"))
-    except (OSError, zipfile.BadZipFile, EOFError):
+            parts = [part for part in archive.infolist() if part.filename.endswith("data.pkl")]
+            return any(MARK in archive.read(part) for part in parts if part.file_size <= _MOST_NAMES)
+    except Exception:  # zipfile raises a dozen types for a damaged file
         return False
 
 

@@ -1,113 +1,26 @@
 """Messages of real games, damaged: read, or refused by an error that names the environment; never more memory
 than a multiple of the message."""
 
-import base64
-import json
 import os
 import random
 import tracemalloc
-from pathlib import Path
 
-import numpy as np
 import pytest
+from damaged_bytes import mutated
+from godot_messages import WORDS, damaged_value, sessions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.errors import WireError
 from lanista.envs.godot.messages import make_messages, parse_message
 from scripted_game import encode
 
-DEFAULT = Path(__file__).parents[2] / "real" / "godot" / "transcripts"
-FILES = sorted(Path(os.environ.get("LANISTA_GODOT_TRANSCRIPTS") or DEFAULT).glob("*.jsonl"))
 WHERE = "environment 7"
 EXAMPLES = int(os.environ.get("LANISTA_GODOT_MUTATIONS") or 400)
 """Of each test; the variable asks for more."""
 MOST_FIXED, MOST_TIMES = 32 << 20, 40
-ODD = [None, True, -1, 0, 0.5, 1e99999, 10**400, "", "x", "00", "(1.0, 2.0)", [], {}, [[]], [None]]
-
-
-def columns(count, rng):
-    """A session of Lanista's addon, which no transcript holds."""
-
-    def b64(values, dtype):
-        return base64.b64encode(np.asarray(values, dtype).tobytes()).decode()
-
-    def steps(ids, **more):
-        return {
-            "ids": b64(ids, "<i4"),
-            "reward": b64([0.5] * len(ids), "<f4"),
-            "obs": [b64(rng.random() * np.ones(3 * len(ids)), "<f4"), b64([7] * (48 * len(ids)), "u1")],
-            "group": b64([1] * len(ids), "<i4"),
-            "group_reward": b64([0] * len(ids), "<f4"),
-            **more,
-        }
-
-    spec = {
-        "observations": [
-            {"name": "obs", "shape": [3], "type": "float"},
-            {"name": "camera", "shape": [3, 4, 4], "type": "image"},
-        ],
-        "actions": [
-            {"name": "move", "size": 2, "action_type": "continuous"},
-            {"name": "jump", "size": 3, "action_type": "discrete"},
-        ],
-    }
-    messages = [{"type": "env_info", "lanista": 1, "behaviors": {"a?team=0": spec}}]
-    for k in range(count):
-        decision = steps([2 * k, 2 * k + 1], mask=[b64([0, 1, 0] * 2, "u1")])
-        told = {"decision": decision, "terminal": steps([2 * k - 1], interrupted=b64([1], "u1"))}
-        more = {"statistics": [["score", 1.5, 0]], "new_behaviors": {"b?team=1": spec}}
-        messages.append({"type": "step", "behaviors": {"a?team=0": told}, **more})
-    return messages
-
-
-def sessions():
-    found = [columns(6, random.Random(0))]
-    for path in FILES:
-        lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
-        sent = [line["message"] for line in lines if line["from"] == "engine"]
-        found.append([sent[0], *[one for one in sent if one["type"] == "step"][:8]])
-    return found
 
 
 SESSIONS = sessions()
-
-
-def damaged_bytes(data, rng):
-    out = bytearray(data)
-    for _ in range(rng.choice([1, 1, 2, 5])):
-        at = rng.randrange(len(out) + 1)
-        kind = rng.randrange(5)
-        if kind == 0 and at < len(out):
-            out[at] ^= 1 << rng.randrange(8)
-        elif kind == 1 and at < len(out):
-            out[at] = rng.choice(b'[]{}",:0-eEnul\\\x00\xff')
-        elif kind == 2:
-            del out[at : at + rng.choice([1, 2, 10, 1000])]
-        elif kind == 3:
-            out[at:at] = rng.choice(
-                [b"[" * 2000, b"null", b"9" * 5000, b"1e999", rng.randbytes(4), b'"\\ud800"']
-            )
-        elif out:
-            start = rng.randrange(len(out))
-            out[at:at] = out[start : start + rng.choice([4, 40])]
-    return bytes(out)
-
-
-def damaged_value(value, rng):
-    """The message with one of its parts replaced, removed or doubled."""
-    if rng.random() < 0.2 or not isinstance(value, (dict, list)) or not value:
-        return rng.choice(ODD)
-    if isinstance(value, dict):
-        key = rng.choice(sorted(value))
-        if rng.random() < 0.15:
-            return {name: one for name, one in value.items() if name != key}
-        return {**value, key: damaged_value(value[key], rng)}
-    at = rng.randrange(len(value))
-    if rng.random() < 0.15:
-        return value[:at] + value[at + 1 :]
-    if rng.random() < 0.15:
-        return [*value, value[at]]
-    return [*value[:at], damaged_value(value[at], rng), *value[at + 1 :]]
 
 
 def read(messages, data):
@@ -129,7 +42,7 @@ def one_mutation(seed):
     session = rng.choice(SESSIONS)
     first = rng.random() < 0.25
     message = session[0] if first else rng.choice(session[1:])
-    data = encode(damaged_value(message, rng)) if rng.random() < 0.7 else damaged_bytes(encode(message), rng)
+    data = encode(damaged_value(message, rng)) if rng.random() < 0.7 else mutated(encode(message), rng, WORDS)
     messages = None
     if not first:
         messages = make_messages(session[0], WHERE, rng.choice(["uint8", "float32"]))

@@ -198,6 +198,7 @@ def camera(value: int, size: tuple[int, int] = (64, 84)) -> Any:
     [
         (lambda data: data[: len(data) // 2], "cannot be decoded"),
         (lambda data: data[:60] + bytes(40) + data[100:], "cannot be decoded"),
+        (lambda data: data[:29] + bytes(4) + data[33:], "cannot be decoded: its first parts are damaged"),
         (lambda data: b"no picture", "no PNG"),
         (lambda data: b"", "no PNG"),
     ],

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from damaged_bytes import mutated
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,17 +19,8 @@ from lanista.envs.protocol.engine_decoder import ReplyDecoder
 from mlagents_envs.base_env import ActionTuple
 from transcripts import FILES, messages_of
 from translated import spoken
-from wiremessages import DIALECTS, agent, brain, compressed, message
+from wiremessages import DIALECTS, message_with_images
 from wirereference import trainer_message
-
-
-def images() -> bytes:
-    """A message with compressed images, which the recorded sessions do not have."""
-    agents = []
-    for row in range(3):
-        pixels = np.full((5, 7, 3), 40 * row, np.uint8)
-        agents.append(agent(compressed((4, 5, 7), [pixels] * 2, (0, 1, 2, 3, 3, -1)), id=row))
-    return message(*agents, name="B", brains=(brain("B"),))
 
 
 class Session(NamedTuple):
@@ -51,29 +43,8 @@ def real_messages(dialect: Dialect = UNITY) -> list[Session]:
         start = next(i for i, sent in enumerate(data) if decoder.decode(sent).specs)
         result.append(Session(data[:start], data[start], data[start : start + 20]))
     if dialect.has("ObservationProto", "compressed_data"):
-        result.append(Session([], images(), [images()] * 3))
+        result.append(Session([], message_with_images(), [message_with_images()] * 3))
     return result
-
-
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """A message with some bytes changed, removed, inserted or swapped."""
-    out = bytearray(data)
-    for _ in range(rng.choice([1, 1, 2, 5])):
-        at = rng.randrange(len(out) + 1)
-        kind = rng.randrange(5)
-        if kind == 0 and at < len(out):
-            out[at] ^= 1 << rng.randrange(8)
-        elif kind == 1 and at < len(out):
-            out[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
-        elif kind == 2:
-            del out[at : at + rng.choice([1, 2, 10, 1000])]
-        elif kind == 3:
-            out[at:at] = rng.randbytes(rng.choice([1, 2, 10]))
-        elif at < len(out):
-            start = rng.randrange(len(out))
-            piece = out[start : start + rng.choice([4, 40])]
-            out[at : at + len(piece)] = piece
-    return bytes(out)
 
 
 def survives(decoder: Decoder, data: bytes) -> bool:

@@ -95,6 +95,13 @@ def test_an_unreadable_message_names_its_channel():
         deliver(b"\x09\x00\x00\x00abc", StatsSideChannel())
 
 
+def test_an_engine_that_sends_ever_new_channels_fills_neither_memory_nor_log(caplog):
+    manager = SideChannelManager()
+    for number in range(1000):
+        manager.process(number.to_bytes(16, "little") + bytes(4))
+    assert len(caplog.records) == 100
+
+
 def test_an_unknown_aggregation_names_the_statistic():
     message = OutgoingMessage()
     message.write_string("Goals")

@@ -143,6 +143,16 @@ def zip_archive(path):
         archive.writestr("hello.txt", "hello")
 
 
+def compressed_zeros(path):
+    """64 MiB of weights in 70 kB."""
+    torch.save({"Policy": torch.zeros(1 << 24)}, path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+
+
 @pytest.mark.parametrize(
     "write, says",
     [
@@ -153,8 +163,13 @@ def zip_archive(path):
         (lambda path: torch.save([1, 2], path), "holds a list"),
         (lambda path: after(path, b"junk"), "cannot be used: 4 bytes that are not its own stand before it"),
         (lambda path: None, r"x\.pt cannot be read: No such file"),
+        (compressed_zeros, r"its parts take 67,1\d\d,\d\d\d bytes, more than the file has"),
+        (
+            lambda path: torch.save({"a": [torch.ones(1).expand(1 << 40)]}, path),
+            r"\[1099511627776\], whose numbers",
+        ),
     ],
-    ids=["empty", "text", "zip-like", "zip archive", "list", "after junk", "missing"],
+    ids=["empty", "text", "zip-like", "zip archive", "list", "after junk", "missing", "bomb", "repeated"],
 )
 def test_what_is_not_a_checkpoint_is_refused_with_the_reason(tmp_path, write, says):
     write(tmp_path / "x.pt")

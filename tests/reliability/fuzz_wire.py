@@ -1,0 +1,357 @@
+"""What reads bytes that come through a connection, for `fuzz.py`."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from itertools import islice
+from random import Random
+from zlib import crc32
+
+import numpy as np
+from damaged_bytes import mutated
+from fuzz_target import Target, refusal
+from godot_messages import WORDS, damaged_value
+from godot_messages import sessions as godot_sessions
+from http2peer import HELLO, Caller
+from lanista.envs.callers.address import AllowedNetworks
+from lanista.envs.errors import ObservationError, WireError
+from lanista.envs.godot.messages import make_messages, parse_message
+from lanista.envs.godot.session import GodotSession
+from lanista.envs.godot.session import frame as godot_frame
+from lanista.envs.grpc.calls import StatusError, UnaryClient, UnaryServer
+from lanista.envs.grpc.frames import ErrorCode, Http2Error, goaway, last_goaway_reason
+from lanista.envs.grpc.headers import UNITY_PATH
+from lanista.envs.grpc.peer import Peer
+from lanista.envs.grpc.server import ServerSession
+from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.dialect import UNITY, Dialect
+from lanista.envs.protocol.engine import encode_hello
+from lanista.envs.protocol.images import CompressedImage, ImageCache
+from lanista.envs.protocol.png_writer import SIGNATURE
+from lanista.envs.remote.handshake import (
+    AccessRules,
+    IncomingConnection,
+    Preamble,
+    PreambleError,
+    RejectedError,
+    decode_answer,
+)
+from lanista.envs.side_channels import (
+    EngineConfigurationChannel,
+    EnvironmentParametersChannel,
+    SideChannelManager,
+    StatsSideChannel,
+)
+from lanista.envs.side_channels.messages import OutgoingMessage
+from lanista.envs.unreal.dialect import UNREAL
+from lanista.envs.validation import NonFinitePolicy, check_finite
+from mlagents_envs.exception import UnityException
+from scripted_game import encode
+from transcripts import FILES, messages_of
+from translated import spoken
+from wiremessages import message_with_images, png_file
+
+NAME = "environment 7"
+MOST_OUT = 4 << 20
+"""Bytes of answers that may wait for a caller."""
+
+
+# Every input of a message begins with a byte that chooses the session in which it arrives.
+
+
+@cache
+def sessions() -> list[tuple[Dialect, list[bytes], list[bytes]]]:
+    """Of each session the messages until its behaviors are described, and some of it."""
+    found = []
+    for number, path in enumerate(FILES):
+        for dialect in (UNITY, UNREAL)[: 2 if number == 0 else 1]:
+            data = [spoken(sent, dialect) for _, sent in islice(messages_of(path), 40)]
+            decoder = Decoder(dialect=dialect)
+            start = next(i for i, sent in enumerate(data) if decoder.decode(sent).specs)
+            found.append((dialect, data[: start + 1], [*data[: start + 1], *data[start + 1 :: 12]]))
+    pictures = message_with_images()
+    found.append((UNITY, [pictures], [pictures]))
+    return found
+
+
+def chosen(data: bytes, count: int) -> tuple[int, bytes]:
+    """The number of the session, and the rest."""
+    return (data[0] % count, data[1:]) if data else (0, b"")
+
+
+def with_choice(lists: list[list[bytes]]) -> list[bytes]:
+    """The seeds of several sessions as inputs."""
+    return [bytes([number]) + seed for number, seeds in enumerate(lists) for seed in seeds]
+
+
+def read_message(data: bytes) -> None:
+    number, rest = chosen(data, 2 * len(sessions()))
+    dialect, before, _ = sessions()[number // 2]
+    decoder = Decoder(NAME, dialect=dialect)
+    for message in before if number % 2 else ():
+        decoder.decode(message)
+    with refusal(UnityException, names=NAME):
+        found = decoder.decode(rest)
+        side_channels().process(found.side_channel)
+        for behavior, steps in (found.steps or {}).items():
+            check_finite(steps, decoder.specs[behavior], NAME, behavior, NonFinitePolicy.STOP)
+
+
+def message_seeds() -> list[bytes]:
+    return with_choice([seeds for _, _, seeds in sessions() for _ in range(2)])
+
+
+def side_channels() -> SideChannelManager:
+    channels = [StatsSideChannel(), EnvironmentParametersChannel(), EngineConfigurationChannel()]
+    return SideChannelManager(channels, where=NAME)
+
+
+def read_side_channels(data: bytes) -> None:
+    with refusal(UnityException, names=NAME):
+        side_channels().process(data)
+
+
+def side_channel_seeds() -> list[bytes]:
+    statistic = OutgoingMessage()
+    statistic.write_string("Crawler/Speed")
+    statistic.write_float32(1.5)
+    statistic.write_int32(0)
+    content = bytes(statistic.buffer)
+    return [
+        struct.pack("<16si", channel().channel_id.bytes_le, len(content)) + content
+        for channel in (StatsSideChannel, EnvironmentParametersChannel, EngineConfigurationChannel)
+    ]
+
+
+@cache
+def games() -> list[list[dict[str, object]]]:
+    return godot_sessions()
+
+
+def read_godot(data: bytes) -> None:
+    number, rest = chosen(data, 2 * len(games()))
+    session = games()[number // 2]
+    messages = make_messages(session[0], NAME, "float32") if number % 2 else None
+    with refusal(WireError, names=NAME):
+        message = parse_message(rest, NAME)
+        if messages is None:
+            make_messages(message, NAME, "uint8")
+        elif messages.answer(message) is None:
+            messages.read(message)
+
+
+def godot_seeds() -> list[bytes]:
+    lists = [part for session in games() for part in (session[:1], session[1:4])]
+    return with_choice([[encode(message) for message in part] for part in lists])
+
+
+def damaged_json(data: bytes, random: Random) -> bytes:
+    """With one of its values replaced; else with some bytes changed."""
+    if random.random() < 0.5:
+        with suppress(ValueError, RecursionError, IndexError, TypeError):
+            return data[:1] + encode(damaged_value(json.loads(data[1:]), random))
+    return mutated(data, random, WORDS)
+
+
+class Loopback(socket.socket):
+    """A socket of this process that has an address, as those of callers have."""
+
+    def getsockname(self) -> tuple[str, int]:
+        return "127.0.0.1", 5005
+
+
+def carried(data: bytes, serve: Callable[[socket.socket, Callable[[], bool]], object]) -> None:
+    """Let a server read an input from a socket; it calls back to have the next piece sent."""
+    end, far = socket.socketpair()
+    near = Loopback(fileno=end.detach())
+    pieces = iter([data[at : at + 4096] for at in range(0, len(data), 4096)])
+    near.setblocking(False)
+    far.setblocking(False)
+
+    def more() -> bool:
+        piece = next(pieces, None)
+        with suppress(OSError):
+            if piece is None:
+                far.shutdown(socket.SHUT_WR)
+            else:
+                far.sendall(piece)
+            while far.recv(1 << 16):
+                pass
+        return piece is not None
+
+    try:
+        serve(near, more)
+    finally:
+        near.close()
+        far.close()
+
+
+def read_godot_frames(data: bytes) -> None:
+    def serve(near: socket.socket, more: Callable[[], bool]) -> None:
+        session = GodotSession.of_stream(near, NAME, b"{}")
+        going = True
+        while going and not session.disconnected:
+            going = more()
+            while (message := session.receive(0.0)) is not None:
+                assert message.startswith(b"{")
+                session.reply(b"{}")
+        session.close(wait=False)
+
+    carried(data, serve)
+
+
+def read_frames(data: bytes) -> None:
+    """HTTP/2: as the trainer, of a stranger and of an engine; as a scene's engine."""
+    number, rest = chosen(data, 3)
+    if number == 2:
+        client = UnaryClient("localhost", UNITY_PATH)
+        client.call(b"x")
+        with refusal(Http2Error, StatusError, names=""):
+            client.receive_data(rest)
+            assert len(client.connection.out) < MOST_OUT
+        return
+
+    def serve(near: socket.socket, more: Callable[[], bool]) -> None:
+        peer = Peer(near, NAME)
+        if number:
+            peer.admit()
+        session = ServerSession(peer=peer)
+        going = True
+        while going and not session.disconnected:
+            going = more()
+            while session.receive(0.0) is not None:
+                session.reply(b"answer")
+            assert len(peer.server.connection.out) < MOST_OUT
+        session.close(wait=False)
+
+    carried(rest, serve)
+
+
+def frame_seeds() -> list[bytes]:
+    caller, client = Caller(), UnaryClient("localhost", UNITY_PATH)
+    client.call(encode_hello("1.5.0", "4.0.0", "Game"))
+    asked = HELLO + caller.call(1, b"first") + caller.call(3, b"second" * 400)
+    server = UnaryServer()
+    server.connection.receive_data(HELLO + Caller().call(1, b"first"))
+    server.reply(b"answer" * 100)
+    answered = [bytes(server.connection.out), goaway(1, ErrorCode.NO_ERROR, "why")]
+    return with_choice([[asked, bytes(client.connection.out)], [asked], answered])
+
+
+class PlainTls:
+    """Stands for TLS, which is OpenSSL's: the bytes are plain."""
+
+    def __init__(self, near: socket.socket | None = None) -> None:
+        self.near = near
+
+    def wrap_socket(self, near: socket.socket, **options: object) -> PlainTls:
+        return PlainTls(near)
+
+    def do_handshake(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.near, name)
+
+
+def read_relay(data: bytes) -> None:
+    """A relay's line, an answer to it, the reason of a rejection, a connection that is not admitted yet."""
+    number, rest = chosen(data, 5)
+    if number == 0:
+        with refusal(PreambleError, names=""):
+            assert "\n" not in repr(Preamble.decode(rest))
+    elif number == 1:
+        with refusal(PreambleError, names=""):
+            assert (decode_answer(rest) or "").isprintable()
+    elif number == 2:
+        assert last_goaway_reason(rest).isprintable()
+    else:
+        carried(rest, attached if number == 3 else attached_by_relay)
+
+
+def attached(near: socket.socket, more: Callable[[], bool], tls: PlainTls | None = None) -> None:
+    def answer(preamble: Preamble, host: str) -> None:
+        if preamble.token != "token" * 4:
+            raise RejectedError("its token is wrong")
+
+    rules = AccessRules(AllowedNetworks(), tls)  # type: ignore[arg-type]
+    caller = IncomingConnection(near, "127.0.0.1", 9, rules, answer, 0.0)
+    going = True
+    with refusal(RejectedError, names=""):
+        while going:
+            going = more()
+            if not isinstance(engine := caller.advance(), int):
+                if engine is not None:
+                    engine.reject()
+                break
+    caller.close()
+
+
+def attached_by_relay(near: socket.socket, more: Callable[[], bool]) -> None:
+    attached(near, more, PlainTls())
+
+
+def relay_seeds() -> list[bytes]:
+    client = UnaryClient("localhost", UNITY_PATH)
+    client.call(encode_hello("1.5.0", "4.0.0", "Game"))
+    greeting, line = bytes(client.connection.out), Preamble("token" * 4, "left").encode()
+    lists = [[line[:-1]], [b"ok", b"no because"], [goaway(1, ErrorCode.NO_ERROR, "because")], [greeting]]
+    return with_choice([*lists, [b"\x16" + line[1:], line, line + greeting]])
+
+
+SHAPES = [(1, 5, 7), (3, 5, 7), (4, 5, 7), (3, 64, 64)]
+
+
+def read_png(data: bytes) -> None:
+    number, rest = chosen(data, 2 * len(SHAPES))
+    out = np.zeros(SHAPES[number // 2], [np.float32, np.uint8][number % 2])  # type: ignore[call-overload]
+    with refusal(ObservationError, names=NAME):
+        CompressedImage(rest, (), out, NAME).decode(ImageCache())
+
+
+def png_seeds() -> list[bytes]:
+    pixels = np.arange(5 * 7 * 4, dtype=np.uint8).reshape(5, 7, 4)
+    gray, color, alpha = png_file(pixels[..., 0]), png_file(pixels[..., :3]), png_file(pixels)
+    large = png_file(np.zeros((64, 64, 3), np.uint8))
+    return with_choice(
+        [each for seeds in ([gray], [color], [alpha, gray + color], [large]) for each in (seeds, seeds)]
+    )
+
+
+def damaged_png(data: bytes, random: Random) -> bytes:
+    """With a chunk changed whose checksum is right; else with some bytes changed."""
+    if random.random() < 0.3:
+        return mutated(
+            data, random, (SIGNATURE, b"IHDR", b"IDAT", b"PLTE", b"tRNS", b"IEND", b"iCCP", b"zTXt")
+        )
+    out, at = [data[:9]], 9
+    while at + 12 <= len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        at += 12 + length
+        if random.random() < 0.3:
+            body = mutated(body, random)
+        if random.random() < 0.1:
+            kind = random.choice(
+                (b"PLTE", b"tRNS", b"iCCP", b"zTXt", b"gAMA", b"acTL", b"fcTL", b"IDAT", b"eXIf")
+            )
+        out.append(struct.pack(">I", len(body)) + kind + body + struct.pack(">I", crc32(kind + body)))
+    return b"".join(out) + data[at:]
+
+
+WIRE = {
+    "wire": Target(message_seeds, read_message),
+    "side_channels": Target(side_channel_seeds, read_side_channels),
+    "godot": Target(godot_seeds, read_godot, damaged_json),
+    "godot_frames": Target(
+        lambda: [godot_frame(b"{}", b'{"a": 1}'), godot_frame(b"{" * 9000)], read_godot_frames
+    ),
+    "frames": Target(frame_seeds, read_frames),
+    "relay": Target(relay_seeds, read_relay),
+    "png": Target(png_seeds, read_png, damaged_png),
+}
