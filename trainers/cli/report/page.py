@@ -109,7 +109,8 @@ def _results(groups: Sequence[Group], colors: Sequence[str], behaviors: Sequence
         for run in group.runs:
             rows += [_run_row(run, name, color, len(behaviors) > 1) for name in run.behaviors or [""]]
         if len(group.runs) > 1:
-            rows += [_group_row(group, name, color, len(behaviors) > 1) for name in behaviors]
+            its = [name for name in behaviors if any(name in run.behaviors for run in group.runs)]
+            rows += [_group_row(group, name, color, len(behaviors) > 1) for name in its]
     note = (
         "Scores are mean rewards of the episodes of one summary: the last one, and the highest. Steps/s are "
         "those between the first and the last summary."

@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-import yaml
 from lanista.trainers.cli.card.markdown import MARK
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.report.contents import Group, RunResult, differing, group_runs
@@ -17,33 +16,7 @@ from lanista.trainers.cli.report.curves import Chart, points_each
 from lanista.trainers.cli.report.page import make_page
 from lanista.trainers.cli.runs.record import REWARD, read_run
 from lanista.trainers.stats.event_files import Curve
-from lanista.trainers.stats.summary import StatsSummary
-from lanista.trainers.stats.tensorboard import TensorBoardWriter
-
-
-def make_run(results, name, *, seed=0, rewards=(1.0, 2.0), rate=0.1, behavior="Ball", timers=None):
-    """A run with a summary every 100 steps."""
-    folder = results / name
-    (folder / "run_logs").mkdir(parents=True)
-    settings = {
-        "behaviors": {behavior: {"trainer_type": "ppo", "hyperparameters": {"learning_rate": rate}}},
-        "env_settings": {"env_path": "scene:<b>", "seed": seed, "base_port": 5005 + seed},
-        "checkpoint_settings": {"run_id": name},
-    }
-    (folder / "configuration.yaml").write_text(yaml.safe_dump(settings))
-    write(folder, behavior, {(k + 1) * 100: value for k, value in enumerate(rewards)})
-    if timers is not None:
-        (folder / "run_logs" / "timers.json").write_text(json.dumps(timers))
-    return folder
-
-
-def write(folder, behavior, rewards):
-    writer = TensorBoardWriter(folder)
-    for step, value in rewards.items():
-        writer.write_stats(
-            behavior, {REWARD: StatsSummary([value]), "Losses/Value Loss": StatsSummary([0.5])}, step
-        )
-    writer.close()
+from made_runs import make_run, write
 
 
 def page_of(tmp_path, *names):
@@ -212,6 +185,15 @@ def test_groups_whose_names_begin_alike_are_told_apart(tmp_path):
     groups = group_runs([RunResult.read(read_run(path)) for path in sorted(tmp_path.iterdir())])
     assert [group.name for group in groups] == ["run-0, run-1", "run-2, run-3"]
     assert all(isinstance(group, Group) for group in groups)
+
+
+def test_a_group_has_a_mean_of_the_behaviors_that_its_runs_have(tmp_path):
+    for seed in range(2):
+        make_run(tmp_path, f"ball-{seed}", seed=seed)
+    make_run(tmp_path, "cart", behavior="Cart")
+    page = page_of(tmp_path, "ball-0", "ball-1", "cart")
+    means = re.findall(r'<tr class="sum"><td>.*?</td><td>(.*?)</td>', page)
+    assert means == ["Ball"]
 
 
 def test_what_is_not_there_is_named(tmp_path, capsys):
