@@ -40,9 +40,7 @@ class Brain:
             BrainError: it is missing, not an ONNX file, or not a supported brain.
         """
         self.path = Path(path)
-        self._session = self._load()
-        self._inputs: dict[str, list[Any]] = {i.name: list(i.shape) for i in self._session.get_inputs()}
-        self._outputs = [output.name for output in self._session.get_outputs()]
+        self._session, self._inputs, self._outputs = self._load()
         self._check_names()
         constants = self._constants()
         self.version = float(constants["version_number"].ravel()[0])
@@ -147,7 +145,8 @@ class Brain:
 
     # Loading ------------------------------------------------------------------------------------------
 
-    def _load(self) -> Any:
+    def _load(self) -> tuple[Any, dict[str, list[Any]], list[str]]:
+        """The session, the shapes of its inputs by name, and the names of its outputs."""
         if not self.path.is_file():
             raise self._error("there is no such file")
         if self.path.suffix == ".pt":
@@ -156,7 +155,13 @@ class Brain:
         options.intra_op_num_threads = 1
         options.log_severity_level = 3  # Unity's files declare a batch of 1 where they take any.
         try:
-            return onnxruntime.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+            session = onnxruntime.InferenceSession(
+                str(self.path), options, providers=["CPUExecutionProvider"]
+            )
+            inputs = {
+                value.name: list(value.shape) for value in session.get_inputs()
+            }  # names may be no UTF-8
+            return session, inputs, [value.name for value in session.get_outputs()]
         except Exception as error:  # onnxruntime has a dozen types of its own, below Exception only.
             raise self._error(f"onnxruntime does not load it: {error}") from error
 

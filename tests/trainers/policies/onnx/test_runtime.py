@@ -28,6 +28,14 @@ def exported(tmp_path):
     return network, tmp_path / "Brain.onnx"
 
 
+def test_a_name_that_is_no_text_is_an_error_of_the_brain(exported, tmp_path):
+    _, path = exported
+    damaged = tmp_path / "Damaged.onnx"
+    damaged.write_bytes(path.read_bytes().replace(b"obs_0", b"obs\xe30"))
+    with pytest.raises(BrainError, match=r"Damaged\.onnx"):
+        Brain(damaged)
+
+
 def test_a_brain_acts_as_its_network(exported):
     network, path = exported
     brain = Brain(path)
