@@ -98,7 +98,7 @@ class Crowd:
             decisions, terminals = step.steps[BEHAVIOR]
             learner.inference.end_episodes(step, BEHAVIOR)
             manager.add_experiences(decisions, terminals, 0, step.decisions.get(BEHAVIOR))
-            (decided,) = learner.act([decisions], [(0, BEHAVIOR)])
+            (decided,) = learner.act_requests([decisions], [(0, BEHAVIOR)])[0].decide()
             self.decided = {BEHAVIOR: decided}
         return list(learner.collected.drain())
 

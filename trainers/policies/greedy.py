@@ -38,6 +38,10 @@ class GreedyPolicy(Policy):
         super().__init__(network, spec, seed, deterministic=deterministic)
         self.explorer = explorer
 
+    def kind(self) -> None:
+        """Nothing is drawn from a distribution."""
+        return None
+
     def _decide(
         self,
         batches: Sequence[DecisionSteps],
@@ -54,8 +58,8 @@ class GreedyPolicy(Policy):
                 continuous = np.minimum(np.maximum(continuous + noise, -1.0), 1.0)
             actions = ActionTuple(continuous, np.zeros((len(agents), 0), np.int32))
         else:
-            mask = self._action_mask(batches, agents)
-            discrete = self._sampler.greatest(columns, mask)
+            mask = self.action_mask(batches, agents)
+            discrete = self.sampler.greatest(columns, mask)
             if isinstance(explorer, EpsilonGreedy):
                 discrete = explorer(discrete, mask, context.step, self.generator)
             actions = ActionTuple(np.zeros((len(agents), 0), np.float32), discrete.astype(np.int32))

@@ -21,7 +21,7 @@ from ..networks.multi_actor import MultiActor
 from .agent_states import AgentStates, BatchSource
 from .exploration import uniform_actions
 from .fast_forward import RecurrentActor, actor_of
-from .sampling import ActionSampler, Mask
+from .sampling import ActionSampler, DrawnActions, Mask
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +61,14 @@ class Policy:
         self.generator = torch.Generator().manual_seed(seed)
         self._actor = actor_of(network)
         self._recurrent = RecurrentActor(network) if network.memory_size else None
-        self._sampler = ActionSampler(network.actions)
+        self.sampler = ActionSampler(network.actions)
         self._has_branches = bool(spec.action_spec.discrete_size)
         self._warned = False
+
+    def kind(self) -> tuple[object, ...] | None:
+        """What policies have to share for `JointPolicies`; None: this one acts by itself."""
+        sampled = None if self._recurrent is not None else self.sampler.kind
+        return None if sampled is None else (sampled, self.deterministic)
 
     @torch.inference_mode()
     def act(self, batches: Sequence[DecisionSteps], context: ActContext = NO_CONTEXT) -> list[Decision]:
@@ -72,33 +77,22 @@ class Policy:
         Raises:
             FloatingPointError: the network's output is not finite.
         """
-        first = batches[0]
-        obs, agents = first.obs, np.asarray(first.agent_id)
-        if len(batches) > 1:
-            obs = [np.concatenate(columns) for columns in zip(*[batch.obs for batch in batches])]
-            agents = np.concatenate([batch.agent_id for batch in batches])
+        obs, agents = joined(batches)
         memory = None
         if context.states is not None:
             memory = torch.from_numpy(context.states.read(context.sources, batches))
-        columns, memory = self._forward(list(map(torch.from_numpy, obs)), memory, context)
+        columns, memory = self.forward(obs, memory, context)
         states = None if memory is None else memory.numpy()
         if context.uniform:
             decision = self._decide_uniformly(batches, agents, states)
         else:
             decision = self._decide(batches, agents, columns, context, states)
-        finite = all_finite(decision.action.continuous)
-        if self._has_branches:  # the choice among logits would not show whether they are finite
-            finite = finite and all_finite(columns.numpy())
-        if not finite:
-            raise FloatingPointError(
-                "The policy's output is not a finite number. Its weights or the observations went out of "
-                "range: lower learning_rate, or set network_settings.normalize: true."
-            )
+        self.check_finite(decision, columns)
         if states is not None and context.states is not None:
             context.states.store(context.sources, batches, states)
-        return [decision] if len(batches) == 1 else _split(decision, batches)
+        return [decision] if len(batches) == 1 else split(decision, batches)
 
-    def _forward(
+    def forward(
         self, obs: Sequence[Tensor], memory: Tensor | None, context: ActContext
     ) -> tuple[Tensor, Tensor | None]:
         """The columns of the action head, and the agents' new states; `obs`: [n, *shape] per sensor."""
@@ -121,19 +115,8 @@ class Policy:
         """
         exploration = 0.0 if self.deterministic else context.exploration
         generator = None if self.deterministic else self.generator
-        drawn = self._sampler(columns, self._action_mask(batches, agents), generator, exploration)
-        action = for_engine = ActionTuple(drawn.continuous, drawn.discrete)
-        if drawn.for_engine is not drawn.continuous:
-            for_engine = ActionTuple(drawn.for_engine, drawn.discrete)
-        return Decision(
-            agent_id=agents,
-            action=action,
-            env_action=for_engine,
-            log_probs=drawn.log_probs,
-            entropy=drawn.entropy,
-            memory=states,
-            exploration=exploration,
-        )
+        drawn = self.sampler(columns, self.action_mask(batches, agents), generator, exploration)
+        return decision_of(agents, drawn, states, exploration)
 
     def _decide_uniformly(
         self,
@@ -142,7 +125,7 @@ class Policy:
         states: NDArray[np.float32] | None,
     ) -> Decision:
         """Random actions of the n agents of all batches, as before anything was learned."""
-        forbidden = self._action_mask(batches, agents)
+        forbidden = self.action_mask(batches, agents)
         drawn = uniform_actions(self.spec.action_spec, len(agents), forbidden, self.generator)
         discrete = drawn.discrete.astype(np.int32)
         # What is stored is what the policy would have sampled to send this.
@@ -156,7 +139,18 @@ class Policy:
             memory=states,
         )
 
-    def _action_mask(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Mask | None:
+    def check_finite(self, decision: Decision, columns: Tensor) -> None:
+        """Raise FloatingPointError unless the columns of the action head, and what was drawn, are finite."""
+        finite = all_finite(decision.action.continuous)
+        if self._has_branches:  # the choice among logits would not show whether they are finite
+            finite = finite and all_finite(columns.numpy())
+        if not finite:
+            raise FloatingPointError(
+                "The policy's output is not a finite number. Its weights or the observations went out of "
+                "range: lower learning_rate, or set network_settings.normalize: true."
+            )
+
+    def action_mask(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Mask | None:
         """[n, sum of branch sizes], True where the engine forbids an action; None if it forbids none.
 
         An agent whose actions are all forbidden in some branch takes a random one there, all being equally
@@ -204,15 +198,48 @@ class SlotPolicy(Policy):
         super().__init__(network.member(0), spec, seed, deterministic=deterministic)
         self.actors = network
 
-    def _forward(
+    def kind(self) -> None:
+        """Its members act by slot."""
+        return None
+
+    def forward(
         self, obs: Sequence[Tensor], memory: Tensor | None, context: ActContext
     ) -> tuple[Tensor, Tensor | None]:
+        """As of `Policy`."""
         assert context.slots is not None, "a SlotPolicy needs the agents' slots"
         runs = None if memory is None else PackedSequences([1] * len(memory), memory)
         return self.actors.logits(self.actors.prepare(obs), context.slots, runs)
 
 
-def _split(whole: Decision, batches: Sequence[DecisionSteps]) -> list[Decision]:
+def joined(batches: Sequence[DecisionSteps]) -> tuple[list[Tensor], NDArray[np.int32]]:
+    """The observations [n, *shape] of all batches, by sensor, and their n agents."""
+    first = batches[0]
+    obs, agents = first.obs, np.asarray(first.agent_id)
+    if len(batches) > 1:
+        obs = [np.concatenate(columns) for columns in zip(*[batch.obs for batch in batches])]
+        agents = np.concatenate([batch.agent_id for batch in batches])
+    return list(map(torch.from_numpy, obs)), agents
+
+
+def decision_of(
+    agents: NDArray[np.int32], drawn: DrawnActions, states: NDArray[np.float32] | None, exploration: float
+) -> Decision:
+    """What was drawn for these agents."""
+    action = for_engine = ActionTuple(drawn.continuous, drawn.discrete)
+    if drawn.for_engine is not drawn.continuous:
+        for_engine = ActionTuple(drawn.for_engine, drawn.discrete)
+    return Decision(
+        agent_id=agents,
+        action=action,
+        env_action=for_engine,
+        log_probs=drawn.log_probs,
+        entropy=drawn.entropy,
+        memory=states,
+        exploration=exploration,
+    )
+
+
+def split(whole: Decision, batches: Sequence[DecisionSteps]) -> list[Decision]:
     """One Decision per batch."""
     decisions, start = [], 0
     for batch in batches:

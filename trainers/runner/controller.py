@@ -17,6 +17,7 @@ from ..callbacks.dispatcher import CallbackDispatcher
 from ..callbacks.events import StepTaken
 from ..curriculum import Curriculum, LessonChange, TrainingProgress
 from ..policies.agent_states import BatchSource
+from ..policies.joint import JointPolicies
 from ..stats.display import Display
 from ..stats.timers import Timers
 from ..trainer.learner import Learner
@@ -99,6 +100,7 @@ class TrainerController:
         self._on_first_learner = on_first_learner
         self._shared_groups = SharedGroups()
         self._timers = timers or Timers()
+        self._policies = JointPolicies()
         self._callbacks = callbacks or CallbackDispatcher()
         self._notifies_steps = self._callbacks.has_hook(StepTaken)
         self._evaluator = evaluator
@@ -275,11 +277,16 @@ class TrainerController:
                     sources.append((step.env, behavior_id))
         if requests:
             self._decision_deadline = None
-        for learner, (batches, sources) in requests.items():
             with self._timers.span("TorchPolicy.evaluate"):
-                decided = learner.act(batches, sources)
-            for (env, behavior_id), decision in zip(sources, decided, strict=True):
-                decisions[env][behavior_id] = decision
+                asked = [
+                    request
+                    for learner, (batches, sources) in requests.items()
+                    for request in learner.act_requests(batches, sources)
+                ]
+                answers = self._policies.act(asked)
+            for request, decided in zip(asked, answers, strict=True):
+                for (env, behavior_id), decision in zip(request.context.sources, decided, strict=True):
+                    decisions[env][behavior_id] = decision
         return decisions
 
     def _collect(self, steps: Sequence[EnvironmentStep]) -> None:

@@ -11,10 +11,11 @@ from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 from torch import Tensor
 
 from ...agent_processor.queues import AgentManagerQueue
-from ...envs.base import BehaviorId, Decision, EnvironmentStep
+from ...envs.base import BehaviorId, EnvironmentStep
 from ..algorithms.base import Algorithm
 from ..policies.agent_states import AgentStates, BatchSource
 from ..policies.greedy import GreedyPolicy
+from ..policies.joint import ActRequest
 from ..policies.policy import ActContext, Policy, SlotPolicy
 from .factory import make_policy
 
@@ -85,14 +86,14 @@ class InferencePolicy:
         if self.separate:
             self.network.load_state_dict(self._algorithm.network.state_dict())
 
-    def act(
+    def request(
         self, policy: Policy, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource], step: int
-    ) -> list[Decision]:
-        """Let this policy, or an opponent's, decide at the trainer's `step`; see `Policy.act`."""
+    ) -> ActRequest:
+        """What this policy, or an opponent's, is asked for at the trainer's `step`."""
         slots = self._slots(batches, sources) if isinstance(policy, SlotPolicy) else None
         uniform = step < self._random_steps
         context = ActContext(sources, self.states, slots, step, self._algorithm.exploration, uniform)
-        return policy.act(batches, context)
+        return ActRequest(policy, batches, context)
 
     def end_episodes(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
         """Reset the states of agents whose episodes end with `step`; to be called before `act`."""

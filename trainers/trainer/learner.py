@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from ...agent_processor.processor import AgentManager, TrajectoryQueue
 from ...agent_processor.queues import AgentManagerQueue
 from ...agent_processor.trajectory import AgentKey, EpisodesForgotten
-from ...envs.base import BehaviorId, Decision
+from ...envs.base import BehaviorId
 from ..algorithms.base import OnPolicyAlgorithm
 from ..callbacks.events import EpisodeEnd, UpdateEnd
 from ..checkpoints.run_folder import require_folder_name
 from ..curriculum import TrainingProgress
 from ..policies.agent_states import BatchSource
+from ..policies.joint import ActRequest
 from ..settings.models.behavior import NEVER, TrainerSettings
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsPropertyType
@@ -192,24 +193,28 @@ class Learner:
 
     # Acting ---------------------------------------------------------------------------------------------
 
-    def act(self, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource]) -> list[Decision]:
-        """Decide for all agents that request it, with the newest weights that the trainer has published.
+    def act_requests(
+        self, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource]
+    ) -> list[ActRequest]:
+        """What to ask the policies of all agents that request a decision.
+
+        They act with the newest weights that the trainer has published.
 
         Args:
             batches: at least one agent in all.
             sources: the environment and the behavior id of each batch.
 
         Returns:
-            One decision per batch.
+            One request for each policy; every batch is in one of them.
         """
         for batch in batches:
             self._requests += len(batch)
         if self.inference.separate:
             self.inference.load_published()
         if self.self_play is None:
-            return self.inference.act(self.inference.policy, batches, sources, self.trainer.step)
-        act = partial(self.inference.act, step=self.trainer.step)
-        return self.self_play.opponents.act(self.inference.policy, batches, sources, act)
+            return [self.inference.request(self.inference.policy, batches, sources, self.trainer.step)]
+        request = partial(self.inference.request, step=self.trainer.step)
+        return self.self_play.opponents.requests(self.inference.policy, batches, sources, request)
 
     def _slots(self, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource]) -> torch.Tensor:
         """[n] the group slots of the agents of all batches."""

@@ -83,7 +83,7 @@ def play(learner: Learner, spec: BehaviorSpec, as_bytes: bool, ticks: int) -> No
     for _ in range(ticks):
         decisions, terminals = next(script)
         manager.add_experiences(decisions, terminals, 0, decided)
-        (decided,) = learner.act([decisions], [(0, BEHAVIOR)])
+        (decided,) = learner.act_requests([decisions], [(0, BEHAVIOR)])[0].decide()
         learner.advance()
     learner.trainer.process_queues()
 

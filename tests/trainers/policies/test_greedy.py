@@ -57,7 +57,7 @@ def collect(one, steps, seed=0):
     for _ in range(steps):
         asking = batch(random, masked)
         one.add_team(ID).add_experiences(asking, TerminalSteps.empty(one.spec), 0, decided)
-        (decided,) = one.act([asking], [(0, ID)])
+        (decided,) = one.act_requests([asking], [(0, ID)])[0].decide()
         done.append(decided)
         one.trainer.advance()
     return done
@@ -118,10 +118,10 @@ def test_agents_of_a_run_that_does_not_learn_are_greedy(tmp_path, kind):
     asking = batch(np.random.default_rng(0))
     before = one.inference.policy.generator.get_state()
     for _ in range(3):
-        (decided,) = one.act([asking], [(0, ID)])
+        (decided,) = one.act_requests([asking], [(0, ID)])[0].decide()
     assert torch.equal(one.inference.policy.generator.get_state(), before)
     if not one.inference.network.memory_size:
-        (again,) = one.act([asking], [(0, ID)])
+        (again,) = one.act_requests([asking], [(0, ID)])[0].decide()
         np.testing.assert_array_equal(again.env_action.continuous, decided.env_action.continuous)
         np.testing.assert_array_equal(again.env_action.discrete, decided.env_action.discrete)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lanista.trainers.networks.modules.distributions import EPSILON
 from lanista.trainers.networks.modules.exploration import explore
 from lanista.trainers.networks.modules.heads import ActionHead, DeterministicHead, QHead
-from lanista.trainers.policies.sampling import ActionSampler
+from lanista.trainers.policies.sampling import ActionSampler, JointSampler
 from mlagents_envs.base_env import ActionSpec
 
 BRANCHES = st.lists(st.integers(1, 7), min_size=1, max_size=4)
@@ -179,3 +179,45 @@ def test_no_actions_at_all_are_no_actions():
 
 def test_a_head_without_deviations_has_a_sampler():
     ActionSampler(DeterministicHead(3, ActionSpec(2, ())))
+
+
+UNSQUASHED = {"continuous": (3, {}), **{kind: own for kind, own in KINDS.items() if "squashed" not in own[1]}}
+
+
+@pytest.mark.parametrize("kind", UNSQUASHED)
+@settings(deadline=None, max_examples=40)
+@given(BRANCHES, st.lists(AGENTS, min_size=2, max_size=4), SEED, st.booleans(), st.booleans())
+def test_joint_draws_equal_those_of_each_head(kind, branches, counts, seed, masked, likeliest):
+    """Also of the next tick, whose heads have other deviations, from the streams as they then stand."""
+    size, keys = UNSQUASHED[kind]
+    branches = [] if kind == "continuous" else branches
+    heads = [head_of(size, branches, seed + k, **keys) for k in range(len(counts))]
+    alone, together = (
+        [None if likeliest else torch.Generator().manual_seed(k) for k in range(len(counts))]
+        for _ in range(2)
+    )
+    samplers = [ActionSampler(head) for head in heads]
+    assert len({sampler.kind for sampler in samplers} - {None}) == 1
+    joint = JointSampler([ActionSampler(head) for head in heads])
+    with torch.inference_mode():
+        for tick in range(3):
+            columns = [columns_of(head, n, seed + tick) for head, n in zip(heads, counts, strict=True)]
+            forbidden = [
+                masks(branches, n, seed, 0.5) if masked and branches and k % 2 else None
+                for k, n in enumerate(counts)
+            ]
+            drawn = joint(torch.cat(columns), list(counts), forbidden, together)
+            wanted = [
+                sampler(*each) for sampler, *each in zip(samplers, columns, forbidden, alone, strict=True)
+            ]
+            for name, found, parts in zip(drawn._fields, drawn, zip(*wanted, strict=True), strict=True):
+                np.testing.assert_array_equal(found, np.concatenate(parts), name)
+                assert found.dtype == parts[0].dtype
+            for head in heads[1:]:
+                if tick and head.log_sigma is not None and head.log_sigma.numel():
+                    head.log_sigma.add_(0.1)
+
+
+def test_squashed_heads_draw_by_themselves():
+    """tanh rounds differently by the place of a row in a batch."""
+    assert ActionSampler(head_of(2, (), 0, squashed=True)).kind is None

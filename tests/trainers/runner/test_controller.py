@@ -10,6 +10,8 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.envs.base import Decision, EnvironmentStep, StatsAggregationMethod
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.policies.joint import ActRequest
+from lanista.trainers.policies.policy import ActContext
 from lanista.trainers.runner.controller import TrainerController
 from lanista.trainers.stats.display import PlainDisplay, SilentDisplay
 from lanista.trainers.stats.reporter import StatsReporter
@@ -92,7 +94,13 @@ class FakeLearner:
             self.managers[behavior_id].reset_agents(env, agent_ids)
             self.reset.append((env, agent_ids.tolist()))
 
-    def act(self, batches, sources):
+    def act_requests(self, batches, sources):
+        return [ActRequest(self, batches, ActContext(sources))]
+
+    def kind(self):
+        return None
+
+    def act(self, batches, context):
         zeros = [np.zeros((len(batch), 1), np.float32) for batch in batches]
         actions = [ActionTuple(zero) for zero in zeros]
         return [

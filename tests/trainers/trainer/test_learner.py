@@ -58,7 +58,7 @@ def test_a_trainer_is_called_when_a_64th_of_its_buffer_is_queued(learner, agents
     learner.trainer.advance = lambda: calls.append(1)
     batches = [waiting(number) for number in agents]
     for tick in range(12):
-        learner.act(batches, [(env, "Ball?team=0") for env in range(len(batches))])
+        learner.act_requests(batches, [(env, "Ball?team=0") for env in range(len(batches))])
         learner.advance()
         assert len(calls) == (tick + 1) // ticks_per_call
 
@@ -91,7 +91,7 @@ def test_an_acting_copy_gets_the_normalizer_s_statistics_and_every_update(tmp_pa
         learner.collected.put(StubTrajectory(steps))
         learner.trainer.advance()
         assert not same(acting, learning), "it has its own values until it acts"
-        learner.act([waiting(3)], [(0, "Ball?team=0")])
+        learner.act_requests([waiting(3)], [(0, "Ball?team=0")])
         assert same(acting, learning)
         changed = [not torch.equal(p, before[name]) for name, p in acting.named_parameters()]
         assert any(changed) == parameters_change

@@ -80,7 +80,7 @@ def test_forbidden_actions_are_never_taken(tmp_path):
     crowd, forbidden = Crowd(one.spec), 0
     for _ in range(12):
         asking = crowd.step().steps[BEHAVIOR][0]
-        (decided,) = one.act([asking], [(0, BEHAVIOR)])
+        (decided,) = one.act_requests([asking], [(0, BEHAVIOR)])[0].decide()
         for branch, mask in enumerate(asking.action_mask):
             assert not mask[np.arange(4), decided.action.discrete[:, branch]].any()
             forbidden += int(mask.sum())

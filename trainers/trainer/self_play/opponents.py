@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -12,13 +12,14 @@ import torch
 from mlagents_envs.base_env import DecisionSteps
 
 from ....agent_processor.queues import AgentManagerQueue
-from ....envs.base import BehaviorId, BehaviorName, Decision
+from ....envs.base import BehaviorId, BehaviorName
 from ...policies.agent_states import BatchSource
+from ...policies.joint import ActRequest
 from ...policies.policy import Policy
 from .snapshots import Snapshot
 
-Act = Callable[[Policy, Sequence[DecisionSteps], Sequence[BatchSource]], list[Decision]]
-"""Lets a policy decide for the agents of some batches, at least one agent in all."""
+MakeRequest = Callable[[Policy, Sequence[DecisionSteps], Sequence[BatchSource]], ActRequest]
+"""A request to a policy for the agents of some batches, at least one agent in all."""
 
 
 @dataclass(eq=False)
@@ -61,23 +62,26 @@ class Opponents:
         """The team acts with a snapshot."""
         self._assignments.put((team, snapshot))
 
-    def act(
-        self, learner: Policy, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource], act: Act
-    ) -> list[Decision]:
-        """Decide for all teams, each with its own policy; one Decision per batch."""
+    def requests(
+        self,
+        learner: Policy,
+        batches: Sequence[DecisionSteps],
+        sources: Sequence[BatchSource],
+        request: MakeRequest,
+    ) -> list[ActRequest]:
+        """What to ask each team's own policy; every batch is in one of them."""
         for team, snapshot in self._assignments.drain():
             self._assign(team, snapshot)
         batches_of: dict[Policy, list[int]] = {}
         for k, (_, behavior_id) in enumerate(sources):
             opponent = self._opponent_of.get(team_of(behavior_id))
             batches_of.setdefault(learner if opponent is None else opponent.policy, []).append(k)
-        decided: dict[int, Decision] = {}
+        found: list[ActRequest] = []
         for policy, which in batches_of.items():
-            answers = act(policy, [batches[k] for k in which], [sources[k] for k in which])
-            if self._marks and policy is not learner:
-                answers = [replace(answer, by_snapshot=True) for answer in answers]
-            decided.update(zip(which, answers, strict=True))
-        return [decided[k] for k in range(len(batches))]
+            made = request(policy, [batches[k] for k in which], [sources[k] for k in which])
+            by_snapshot = self._marks and policy is not learner
+            found.append(made._replace(by_snapshot=True) if by_snapshot else made)
+        return found
 
     def _assign(self, team: int, snapshot: Snapshot | None) -> None:
         self._opponent_of.pop(team, None)

@@ -37,7 +37,7 @@ def collect(one, steps=40):
     for _ in range(steps):
         batch = Batch([4, 7], [random.normal(size=(2, 2))], random.normal(size=2)).decisions()
         one.add_team(ID).add_experiences(batch, TerminalSteps.empty(SPEC), 0, decided)
-        (decided,) = one.act([batch], [(0, ID)])
+        (decided,) = one.act_requests([batch], [(0, ID)])[0].decide()
         one.trainer.advance()
     return decided
 
@@ -100,7 +100,7 @@ def test_agents_explore_in_training_and_are_greedy_in_evaluation(tmp_path):
     actions = {}
     for name, one in {"training": training, "testing": testing}.items():
         one.add_team(ID).add_experiences(batch, TerminalSteps.empty(SPEC), 0, None)
-        (decided,) = one.act([batch], [(0, ID)])
+        (decided,) = one.act_requests([batch], [(0, ID)])[0].decide()
         actions[name] = decided.action.discrete
         assert decided.exploration == (1.0 if name == "training" else 0.0)
     assert len(np.unique(actions["testing"], axis=0)) == 1
@@ -119,7 +119,7 @@ def test_a_separate_acting_network_receives_the_learned_weights(tmp_path, hyper)
 
     same(one)
     collect(one, 50)
-    one.act([Batch([4, 7], [np.zeros((2, 2))]).decisions()], [(0, ID)])
+    one.act_requests([Batch([4, 7], [np.zeros((2, 2))]).decisions()], [(0, ID)])[0].decide()
     same(one)
     assert differences(before, one.inference.network.state_dict()), "it has learned"
     one.save()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lanista.trainers.policies.joint import ActRequest
 from lanista.trainers.trainer.inference import InferencePolicy
 from lanista.trainers.trainer.trainer import Trainer
 from reliability.resume import differences
@@ -22,13 +23,19 @@ def runs(runs):
 @pytest.fixture
 def learned(monkeypatch):
     """By whom the steps were decided that a run learns from, and how many of them are an opponent's."""
-    act, process = InferencePolicy.act, Trainer.process
+    request, marked, process = InferencePolicy.request, ActRequest.marked, Trainer.process
     found = {"by": set(), "own": 0, "opponent": 0}
+    marks = {}
 
-    def marked(self, policy, batches, sources, step):
-        mark = 1.0 if policy is self.policy else -1.0
-        decided = act(self, policy, batches, sources, step)
-        return [replace(one, log_probs=np.full_like(one.log_probs, mark)) for one in decided]
+    def requested(self, policy, *arguments, **keys):
+        marks[policy] = 1.0 if policy is self.policy else -1.0
+        return request(self, policy, *arguments, **keys)
+
+    def told_apart(self, decisions):
+        return [
+            replace(one, log_probs=np.full_like(one.log_probs, marks[self.policy]))
+            for one in marked(self, decisions)
+        ]
 
     def processed(self, rollout):
         found["by"] |= set(np.unique(rollout.log_probs[: rollout.steps]).tolist())
@@ -37,7 +44,8 @@ def learned(monkeypatch):
         found["own"] += rollout.steps - of_opponent
         process(self, rollout)
 
-    monkeypatch.setattr(InferencePolicy, "act", marked)
+    monkeypatch.setattr(InferencePolicy, "request", requested)
+    monkeypatch.setattr(ActRequest, "marked", told_apart)
     monkeypatch.setattr(Trainer, "process", processed)
     return found
 
