@@ -12,7 +12,7 @@ import stat
 import sys
 import unicodedata
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -101,7 +101,11 @@ def _kind(info: ZipInfo, name: str, shown: str, platform: str) -> MemberKind:
         return MemberKind.LINK
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise UnsafeArchiveError(f"The member {shown} is neither a file nor a folder.")
-    return MemberKind.FOLDER if name.endswith("/") or kind == stat.S_IFDIR else MemberKind.FILE
+    if not name.endswith("/") and kind != stat.S_IFDIR:
+        return MemberKind.FILE
+    if info.file_size:
+        raise UnsafeArchiveError(f"The member {shown} is a folder, and has {info.file_size} bytes.")
+    return MemberKind.FOLDER
 
 
 def _require_windows_names(parts: Sequence[str], shown: str) -> None:
@@ -203,8 +207,8 @@ def _write(opened: ZipFile, members: Sequence[Member], folder: Path) -> None:
 
 def _write_file(opened: ZipFile, member: Member, target: Path) -> None:
     left, head = member.info.file_size, b""
-    with opened.open(member.info) as source, open(target, "xb") as file:
-        while chunk := source.read(_CHUNK):
+    with open(target, "xb") as file:
+        for chunk in _chunks(opened, member):
             left -= len(chunk)
             if left < 0:
                 raise UnsafeArchiveError(f"The member {member.name!r} is larger than it says.")
@@ -216,9 +220,18 @@ def _write_file(opened: ZipFile, member: Member, target: Path) -> None:
     target.chmod(0o755 if program else 0o644)
 
 
+def _chunks(opened: ZipFile, member: Member) -> Iterator[bytes]:
+    """What a member holds, in pieces. zipfile raises what its decompressors and a wrong offset do."""
+    try:
+        with opened.open(member.info) as source:
+            while chunk := source.read(_CHUNK):
+                yield chunk
+    except Exception as error:
+        raise UnsafeArchiveError(f"It is damaged at the member {member.name!r}: {error}.") from error
+
+
 def _link(opened: ZipFile, member: Member, place: Path) -> None:
-    with opened.open(member.info) as source:
-        data = source.read(_MAX_LINK + 1)
+    data = next(_chunks(opened, member), b"")
     try:
         target = data.decode("utf-8")
     except UnicodeDecodeError:
