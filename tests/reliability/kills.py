@@ -1,134 +1,247 @@
-"""Kills a training run at random moments, again and again, and resumes it each time.
+"""Kills training runs at random moments, again and again, and resumes them each time.
 
-    python tests/reliability/kills.py [--kills 20] [--env scene:ball3d] [--num-envs 1]
+    python tests/reliability/kills.py [--cases ppo sac ...] [--kills 20] [--products Lanista ML-Agents]
 
-The run is the real `lanista-learn` with engine processes; each kill is a SIGKILL at a random moment between
-its start and some seconds after it started to train. Reported per kill: the step of the checkpoint that
-was there, and the one that the next process resumed from. Ends with status 1 when a process did not resume
-from the last checkpoint, when more than one checkpoint interval was lost, when a file was damaged, or when
-an engine lived on.
+The runs are those of the real `lanista-learn` and `mlagents-learn` with engine processes; each kill is a
+SIGKILL at a random moment from its start to about two checkpoints after it trained. In the case `saves` it
+comes when a checkpoint's file changes, in `launches` mostly before the run trains, with six engines. A kill
+held when the next process that came as far went on with at most one interval of steps lost. Ends with status
+1 when one of Lanista's did not, or an engine lived on.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
+sys.path.append(str(Path(__file__).parent))
 
-from console_runs import PATIENCE, learn_command, left_behind, ppo_yaml, until, weights_are_finite
-from lanista.trainers.checkpoints.file import load_checkpoint
+import programs
+from console_runs import PATIENCE, until, weights_are_finite
+from figures import LANISTA, Recorder
 from script_options import parse_options
 
-INTERVAL = 3000
-BEHAVIORS = {"scene:ball3d": "3DBall", "scene:basic": "Basic"}
+SUMMARY = 500
+ORPHAN_SECONDS = 10.0
+"""Engines that lost their trainer have so long; Lanista's guard gives them three seconds."""
+RESUMED = re.compile(r"resuming training from step (\d+)", re.IGNORECASE)
+STEP = re.compile(r"\] ([^\s\]]+)\. Step: (\d+)")
 NETWORK = {"normalize": True, "hidden_units": 32, "num_layers": 1}
-LENGTHS = {"max_steps": 10**9, "time_horizon": 64, "summary_freq": 1000}
-RESUMED = re.compile(r"resuming training from step (\d+)")
-STEP = re.compile(r"Step: (\d+)")
+ON_POLICY = {"batch_size": 64, "buffer_size": 1000}
+OFF_POLICY = {"batch_size": 32, "buffer_size": 5000, "buffer_init_steps": 200, "steps_per_update": 20}
+LESSONS = [
+    {
+        "name": f"Lesson{k}",
+        "value": float(k),
+        "completion_criteria": {
+            "measure": "progress", "behavior": "3DBall", "threshold": 2e-6 * k, "min_lesson_length": 1
+        },
+    }
+    for k in (1, 2, 3, 4)
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind of run, and when it is killed."""
+
+    scene: str = "ball3d"
+    behaviors: tuple[str, ...] = ("3DBall",)
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of each behavior, beyond the shared ones."""
+    others: dict[str, Any] = field(default_factory=dict)
+    """Sections beside the behaviors."""
+    interval: int = 3000
+    envs: int = 1
+    early: float = 0.2
+    """Share of the kills that come before the run trains."""
+    saves: bool = False
+    """Whether the others come in the midst of a save."""
+    lanista_only: bool = False
+
+    def configuration(self) -> dict[str, Any]:
+        """The run's."""
+        lengths = {"max_steps": 10**9, "time_horizon": 64, "summary_freq": SUMMARY, "keep_checkpoints": 3}
+        settings = {"trainer_type": "ppo", "hyperparameters": ON_POLICY, "network_settings": NETWORK}
+        settings |= {**lengths, "checkpoint_interval": self.interval, **self.settings}
+        return {"behaviors": dict.fromkeys(self.behaviors, settings), **self.others}
+
+
+def off_policy(trainer: str, **keys: Any) -> Case:
+    """A run that learns from a replay; ML-Agents has SAC alone."""
+    settings = {"trainer_type": trainer, "hyperparameters": OFF_POLICY}
+    return Case(settings=settings, interval=2000, lanista_only=trainer != "sac", **keys)
+
+
+def of_teams(trainer: str) -> Case:
+    """A run of a group's agents; ML-Agents has POCA alone."""
+    settings = {"trainer_type": trainer, "time_horizon": 32}
+    return Case("dungeon-escape", ("DungeonEscape",), settings, interval=1000, lanista_only=trainer != "poca")
+
+
+SELF_PLAY = {"save_steps": 500, "team_change": 1000, "swap_steps": 200, "window": 5}
+CASES = {
+    "ppo": Case(),
+    "saves": Case(interval=1000, early=0.0, saves=True),
+    "launches": Case(envs=6, early=0.75),
+    "sac": off_policy("sac"),
+    "td3": off_policy("td3"),
+    "ddpg": off_policy("ddpg"),
+    "dqn": off_policy("dqn", scene="basic", behaviors=("Basic",)),
+    "poca": of_teams("poca"),
+    "mappo": of_teams("mappo"),
+    "coma": of_teams("coma"),
+    "self-play": Case("tennis", ("Tennis",), {"self_play": SELF_PLAY}, interval=1000),
+    "curriculum": Case(others={"environment_parameters": {"scale": {"curriculum": LESSONS}}}),
+    "behaviors": Case("wall-jump", ("SmallWallJump", "BigWallJump"), interval=1000),
+    "threaded": Case(settings={"threaded": True}, lanista_only=True),
+}
 
 
 class KilledRun:
     """One run in its folder, whatever process carries it on."""
 
-    def __init__(self, folder: Path, env: str, num_envs: int) -> None:
-        self.folder = folder
-        self.behavior = BEHAVIORS[env]
-        kept = {"keep_checkpoints": 3, "checkpoint_interval": INTERVAL}
-        hyper = {"batch_size": 64, "buffer_size": 1000}
-        (folder / "run.yaml").write_text(ppo_yaml(self.behavior, hyper, NETWORK, **kept, **LENGTHS))
-        engines = ["--env", env, "--num-envs", str(num_envs), "--seed", "1"]
-        self.command = [*learn_command(), "run.yaml", "--run-id", "r", *engines]
+    def __init__(self, folder: Path, case: Case, product: str, moments: random.Random) -> None:
+        self.folder, self.case, self.product, self.moments = folder, case, product, moments
+        (folder / "run.yaml").write_text(programs.configuration(product, case.configuration()))
         self.log = folder / "log.txt"
-        self.latest = folder / "results" / "r" / self.behavior / "checkpoint.pt"
-
-    def saved(self) -> int:
-        """The step of the last checkpoint, 0 if there is none; everything that lies there must be whole."""
-        run = self.latest.parents[1]
-        status = run / "run_logs" / "training_status.json"
-        if status.exists():
-            listed = json.loads(status.read_text())[self.behavior]["checkpoints"]
-            for entry in listed[-2:]:
-                assert (self.folder / entry["auxillary_file_paths"][0]).exists(), (
-                    f"{entry} is listed and gone"
-                )
-        files = sorted(self.latest.parent.glob("*.pt"))
-        assert not files or weights_are_finite(files)
-        # A kill may come between a numbered checkpoint and `checkpoint.pt`, its copy.
-        return max((int(load_checkpoint(file)["step"]) for file in files), default=0)
-
-    def carry_on(self, moment: float) -> tuple[int | None, int]:
-        """Start or resume the run, and kill it.
-
-        Args:
-            moment: 0 to 1: between its start and about two checkpoints after it trains.
-
-        Returns:
-            The step that it printed it resumed from, and the last one that it printed.
-        """
-        resume = ["--resume"] if self.latest.parents[1].exists() else []
-        with (
-            self.log.open("w") as log,
-            subprocess.Popen([*self.command, *resume], cwd=self.folder, stdout=log, stderr=log) as run,
-        ):
-            if moment < 0.2:
-                time.sleep(10 * moment)  # loading, launching engines, greeting them
-            else:
-                enough = int(1 + 2 * INTERVAL / 1000 * (moment - 0.2) / 0.8)
-                trained = until(lambda: len(STEP.findall(self.said())) >= enough or run.poll() is not None)
-                assert trained, f"no step within {PATIENCE:g} s: {self.said()}"
-                time.sleep(0.2 * (moment * 997 % 1))
-            assert run.poll() is None, f"the run ended by itself: {self.said()}"
-            run.kill()
-        resumed = RESUMED.search(self.said())
-        steps = [int(step) for step in STEP.findall(self.said())]
-        return int(resumed[1]) if resumed else None, max(steps, default=0)
+        self.latest = [folder / "results" / "r" / name / "checkpoint.pt" for name in case.behaviors]
+        self.start_seconds = 0.0
+        """From a process's start to its first summary, of the first one."""
+        self.trained: dict[str, int] = {}
+        """By behavior, the last step that was printed."""
+        self.waiting = self.kills = self.held = self.lost = self.orphans = 0
+        """Kills: those of which it is not known yet whether the run resumes, and all, and those that held."""
+        self.failures: list[str] = []
 
     def said(self) -> str:
         """What the process printed so far."""
-        return self.log.read_text()
+        return self.log.read_text(errors="replace")
+
+    def steps(self) -> dict[str, int]:
+        """The last step of each behavior that the process printed."""
+        return {name: int(step) for name, step in STEP.findall(self.said())}
+
+    def carry_on(self, last: bool = False) -> None:
+        """Start or resume the run, judge the kills before, and kill it; the `last` time at once."""
+        saved = any(path.exists() for path in self.latest)
+        arguments = ["--run-id", "r", "--seed", "1", "--num-envs", str(self.case.envs)]
+        arguments += programs.environment(self.product, self.case.scene, self.folder)
+        arguments += ["--resume" if saved else "--force"]
+        begin = time.monotonic()
+        early = not last and self.start_seconds and self.moments.random() < self.case.early
+        with self.log.open("w") as log:
+            run = subprocess.Popen(
+                [*programs.command(self.product), "run.yaml", *arguments],
+                cwd=self.folder, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )  # fmt: skip
+            try:
+                if early:
+                    time.sleep(self.moments.uniform(0, self.start_seconds))
+                    self.judge(run)
+                elif until(lambda: bool(self.steps()) or run.poll() is not None):
+                    self.start_seconds = self.start_seconds or time.monotonic() - begin
+                    self.judge(run)
+                    if not last:
+                        self.wait_for_the_moment(run)
+                else:
+                    raise AssertionError(f"no step within {PATIENCE:g} s: {self.said()}")
+            finally:
+                run.kill()
+                run.wait()
+        for name, step in self.steps().items():
+            self.trained[name] = max(step, self.trained.get(name, 0))
+        if not last:
+            self.kills += 1
+            self.waiting += 1
+        self.orphans += programs.end_left_behind(self.folder, ORPHAN_SECONDS)
+
+    def wait_for_the_moment(self, run: subprocess.Popen[bytes]) -> None:
+        """Return at a random one, or in a save."""
+        if self.case.saves:
+            before = [_stamp(path) for path in self.latest]
+            limit = time.monotonic() + PATIENCE
+            while [_stamp(path) for path in self.latest] == before and run.poll() is None:
+                assert time.monotonic() < limit, "no checkpoint came"
+            time.sleep(self.moments.choice((0, 0, 0.002, 0.005)))
+        else:
+            enough = sum(self.steps().values()) + self.moments.uniform(0, 2 * self.case.interval)
+            until(lambda: sum(self.steps().values()) >= enough or run.poll() is not None)
+            time.sleep(self.moments.uniform(0, 0.2))
+
+    def judge(self, run: subprocess.Popen[bytes]) -> None:
+        """Whether the kills before were survived, as far as this process shows it."""
+        if run.poll() is not None:
+            assert self.waiting, f"it did not start: {self.said()}"
+            lines = self.said().strip().splitlines()
+            self.failures.append(lines[-1] if lines else f"status {run.returncode}")
+            self.held += max(self.waiting - 1, 0)
+            self.waiting, self.trained = 0, {}
+            for path in self.latest:
+                path.unlink(missing_ok=True)  # the next process begins anew
+            return
+        resumed = sum(map(int, RESUMED.findall(self.said())))
+        if not self.waiting or not (resumed or self.steps()):
+            return  # it was killed before it said so: a later one will
+        lost = sum(self.trained.values()) - resumed
+        self.lost = max(self.lost, lost)
+        allowed = len(self.latest) * (self.case.interval + 2 * SUMMARY)
+        if lost > allowed:
+            self.failures.append(f"{lost} steps lost")
+        self.held += self.waiting - (lost > allowed)
+        self.waiting, self.trained = 0, {}
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+def measure(name: str, product: str, kills: int, seed: int) -> KilledRun:
+    """So many kills of a run, and a last process that shows what came of the last one."""
+    with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+        run = KilledRun(Path(folder).resolve(), CASES[name], product, random.Random(f"{name} {seed}"))
+        for _ in range(kills):
+            run.carry_on()
+        run.carry_on(last=True)
+        files = [path for path in run.latest if path.exists()]
+        assert product != LANISTA or not files or weights_are_finite(files)
+    return run
 
 
 def main() -> int:
     """Run as the module says."""
-    env = {"default": "scene:ball3d", "choices": list(BEHAVIORS)}
-    seed = {"default": 0, "help": "of the moments"}
-    options = parse_options(__doc__, kills=20, env=env, num_envs=1, seed=seed)
-    moments = random.Random(options.seed)
-    folder = Path(tempfile.mkdtemp(prefix="kills-"))
-    lost = 0
-    try:
-        run = KilledRun(folder, options.env, options.num_envs)
-        for kill in range(1, options.kills + 1):
-            before = run.saved()
-            # The first one trains in any case, and every later one is killed anywhere.
-            resumed, printed = run.carry_on(moments.uniform(0.6, 1.0) if kill == 1 else moments.random())
-            after = run.saved()
-            assert resumed in (None, before), f"the last checkpoint was {before}, it resumed from {resumed}"
-            assert resumed is not None or not before or not printed, f"trained without resuming from {before}"
-            assert after >= before, f"from {before} back to {after}"
-            lost = max(lost, printed - after)
-            # The guard gives engines that lost their trainer three seconds.
-            assert until(lambda: not left_behind(folder), 20), f"lived on: {left_behind(folder)}"
-            print(
-                f"kill {kill}: resumed from {resumed}, last step {printed}, saved {after}",
-                flush=True,
-            )
-        assert run.saved() > INTERVAL, "hardly anything was trained"
-    finally:
-        shutil.rmtree(folder)
-    print(
-        f"{options.kills} of {options.kills} kills: the next process resumed from the last checkpoint; at "
-        f"most {lost} steps lost, checkpoints are {INTERVAL} apart; no file damaged, no engine left behind"
+    options = parse_options(
+        __doc__,
+        kills=20,
+        cases={"default": list(CASES), "choices": list(CASES)},
+        products=programs.OPTION,
+        seed={"default": 0, "help": "of the moments"},
+        record={"default": False, "help": "keep the figures"},
     )
-    return int(lost > INTERVAL + 1000)
+    recorder, bad = Recorder(1, options.record), 0
+    for name in options.cases:
+        for product in options.products:
+            if CASES[name].lanista_only and product != LANISTA:
+                continue
+            run = measure(name, product, options.kills, options.seed)
+            found = f"{run.orphans} processes outlived a kill by {ORPHAN_SECONDS:g} s"
+            found += "".join(f"; {text[:150]}" for text in dict.fromkeys(run.failures))
+            recorder.add(name, product, run.kills, run.held, worst=run.lost, unit="steps lost", found=found)
+            bad += product == LANISTA and (run.held < run.kills or run.orphans > 0)
+    return int(bad > 0)
 
 
 if __name__ == "__main__":

@@ -21,12 +21,16 @@ def script(command, *marks):
         script("attach.py --times 4"),
         script("attach.py --times 4 --relay"),
         script("bytes.py --messages 10000", POSIX),
+        script("damaged.py --every 97"),
         script("disk_full.py --rounds 10", POSIX),
         script("engines.py --envs 2 --kills 2 --freezes 1 --timeout 3", POSIX),
-        script("kills.py --kills 4", POSIX),
+        script("kills.py --cases ppo --kills 3", POSIX),
+        script("kills.py --cases behaviors --kills 2", POSIX),
         script("resume.py --runs 1 --trainers ppo", POSIX),
         script("resume.py --runs 1 --trainers sac-saved --scenes ball3d", POSIX),
         script("saves.py --kills 8", POSIX),
+        # In so short a time memory and speed have no slope yet.
+        script("soak.py --minutes 0.1 --envs 2 --every 1 --slope 1e9 --drift 100", POSIX),
         script("start_up.py --fork", LINUX),
         # In so short a time the share of a core is no figure; without bounds it is all of one.
         script("strangers.py --rounds 1 --seconds 1 --core 0.5 --callers pings refused leave"),
