@@ -1,6 +1,7 @@
 """The ports on which engines call."""
 
 import errno
+import os
 import socket
 from collections.abc import Callable
 from typing import TypeVar
@@ -123,17 +124,31 @@ def holder(port: int) -> str:
 
 
 def _has_listener(port: int) -> bool:
-    """Whether a connection to the port succeeds.
+    """Whether somebody listens on the port of this machine.
 
-    Some systems let a second process listen on 127.0.0.1 while a first one listens on every
-    address; the engine would then reach either of them.
+    Some systems let a second process listen on 127.0.0.1 while a first one listens on every address; the
+    engine would then reach either of them. A connection tells, though not of a listener that accepts none.
     """
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         try:
+            if _is_bound(family, address, port):
+                return True
             with socket.socket(family, socket.SOCK_STREAM) as probe:
                 probe.settimeout(_PROBE_SECONDS)
                 if probe.connect_ex((address, port)) == 0:
                     return True
         except OSError:  # this machine lacks IPv4 or IPv6: there is no listener
             continue
+    return False
+
+
+def _is_bound(family: socket.AddressFamily, address: str, port: int) -> bool:
+    """Whether a socket cannot be bound to the port because another one is, which the system says at once."""
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        if os.name == "posix":  # elsewhere the option takes the port from who has it
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # despite ended connections
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
     return False

@@ -40,6 +40,24 @@ def test_search_goes_on_to_the_next_free_port(taken):
         assert server.getsockname()[1] > taken
 
 
+def test_a_listener_that_accepts_nobody_is_not_waited_for():
+    tried = []
+
+    def listen_and_note(port: int) -> socket.socket:
+        tried.append(port)
+        return listen(port)
+
+    with socket.socket() as server, socket.socket() as one, socket.socket() as other:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        port = server.getsockname()[1]
+        for caller in (one, other):  # fill its backlog: a further connection is not answered
+            caller.setblocking(False)
+            caller.connect_ex(("127.0.0.1", port))
+        claim(listen_and_note, port, search=True).close()
+    assert port not in tried
+
+
 def test_a_port_given_on_purpose_is_an_error_that_names_the_holder(taken):
     with pytest.raises(UnityWorkerInUseException) as error:
         claim(listen, taken, search=False, worker_id=3, remedy="Use --base-port.")
