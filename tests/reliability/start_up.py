@@ -1,12 +1,16 @@
 """Starts runs wrongly, in every way that users do, and reads what `lanista-learn` says about it.
 
     python tests/reliability/start_up.py [--only PATTERN] [--jobs 1] [--limit 2] [--fork]
+                                         [--products Lanista ML-Agents]
 
 Each fault is a process of the console script of its own, in a folder of its own. The table shows the exit
 status, the seconds until the process had ended, and the message. Ends with status 1 if a message does not
 say cause and remedy in one line, a traceback appeared, torch was loaded without need, a process was left
 behind, or a file was written or changed. What only torch or a running engine can find is marked with `torch`
 and `engine`: loading torch takes seconds of its own, and an engine may write its log.
+
+ML-Agents gets the faults that its users make as well (COMMON). Of it no wording is asked, and it may write
+files: it is to end with an error, without a traceback and a process that stays.
 
 With --fork what needs neither is run by copies of one process that has loaded the command, which is quick.
 """
@@ -24,19 +28,38 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from console_runs import learn_command, left_behind, until  # noqa: E402
+import programs  # noqa: E402
+from figures import LANISTA, Recorder  # noqa: E402
+from lanista.envs.scenes.registry import export  # noqa: E402
 from lanista.trainers import learn  # noqa: E402
 from script_options import parse_options  # noqa: E402
+from scripted_engine import free_port  # noqa: E402
 from start_up_faults import Fault, faults  # noqa: E402
 from start_up_places import Around, forget_trained  # noqa: E402
 
 PATIENCE = 120.0
 """Seconds after which a run counts as stuck."""
+COMMON = frozenset(
+    {
+        *("empty", "not a mapping", "a tab", "an open bracket", "bad syntax", "not UTF-8", "no file"),
+        *("unknown key, behavior", "unknown hyperparameter", "wrong type", "out of range", "unknown trainer"),
+        *("no trainer", "a folder as file", "no executable", "not executable", "an empty program"),
+        *(
+            "it crashes at once",
+            "a run of this name",
+            "no run to resume",
+            "results in a file",
+            "a taken port",
+        ),
+    }
+)
+"""Faults that are faults with ML-Agents too."""
 TRAP = "TORCH WAS LOADED"
 SAYS_ERROR = re.compile(r"^lanista-learn: error: ", re.MULTILINE)
 
@@ -69,8 +92,8 @@ def trap() -> Iterator[Path]:
         yield Path(folder)
 
 
-def commit(fault: Fault, trapped: Path, fork: bool) -> Seen:
-    """Start a run with this fault."""
+def commit(fault: Fault, trapped: Path, fork: bool, product: str = LANISTA) -> Seen:
+    """Start a run of a product with this fault."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         if fault.yaml is not None:
@@ -79,15 +102,19 @@ def commit(fault: Fault, trapped: Path, fork: bool) -> Seen:
         with fault.place(folder) if fault.place else nullcontext(Around()) as around:
             before = files(folder)
             begin = time.monotonic()
-            alone = fault.needs or fault.python or around.preexec
-            run = _forked if fork and not alone else _started
-            status, text = run(fault, around, folder, trapped)
+            alone = fault.needs or fault.python or around.preexec or product != LANISTA
+            if fork and not alone:
+                status, text = _forked(fault, around, folder, trapped)
+            else:
+                status, text = _started(fault, around, folder, trapped, product)
             seconds = time.monotonic() - begin
-            orphans = not until(lambda: not left_behind(folder), 10.0)
+            orphans = programs.end_left_behind(folder)
             after = files(folder)
         changed = {path for path, content in before.items() if after.get(path) != content}
         new = set() if fault.needs else set(after) - set(before)
-        wrong = [*_wrong(fault, status, text), *(f"{path} was changed" for path in sorted(changed | new))]
+        found = _wrong(fault, status, text) if product == LANISTA else _wrong_of_ml_agents(status, text)
+        touched = sorted(changed | new) if product == LANISTA else []
+        wrong = [*found, *(f"{path} was changed" for path in touched)]
         return Seen(fault, status, seconds, text, (*wrong, *(["a process stayed"] if orphans else [])))
 
 
@@ -95,18 +122,23 @@ def _arguments(fault: Fault, around: Around) -> list[str]:
     return ["c.yaml", "--run-id", "r", *around.arguments, *fault.arguments]
 
 
-def _started(fault: Fault, around: Around, folder: Path, trapped: Path) -> tuple[int, str]:
+def _started(
+    fault: Fault, around: Around, folder: Path, trapped: Path, product: str = LANISTA
+) -> tuple[int, str]:
     """Status and errors of the console script; where something must be pretended, of the module."""
-    command = learn_command()
+    command, arguments = programs.command(product), _arguments(fault, around)
+    if product != LANISTA:
+        basic = [str(_basic()) if word == "scene:basic" else word for word in arguments]
+        arguments = basic if "--base-port" in basic else [*basic, "--base-port", str(free_port())]
     if fault.python:
         script = f"import sys\nsys.argv[0] = 'lanista-learn'\n{fault.python}\n"
         command = [sys.executable, "-c", f"{script}from lanista.trainers.learn import main\nmain()"]
     environment = dict(os.environ)
-    if not fault.needs:
+    if not fault.needs and product == LANISTA:
         path = [str(trapped), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
     process = subprocess.Popen(
-        [*command, *_arguments(fault, around)],
+        [*command, *arguments],
         cwd=folder,
         env=environment,
         text=True,
@@ -120,6 +152,12 @@ def _started(fault: Fault, around: Around, folder: Path, trapped: Path) -> tuple
         process.kill()
         text = f"STUCK {process.communicate()[1]}"
     return process.returncode, text
+
+
+@cache
+def _basic() -> Path:
+    """The scene `basic` as an executable."""
+    return export("basic", Path(tempfile.mkdtemp()) / "basic.x86_64")
 
 
 def _forked(fault: Fault, around: Around, folder: Path, trapped: Path) -> tuple[int, str]:
@@ -162,6 +200,13 @@ def _wrong(fault: Fault, status: int, text: str) -> Iterator[str]:
         yield f"it does not say {fault.says!r}"
 
 
+def _wrong_of_ml_agents(status: int, text: str) -> Iterator[str]:
+    if status not in (1, 2):
+        yield f"the status is {status}"
+    if "Traceback" in text:
+        yield "a traceback"
+
+
 def files(folder: Path) -> dict[str, tuple[bytes, int]]:
     """Content and time of every file, but for the logs of a run that is tried once more."""
     found = {}
@@ -176,8 +221,9 @@ def show(seen: Seen) -> None:
     """A row of the table."""
     status = f"{seen.status} {seen.seconds:5.2f} s {seen.fault.needs:6}"
     print(f"{seen.fault.name:27} {status} {seen.line}", flush=True)
-    for what in seen.wrong:
-        print(f"    WRONG: {what}\n" + "\n".join(f"    | {line}" for line in seen.text.splitlines()[-20:]))
+    if seen.wrong:
+        last = "\n".join(f"    | {line}" for line in seen.text.splitlines()[-20:])
+        print(f"    WRONG: {', '.join(seen.wrong)}\n{last}")
 
 
 def main() -> int:
@@ -188,26 +234,50 @@ def main() -> int:
         jobs={"default": 1, "help": "processes at once; the times count with 1 alone"},
         limit={"default": 0.0, "help": "seconds that a message may take without torch"},
         fork={"default": False, "help": "by copies of one process, one after the other"},
+        products=programs.OPTION,
+        record={"default": False, "help": "keep the figures"},
     )
-    chosen = [fault for fault in faults() if re.search(options.only, fault.name)]
-    outcomes: list[Seen] = []
+    recorder = Recorder(9, options.record)
+    failed = 0
     try:
-        with trap() as trapped, ThreadPoolExecutor(options.jobs) as pool:
-            spread = map if options.fork else pool.map  # no threads beside a fork
-            for seen in spread(lambda fault: commit(fault, trapped, options.fork), chosen):
-                outcomes.append(seen)
-                show(seen)
+        for product in options.products:
+            chosen = [fault for fault in faults() if re.search(options.only, fault.name)]
+            if product != LANISTA:
+                chosen = [fault for fault in chosen if fault.name in COMMON]
+            outcomes = commit_all(chosen, product, options.jobs, options.fork)
+            failed += report(outcomes, product, options.limit, recorder)
     finally:
         forget_trained()
+    return int(failed > 0)
+
+
+def commit_all(chosen: list[Fault], product: str, jobs: int, fork: bool) -> list[Seen]:
+    """Start a run with each fault, and show what came of it."""
+    outcomes: list[Seen] = []
+    with trap() as trapped, ThreadPoolExecutor(jobs) as pool:
+        spread = map if fork else pool.map  # no threads beside a fork
+        for seen in spread(lambda fault: commit(fault, trapped, fork, product), chosen):
+            outcomes.append(seen)
+            show(seen)
+    return outcomes
+
+
+def report(outcomes: list[Seen], product: str, limit: float, recorder: Recorder) -> bool:
+    """Print and record the sum; whether Lanista is not as it should be."""
     bad = [seen for seen in outcomes if seen.wrong]
     early = [seen.seconds for seen in outcomes if not seen.fault.needs]
     late = [seen.seconds for seen in outcomes if seen.fault.needs]
-    print(
-        f"{len(outcomes)} faults, {len(bad)} bad messages. Without torch at most "
-        f"{max(early, default=0):.2f} s ({len(early)} faults), with torch or an engine "
-        f"{max(late, default=0):.2f} s ({len(late)} faults)."
-    )
-    return int(bool(bad) or (options.limit > 0 and max(early, default=0) > options.limit))
+    if product == LANISTA:
+        found = f"without torch at most {max(early, default=0):.2f} s ({len(early)} faults)"
+    else:
+        tracebacks = sum("a traceback" in seen.wrong for seen in outcomes)
+        left = sum("a process stayed" in seen.wrong for seen in outcomes)
+        went_on = sum(seen.status == 0 for seen in outcomes)
+        found = f"{tracebacks} tracebacks, {left} left a process, {went_on} trained nevertheless"
+    held = len(outcomes) - len(bad)
+    longest = max(early + late, default=0)
+    recorder.add("faults", product, len(outcomes), held, worst=longest, unit="s", found=found)
+    return product == LANISTA and (bool(bad) or (limit > 0 and max(early, default=0) > limit))
 
 
 if __name__ == "__main__":

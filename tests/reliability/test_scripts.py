@@ -26,6 +26,7 @@ def script(command, *marks):
         script("engines.py --envs 2 --kills 2 --freezes 1 --timeout 3", POSIX),
         script("kills.py --cases ppo --kills 3", POSIX),
         script("kills.py --cases behaviors --kills 2", POSIX),
+        script("non_finite.py --cases observation-nan observation-3e38 mask reward-nan-drop"),
         script("resume.py --runs 1 --trainers ppo", POSIX),
         script("resume.py --runs 1 --trainers sac-saved --scenes ball3d", POSIX),
         script("saves.py --kills 8", POSIX),
