@@ -1,6 +1,6 @@
 """Feeds mutated messages and side-channel bytes to the trainer's end of the wire.
 
-    python tests/reliability/bytes.py [--messages 1000000] [--jobs 2]
+    python tests/reliability/bytes.py [--messages 1000000] [--jobs 2] [--record]
 
 The messages are those of real sessions (`tests/real/transcripts`), with bytes changed, removed, inserted and
 moved; the side-channel bytes are mutated messages of every channel. Each is decoded by a `Decoder` in the
@@ -27,8 +27,10 @@ from pathlib import Path
 from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
+sys.path.append(str(Path(__file__).parent))
 
 from damaged_bytes import mutated
+from figures import LANISTA, Recorder
 from lanista.envs.errors import WireError
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.side_channels import (
@@ -129,7 +131,9 @@ def jobs(messages: int, seed: int) -> Iterator[tuple[int, int]]:
 
 def main() -> int:
     """Run as the module says."""
-    options = parse_options(__doc__, messages=10_000, jobs={"default": 1, "help": "processes"}, seed=0)
+    jobs_option, record = {"default": 1, "help": "processes"}, {"default": False, "help": "keep the figure"}
+    options = parse_options(__doc__, messages=10_000, jobs=jobs_option, seed=0, record=record)
+    recorder = Recorder(5, options.record)
     outcomes: Counter[str] = Counter()
     longest = 0.0
     with ProcessPoolExecutor(options.jobs) as pool:
@@ -139,10 +143,10 @@ def main() -> int:
     bad = {outcome: count for outcome, count in outcomes.items() if outcome.startswith("UN")}
     for outcome, count in sorted(outcomes.items(), key=lambda item: -item[1])[:40]:
         print(f"{count:9d}  {outcome}")
-    print(
-        f"{sum(outcomes.values())} mutated messages: {sum(bad.values())} uncaught or unnamed errors, "
-        f"the longest took {longest * 1e3:.0f} ms"
-    )
+    read, tried = outcomes["read"], sum(outcomes.values())
+    held = tried - sum(bad.values())
+    found = f"{read} read, {held - read} refused by name"
+    recorder.add("mutated messages", LANISTA, tried, held, worst=longest, unit="s for one", found=found)
     return int(bool(bad) or longest > LIMIT)
 
 

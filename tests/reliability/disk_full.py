@@ -38,9 +38,9 @@ Shortage = Callable[[Path, int], AbstractContextManager[None]]
 
 
 @contextmanager
-def mounted(folder: Path) -> Iterator[bool]:
-    """Mount a file system of `SIZE` bytes at `folder`, if that is allowed."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)]
+def mounted(folder: Path, size: int = SIZE) -> Iterator[bool]:
+    """Mount a file system of `size` bytes at `folder`, if that is allowed."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     try:
         allowed = subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:

@@ -23,8 +23,10 @@ from random import Random
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
+sys.path.append(str(Path(__file__).parent))
 
 from engine_processes import engine_process
+from figures import LANISTA, Recorder
 from lanista.envs.base import EnvironmentStep
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
@@ -116,7 +118,7 @@ class EngineGroup:
             self._program, worker_id=env, seed=env, timeout_wait=START_SECONDS, non_finite=None
         )
         # What is measured is how soon a silence is noticed, not how long Python takes to start.
-        made._connection.timeout = self._timeout
+        made.timeout_wait = made._connection.timeout = self._timeout
         self._newest[env] = engine_process(made.port)
         self._pids.append(self._newest[env].pid)
         return made
@@ -207,7 +209,9 @@ def main() -> int:
         timeout={"default": 3.0, "help": "seconds an engine has for an answer"},
         env={"default": "scene:basic", "help": "an executable or a scene"},
         seed=0,
+        record={"default": False, "help": "keep the figures"},
     )
+    recorder = Recorder(3, options.record)
     logging.getLogger("lanista").setLevel(logging.ERROR)  # every harm is announced by a warning
     print(HEADER, flush=True)
     promised = True
@@ -216,7 +220,17 @@ def main() -> int:
             options.env, envs, options.kills, options.freezes, options.timeout, options.seed
         ):
             print(figures.row(), flush=True)
-            promised = promised and figures.good(options.timeout)
+            good = figures.good(options.timeout)
+            promised = promised and good
+            frozen = figures.harm.startswith("frozen")
+            recorder.add(
+                *(f"{envs} environments, one is {figures.harm}", LANISTA, figures.tried),
+                figures.survived if good or figures.survived < figures.tried else 0,
+                worst=figures.longest_wait,
+                unit="s of waiting for the others",
+                found=f"back after {_span(figures.missing)} s, others lost {figures.lost_by_others} episodes",
+                figure=4 if frozen else 3,
+            )
     return 0 if promised else 1
 
 

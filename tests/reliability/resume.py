@@ -1,13 +1,13 @@
 """Kills runs after a checkpoint, resumes them, and compares every bit with runs that were never killed.
 
-    python tests/reliability/resume.py [--runs 5] [--scenes ball3d basic] [--updates 2]
-                                       [--trainers ppo sac sac-saved]
+    python tests/reliability/resume.py [--runs 5] [--cases ppo sac sac-saved] [--updates 2]
+                                       [--products Lanista ML-Agents]
 
 Each run is done twice with the real console script's code. One is killed (SIGKILL) at a random moment after
 its checkpoint and goes on with --resume. The other restarts its engines at the same checkpoint and goes
 on by itself: an engine's state cannot be saved, so that this is the run that a resumed one can equal. At the
 end their last checkpoints are compared: weights, normalizer, optimizer, update buffer, steps and the states
-of all random generators. Ends with status 1 when a bit differs.
+of all random generators, as far as they are saved. Ends with status 1 when a bit of Lanista's differs.
 """
 
 from __future__ import annotations
@@ -17,112 +17,162 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
+sys.path.append(str(Path(__file__).parent))
 
-from console_runs import PATIENCE, learn_command
+import programs
+from console_runs import PATIENCE
+from figures import LANISTA, ROOT, Recorder
 from lanista.trainers.buffers.replay.storage import FILE
-from lanista.trainers.checkpoints.file import load_checkpoint
 from script_options import parse_options
 
-BEHAVIORS = {"ball3d": "3DBall", "basic": "Basic"}
 UNKILLED = """\
 from lanista.trainers.learn import run_training
 from lanista.trainers.settings.command_line import parse_command_line
 run_training(parse_command_line(), restart_engines_at_checkpoints=True)
 """
-BUFFER = {"ball3d": 2000, "basic": 256}
-HYPER = {
-    "ppo": "buffer_size: {buffer}",
-    "sac": "buffer_size: 20000, steps_per_update: 10",
-    "sac-saved": "buffer_size: 20000, steps_per_update: 10, save_replay_buffer: true",
+DEMO = ROOT / "tests" / "real" / "demos" / "Expert3DBall.demo"
+SMALL = {"hidden_units": 16, "num_layers": 1}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind of run."""
+
+    trainer: str = "ppo"
+    scene: str = "ball3d"
+    behavior: str = "3DBall"
+    buffer: int = 2000
+    """Steps between two updates; of a replay, those by which the checkpoints are placed."""
+    hyper: dict[str, Any] = field(default_factory=dict)
+    network: dict[str, Any] = field(default_factory=dict)
+    others: dict[str, Any] = field(default_factory=dict)
+    """Keys of the behavior."""
+    lanista_only: bool = False
+
+    def configuration(self, checkpoint: int, end: int) -> dict[str, Any]:
+        """A run that saves at this step and ends at that one."""
+        hyper = {
+            "batch_size": 64,
+            "buffer_size": self.buffer,
+            "learning_rate_schedule": "linear",
+            **self.hyper,
+        }
+        settings = {
+            "trainer_type": self.trainer,
+            "hyperparameters": hyper,
+            "network_settings": {"normalize": True, "hidden_units": 32, "num_layers": 2, **self.network},
+            "keep_checkpoints": 5,
+            "checkpoint_interval": checkpoint,
+            "max_steps": end,
+            "time_horizon": 50,
+            "summary_freq": 1000,
+        }
+        return {"behaviors": {self.behavior: settings | self.others}}
+
+
+def off_policy(trainer: str, saved: bool = False, **keys: Any) -> Case:
+    """A run that learns from a replay, which is saved too, else both runs begin with an empty one."""
+    hyper = {"buffer_size": 20000, "steps_per_update": 10, **({"save_replay_buffer": True} if saved else {})}
+    return Case(trainer, hyper=hyper, lanista_only=trainer != "sac", **keys)
+
+
+BASIC = {"scene": "basic", "behavior": "Basic", "buffer": 256}
+TEAMS = {"scene": "dungeon-escape", "behavior": "DungeonEscape", "buffer": 512}
+CASES = {
+    "ppo": Case(),
+    "ppo-basic": Case(**BASIC),
+    "sac": off_policy("sac"),
+    "sac-saved": off_policy("sac", saved=True),
+    "memory": Case(**BASIC, network={"memory": {"memory_size": 8, "sequence_length": 16}}),
+    "signals": Case(
+        others={
+            "reward_signals": {
+                "extrinsic": {},
+                "curiosity": {"strength": 0.1, "network_settings": SMALL},
+                "rnd": {"strength": 0.1, "network_settings": SMALL},
+                "gail": {"strength": 0.1, "demo_path": str(DEMO), "network_settings": SMALL},
+            },
+            "behavioral_cloning": {"demo_path": str(DEMO), "steps": 20000, "samples_per_update": 64},
+        }
+    ),
+    "threaded": Case(others={"threaded": True}, lanista_only=True),
+    "poca": Case("poca", **TEAMS),
+    "mappo": Case("mappo", **TEAMS, lanista_only=True),
+    "coma": Case("coma", **TEAMS, lanista_only=True),
+    "td3": off_policy("td3", saved=True),
+    "ddpg": off_policy("ddpg", saved=True),
+    "dqn": off_policy("dqn", saved=True, **BASIC),
 }
-"""Of the trainers; with "-saved" the replay is saved too, else both runs begin with an empty one."""
-YAML = """\
-behaviors:
-  {behavior}:
-    trainer_type: {trainer}
-    hyperparameters: {{batch_size: 64, learning_rate_schedule: linear, {hyper}}}
-    network_settings: {{normalize: true, hidden_units: 32, num_layers: 2}}
-    reward_signals: {{extrinsic: {{gamma: 0.99, strength: 1.0}}}}
-    keep_checkpoints: 5
-    checkpoint_interval: {checkpoint}
-    max_steps: {end}
-    time_horizon: 50
-    summary_freq: 1000
-"""
 
 
 @dataclass
 class Pair:
     """The same run twice, with one checkpoint on its way."""
 
-    scene: str
+    case: Case
     seed: int
     updates: int
     """Policy updates before the checkpoint, and after it."""
-    envs: int
-    trainer: str = "ppo"
+    envs: int = 1
+    product: str = LANISTA
 
-    @property
-    def behavior(self) -> str:
-        """The scene's behavior."""
-        return BEHAVIORS[self.scene]
-
-    def command(self, name: str, folder: Path) -> list[str]:
-        """The arguments of `lanista-learn` for the run `name`."""
-        buffer = BUFFER[self.scene]
+    def arguments(self, name: str, folder: Path) -> list[str]:
+        """Of the console script, for the run `name`."""
         # The checkpoint comes in the midst of a buffer, which then has to be saved as well.
-        checkpoint = int((self.updates + 0.5) * buffer)
+        checkpoint = int((self.updates + 0.5) * self.case.buffer)
         yaml = folder / "run.yaml"
         end = 2 * checkpoint - 100
-        names = {"behavior": self.behavior, "trainer": self.trainer.partition("-")[0]}
-        names["hyper"] = HYPER[self.trainer].format(buffer=buffer)
-        yaml.write_text(YAML.format(**names, checkpoint=checkpoint, end=end))
-        engines = ["--env", f"scene:{self.scene}", "--num-envs", str(self.envs), "--deterministic"]
+        yaml.write_text(programs.configuration(self.product, self.case.configuration(checkpoint, end)))
+        engines = programs.environment(self.product, self.case.scene, folder)
+        engines += ["--num-envs", str(self.envs)]
+        engines += ["--deterministic"] if self.envs > 1 and self.product == LANISTA else []
         results = ["--results-dir", str(folder), "--run-id", name]
-        return [str(yaml), *engines[: 4 if self.envs == 1 else 5], *results, "--seed", str(self.seed)]
+        return [str(yaml), *engines, *results, "--seed", str(self.seed)]
 
     def unkilled(self, folder: Path) -> dict[str, Any]:
         """The last checkpoint of the run that was not killed."""
-        _finish([sys.executable, "-c", UNKILLED, *self.command("unkilled", folder)])
+        script = ["-c", UNKILLED]
+        if self.product != LANISTA:
+            script = ["-W", "ignore", str(ROOT / "tests" / "peer" / "run_restarting.py")]
+        _finish([programs.python(self.product), *script, *self.arguments("unkilled", folder)])
         return self.last(folder / "unkilled")
 
     def killed(self, folder: Path, delay: float) -> dict[str, Any]:
         """The last checkpoint of the run that was killed `delay` seconds after its first one."""
-        command = [*learn_command(), *self.command("killed", folder)]
-        checkpoint = folder / "killed" / self.behavior / "checkpoint.pt"
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
+        command = [*programs.command(self.product), *self.arguments("killed", folder)]
+        checkpoint = folder / "killed" / self.case.behavior / "checkpoint.pt"
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
             limit = time.monotonic() + PATIENCE
             # A replay is saved after its checkpoint: a run killed between the two goes on without it.
-            last = checkpoint.with_name(FILE) if self.trainer.endswith("-saved") else checkpoint
+            saved = "save_replay_buffer" in self.case.hyper and self.product == LANISTA
+            last = checkpoint.with_name(FILE) if saved else checkpoint
             while not last.exists():
                 assert run.poll() is None and time.monotonic() < limit, "no checkpoint came"
                 time.sleep(0.002)
             time.sleep(delay)
             run.kill()
-        step = int(load_checkpoint(checkpoint)["step"])
-        saved = len(list(checkpoint.parent.glob("*.pt")))
-        assert saved == 2, "the kill came too late: the run had ended"
+        numbered = len([path for path in checkpoint.parent.glob("*.pt") if path != checkpoint])
+        assert numbered == 1, "the kill came too late: the run had ended"
+        programs.end_left_behind(folder)
         _finish([*command, "--resume"])
-        state = self.last(folder / "killed")
-        assert int(state["step"]) > step
-        return state
+        return self.last(folder / "killed")
 
     def last(self, run: Path) -> dict[str, Any]:
         """The state at a run's end."""
-        return load_checkpoint(run / self.behavior / "checkpoint.pt")
+        path = run / self.case.behavior / "checkpoint.pt"
+        return torch.load(path, weights_only=True)
 
 
 def _finish(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 def differences(a: Any, b: Any, where: str = "") -> list[str]:
@@ -161,35 +211,41 @@ def numbers(state: Any) -> int:
     return sum(map(numbers, parts))
 
 
+def compare(pair: Pair, delay: float) -> tuple[int, list[str]]:
+    """How many numbers the states hold, and which entries differ."""
+    with tempfile.TemporaryDirectory(prefix="resume-") as name:
+        folder = Path(name).resolve()
+        state, resumed = pair.unkilled(folder), pair.killed(folder, delay)
+    return numbers(state), differences(state, resumed)
+
+
 def main() -> int:
     """Run as the module says."""
     options = parse_options(
         __doc__,
-        runs={"default": 5, "help": "pairs of runs per scene"},
-        scenes={"default": list(BEHAVIORS), "choices": list(BEHAVIORS)},
+        runs={"default": 5, "help": "pairs of runs per case"},
+        cases={"default": list(CASES), "choices": list(CASES)},
         updates={"default": 2, "help": "policy updates after the checkpoint"},
         envs={"default": 1, "help": "environments side by side"},
         seed={"default": 0, "help": "of the first run"},
-        trainers={"default": list(HYPER), "choices": list(HYPER)},
+        products=programs.OPTION,
+        record={"default": False, "help": "keep the figures"},
     )
-    moments = random.Random(options.seed)
-    different = 0
-    for scene, trainer in product(options.scenes, options.trainers):
-        for seed in range(options.seed, options.seed + options.runs):
-            pair = Pair(scene, seed, options.updates, options.envs, trainer)
-            with tempfile.TemporaryDirectory(prefix="resume-") as name:
-                folder, delay = Path(name), moments.uniform(0.0, 0.3)
-                state, resumed = pair.unkilled(folder), pair.killed(folder, delay)
-            found = differences(state, resumed)
-            different += bool(found)
-            print(
-                f"{trainer} on {scene}, seed {seed}: {numbers(state)} numbers at step {state['step']}, "
-                + (
-                    f"{len(found)} entries differ\n  " + "\n  ".join(found[:10]) if found else "0 bits differ"
-                ),
-                flush=True,
-            )
-    return 1 if different else 0
+    recorder, moments, bad = Recorder(2, options.record), random.Random(options.seed), 0
+    for name in options.cases:
+        for product in options.products:
+            if CASES[name].lanista_only and product != LANISTA:
+                continue
+            same, found = 0, ""
+            for seed in range(options.seed, options.seed + options.runs):
+                pair = Pair(CASES[name], seed, options.updates, options.envs, product)
+                count, different = compare(pair, moments.uniform(0.0, 0.3))
+                same += not different
+                found = f"{count} numbers, {len(different)} entries differ"
+                print(f"{name}, {product}, seed {seed}: {found}", *different[:10], sep="\n  ", flush=True)
+            recorder.add(name, product, options.runs, same, found=found)
+            bad += product == LANISTA and same < options.runs
+    return int(bad > 0)
 
 
 if __name__ == "__main__":

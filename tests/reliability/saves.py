@@ -1,6 +1,6 @@
 """Kills a process in the middle of its saves, many times, and resumes from what it left behind.
 
-    python tests/reliability/saves.py [--kills 1000]
+    python tests/reliability/saves.py [--kills 1000] [--record]
 
 First come kills at random instants, then one before every file operation of a save. Every kill is a SIGKILL;
 every resumed process goes on in the same folder. Reported: how many of the runs resumed, from how many of
@@ -24,7 +24,9 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
+sys.path.append(str(Path(__file__).parent))
 
+from figures import LANISTA, Recorder
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.manager import CheckpointManager
 from lanista.trainers.checkpoints.status import TrainingStatus
@@ -210,7 +212,9 @@ def typical_save(folder: Path) -> float:
 def main() -> int:
     """Run as the module says."""
     kills = {"default": 25, "help": "kills at random instants"}
-    arguments = parse_options(__doc__, kills=kills, seed={"default": 0, "help": "of the instants"})
+    seed, record = {"default": 0, "help": "of the instants"}, {"default": False, "help": "keep the figures"}
+    arguments = parse_options(__doc__, kills=kills, seed=seed, record=record)
+    recorder = Recorder(1, arguments.record)
     torch.set_num_threads(1)
     instants = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as scratch:
@@ -226,14 +230,14 @@ def main() -> int:
             if not reached:
                 break
             number += 1
-    print(
-        f"kill -9 at random instants: {tally.kills} of {tally.kills} runs resumed, {tally.inside} of them "
-        f"killed inside a save ({seconds * 1e3:.1f} ms each), at most {tally.lost} checkpoint lost"
-    )
-    print(
-        f"kill -9 before each of a save's {number - 1} file operations: all resumed, "
-        f"at most {operations.lost} checkpoint lost"
-    )
+    found = f"{tally.inside} of the kills hit a save, of {seconds * 1e3:.1f} ms"
+    for case, each, seen in (
+        ("saves alone, random instants", tally, found),
+        ("saves alone, before each file operation", operations, f"of a save's {number - 1}"),
+    ):
+        recorder.add(
+            case, LANISTA, each.kills, each.kills, worst=each.lost, unit="checkpoints lost", found=seen
+        )
     return 0
 
 
