@@ -1,6 +1,7 @@
 """Steps of a run while a stranger hits the port on which the trainer meets its engine.
 
     python tests/reliability/strangers.py [--modes launched] [--callers pings http] [--seconds 5]
+                                          [--products Lanista ML-Agents]
 
 Modes: `launched`, the trainer has started its engine; `editor`, it waits for one that somebody else starts;
 `listen`, engines that run already come and go. For each kind of hostile caller (`hostile_callers.py`) it
@@ -9,8 +10,10 @@ while it hits the trainer's. It prints the steps per second of both, which tell 
 other things too; and of the second the trainer's processor time beyond what as many steps take by
 themselves, the growth of its memory, and the number of its log lines.
 
-Ends with status 1 when a caller takes more than --core of a core's time, memory grows by more than 64 MiB,
-more than ten lines are logged, or the engine is lost.
+ML-Agents has only the mode `launched`: its UnityEnvironment steps the same scene.
+
+Ends with status 1 when with Lanista a caller takes more than --core of a core's time, memory grows by more
+than 64 MiB, more than ten lines are logged, the engine is lost, or less than --share of the steps is left.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +34,15 @@ from pathlib import Path
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
+sys.path.append(str(Path(__file__).parent))
 
+import programs
+from figures import LANISTA, ROOT, Recorder
 from hostile_callers import CALLERS
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.remote.server import AttachServer
 from lanista.envs.remote.source import AttachSource
+from lanista.envs.scenes.registry import export
 from lanista.envs.unity import UnityEnvironment
 from script_options import parse_options
 
@@ -122,31 +130,111 @@ def trainer(mode: str, port: int) -> Iterator[EnvManager]:
         yield manager
 
 
-def watch(manager: EnvManager, seconds: float) -> Outcome:
-    """Step environment 0, and see what happens."""
-    counter, process = LineCounter(), psutil.Process()
-    logging.getLogger("lanista").addHandler(counter)
-    before = peak = process.memory_info().rss
-    begin, worked = time.perf_counter(), time.process_time()
-    ended, steps = threading.Event(), 0
+class Stepping:
+    """Something that steps an environment."""
 
-    def sample() -> None:
-        nonlocal peak
-        while not ended.wait(0.05):
-            peak = max(peak, process.memory_info().rss)
+    def __init__(self, process: psutil.Process) -> None:
+        self.process = process
+        """That meets the engine."""
 
-    sampler = threading.Thread(target=sample)
-    sampler.start()
-    while (elapsed := time.perf_counter() - begin) < seconds:
-        for step in manager.wait(0.1):
-            steps += step.env == 0
-            if not step.left:
-                manager.send(step.env, {})
-    worked = time.process_time() - worked
-    ended.set()
-    sampler.join()
-    logging.getLogger("lanista").removeHandler(counter)
-    return Outcome(steps / elapsed, worked / elapsed, (peak - before) / 2**20, counter.lines)
+    def step_for(self, seconds: float) -> int:
+        """Steps that it makes in so many seconds."""
+        raise NotImplementedError
+
+    def watch(self, seconds: float) -> Outcome:
+        """Let it step, and see what happens."""
+        counter, ended = LineCounter(), threading.Event()
+        logging.getLogger("lanista").addHandler(counter)
+        before = peak = self._memory()
+
+        def sample() -> None:
+            nonlocal peak
+            while not ended.wait(0.05):
+                peak = max(peak, self._memory())
+
+        sampler = threading.Thread(target=sample)
+        sampler.start()
+        begin, worked = time.perf_counter(), self._worked()
+        steps = self.step_for(seconds)
+        elapsed, worked = time.perf_counter() - begin, self._worked() - worked
+        ended.set()
+        sampler.join()
+        logging.getLogger("lanista").removeHandler(counter)
+        return Outcome(steps / elapsed, worked / elapsed, (peak - before) / 2**20, counter.lines)
+
+    def _memory(self) -> int:
+        try:
+            return int(self.process.memory_info().rss)
+        except psutil.NoSuchProcess:
+            return 0
+
+    def _worked(self) -> float:
+        try:
+            times = self.process.cpu_times()
+        except psutil.NoSuchProcess:
+            return 0.0
+        return float(times.user + times.system)
+
+
+class LanistaStepping(Stepping):
+    """Environment 0 of a manager of this process."""
+
+    def __init__(self, manager: EnvManager) -> None:
+        super().__init__(psutil.Process())
+        self.manager = manager
+
+    def step_for(self, seconds: float) -> int:
+        """Steps that it makes in so many seconds."""
+        end, steps = time.perf_counter() + seconds, 0
+        while time.perf_counter() < end:
+            for step in self.manager.wait(0.1):
+                steps += step.env == 0
+                if not step.left:
+                    self.manager.send(step.env, {})
+        return steps
+
+
+class MLAgentsStepping(Stepping):
+    """ML-Agents' UnityEnvironment in a process of its own, which says how far it is."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        super().__init__(psutil.Process(process.pid))
+        self.steps = 0
+        assert process.stdout is not None
+        self.steps = int(process.stdout.readline())  # the first comes when the engine is there
+        threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
+
+    def _read(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.steps = int(line)
+
+    def step_for(self, seconds: float) -> int:
+        """Steps that it makes in so many seconds."""
+        before = self.steps
+        time.sleep(seconds)
+        return self.steps - before
+
+
+@contextmanager
+def stepping(product: str, mode: str, port: int) -> Iterator[Stepping]:
+    """An environment on this port that has been reset."""
+    if product == LANISTA:
+        with trainer(mode, port) as manager:
+            yield LanistaStepping(manager)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        game = export(SCENE, folder / f"{SCENE}.x86_64")
+        script = ROOT / "tests" / "peer" / "step_on.py"
+        command = [programs.python(product), "-W", "ignore", str(script), str(game), str(port)]
+        with (folder / "errors.txt").open("w") as errors:
+            process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            yield MLAgentsStepping(process)
+        finally:
+            process.kill()
+            process.wait()
+            programs.end_left_behind(folder, 1.0)
 
 
 def other_program(listener: socket.socket) -> None:
@@ -173,7 +261,7 @@ def serve_other_program() -> None:
         other_program(listener)
 
 
-def compare(mode: str, caller: str, seconds: float, rounds: int) -> tuple[Outcome, Outcome]:
+def compare(product: str, mode: str, caller: str, seconds: float, rounds: int) -> tuple[Outcome, Outcome]:
     """What happens while the stranger hits another program, and while it hits the trainer; medians."""
     port = free_port()
     found: tuple[list[Outcome], list[Outcome]] = [], []
@@ -183,14 +271,14 @@ def compare(mode: str, caller: str, seconds: float, rounds: int) -> tuple[Outcom
     try:
         assert other.stdout is not None
         elsewhere = int(other.stdout.readline())
-        with trainer(mode, port) as manager:
-            watch(manager, 1.0)  # warms up
+        with stepping(product, mode, port) as run:
+            run.watch(1.0)  # warms up
             for _ in range(rounds):
                 for target, outcomes in zip((elsewhere, port), found, strict=True):
                     with start(Path(__file__).with_name("hostile_callers.py"), caller, target):
-                        watch(manager, 1.5)  # the program starts
-                        outcomes.append(watch(manager, seconds))
-                    watch(manager, 0.5)  # what it has left behind ends
+                        run.watch(1.5)  # the program starts
+                        outcomes.append(run.watch(seconds))
+                    run.watch(0.5)  # what it has left behind ends
     finally:
         other.kill()
         other.wait()
@@ -215,6 +303,9 @@ def main() -> int:
         seconds={"default": 5.0, "help": "of each measurement"},
         rounds={"default": 3, "help": "measurements in alternation, of which the median counts"},
         core={"default": 0.1, "help": "of a core's time that a stranger may take"},
+        share={"default": 0.3, "help": "of the steps while it hits another program's port that must be left"},
+        products=programs.OPTION,
+        record={"default": False, "help": "keep the figures"},
         other_program={"default": False, "help": "be the other program"},
     )
     if options.other_program:
@@ -223,21 +314,30 @@ def main() -> int:
     logging.getLogger("lanista").setLevel(logging.INFO)
     logging.getLogger("lanista").addHandler(logging.NullHandler())
     logging.getLogger("lanista").propagate = False
-    kept = True
+    recorder, kept = Recorder(5, options.record), True
     print(f"{'':28}{'steps per second':>20}{'of a core':>12}{'MiB':>8}{'lines':>7}")
     print(f"{'mode':10}{'caller':18}{'other port':>12}{'here':>8}{'taken':>12}{'grown':>8}{'logged':>7}")
-    for mode in options.modes:
-        for caller in options.callers:
-            other, here = compare(mode, caller, options.seconds, options.rounds)
-            # Beyond what as many steps take while nobody calls.
-            taken = here.busy - other.busy * here.rate / max(other.rate, 1e-9)
-            good = taken <= options.core and here.growth <= MOST_MIB and here.lines <= MOST_LINES
-            kept = kept and good
-            print(
-                f"{mode:10}{caller:18}{other.rate:12.0f}{here.rate:8.0f}{taken:12.2f}{here.growth:8.1f}"
-                f"{here.lines:7}{'' if good else '  <-'}",
-                flush=True,
-            )
+    for product in options.products:
+        for mode in options.modes if product == LANISTA else ("launched",):
+            held, worst, most, least = 0, 0.0, 0.0, 1.0
+            for caller in options.callers:
+                other, here = compare(product, mode, caller, options.seconds, options.rounds)
+                # Beyond what as many steps take while nobody calls.
+                taken = here.busy - other.busy * here.rate / max(other.rate, 1e-9)
+                share = here.rate / max(other.rate, 1e-9)
+                good = taken <= options.core and here.growth <= MOST_MIB and here.lines <= MOST_LINES
+                good = good and share >= options.share
+                held, worst = held + good, max(worst, taken)
+                most, least = max(most, here.growth), min(least, share)
+                kept = kept and (good or product != LANISTA)
+                print(
+                    f"{mode:10}{caller:18}{other.rate:12.0f}{here.rate:8.0f}{taken:12.2f}{here.growth:8.1f}"
+                    f"{here.lines:7}{'' if good else '  <-'}",
+                    flush=True,
+                )
+            found = f"memory grew by at most {most:.1f} MiB, at least {least:.2f} of the steps were left"
+            case, tried = f"hostile callers, {mode}", len(options.callers)
+            recorder.add(case, product, tried, held, worst=worst, unit="of a core", found=found)
     return 0 if kept else 1
 
 
