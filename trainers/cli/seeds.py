@@ -6,7 +6,6 @@ import argparse
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,32 +16,13 @@ from ..settings.command_line import make_parser, parse_command_line
 from ..settings.errors import TrainerConfigError
 from ..utils.atomic_files import atomic_write_text
 from ..utils.errors import CommandError, TrainerError
+from ..utils.text import typed
 from .report.command import report
-from .runs.record import read_run
-from .sweep.launcher import RunProcess
+from .seed_runs import SeedDisplay, SeedRun, terminal
 
 SEEDS = "--seeds"
 _POLL = 0.1
 """Seconds between two looks at the processes."""
-
-
-@dataclass
-class SeedRun:
-    """The run of one seed."""
-
-    seed: int
-    folder: Path
-    arguments: list[str]
-    """Of `lanista learn`."""
-    process: RunProcess | None = None
-    began: float = 0.0
-    status: int | None = None
-    """None until it has ended."""
-
-    @property
-    def log(self) -> Path:
-        """What it prints goes there, beside its folder, which it claims itself."""
-        return self.folder.with_name(f"{self.folder.name}.log")
 
 
 def asked(argv: Sequence[str]) -> bool:
@@ -64,7 +44,7 @@ def run(argv: Sequence[str]) -> int:
         atomic_write_text(page, report(begun))
         print(f"The report is {page}.")
     if stopped:
-        print("The runs were stopped. The same command with --resume continues.")
+        print(f"The runs were stopped. This continues them: {_resuming(argv)}")
         return INTERRUPTED
     return 0 if all(one.status == 0 for one in runs) else 1
 
@@ -138,49 +118,38 @@ def _stem(runs: Sequence[SeedRun]) -> str:
     return runs[0].folder.name.removesuffix(f"-{runs[0].seed}")
 
 
+def _resuming(argv: Sequence[str]) -> str:
+    """The command that continues what these arguments of `lanista learn` began."""
+    own, engine = _split(argv)
+    kept = [word for word in own if word not in ("--force", "--resume")]
+    return typed(["lanista", "learn", *kept, "--resume", *engine])
+
+
 def _train(runs: Sequence[SeedRun], parallel: int) -> bool:
     """Train at most `parallel` at a time; returns whether the user has stopped them."""
     waiting, going, stop = list(runs), list[SeedRun](), Event()
-    with StopSignals() as signals:
+    with StopSignals() as signals, SeedDisplay(runs, terminal()) as display:
         signals.call(stop.set)
         try:
             while going or (waiting and not stop.is_set()):
                 while waiting and len(going) < parallel and not stop.is_set():
-                    going.append(_begin(waiting.pop(0)))
+                    going.append(waiting.pop(0))
+                    going[-1].begin()
+                    display.began(going[-1])
                 if stop.is_set():
+                    display.stopping = True
                     for process in [one.process for one in going if one.process is not None]:
                         process.terminate()
                 time.sleep(_POLL)
-                going = [one for one in going if not _ended(one)]
+                display.look()
+                for one in [one for one in going if one.ended()]:
+                    going.remove(one)
+                    display.ended(one)
         finally:
             for one in going:
                 if one.process is not None:
                     one.process.kill()
     return stop.is_set()
-
-
-def _begin(one: SeedRun) -> SeedRun:
-    one.process, one.began = RunProcess(one.arguments, one.log), time.monotonic()
-    print(f"Seed {one.seed}: {one.folder} begins; what it says goes to {one.log}", flush=True)
-    return one
-
-
-def _ended(one: SeedRun) -> bool:
-    if one.process is None:
-        return True
-    one.status = one.process.poll()
-    if one.status is None:
-        return False
-    seconds = time.monotonic() - one.began
-    if one.status == INTERRUPTED:
-        print(f"Seed {one.seed} was stopped after {seconds:.0f} s.", flush=True)
-    elif one.status:
-        print(f"Seed {one.seed} failed after {seconds:.0f} s: {one.process.error_message()}", flush=True)
-    else:
-        reward = read_run(one.folder, brief=True).first.last_reward
-        scored = "" if reward is None else f", mean reward {reward:.4g}"
-        print(f"Seed {one.seed} ended after {seconds:.0f} s{scored}.", flush=True)
-    return True
 
 
 def _seeds(text: str) -> list[int]:

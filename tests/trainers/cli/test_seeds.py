@@ -1,7 +1,10 @@
 """`lanista learn --seeds`: a run for each seed, and a report on all of them."""
 
+import io
 import os
 import signal
+import time
+from collections import deque
 from pathlib import Path
 from threading import Thread
 
@@ -9,7 +12,10 @@ import pytest
 import yaml
 from console_runs import until
 from lanista.trainers.cli.main import run
-from lanista.trainers.cli.seeds import asked
+from lanista.trainers.cli.seed_runs import SeedDisplay, SeedProgress, SeedRun
+from lanista.trainers.cli.seeds import _resuming, asked
+from made_runs import make_run, write
+from rich.console import Console
 from scripted_engine import free_port
 
 BASIC = {
@@ -67,6 +73,7 @@ def test_a_run_that_is_stopped_before_it_learned_has_not_failed(config, capfd):
     thread.join()
     said = capfd.readouterr().out
     assert "Seed 0 was stopped after" in said and "failed" not in said and "Seed 1" not in said
+    assert "This continues them: lanista learn basic.yaml --run-id b --seeds=2" in said and "--resume" in said
 
 
 def test_a_wrong_setting_is_refused_before_any_run_begins(config, tmp_path, capfd):
@@ -82,6 +89,82 @@ def test_seeds_that_are_none_are_refused(config, seeds, capfd):
     with pytest.raises(SystemExit) as end:
         run(["learn", config, "--env", "scene:basic", f"--seeds={seeds}"])
     assert end.value.code == 2 and "expected a number of seeds, or seeds" in capfd.readouterr().err
+
+
+class Ended:
+    """A process that has ended with a status."""
+
+    def __init__(self, status):
+        self.status = status
+
+    def poll(self):
+        return self.status
+
+    def error_message(self):
+        return "a <b>fault</b> [red]"
+
+
+def three(tmp_path):
+    """A seed that takes 1000 of 20 million steps a second, one that failed at once, and one that waits."""
+    runs = [SeedRun(seed, tmp_path / f"b-{seed}", []) for seed in range(3)]
+    make_run(tmp_path, "b-0")
+    runs[0].process, runs[1].process = Ended(None), Ended(1)
+    runs[1].began = time.monotonic()
+    assert not runs[0].ended() and runs[1].ended() and not runs[2].ended()
+    summaries = deque([(1000.0, 12_000_000), (1010.0, 12_010_000)])
+    runs[0].progress = SeedProgress(12_010_000, 20_000_000, -12.3456, summaries)
+    return runs
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_table_of_seeds_is_shown_whole(tmp_path, width):
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width, height=24)
+    display = SeedDisplay(three(tmp_path), console, lambda: 1015.0)
+    with display:
+        display.ended(display.runs[1])
+    lines = console.file.getvalue().splitlines()
+    shown = [" ".join(line.split()) for line in lines]
+    for line in (
+        "0 training 12,010,000 of 20,000,000 -12.346 1,000 2:13:05",
+        "1 failed - - - took 0:00",
+        "2 waiting - - - -",
+        "Ctrl-C stops all, and all save. Their output:",
+    ):
+        assert line in shown
+    assert "Seed 1 failed after 0 s: a <b>fault</b> [red]" in shown[0]
+    assert max(len(line) for line in lines[1:6]) <= width
+
+
+def test_seeds_that_have_no_room_are_counted(tmp_path):
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80, height=10)
+    runs = [SeedRun(seed, tmp_path / f"b-{seed}", []) for seed in range(100)]
+    runs[70].process = Ended(None)
+    with SeedDisplay(runs, console):
+        pass
+    shown = console.file.getvalue()
+    assert "70  starting" in shown and "94 more have no room here." in shown
+
+
+def test_without_a_terminal_a_line_tells_of_new_summaries(tmp_path, capsys):
+    (run, *_) = three(tmp_path)
+    run.progress, now = SeedProgress(), [1000.0]
+    display = SeedDisplay([run], None, lambda: now[0])
+    display.look()
+    write(run.folder, "Ball", {300: 3.0})
+    for _ in range(12):
+        now[0] += 1
+        display.look()
+    assert [line.partition(", mean")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "Seed 0: step 200",
+        "Seed 0: step 300",
+    ]
+
+
+def test_the_command_that_continues_is_one_to_type(config, capfd):
+    line = "learn basic.yaml --force --env scene:basic --run-id b --seeds 1 --env-args --areas 2"
+    assert _resuming(line.split()[1:]) == (
+        "lanista learn basic.yaml --env scene:basic --run-id b --seeds 1 --resume --env-args --areas 2"
+    )
 
 
 def test_what_follows_env_args_is_the_engine_s():
