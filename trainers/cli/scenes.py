@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..utils.errors import CommandError
+from ..utils.text import wrapped
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
         from ..settings.presets import scene_preset
 
         for name, scene in sorted(SCENES.items()):
-            print(f"scene:{name}: {scene.summary}\n    {scene_preset(name).command()}")
+            print(wrapped(f"scene:{name}: {scene.summary}", "  "))
+            print(f"    {scene_preset(name).command()}")
         return 0
     try:
         written = export(arguments.name.removeprefix("scene:"), arguments.path)

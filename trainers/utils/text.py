@@ -2,7 +2,10 @@
 
 import os
 import shlex
+import shutil
 import subprocess
+import sys
+import textwrap
 from collections.abc import Sequence
 
 
@@ -22,3 +25,13 @@ def harmless(text: str) -> str:
 def typed(words: Sequence[str]) -> str:
     """A command, quoted for the system's shell: that of Windows does not know single quotes."""
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def wrapped(text: str, indent: str) -> str:
+    """A paragraph for standard output: on a terminal broken between words, further lines indented."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size()[0]
+    return textwrap.fill(
+        text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )

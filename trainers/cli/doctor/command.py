@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from ...utils.text import harmless
+from ...utils.text import harmless, wrapped
 from .diagnosis import Diagnosis, Level, fault
 
 CHECKS = (
@@ -47,7 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
             found.append(one)
             text = f"{one.text}. {one.remedy}" if one.remedy else one.text
             shown = harmless(text).replace(home, "~") if len(home) > 1 else harmless(text)
-            print(f"{one.level.value:<7}  {one.subject:<10}  {shown}", flush=True)
+            head = f"{one.level.value:<7}  {one.subject:<10}  "
+            print(wrapped(head + shown, " " * len(head)), flush=True)
     faults, warnings = (sum(each.level is level for each in found) for level in (Level.FAULT, Level.WARNING))
     print(f"{_counted(faults, 'fault')}, {_counted(warnings, 'warning')}.")
     return 1 if faults else 0

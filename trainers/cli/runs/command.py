@@ -146,7 +146,7 @@ def _as_dict(run: RunRecord) -> dict[str, Any]:
 
 
 def _table(runs: list[RunRecord], now: float) -> list[str]:
-    """Lines as wide as the terminal; where it is too narrow, names stand on lines of their own."""
+    """Lines as wide as the terminal; where it is too narrow, names and environments have their own."""
     rows = [TITLES, *(_row(run, now) for run in runs)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     narrow = (
@@ -154,14 +154,14 @@ def _table(runs: list[RunRecord], now: float) -> list[str]:
     )
     lines = []
     for row in rows:
-        cells = [
-            cell.rjust(width) if title in _RIGHT else cell.ljust(width)
+        cells = {
+            title: cell.rjust(width) if title in _RIGHT else cell.ljust(width)
             for title, cell, width in zip(TITLES, row, widths)
-        ]
+        }
         if narrow:
-            lines.append(row[0])
-            cells[0] = ""
-        lines.append(_GAP.join(cells).rstrip())
+            above = [cells.pop(title).strip() for title in ("run", "environment")]
+            lines.append(_GAP.join(above))
+        lines.append(" " * len(_GAP) * narrow + _GAP.join(cells.values()).rstrip())
     return lines
 
 
