@@ -42,7 +42,7 @@ setup(
         "lanista": ["py.typed"],
         "lanista.envs.godot": ["addon/LICENSE", "addon/**/*.gd"],
         "lanista.envs.protocol": ["proto/**/*.proto", "*.binpb"],
-        "lanista.config": ["**/*.yaml"],
+        "lanista.config": ["**/*.yaml", "pretrained/*/*.md", "pretrained/*/*.onnx"],
         "lanista.trainers.cli.report": ["*.css", "*.js"],
     },
     install_requires=[

@@ -12,3 +12,16 @@ rm -f "$folder"/lanista-*
 }
 rm "$folder/build.log"
 "$python" -m twine check --strict "$folder"/lanista-*
+"$python" - "$folder" << 'END'  # the trained models are in both
+import sys, tarfile, zipfile
+from pathlib import Path
+
+wheel, sdist = (next(Path(sys.argv[1]).glob(f"lanista-*{ending}")) for ending in (".whl", ".tar.gz"))
+wanted = {str(path) for path in Path("config/pretrained").rglob("*.*")}
+packed = {
+    wheel.name: {name.removeprefix("lanista/") for name in zipfile.ZipFile(wheel).namelist()},
+    sdist.name: {name.partition("/")[2] for name in tarfile.open(sdist).getnames()},
+}
+missing = [f"{name} lacks {file}" for name, files in packed.items() for file in sorted(wanted - files)]
+sys.exit("\n".join(missing))
+END

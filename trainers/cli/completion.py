@@ -76,6 +76,8 @@ def _add_completers(parser: argparse.ArgumentParser) -> None:
                 _add_completers(sub)
         elif "--preset" in action.option_strings:
             _set(action, _presets)
+        elif "--pretrained" in action.option_strings:
+            _set(action, _pretrained)
         elif "--env" in action.option_strings:
             _set(action, _scenes, files=True)
         elif {"--run-id", "--initialize-from"} & {*action.option_strings}:
@@ -99,6 +101,12 @@ def _presets() -> list[str]:
     from ..settings.yaml_source import preset_names
 
     return preset_names()
+
+
+def _pretrained() -> list[str]:
+    from .pretrained import pretrained_names
+
+    return pretrained_names()
 
 
 def _scenes() -> Iterator[str]:

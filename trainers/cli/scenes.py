@@ -25,10 +25,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.action != "export":
         from ..settings.presets import scene_preset
+        from .pretrained import pretrained_names
 
+        pretrained = pretrained_names()
         for name, scene in sorted(SCENES.items()):
             print(wrapped(f"scene:{name}: {scene.summary}", "  "))
             print(f"    {scene_preset(name).command()}")
+            if name in pretrained:
+                print(f"    lanista play --pretrained {name}")
         return 0
     try:
         written = export(arguments.name.removeprefix("scene:"), arguments.path)

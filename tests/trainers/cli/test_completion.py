@@ -55,6 +55,7 @@ def completions(folder, line, shell="bash"):
         ("lanista init --trainer s", {"sac"}),
         ("lanista completion f", {"fish"}),
         ("lanista play first --en", {"--env", "--env-args"}),
+        ("lanista play --pretrained bal", {"ball3d"}),
     ],
 )
 def test_names_are_offered(line, offered, tmp_path):

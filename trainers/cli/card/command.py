@@ -13,15 +13,13 @@ from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.text import harmless
-from ..runs.record import is_run, read_run
+from ..runs.record import CARD, is_run, read_run
 from .contents import Card, ModelFile, Score, Training
 from .markdown import MARK, make_markdown
 
 if TYPE_CHECKING:
     from ..models import Model
 
-CARD = "README.md"
-"""In a folder of models, where model hubs look for it."""
 _PLAY = (sys.executable, "-m", "lanista.trainers.cli.main", "play")
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
+from ...utils.logging import print_error
 from ..page_server import port_number
+from ..pretrained import find_pretrained, list_pretrained
 from .report import make_report, print_report
 
 if TYPE_CHECKING:
@@ -21,15 +23,27 @@ if TYPE_CHECKING:
     from ..models import Model
     from .film import Viewer
 
+_NOTHING = (
+    "nothing is to play: give the ID or folder of a run, models, or --pretrained NAME (alone, it lists the "
+    "models that come with Lanista)."
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument(
         "models",
         metavar="MODEL",
-        nargs="+",
+        nargs="*",
         help="a run's ID or folder, whose behaviors all act, or files: a brain (.onnx; Lanista's, ML-Agents' "
         "or Unity's own) or a checkpoint (.pt) per behavior",
+    )
+    parser.add_argument(
+        "--pretrained",
+        metavar="NAME",
+        nargs="?",
+        const="",
+        help="in place of models of yours: those that come with Lanista (without NAME: a list)",
     )
     parser.add_argument(
         "--env",
@@ -107,6 +121,13 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play and report."""
+    if arguments.pretrained == "" and not arguments.models:
+        list_pretrained()
+        return 0
+    if arguments.pretrained is None and not arguments.models:
+        print_error("lanista play", _NOTHING)
+        return 2
+    arguments.title = _choose_models(arguments)
     with redirect_stdout(sys.stderr) if arguments.json else nullcontext():
         report = _played(arguments)
     if arguments.json:
@@ -148,7 +169,7 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
             progress = Progress(player, console)
             viewers: list[Viewer] = [] if film is None else [film]
             if arguments.watch:
-                title = f"{_given(arguments)} in {arguments.env}"
+                title = f"{arguments.title} in {arguments.env}"
                 viewers.append(opened.enter_context(Window(title, progress.text, arguments.port)))
             renderer = StepRenderer(env, arguments.env, viewers)
             opened.enter_context(progress)
@@ -159,7 +180,7 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
         if arguments.record_demos is None:
             raise
         raise CommandError(f"The demonstrations could not be written: {error}.") from error
-    report = make_report(player, _given(arguments), arguments.env)
+    report = make_report(player, arguments.title, arguments.env)
     if recorder is not None:
         report["demonstrations"] = [str(path) for path in recorder.paths]
     if film is not None and film.save():
@@ -167,8 +188,21 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
-def _given(arguments: argparse.Namespace) -> str:
-    return ", ".join(arguments.models)
+def _choose_models(arguments: argparse.Namespace) -> str:
+    """Replace --pretrained by its models, its environment and its kind of actions; returns what is played."""
+    if arguments.pretrained is None:
+        return ", ".join(arguments.models)
+    if arguments.models:
+        raise CommandError(
+            f"found {', '.join(arguments.models)} and --pretrained: give models of yours, or none of them."
+        )
+    pretrained = find_pretrained(arguments.pretrained)
+    arguments.models = [str(path) for path in pretrained.models]
+    if arguments.env is None:
+        arguments.env, *own = pretrained.environment
+        arguments.env_args = [*own, *arguments.env_args]
+    arguments.sampled |= pretrained.sampled and not arguments.deterministic
+    return f"{pretrained.name} (pretrained)"
 
 
 def _recorder(arguments: argparse.Namespace) -> DemonstrationRecorder | None:

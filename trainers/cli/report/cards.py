@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..card.command import CARD
 from ..card.contents import PAPERS, ModelFile, Training
 from ..card.markdown import read_card
 from ..runs.command import age, size
+from ..runs.record import CARD
 from .contents import Group, RunResult
 from .markup import shown, table, text_row
 

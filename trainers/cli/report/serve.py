@@ -8,8 +8,7 @@ from pathlib import Path
 from threading import Lock
 
 from ...utils.errors import CommandError
-from ..card.command import CARD
-from ..runs.record import is_locked, read_run
+from ..runs.record import CARD, is_locked, read_run
 from .contents import RunResult, group_runs
 from .page import make_page
 

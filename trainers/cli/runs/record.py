@@ -21,6 +21,8 @@ from ...stats.event_files import FILE_NAME, PATTERN, read_extent
 REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
 STATES = ("running", "finished", "stopped", "unfinished", "empty", "damaged")
+CARD = "README.md"
+"""The model card in a folder of models, where model hubs look for it."""
 DEPTH = 4
 """So many folders deep runs are looked for: those of a sweep are `<sweep>/trial-000/seed-1`."""
 _MODULES = {"/trainers/cli/main.py": "lanista", "/trainers/learn.py": "lanista-learn"}
