@@ -20,6 +20,8 @@ LATEST = "checkpoint.pt"
 """The copy of the newest checkpoint that --resume and --initialize-from read."""
 _MOST_NAMES = 1 << 24
 """Bytes of a checkpoint's names and sizes, which take some kilobytes; the weights lie beside them."""
+WEIGHTS = (".pt", ".safetensors")
+"""The endings of files that a run can start from."""
 MARK = b"_GlobalSteps__global_step"
 """The name of the step counter in every checkpoint of ML-Agents; ours has another."""
 
@@ -95,7 +97,7 @@ def find_start(settings: CheckpointSettings) -> Path | None:
     for path in (Path(settings.results_dir) / wanted, Path(wanted)):
         if path.is_dir():
             return path / LATEST if (path / LATEST).is_file() else path
-        if path.suffix == ".pt" and path.is_file():
+        if path.suffix in WEIGHTS and path.is_file():
             return path
     runs = [run.name for run in runs_in(Path(settings.results_dir))]
     hint = did_you_mean(wanted, runs)
@@ -103,7 +105,7 @@ def find_start(settings: CheckpointSettings) -> Path | None:
     run = Path(settings.results_dir) / wanted
     raise TrainerError(
         f"Could not initialize from {run}: there is no such run, and {wanted} (--initialize-from) is neither "
-        f"a run's folder nor a checkpoint (.pt).{hint}"
+        f"a run's folder nor a checkpoint (.pt, .safetensors).{hint}"
         f"{known if runs else ''} "
         "Make sure models have already been saved with that run ID."
     )
@@ -130,7 +132,7 @@ def initial_checkpoint(behavior: str, init_path: str | None, start: Path | None)
     else:
         wanted = Path(init_path)
     path = wanted / LATEST if wanted.is_dir() else wanted
-    if path.suffix != ".pt" or not path.is_file():
+    if path.suffix not in WEIGHTS or not path.is_file():
         source = "--initialize-from" if init_path is None else f"behaviors.{behavior}.init_path: {init_path}"
         raise TrainerError(
             f"{behavior}: Could not initialize from {path} ({source}): the file does not exist or is not a "

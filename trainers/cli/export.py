@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ..utils.errors import CommandError
@@ -15,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="a checkpoint (.pt), or a run's ID or folder: of each behavior the newest checkpoint",
+        help="a checkpoint (.pt, .safetensors), or a run's ID or folder: each behavior's newest checkpoint",
     )
     parser.add_argument(
         "out",
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         help="the file to write, or the folder for the models of a run (default: next to the checkpoint, or "
-        "in the run's folder; .onnx or .tres)",
+        "in the run's folder; .onnx, .tres or .safetensors)",
     )
     parser.add_argument(
         "--results-dir",
@@ -43,10 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write ONNX as Godot's plugin godot_rl_agents reads it",
     )
+    formats.add_argument(
+        "--safetensors",
+        action="store_true",
+        help="write the weights alone, to share: lanista play and --initialize-from read them",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, rebuild, verify, write."""
+    if arguments.safetensors:
+        _write_each(arguments, ".safetensors", _share)
+        return 0
     from ..policies.godot.export import export_godot
     from ..policies.godot.godot_rl import export_godot_rl
     from ..policies.onnx.export import export_brain
@@ -57,6 +66,12 @@ def run(arguments: argparse.Namespace) -> int:
         write, ending = export_godot_rl, "-godot-rl.onnx"
     else:
         write, ending = export_brain, ".onnx"
+    _write_each(arguments, ending, partial(_export, write=write, suffix=ending[ending.rindex(".") :]))
+    return 0
+
+
+def _write_each(arguments: argparse.Namespace, ending: str, export: Callable[[Path, Path], None]) -> None:
+    """Call `export` with each checkpoint and the file to write of it."""
     checkpoints = _checkpoints(arguments.source, arguments.results_dir)
     out: Path | None = arguments.out
     into_folder = out is not None and (len(checkpoints) > 1 or out.is_dir())
@@ -64,8 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         target = default.with_name(f"{default.name}{ending}")
         if out is not None:
             target = out / target.name if into_folder else out
-        _export(source, target, ending[ending.rindex(".") :], write)
-    return 0
+        export(source, target)
 
 
 def _checkpoints(given: str, results: Path) -> dict[Path, Path]:
@@ -89,16 +103,17 @@ def _checkpoints(given: str, results: Path) -> dict[Path, Path]:
     return {each: folder / each.parent.name for each in found}
 
 
-def _export(source: Path, target: Path, suffix: str, write: Callable[..., None]) -> None:
+def _export(source: Path, target: Path, *, write: Callable[..., None], suffix: str) -> None:
     """Write the model of a checkpoint, or one for each slot where these have models of their own."""
-    from ..checkpoints.file import CheckpointError, load_checkpoint
+    from ..checkpoints.file import CheckpointError
     from ..checkpoints.metadata import build_network, step_of
+    from ..checkpoints.shared_weights import load_weights
     from ..networks.multi_actor import exported_networks
     from ..policies.onnx.graph import BrainVerificationError
 
     state, out = None, target
     try:
-        state = load_checkpoint(source)
+        state = load_weights(source)
         behavior, network = build_network(state)
         target.parent.mkdir(parents=True, exist_ok=True)
         for place, brain in exported_networks(network).items():
@@ -112,3 +127,21 @@ def _export(source: Path, target: Path, suffix: str, write: Callable[..., None])
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"{out} could not be written: {error}.") from error
+
+
+def _share(source: Path, target: Path) -> None:
+    """Write the weights of a checkpoint."""
+    from ..checkpoints.file import CheckpointError
+    from ..checkpoints.metadata import build_network, step_of
+    from ..checkpoints.shared_weights import load_weights, save_shared
+
+    try:
+        state = load_weights(source)
+        behavior, _ = build_network(state)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        save_shared(target, state)
+    except CheckpointError as error:
+        raise CommandError(f"{source} cannot be exported: {error}") from error
+    except OSError as error:
+        raise CommandError(f"{target} could not be written: {error}.") from error
+    print(plain(f"Exported {target} ({behavior}, step {step_of(state)})."))

@@ -15,6 +15,7 @@ from ..checkpoints.manager import CheckpointManager
 from ..checkpoints.metadata import KEY as BRAIN
 from ..checkpoints.metadata import TRAINER_TYPE, changes, describe_network, differences
 from ..checkpoints.run_folder import recorded_behavior
+from ..checkpoints.shared_weights import load_weights
 from ..checkpoints.transfer import initial_checkpoint
 from ..networks.custom import not_exportable
 from ..networks.multi_actor import export_suffixes, exported_networks
@@ -319,7 +320,7 @@ class LearnerCheckpointer:
 
     def _initialize_from(self, path: Path) -> None:
         """Load what fits of a checkpoint into a new run."""
-        state = load_checkpoint(path)
+        state = load_weights(path)
         try:
             mismatches = self.trainer.load_matching(state)
         except (CheckpointError, *MISFITS) as error:

@@ -55,9 +55,11 @@ def find_policy(
         )
     if source.suffix == ".onnx":
         return source, _brain(source, seed)
-    if source.suffix == ".pt":
+    if source.suffix in (".pt", ".safetensors"):
         return source, _checkpoint(source, place, seed)
-    raise LoadError(f"{source} is neither a brain (.onnx) nor a checkpoint (.pt).")
+    raise LoadError(
+        f"{source} is neither a brain (.onnx) nor a checkpoint (.pt) or its weights (.safetensors)."
+    )
 
 
 def _in_folder(folder: Path, behavior: str | None, place: int | None) -> Path:
@@ -131,8 +133,9 @@ def _brain(path: Path, seed: int | None) -> PlayablePolicy:
 
 
 def _checkpoint(path: Path, place: int | None, seed: int | None) -> PlayablePolicy:
-    from ...checkpoints.file import CheckpointError, load_checkpoint
+    from ...checkpoints.file import CheckpointError
     from ...checkpoints.metadata import build_network
+    from ...checkpoints.shared_weights import load_weights
     from ...checkpoints.transfer import is_mlagents_file
     from ...networks.multi_actor import exported_networks
     from ..greedy import CheckpointPolicy
@@ -143,7 +146,7 @@ def _checkpoint(path: Path, place: int | None, seed: int | None) -> PlayablePoli
             f"{_brains_beside(path)}"
         )
     try:
-        brains: dict[str, Any] = dict(exported_networks(build_network(load_checkpoint(path))[1]))
+        brains: dict[str, Any] = dict(exported_networks(build_network(load_weights(path))[1]))
     except CheckpointError as error:
         raise LoadError(f"{path} cannot be loaded: {error}") from error
     wanted = "" if place is None else f"-place{place}"
