@@ -28,8 +28,15 @@ MARKS = ("<!-- table -->\n", "<!-- end of the table -->\n")
 LANISTA = (sys.executable, "-m", "lanista.trainers.cli.main")
 SEED = 1
 EPISODES = 100
-GROUPS = {"dungeon-escape": 3, "coop-push": 3, "soccer-twos": 2, "baton-pass": 8}
-"""Members of a group: their episodes end together, and EPISODES groups are scored."""
+MEMBERS = {
+    "dungeon-escape": 3,
+    "coop-push": 3,
+    "soccer-twos": 4,
+    "baton-pass": 8,
+    "tennis": 2,
+    "wall-jump": 3,
+}
+"""Whose episodes count together: EPISODES are scored of groups, of each team, of the rarer behavior."""
 MORE = {"basic": ["--set", "behaviors.Basic.max_steps=40000"]}
 """Arguments besides the preset's own."""
 AIMS = {
@@ -41,7 +48,9 @@ AIMS = {
     "grid": "just below 1 (Unity: 0.8)",
     "hallway": "about 0.95 (Unity: 0.7)",
     "pyramids": "about 1.9 (Unity: 1.75)",
+    "soccer-twos": "0 against itself",
     "sorter": "just below 2.5",
+    "tennis": "0 against itself",
     "wall-jump": "just below 1 (Unity: 0.8)",
 }
 """The best return in a scene of the size of its preset (docs/scenes.md); Unity's benchmark for its own."""
@@ -83,7 +92,7 @@ def finished_run(scene, results, *, train):
 
 def keep(scene, run):
     """Score the models of a run, and keep them with their card."""
-    episodes = EPISODES * GROUPS.get(scene, 1)
+    episodes = EPISODES * MEMBERS.get(scene, 1)
     with tempfile.TemporaryDirectory() as temporary:
         cards = []
         for flags in ([], ["--sampled"]):

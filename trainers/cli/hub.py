@@ -1,6 +1,6 @@
 """`lanista hub push` and `lanista hub load`, as ML-Agents' commands for the Hugging Face Hub.
 
-A run is uploaded as its folder, its settings as config.json, and a model card.
+A run is uploaded as its folder, its settings as config.json, and a model card: the one in the folder, or a new one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import yaml
 
 from ..settings.yaml_source import UNREADABLE_YAML
 from ..utils.errors import CommandError
+from ..utils.text import typed
+from .runs.record import CARD
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,31 +104,6 @@ def _refused(repository: str, error: Exception) -> CommandError:
     )
 
 
-CARD = """\
----
-library_name: ml-agents
-tags:
-{tags}
----
-
-# **{trainer}** agents playing **{behaviors}**
-
-The run `{run_id}`, trained by Lanista, a drop-in for the trainer of
-[Unity ML-Agents](https://github.com/Unity-Technologies/ml-agents).
-
-## Use it
-
-    lanista hub load --repo-id {repository}
-
-The `.onnx` files are brains for Unity: set one as the Model of the agents' Behavior Parameters. In Python,
-`lanista.load("{name}").act(obs)` acts with one.
-
-## Train on
-
-    lanista-learn {configuration} --initialize-from {name} --run-id next
-"""
-
-
 @contextmanager
 def _copy_to_upload(arguments: argparse.Namespace) -> Iterator[Path]:
     """A copy of a run's folder with its settings as JSON and a card; the folder itself is not changed.
@@ -141,26 +118,25 @@ def _copy_to_upload(arguments: argparse.Namespace) -> Iterator[Path]:
         try:
             shutil.copytree(source, copy)
             (copy / "config.json").write_text(json.dumps(settings), encoding="utf-8")
-            if not (copy / "README.md").exists():
-                (copy / "README.md").write_text(_card(settings, arguments), encoding="utf-8")
+            if not (copy / CARD).exists():
+                (copy / CARD).write_text(_card(source, arguments), encoding="utf-8")
         except OSError as error:
             raise CommandError(f"{source} could not be copied for the upload: {error}.") from error
         yield copy
 
 
-def _card(settings: dict[str, Any], arguments: argparse.Namespace) -> str:
-    """The model card, with the tags by which the hub finds it."""
-    behaviors: dict[str, Any] = settings["behaviors"]
-    first = next(iter(behaviors))
-    tags = [first, "deep-reinforcement-learning", "reinforcement-learning", f"ML-Agents-{first}", "lanista"]
-    return CARD.format(
-        tags="\n".join(f"- {json.dumps(tag)}" for tag in tags),
-        trainer=behaviors[first].get("trainer_type", "ppo"),
-        behaviors=", ".join(behaviors),
-        run_id=arguments.run_id,
-        repository=arguments.repo_id,
-        name=arguments.repo_id.partition("/")[2],
-        configuration=arguments.configfile_name,
+def _card(run: Path, arguments: argparse.Namespace) -> str:
+    """The model card of a run's folder, without a score: `lanista card` plays and writes one with it."""
+    from .card.contents import Card, ModelFile, Training
+    from .card.markdown import make_markdown
+    from .runs.record import read_run
+
+    training = Training(read_run(run, arguments.run_id))
+    models = [ModelFile.read(path, path.stem) for path in sorted(run.glob("*.onnx"))]
+    command = ["lanista", "hub", "load", "--repo-id", arguments.repo_id]
+    unknown = ["How well it plays: nothing was played before the upload."]
+    return make_markdown(
+        Card(arguments.run_id, models, [training], training.environment, None, unknown, typed(command))
     )
 
 

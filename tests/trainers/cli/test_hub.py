@@ -3,6 +3,7 @@
 The stub has their names and the arguments that we give; what the real ones do with a hub is not tested here.
 """
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -75,6 +76,7 @@ def test_the_whole_folder_is_pushed_with_settings_and_card(hub, folder):
     assert front["library_name"] == "ml-agents"
     assert {"Ball", "ML-Agents-Ball", "reinforcement-learning"} <= set(front["tags"])
     assert "poca" in files["README.md"].decode() and "me/balls" in files["README.md"].decode()
+    assert hashlib.sha256(b"brain").hexdigest() in files["README.md"].decode()
     assert sorted(folder.rglob("*")) == before
     assert not Path(hub.uploaded.path).exists()
 

@@ -198,6 +198,8 @@ class Card:
     score: Score | None = None
     unknown: list[str] = field(default_factory=list)
     """What is not known, a sentence each."""
+    download: str | None = None
+    """The command that brings the models to another machine."""
 
     @property
     def trainers(self) -> list[str]:
@@ -206,8 +208,10 @@ class Card:
 
     @property
     def behaviors(self) -> list[str]:
-        """The behaviors of the models, each once."""
-        return list(dict.fromkeys(model.behavior for model in self.models))
+        """The behaviors of the models, else of the runs, each once."""
+        names = [model.behavior for model in self.models]
+        names = names or [one.name for training in self.trainings for one in training.record.behaviors]
+        return list(dict.fromkeys(names))
 
     @property
     def task(self) -> str | None:

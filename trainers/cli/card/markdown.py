@@ -153,13 +153,14 @@ def _score(card: Card) -> str:
 
 
 def _use(card: Card) -> str:
-    files = [model.path.name for model in card.models]
+    files = [model.path.name for model in card.models] or ["MODEL"]
     path, *own = card.environment or ["ENVIRONMENT"]
     sampled = ["--sampled"] if card.score is not None and card.score.actions == "sampled" else []
     play = ["lanista", "play", *files, *sampled, "--env", path, *(["--env-args", *own] if own else [])]
+    download = f"{code(card.download)}\n" if card.download else ""
     return f"""## Use it
 
-{code(typed(play))}
+{download}{code(typed(play))}
 
 In Python:
 
