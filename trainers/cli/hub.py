@@ -1,6 +1,6 @@
 """`lanista hub push` and `lanista hub load`, as ML-Agents' commands for the Hugging Face Hub.
 
-A run is uploaded as its folder, its settings as config.json, and a model card: the one in the folder, or a new one.
+A run is uploaded as its folder, its settings as config.json, and a model card, the folder's own or a new one.
 """
 
 from __future__ import annotations
