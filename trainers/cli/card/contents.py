@@ -14,6 +14,7 @@ from ....envs.scenes.registry import SCENES
 from ...settings.errors import Notes, TrainerConfigError
 from ...settings.options import RunOptions
 from ...stats.writer import flattened
+from ...utils.plugins import PluginError
 from ...utils.text import typed
 from ..runs.record import RunRecord
 
@@ -134,7 +135,7 @@ class Training:
         """What of the settings is not at its default, by path; empty if they cannot be read."""
         try:
             options = RunOptions.model_validate(self.record.settings, context=Notes())
-        except (ValidationError, TrainerConfigError):
+        except (ValidationError, TrainerConfigError, PluginError):
             return {}
         tree = options.model_dump(mode="json", exclude_defaults=True, serialize_as_any=True)
         kept = {

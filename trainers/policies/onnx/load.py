@@ -24,9 +24,9 @@ def load(
     """A trained policy that acts on arrays.
 
     Args:
-        path: a brain (.onnx; Lanista's, ML-Agents' or Unity's), a checkpoint of Lanista (.pt), the folder of
-            a behavior in a run, or the folder of a run. Of a folder the newest brain is loaded, or
-            the checkpoint where there is no brain. A brain needs no torch.
+        path: a brain (.onnx; Lanista's, ML-Agents' or Unity's), a checkpoint of Lanista (.pt) or its
+            weights (.safetensors), the folder of a behavior in a run, or the folder of a run. Of a folder the
+            newest brain is loaded, or the checkpoint where there is no brain. A brain needs no torch.
         behavior: which one, if a run has several.
         place: whose, if agents act by their slot in the team (COMA with share_parameters: false).
         seed: of sampled actions; without it they differ each time.

@@ -173,6 +173,17 @@ def test_hostile_names_are_shown_and_are_no_markup(tmp_path):
     assert not any(line.startswith("# head") for line in body.splitlines())
 
 
+@pytest.mark.parametrize(
+    "settings", [{"behaviors": 3}, {"behaviors": {"Ball": {"trainer_type": "none"}}}, {}]
+)
+def test_settings_that_cannot_be_read_leave_their_table_out(tmp_path, settings):
+    (tmp_path / "run_logs").mkdir()
+    (tmp_path / "configuration.yaml").write_text(yaml.safe_dump(settings))
+    training = Training(read_run(tmp_path, "r"))
+    assert training.settings() == {}
+    assert "not at their defaults" not in make_markdown(Card("r", [], [training]))
+
+
 def test_a_damaged_card_is_none():
     for text in ("", "---\na: [\n---\n", "# words", "---\nlanista: 3\n---\n<!-- Made by lanista card: what"):
         assert read_front(text) == {}
