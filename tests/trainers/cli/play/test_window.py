@@ -50,7 +50,7 @@ def test_the_page_shows_the_images_and_how_the_playing_ended(capsys):
     seen = [level(state) for state in shown if state["image"]]
     assert seen == sorted(seen) and set(seen) <= {50, 100, 150}
     assert seen[0] == 50, "the playing waits until the page is open"
-    assert seen[-1] == 150 and shown[-1]["text"] == "3 of 3 episodes. The playing has ended."
+    assert seen[-1] == 150 and shown[-1]["text"] == "3 of 3 episodes. Playback has ended."
     with pytest.raises(urllib.error.URLError):
         fetch(address)
 
