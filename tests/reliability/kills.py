@@ -213,9 +213,12 @@ def measure(name: str, product: str, kills: int, seed: int) -> KilledRun:
     """So many kills of a run, and a last process that shows what came of the last one."""
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         run = KilledRun(Path(folder).resolve(), CASES[name], product, random.Random(f"{name} {seed}"))
-        for _ in range(kills):
-            run.carry_on()
-        run.carry_on(last=True)
+        try:
+            for _ in range(kills):
+                run.carry_on()
+            run.carry_on(last=True)
+        finally:
+            programs.end_left_behind(run.folder, 0.0)
         files = [path for path in run.latest if path.exists()]
         assert product != LANISTA or not files or weights_are_finite(files)
     return run

@@ -17,8 +17,8 @@ from figures import PRODUCTS, ROOT, Row, Sum, rows
 from results import TEMPLATES, table
 
 FIGURES = {
-    1: ("`kill -9` at random instants over whole runs, inside saves and launches: resumed",
-        "kills.py saves.py"),
+    1: ("`kill -9` at random instants over whole runs, inside saves and launches: resumed (what lives on is "
+        "below)", "kills.py saves.py"),
     2: ("the same run killed and resumed, and never killed, its engines restarted at the same checkpoint: "
         "pairs without a bit that differs", "resume.py"),
     3: ("an engine exits or crashes at a random step: survived, without loss for the others",
@@ -27,8 +27,8 @@ FIGURES = {
         "engines.py training.py"),
     5: ("mutated messages read or refused by name; hostile callers at the port that cost the run nothing",
         "bytes.py strangers.py"),
-    6: ("damaged files, cut at every byte or with a bit flipped: refused by name, or read as what they say",
-        "damaged.py"),
+    6: ("damaged files, cut at every byte or with a bit flipped: refused by a sentence (a traceback is none)"
+        ", or read as what they say", "damaged.py"),
     7: ("NaN, infinity and 3e38 in observations and rewards, masks without a choice: named, and not in saved "
         "weights", "non_finite.py"),
     8: ("a full disk during saves and logs: survived, the files before it intact",

@@ -39,6 +39,8 @@ run_training(parse_command_line(), restart_engines_at_checkpoints=True)
 """
 DEMO = ROOT / "tests" / "real" / "demos" / "Expert3DBall.demo"
 SMALL = {"hidden_units": 16, "num_layers": 1}
+ROWS = (".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers")
+"""Row numbers, which another process counts from its own start."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def off_policy(trainer: str, saved: bool = False, **keys: Any) -> Case:
 
 
 BASIC = {"scene": "basic", "behavior": "Basic", "buffer": 256}
-TEAMS = {"scene": "dungeon-escape", "behavior": "DungeonEscape", "buffer": 512}
+TEAMS = {"scene": "dungeon-escape", "behavior": "DungeonEscape", "buffer": 2048}
 CASES = {
     "ppo": Case(),
     "ppo-basic": Case(**BASIC),
@@ -216,7 +218,7 @@ def compare(pair: Pair, delay: float) -> tuple[int, list[str]]:
     with tempfile.TemporaryDirectory(prefix="resume-") as name:
         folder = Path(name).resolve()
         state, resumed = pair.unkilled(folder), pair.killed(folder, delay)
-    return numbers(state), differences(state, resumed)
+    return numbers(state), [text for text in differences(state, resumed) if not text.startswith(ROWS)]
 
 
 def main() -> int:

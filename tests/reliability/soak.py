@@ -5,7 +5,9 @@
 The run is the real `lanista-learn` with PPO on `ball3d`, 12 agents in each environment, on one thread. Every
 --every seconds a sample is taken of the trainer's process, without its engines; with --record each goes to
 docs/results/soak.csv, so that sessions add up. Speed is that per second of the trainer's processor time: on a
-shared machine the time of the clock says what others did. The first fifth, ten minutes at most, warms up.
+shared machine the time of the clock says what others did. The run is warm when it has deleted its first
+checkpoint, for then it has done all that it does; one that is too short for that, after a fifth of its time.
+--session judges a session of the CSV again.
 
 Ends with status 1 when the run ended by itself, memory then grew by more than --slope MiB an hour, open
 files, threads or processes became more, or the last third was slower than the first by more than --drift per
@@ -34,14 +36,15 @@ sys.path.append(str(Path(__file__).parent))
 
 from console_runs import PATIENCE, learn_command, left_behind, ppo_yaml, until
 from figures import CSV, LANISTA, Recorder, append
+from results import read
 from script_options import parse_options
 
 SAMPLES = CSV.with_name("soak.csv")
 STEP = re.compile(r"Step: (\d+)")
-WARM_UP = 600.0
 COUNTS = ("files", "threads", "processes")
 HYPER = {"batch_size": 2048, "buffer_size": 20480, "num_epoch": 1}
 LENGTHS = {"max_steps": 10**9, "time_horizon": 100, "checkpoint_interval": 500_000, "keep_checkpoints": 3}
+WARM_STEPS = (LENGTHS["keep_checkpoints"] + 1) * LENGTHS["checkpoint_interval"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ def typical(samples: list[Sample], name: str) -> float:
 def drift(samples: list[Sample]) -> float:
     """By how many per cent the last third of the time is slower than the first; 0 if it is faster."""
     rates = [(b.steps - a.steps) / (b.cpu - a.cpu) for a, b in pairwise(samples) if b.steps > a.steps]
+    if not rates:
+        return 0.0
     third = max(len(rates) // 3, 1)
     first, last = statistics.mean(rates[:third]), statistics.mean(rates[-third:])
     return max(0.0, 100 * (1 - last / first))
@@ -139,24 +144,28 @@ def main() -> int:
         every={"default": 30.0, "help": "seconds between two samples"},
         slope={"default": 1.0, "help": "MiB an hour by which memory may grow"},
         drift={"default": 2.0, "help": "per cent by which it may become slower"},
+        session={"default": "", "help": "of the CSV, to judge again; no run is made"},
         record={"default": False, "help": "keep the samples and the figure"},
     )
     recorder = Recorder(10, options.record)
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        samples = measure(
-            Path(folder).resolve(), options.minutes, options.envs, options.every, options.record
-        )
-    warm = [each for each in samples if each.seconds >= min(WARM_UP, 12 * options.minutes)]
+    if options.session:
+        samples = [each for each in read(SAMPLES, Sample) if each.session == options.session]
+    else:
+        with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+            sizes = options.minutes, options.envs, options.every
+            samples = measure(Path(folder).resolve(), *sizes, options.record)
+    warm = [each for each in samples if each.steps >= WARM_STEPS]
+    if len(warm) < 10:
+        warm = [each for each in samples if each.seconds >= samples[-1].seconds / 5]
     first, last = warm[0], warm[-1]
     growth, slower = slope(warm), drift(warm)
     counts = {name: (typical(warm[:5], name), typical(warm[-5:], name)) for name in COUNTS}
     kept = all(end <= begin for begin, end in counts.values())
     good = kept and growth <= options.slope and slower <= options.drift
     counted = ", ".join(f"{begin:.0f} to {end:.0f} {name}" for name, (begin, end) in counts.items())
-    found = (
-        f"{last.steps:,} agent-steps in {last.seconds / 60:.0f} minutes; after warm-up "
-        f"{first.rss_mib:.1f} to {last.rss_mib:.1f} MiB, {counted}, slower by {slower:.1f} %"
-    )
+    found = f"{last.steps:,} agent-steps in {last.seconds / 60:.0f} minutes, {samples[0].rss_mib:.1f} MiB at "
+    found += f"first; in the last {(last.seconds - first.seconds) / 60:.0f}, warm, {first.rss_mib:.1f} to "
+    found += f"{last.rss_mib:.1f} MiB, {counted}, slower by {slower:.1f} %"
     case = f"{options.envs} environments"
     recorder.add(case, LANISTA, 1, int(good), worst=growth, unit="MiB an hour", found=found)
     return int(not good)

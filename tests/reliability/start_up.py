@@ -266,7 +266,6 @@ def report(outcomes: list[Seen], product: str, limit: float, recorder: Recorder)
     """Print and record the sum; whether Lanista is not as it should be."""
     bad = [seen for seen in outcomes if seen.wrong]
     early = [seen.seconds for seen in outcomes if not seen.fault.needs]
-    late = [seen.seconds for seen in outcomes if seen.fault.needs]
     if product == LANISTA:
         found = f"without torch at most {max(early, default=0):.2f} s ({len(early)} faults)"
     else:
@@ -275,8 +274,7 @@ def report(outcomes: list[Seen], product: str, limit: float, recorder: Recorder)
         went_on = sum(seen.status == 0 for seen in outcomes)
         found = f"{tracebacks} tracebacks, {left} left a process, {went_on} trained nevertheless"
     held = len(outcomes) - len(bad)
-    longest = max(early + late, default=0)
-    recorder.add("faults", product, len(outcomes), held, worst=longest, unit="s", found=found)
+    recorder.add("faults", product, len(outcomes), held, found=found)
     return product == LANISTA and (bool(bad) or (limit > 0 and max(early, default=0) > limit))
 
 
