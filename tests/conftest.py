@@ -18,6 +18,9 @@ pytest_plugins = ["godot_engine"]
 # Tests run side by side, and start processes: with more threads in each, these mostly wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Some tests import onnxruntime before Lanista does, which sets this.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 # A busy machine must not fail a test.
 settings.register_profile("lanista", deadline=None)
 settings.load_profile("lanista")

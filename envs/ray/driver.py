@@ -47,6 +47,7 @@ class Driver:
 
     def do_connect(self, address: str) -> dict[str, Any]:
         """Join a cluster; returns `address` of this machine there, and `nodes`."""
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that begins here
         import ray
 
         from .actors import EngineActors

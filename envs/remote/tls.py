@@ -234,5 +234,6 @@ def _loaded(pem: bytes) -> ssl.SSLContext:
     """Load a certificate and its key; ssl reads keys only from files, so from a private temporary one."""
     with tempfile.TemporaryDirectory(prefix="lanista-") as folder:  # of mode 0700
         path = Path(folder) / "trainer.pem"
+        path.touch(0o600)
         path.write_bytes(pem)
         return server_context(path)

@@ -6,6 +6,7 @@ import errno
 import os
 import platform
 import re
+import stat
 import sys
 import tempfile
 import traceback
@@ -31,6 +32,8 @@ def guarded(program: str, command: Callable[[], int]) -> int:
     words.
     """
     _open_closed_streams()
+    if os.name == "posix":
+        os.umask(os.umask(0o077) | stat.S_IWOTH)  # what a command writes is never for everybody to change
     try:
         os.getcwd()
     except OSError:

@@ -2,9 +2,13 @@
 
 import os
 import re
+import stat
 import subprocess
 import sys
+import time
+from contextlib import suppress
 
+import psutil
 import pytest
 from attached_runs import AttachedRun, scenes
 from console_runs import until
@@ -67,10 +71,21 @@ def test_a_wrong_token_ends_the_relay_with_status_1(token, capsys):
         gate.close()
 
 
+@pytest.fixture(params=[0o022, 0])
+def umask(request):
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_a_run_with_an_engine_on_a_relay(tmp_path):
+def test_a_run_with_an_engine_on_a_relay(tmp_path, monkeypatch, umask):
+    """Its token is in no other file, in no output and on no command line; nobody else can write a file."""
     token, here = tmp_path / "token", free_port()
-    run = AttachedRun(tmp_path, free_port(), "--token-file", str(token), max_steps=200)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    threaded = ("--set", "behaviors.Basic.threaded=true")
+    run = AttachedRun(tmp_path, free_port(), "--token-file", str(token), *threaded, max_steps=200)
     command = re.search(r"lanista (relay .*)", run.said)[1].split()
     with (tmp_path / "relay.txt").open("w") as output, scenes() as scene:
         relay = subprocess.Popen(
@@ -79,6 +94,11 @@ def test_a_run_with_an_engine_on_a_relay(tmp_path):
         )
         assert until(lambda: "carried to" in (tmp_path / "relay.txt").read_text())
         engine = scene(here)
+        commands, modes = set(), {}
+        while engine.poll() is None:
+            commands |= {str(line) for line in command_lines(run.process.pid, relay.pid)}
+            modes |= modes_below(tmp_path)
+            time.sleep(0.01)
         assert engine.wait(120) == 0
         assert relay.wait(120) == 0
     ended = run.end()
@@ -86,10 +106,33 @@ def test_a_run_with_an_engine_on_a_relay(tmp_path):
     # Either side may be the first to disconnect once the engine was told to quit.
     assert "has disconnected" in (tmp_path / "relay.txt").read_text()
     secret = token.read_text().strip()
-    assert not [
-        path for path in tmp_path.rglob("*") if path.is_file() and path != token and _holds(path, secret)
-    ]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path for path in files if secret.encode() in path.read_bytes()] == [token]
+    assert not any(secret in line for line in commands) and len(commands) >= 3  # with the learner's
+    modes |= modes_below(tmp_path / "results")
+    made_here = {tmp_path / name for name in (".", "c.yaml", "output.txt", "relay.txt", "temporary")}
+    assert not {
+        path: oct(mode) for path, mode in modes.items() if mode & stat.S_IWOTH and path not in made_here
+    }
+    assert modes[token] == 0o600
+    sockets = [path for path in modes if path.name == "socket"]
+    assert sockets and all(modes[path.parent] == 0o700 for path in sockets)
+    assert not list((tmp_path / "temporary").iterdir())
 
 
-def _holds(path, secret):
-    return secret.encode() in path.read_bytes()
+def command_lines(*processes):
+    """Of these processes and all below them, as anybody on the machine can read them."""
+    for pid in processes:
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            yield from (each.cmdline() for each in (process, *process.children(recursive=True)))
+
+
+def modes_below(folder):
+    """The permissions of all files and folders."""
+    modes = {}
+    for path in (folder, *folder.rglob("*")):
+        with suppress(OSError):
+            if not path.is_symlink():
+                modes[path] = stat.S_IMODE(path.stat().st_mode)
+    return modes

@@ -1,5 +1,8 @@
 """Brain files are run alone: ours, and Unity's own."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -204,3 +207,14 @@ def test_a_brain_that_fails_when_it_is_run_is_a_brain_error(exported, tmp_path):
     brain = Brain(with_change(exported[1], tmp_path / "fails.onnx", of_one_agent_alone))
     with pytest.raises(BrainError, match=r"fails\.onnx': it fails when it is run: .*Reshape"):
         brain.act(decisions(random_obs([(3,), (2,)], 2)))
+
+
+def test_onnxruntime_reports_nothing_to_its_maker(tmp_path):
+    """With its reports on, it leaves files at its import: a session's, and in the cache a device's number."""
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    folders = dict.fromkeys(("TMPDIR", "HOME", "XDG_CACHE_HOME"), str(tmp_path))
+    program = (
+        "import lanista.trainers.policies.onnx.runtime as ours; ours.onnxruntime.get_available_providers()"
+    )
+    subprocess.run([sys.executable, "-c", program], env={**environment, **folders}, check=True)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
