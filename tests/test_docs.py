@@ -56,6 +56,22 @@ def test_links_lead_to_files_and_headings_that_exist(page):
     assert not broken
 
 
+def test_security_names_exactly_the_dependencies_of_setup_and_what_reaches_them(monkeypatch):
+    given = {}
+    monkeypatch.setattr("setuptools.setup", given.update)
+    runpy.run_path(str(ROOT / "setup.py"))
+    names = re.compile(r"^[\w.-]+")
+    needed = {names.match(one)[0] for one in given["install_requires"]}
+    extras = {
+        extra: {names.match(one)[0] for one in needs} for extra, needs in given["extras_require"].items()
+    }
+    rows = re.findall(r"^\| `(\w[\w-]*)` \| (.+) \|$", text(ROOT / "SECURITY.md"), flags=re.MULTILINE)
+    cells = {name: re.split(r" \| ", rest) for name, rest in rows}
+    assert {name for name, told in cells.items() if len(told) == 2} == needed
+    listed = {name: set(re.findall(r"`([\w-]+)`", told[0])) for name, told in cells.items() if len(told) == 3}
+    assert listed == {extra: needs for extra, needs in extras.items() if extra not in ("docs", "dev")}
+
+
 def test_every_page_is_in_the_index():
     index = ROOT / "docs" / "README.md"
     listed = {(index.parent / link.partition("#")[0]).resolve() for link in LINK.findall(text(index))}
