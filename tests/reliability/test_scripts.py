@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="kills and freezes processes by signals")
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="lets root obey permissions as Linux can")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what only it tells or allows")
 
 
 def script(command, *marks):
@@ -25,6 +25,7 @@ def script(command, *marks):
         script("disk_full.py --rounds 10", POSIX),
         script("full_disk_runs.py --runs 1", LINUX),
         script("engines.py --envs 2 --kills 2 --freezes 1 --timeout 3", POSIX),
+        script("file_faults.py --distinct --every 12", LINUX),
         script("kills.py --cases ppo --kills 3", POSIX),
         script("kills.py --cases behaviors --kills 2", POSIX),
         script("non_finite.py --cases observation-nan observation-3e38 mask reward-nan-drop"),

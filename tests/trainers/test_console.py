@@ -75,6 +75,13 @@ def test_an_error_that_no_output_has_caused_prints_none(error, capsys, tmp_path,
     assert capsys.readouterr().out == ""
 
 
+def test_a_disk_that_takes_nothing_is_told_without_a_traceback(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    assert guarded("lanista", raising(OSError(errno.EROFS, "Read-only file system", "a.onnx"))) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("lanista: error: a.onnx: Read-only file system.") and said.count("\n") == 1
+
+
 def test_output_that_is_refused_in_the_middle_is_told_as_such(capsys, monkeypatch):
     class Full(io.StringIO):
         def write(self, text):

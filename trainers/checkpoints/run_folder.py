@@ -18,7 +18,7 @@ from ...envs.registry.process_lock import LockingNotSupportedError, ProcessLock
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
 from ..settings.yaml_source import UNREADABLE_YAML
-from ..utils.atomic_files import atomic_write_text
+from ..utils.atomic_files import atomic_write_text, is_partial
 from ..utils.errors import TrainerError, nearest
 
 logger = logging.getLogger(__name__)
@@ -194,7 +194,8 @@ def _is_older_run(folder: Path) -> bool:
     """
     if not folder.exists():
         return False
-    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    found = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    names = {name for name in found if not is_partial(name)}
     never_started = "run_logs" in names and names <= {"configuration.yaml", "run_logs"}
     return not never_started or (folder / "run_logs" / "training_status.json").exists()
 

@@ -104,6 +104,11 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
     atomic_write_bytes(path, text.encode("utf-8"))
 
 
+def is_partial(name: str) -> bool:
+    """Whether a file's name is one that `atomic_write` gives, which a kill or a full disk leaves behind."""
+    return _PARTIAL.fullmatch(name) is not None
+
+
 def remove_partials(folder: str | os.PathLike[str]) -> None:
     """Remove what other processes, killed in `atomic_write`, left in `folder` (nothing below it).
 

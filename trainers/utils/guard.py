@@ -105,9 +105,12 @@ def _report_failure(program: str, error: Exception) -> int:
         ) as file:
             file.write(text)
         details = f"the file {file.name}, which holds the traceback and the versions"
-    except OSError:
-        print(text, file=sys.stderr)
-        details = "the traceback above"
+    except OSError as refused:
+        if isinstance(error, OSError):  # a disk that takes nothing is no fault of the program
+            details = f"what was done (no file could be written: {refused.strerror})"
+        else:
+            print(text, file=sys.stderr)
+            details = "the traceback above"
     message = " ".join(str(error).split())[:300]
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""

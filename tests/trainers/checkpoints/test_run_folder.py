@@ -71,7 +71,14 @@ def test_force_sets_the_old_run_aside_each_time(settings, older, results):
     assert len(aside) == 1 and aside[0].name.startswith("r.20")
 
 
-@pytest.mark.parametrize("left", [["run_logs"], ["run_logs", "configuration.yaml"]])
+@pytest.mark.parametrize(
+    "left",
+    [
+        ["run_logs"],
+        ["run_logs", "configuration.yaml"],
+        ["run_logs", ".configuration.yaml.0123456789ab-0.partial"],
+    ],
+)
 def test_leftovers_of_a_run_that_never_started_are_no_obstacle(settings, results, left):
     (results / "r" / "run_logs").mkdir(parents=True)
     for name in left[1:]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..card.contents import PAPERS, ModelFile, Training
@@ -30,14 +31,21 @@ def _card(run: RunResult) -> str:
     training = Training(record)
     facts = [*training.facts(), *_papers(record.trainers), *_score(run)]
     facts += [(path, json.dumps(value)) for path, value in training.settings().items()]
-    models = [ModelFile.read(path, "") for path in run.models()]
-    files = table(
-        ("Model", "Size", "SHA-256"), [text_row((str(m.path), size(m.size), m.sha256)) for m in models]
-    )
+    models = run.models()
+    files = table(("Model", "Size", "SHA-256"), [text_row(_model(path)) for path in models])
     return (
         f"<h3>{shown(record.name)}{made}{since}</h3><pre>{shown(command)}</pre>"
         f"{table(('Model card', ''), map(text_row, facts))}{files if models else ''}"
     )
+
+
+def _model(path: Path) -> tuple[str, str, str]:
+    """Its path, size and checksum; in place of these why it cannot be read."""
+    try:
+        model = ModelFile.read(path, "")
+    except OSError as error:
+        return str(path), "-", f"cannot be read: {error.strerror}"
+    return str(path), size(model.size), model.sha256
 
 
 def _papers(trainers: Sequence[str]) -> list[tuple[str, str]]:

@@ -249,7 +249,10 @@ def _films(groups: Sequence[Group], behaviors: Sequence[str]) -> str:
 
 def _film(run: RunResult, path: Path, behavior: str) -> str:
     caption = f"{behavior} of {run.record.name}: the best episode of an evaluation ({path.name})"
-    data = path.read_bytes() if path.stat().st_size <= LARGEST_FILM else b""
+    try:
+        data = path.read_bytes() if path.stat().st_size <= LARGEST_FILM else b""
+    except OSError as error:
+        return f'<p class="note">{shown(caption)} cannot be read: {shown(error)}</p>'
     if not data:
         return f'<p class="note">{shown(caption)} is too large for a page: {shown(path)}</p>'
     source = f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(data).decode()}"

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import re
 from array import array
 from html.parser import HTMLParser
@@ -131,6 +132,19 @@ def test_the_model_card_of_each_run_is_in_the_page(tmp_path):
     for damaged in ("lanista: {score: {behaviors: {Ball: 3}}}", "lanista: {score: 3}", "lanista: ["):
         (folder / "README.md").write_text(f"---\n{damaged}\n---\n{MARK}\n")
         assert "Model card" in page_of(tmp_path, "ball")
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/mem"), reason="needs a file that cannot be read even by root"
+)
+def test_a_model_and_a_film_that_cannot_be_read_are_told(tmp_path):
+    folder = make_run(tmp_path, "r")
+    (folder / "Ball.onnx").symlink_to("/proc/self/mem")
+    (folder / "Ball" / "videos").mkdir(parents=True)
+    (folder / "Ball" / "videos" / "a.gif").symlink_to("/proc/self/mem")
+    page = page_of(tmp_path, "r")
+    assert "<td>cannot be read: Input/output error</td>" in page
+    assert "(a.gif) cannot be read: [Errno 5] Input/output error" in page
 
 
 def test_an_empty_run_and_a_bare_folder_make_a_page(tmp_path):
