@@ -55,6 +55,8 @@ MOST_BYTES = 192 << 20
 """By which one input may raise the process's peak."""
 ADDRESSES = 4 << 30
 """Beyond what is mapped before: a larger request is a MemoryError."""
+MOST_WAITING = 10
+"""Times as long by the clock, for targets that wait for other processes."""
 LONGEST = 1 << 20
 KEPT_BYTES = 24_000
 """Of inputs that `--keep` adds to a target."""
@@ -169,8 +171,8 @@ def fuzz(name: str, seconds: float, seed: int, keep: bool, place: mmap.mmap, rep
     gc.collect()
     grown: list[bytes] = []
     count = 0
-    end = time.process_time() + seconds
-    while time.process_time() < end:
+    end, late = time.process_time() + seconds, time.monotonic() + MOST_WAITING * seconds
+    while time.process_time() < end and time.monotonic() < late:
         data = target.mutate(random.choice(grown if grown and random.random() < 0.5 else pool), random)[
             :LONGEST
         ]
