@@ -82,6 +82,17 @@ def test_a_disk_that_takes_nothing_is_told_without_a_traceback(capsys, tmp_path,
     assert said.startswith("lanista: error: a.onnx: Read-only file system.") and said.count("\n") == 1
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions")
+@pytest.mark.parametrize(("umask", "mode"), [(0, 0o775), (0o022, 0o755), (0o077, 0o700)])
+def test_what_a_command_makes_is_never_for_everybody_to_change(umask, mode, tmp_path):
+    before = os.umask(umask)
+    try:
+        assert guarded("lanista", lambda: (tmp_path / "made").mkdir() or 0) == 0
+    finally:
+        os.umask(before)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == mode
+
+
 def test_output_that_is_refused_in_the_middle_is_told_as_such(capsys, monkeypatch):
     class Full(io.StringIO):
         def write(self, text):
