@@ -11,6 +11,7 @@ So a run repeats, and agents always act by the weights of the update before the 
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import signal
 import sys
@@ -38,6 +39,8 @@ CONNECT_PAUSE = 0.02
 """Seconds between attempts to reach a process that is starting."""
 CLOSING_SECONDS = 10.0
 """By when a process that is told to has ended."""
+_LONGEST_SOCKET = 103
+"""Bytes of a socket's path: macOS takes the fewest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,12 @@ class LearnerProcess:
         self._folder = REAPER.make_folder("lanista-learner-")
         on_windows = sys.platform == "win32"
         self._address = rf"\\.\pipe\{self._folder.name}" if on_windows else str(self._folder / "socket")
+        if not on_windows and len(os.fsencode(self._address)) > _LONGEST_SOCKET:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise TrainerError(
+                f"{plan.name}: its learner (threaded: true) needs a socket, and {self._address} is longer "
+                f"than the {_LONGEST_SOCKET} bytes that systems take: set TMPDIR to a folder with a shorter path."
+            )
         self._channel: Channel | None = None
         self._received: FinishedUpdate | None = None
         self.is_busy = False

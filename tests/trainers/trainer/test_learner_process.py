@@ -155,6 +155,17 @@ def test_a_process_that_cannot_start_says_why(learners, tmp_path, monkeypatch):
         collected(crowd, one)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="its pipes have short names")
+def test_a_temporary_folder_whose_path_is_too_long_for_a_socket_is_named(learners, tmp_path, monkeypatch):
+    long = tmp_path / ("long" * 25)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    with pytest.raises(TrainerError, match=r"longlong.* is longer than .* TMPDIR"):
+        one, crowd = learners(tmp_path, VECTOR, behavior(threaded=True)), Crowd(VECTOR)
+        collected(crowd, one)
+    assert not list(long.iterdir())
+
+
 # Whole runs -----------------------------------------------------------------------------------------------
 
 THREADED = YAML + "    threaded: true\n"
