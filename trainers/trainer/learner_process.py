@@ -118,7 +118,7 @@ class LearnerProcess:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise TrainerError(
                 f"{plan.name}: its learner (threaded: true) needs a socket, and {self._address} is longer "
-                f"than the {_LONGEST_SOCKET} bytes that systems take: set TMPDIR to a folder with a shorter path."
+                f"than the {_LONGEST_SOCKET} bytes that systems take: set TMPDIR to a shorter path."
             )
         self._channel: Channel | None = None
         self._received: FinishedUpdate | None = None
