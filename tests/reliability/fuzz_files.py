@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import io
 import json
 import os
@@ -13,6 +12,7 @@ import zipfile
 import zlib
 from contextlib import suppress
 from functools import cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -89,8 +89,8 @@ YAML_WORDS = (
 def scratch() -> Path:
     """A folder of this process."""
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
-    owner = os.getpid()
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    # Python's own atexit is not for the processes of multiprocessing.
+    Finalize(None, shutil.rmtree, (folder,), {"ignore_errors": True}, exitpriority=0)
     return folder
 
 
