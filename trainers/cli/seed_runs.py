@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-LOOK = 1.0
-"""Seconds between two looks into a run's folder."""
-BETWEEN = 10.0
-"""The least of seconds between two lines on a seed, where there is no terminal."""
+READ_SECONDS = 1.0
+"""Seconds between two reads of the runs' folders."""
+LINE_SECONDS = 10.0
+"""Seconds between two lines about a seed, at least, where there is no terminal."""
 _SUMMARIES = 6
-"""So many of the last ones give the speed."""
+"""The number of the latest summaries that the speed is measured over."""
 _COLORS = {"training": "bright_cyan", "done": "bright_green", "failed": "bright_red", "stopped": "yellow"}
 _AROUND = 4
 """Lines of the display that are no run."""
@@ -106,14 +106,14 @@ class SeedRun:
 
     def outcome(self) -> str:
         """What came of it, in a sentence."""
-        told = f"after {self.seconds:.0f} s"
+        elapsed = f"after {self.seconds:.0f} s"
         if self.state == "stopped":
-            return f"Seed {self.seed} was stopped {told}."
+            return f"Seed {self.seed} was stopped {elapsed}."
         if self.state == "failed" and self.process is not None:
-            return f"Seed {self.seed} failed {told}: {self.process.error_message()}"
+            return f"Seed {self.seed} failed {elapsed}: {self.process.error_message()}"
         reward = self.progress.reward
         scored = "" if reward is None else f", mean reward {reward:.4g}"
-        return f"Seed {self.seed} ended {told}{scored}."
+        return f"Seed {self.seed} ended {elapsed}{scored}."
 
 
 class SeedDisplay:
@@ -126,8 +126,8 @@ class SeedDisplay:
         self.runs = runs
         self.stopping = False
         self._clock = clock
-        self._looked = float("-inf")
-        self._told: dict[int, tuple[float, int]] = {}
+        self._read_at = float("-inf")
+        self._reported: dict[int, tuple[float, int]] = {}
         """When a seed's last line was printed, and its step, by the seed."""
         self._console = console
         self._live: Live | None = None
@@ -148,36 +148,36 @@ class SeedDisplay:
     def began(self, run: SeedRun) -> None:
         """Its process has started."""
         if self._live is None:
-            self._say(f"Seed {run.seed}: {run.folder} begins; what it says goes to {run.log}")
+            self._print(f"Seed {run.seed}: {run.folder} starts; its output goes to {run.log}")
 
     def ended(self, run: SeedRun) -> None:
         """Its process has ended."""
         run.progress.read(run.folder)
         if self._live is None or run.state == "failed":
-            self._say(run.outcome())
+            self._print(run.outcome())
 
-    def look(self) -> None:
-        """Read how far the seeds have come, if the last look was a while ago."""
+    def update(self) -> None:
+        """Read how far the seeds have come, if the last read was a while ago."""
         now = self._clock()
-        if now - self._looked < LOOK:
+        if now - self._read_at < READ_SECONDS:
             return
-        self._looked = now
+        self._read_at = now
         for run in self.runs:
             if run.process is not None and run.status is None:
                 run.progress.read(run.folder)
                 if self._live is None:
-                    self._tell(run, now)
+                    self._report(run, now)
 
-    def _tell(self, run: SeedRun, now: float) -> None:
-        """Print a line on a seed that has a new summary."""
-        told, step = self._told.get(run.seed, (float("-inf"), 0))
-        if run.progress.step <= step or now - told < BETWEEN:
+    def _report(self, run: SeedRun, now: float) -> None:
+        """Print a line about a seed that has a new summary."""
+        reported, step = self._reported.get(run.seed, (float("-inf"), 0))
+        if run.progress.step <= step or now - reported < LINE_SECONDS:
             return
-        self._told[run.seed] = now, run.progress.step
+        self._reported[run.seed] = now, run.progress.step
         steps, reward, rate, left = _figures(run, now)
-        self._say(f"Seed {run.seed}: step {steps}, mean reward {reward}, {rate} steps/s, {left} left")
+        self._print(f"Seed {run.seed}: step {steps}, mean reward {reward}, {rate} steps/s, {left} left")
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if self._console is None:
             print(text, flush=True)
         else:

@@ -141,7 +141,7 @@ def _train(runs: Sequence[SeedRun], parallel: int) -> bool:
                     for process in [one.process for one in going if one.process is not None]:
                         process.terminate()
                 time.sleep(_POLL)
-                display.look()
+                display.update()
                 for one in [one for one in going if one.ended()]:
                     going.remove(one)
                     display.ended(one)

@@ -149,11 +149,11 @@ def test_without_a_terminal_a_line_tells_of_new_summaries(tmp_path, capsys):
     (run, *_) = three(tmp_path)
     run.progress, now = SeedProgress(), [1000.0]
     display = SeedDisplay([run], None, lambda: now[0])
-    display.look()
+    display.update()
     write(run.folder, "Ball", {300: 3.0})
     for _ in range(12):
         now[0] += 1
-        display.look()
+        display.update()
     assert [line.partition(", mean")[0] for line in capsys.readouterr().out.splitlines()] == [
         "Seed 0: step 200",
         "Seed 0: step 300",

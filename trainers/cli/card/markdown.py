@@ -20,7 +20,7 @@ from ..runs.command import size
 from .contents import PAPERS, Card, Training
 
 MARK = "<!-- Made by lanista card: what is changed here by hand is lost when it is made again. -->"
-_FENCE = "---\n"
+_DELIMITER = "---\n"
 _LICENSE = "# license: choose one before this is published\n"
 _MARKUP = re.compile(r"([\\`*\[\]<>&|~#]|\b_|_\b|(?<=_)_)")
 
@@ -38,7 +38,7 @@ def code(line: str) -> str:
 def make_markdown(card: Card) -> str:
     """The whole card."""
     parts = [
-        f"{_FENCE}{_front(card)}{_LICENSE}{_FENCE}",
+        f"{_DELIMITER}{_front(card)}{_LICENSE}{_DELIMITER}",
         f"{MARK}\n\n# {shown(card.name)}\n\n{_summary(card)}\n",
         _score(card),
         _use(card),
@@ -51,10 +51,10 @@ def make_markdown(card: Card) -> str:
 
 def read_front(text: str) -> dict[str, Any]:
     """The YAML at the top of a card that `make_markdown` made; empty if it is no such card."""
-    if MARK not in text or not text.startswith(_FENCE):
+    if MARK not in text or not text.startswith(_DELIMITER):
         return {}
     try:
-        front = yaml.safe_load(text.split(f"\n{_FENCE}", 1)[0])
+        front = yaml.safe_load(text.split(f"\n{_DELIMITER}", 1)[0])
     except UNREADABLE_YAML:
         return {}
     own = front.get("lanista") if isinstance(front, dict) else None
