@@ -177,7 +177,9 @@ def _head(films: dict[str, Film]) -> Iterator[str]:
     yield "<!-- Made by `python docs/_ext/gallery_page.py`; edit the texts there. -->\n"
     yield "Every scene that comes with Lanista, what is learned in it, and the one command that trains it."
     yield "[Scenes](scenes.md) has their rules. What was trained is shown by `lanista play RUN_ID`, or"
-    yield "`lanista play RUN_ID --watch` in a browser.\n"
+    yield "`lanista play RUN_ID --watch` in a browser; without training,"
+    yield "`lanista play --pretrained ball3d --watch` shows one of the"
+    yield "[models that come with Lanista](pretrained.md).\n"
     if films:
         machines = " and ".join(sorted({film.machine for film in films.values()}))
         yield "The times are those of the runs in the pictures, from the command to its end, on"
