@@ -23,5 +23,5 @@ packed = {
     sdist.name: {name.partition("/")[2] for name in tarfile.open(sdist).getnames()},
 }
 missing = [f"{name} lacks {file}" for name, files in packed.items() for file in sorted(wanted - files)]
-sys.exit("\n".join(missing))
+sys.exit("\n".join(missing) or 0)
 END
