@@ -129,14 +129,15 @@ def table(cases: Iterable[Case], results: Results, *heads: str, load: int = 0) -
     """
     heads += ("trainer", "agent-steps/s:", "times ML-Agents (wanted):")
     heads += ("trainer's processor time, us per agent-step:", "times less:")
-    heads += ("peak memory, MiB:", "of ML-Agents' (wanted):", "start s:", "rounds:")
+    heads += ("peak memory, MiB:", "of ML-Agents' (wanted):", "start s:", "rounds:", "other work:")
     lines = []
     for case in cases:
         label = list(case.label)
         for trainer in sorted(case.trainers, key=[LANISTA, BF16, THREADED, PEER].index):
             if rows := results.of(case.kind, trainer, case.agents, case.device, load):
                 peer = results.of(case.kind, PEER, case.agents, case.device, load)
-                lines.append([*label, trainer, *_figures(case, trainer, rows, peer), str(len(rows))])
+                conditions = [str(len(rows)), f"{median(rows, 'others'):.1f}"]
+                lines.append([*label, trainer, *_figures(case, trainer, rows, peer), *conditions])
                 label = [""] * len(label)
     return markdown(list(heads), lines)
 

@@ -163,6 +163,11 @@ def tasks() -> list[Case]:
             **one,
         ),
         task(
+            *("grid of 9", 9, "grid", "GridWorld", grid, (12_000, 1_000), {"areas": 9}),
+            what="PPO, 9 cameras of 84 x 64 as PNG, a goal, masks",
+            **one,
+        ),
+        task(
             *("grid", 16, "grid", "GridWorld", grid, (6_400, 1_280), cameras),
             what="PPO, 16 cameras of 84 x 84 as PNG, a goal, masks",
             wanted=3,
