@@ -20,18 +20,18 @@ class UnsupportedSpaceError(EnvContractError):
     """A space that has no counterpart in ML-Agents' specifications."""
 
 
-_MOST_LETTERS = 2000
+_MAX_LENGTH = 2000
 
 
 class WireError(UnityCommunicationException):  # type: ignore[misc]
     """Bytes that are not what the protocol says. The message names where they came from and what is wrong.
 
-    A message that repeats a name of a million letters is shortened.
+    A message that repeats a name of a million characters is shortened.
     """
 
     def __init__(self, message: str) -> None:
-        if len(message) > _MOST_LETTERS:
-            message = f"{message[: _MOST_LETTERS - 40]}... ({len(message):,} letters)"
+        if len(message) > _MAX_LENGTH:
+            message = f"{message[: _MAX_LENGTH - 40]}... ({len(message):,} characters)"
         super().__init__(message)
 
 

@@ -94,6 +94,8 @@ class Reaper(Protocol):
     def make_folder(self, prefix: str) -> Path:
         """Make a temporary folder that no other user can enter, and that is not to outlive this process.
 
+        One whose path has a line break is not removed if this process is killed.
+
         Raises:
             OSError: The system refuses.
         """
@@ -140,7 +142,8 @@ class ShellReaper:
     def make_folder(self, prefix: str) -> Path:
         """Make a temporary folder; see `Reaper.make_folder`."""
         folder = tempfile.mkdtemp(prefix=prefix)
-        self._write(f"/ {folder}\n", start=True)
+        if "\n" not in folder:  # the shell reads lines: of a longer path it would remove what the first names
+            self._write(f"/ {folder}\n", start=True)
         return Path(folder)
 
     def _write(self, line: str, *, start: bool) -> None:

@@ -115,8 +115,8 @@ _OURS = os.path.join(Path(__file__).parents[1], "")
 _STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
 _PACKAGES = {"site-packages", "dist-packages"}
 """Folders whose files are not the user's; an environment may see those of another one too."""
-_MAX_LETTERS = 500
-"""The most letters of an exception's message."""
+_MAX_LENGTH = 500
+"""Of an exception's message, in characters."""
 
 
 def load_module(path: str, name: str) -> ModuleType:
@@ -163,7 +163,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{type(error).__name__}: {error.msg} ({Path(error.filename).name}, line {error.lineno})"
     message, kind = one_line(error), type(error).__name__
-    message = message if len(message) <= _MAX_LETTERS else f"{message[:_MAX_LETTERS]}..."
+    message = message if len(message) <= _MAX_LENGTH else f"{message[:_MAX_LENGTH]}..."
     frames = [
         each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(_OURS)
     ]

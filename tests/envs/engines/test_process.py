@@ -199,6 +199,22 @@ def test_a_temporary_folder_goes_with_a_trainer_that_is_killed(tmp_path, engine)
     assert until(lambda: not list(tmp_path.iterdir()))
 
 
+def test_no_other_folder_is_removed_where_a_temporary_one_has_a_line_break_in_its_path(tmp_path):
+    (tmp_path / "a" / "kept").mkdir(parents=True)
+    (tmp_path / "a\nb").mkdir()
+    killed_trainer(f"""
+        import os, signal, tempfile
+        from lanista.envs.engines.reaper import REAPER
+        tempfile.tempdir = {str(tmp_path / "a") !r} + chr(10) + "b"
+        REAPER.make_folder("folder")
+        tempfile.tempdir = {str(tmp_path)!r}
+        REAPER.make_folder("next")
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert until(lambda: not list(tmp_path.glob("next*")))
+    assert (tmp_path / "a" / "kept").is_dir()
+
+
 @linux
 def test_an_engine_dies_whose_trainer_is_killed_before_the_guard_has_heard_of_it(tmp_path):
     killed_trainer(f"""

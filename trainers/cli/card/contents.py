@@ -181,7 +181,7 @@ class Score:
             ScoredBehavior(
                 name, one["group_episodes"], True, one["mean_group_reward"], one["std_group_reward"]
             )
-            if one.get("mean_group_reward")
+            if one.get("mean_group_reward") or one.get("std_group_reward")
             else ScoredBehavior(name, one["episodes"], False, one["mean_reward"], one["std_reward"])
             for name, one in self.report["behaviors"].items()
         ]

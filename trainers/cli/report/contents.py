@@ -159,6 +159,6 @@ def _common_name(names: Sequence[str]) -> str:
     """What the names begin with; the first name and how many others if that is nothing."""
     if len(names) == 1:
         return names[0]
-    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names))
-    common = "".join(letters[0] for letters in same).rstrip("-_./ ")
+    same = takewhile(lambda characters: len(set(characters)) == 1, zip(*names))
+    common = "".join(characters[0] for characters in same).rstrip("-_./ ")
     return f"{common or names[0]} ({len(names)} runs)"
