@@ -1,7 +1,7 @@
 """Lanista beside ML-Agents 1.1.0: one command, one page.
 
     tests/peer/install.sh .cache/peer
-    python tests/benchmarks/speed.py [--tasks ball12 escape ...] [--rounds 3] [--load 2] [--again]
+    python tests/benchmarks/speed.py [--tasks "ball 12" escape ...] [--rounds 3] [--load 2] [--again]
 
 Both train the same scene processes with the same YAML (speed_tasks.py), one after the other and in turns,
 round by round; figures are medians of the rounds, ratios medians of the ratios within a round, so that a

@@ -16,6 +16,8 @@ from side_by_side import Case
 SETTINGS = Path(__file__).parent / "settings"
 SCALE = (12, 32, 64, 128, 256, 512, 1024)
 """Numbers of agents of `ball`."""
+ONE = {"trainers": (LANISTA, PEER)}
+"""Of a task that is not measured with other ways to train."""
 LARGE_BUFFER = {"batch_size": 256, "num_epoch": 1, "buffer_size": 10_240}
 
 
@@ -23,6 +25,11 @@ def settings_of(file: Path, behavior: str | None = None) -> dict[str, Any]:
     """Of a behavior in a configuration, or of a file that holds nothing else."""
     found: dict[str, Any] = yaml.safe_load(file.read_text())
     return found["behaviors"][behavior] if behavior else found
+
+
+def preset(scene: str, behavior: str) -> dict[str, Any]:
+    """Unity's own settings of a behavior, for PPO."""
+    return settings_of(ROOT / "config" / "ppo" / f"{scene}.yaml", behavior)
 
 
 def task(
@@ -67,7 +74,7 @@ def task(
 
 def ball(agents: int, wanted: float | None = None, **keys: Any) -> Case:
     """Unity's 3DBall with its own settings."""
-    settings = settings_of(ROOT / "config" / "ppo" / "ball3d.yaml", "3DBall")
+    settings = preset("ball3d", "3DBall")
     what = f"PPO, {agents:,} agents, vectors, continuous"
     length, engine = (96_000, settings["summary_freq"]), {"areas": agents}
     return task(
@@ -86,19 +93,12 @@ def team(members: int) -> Case:
 
 def tasks() -> list[Case]:
     """All of them, in the order of the table."""
-    one = {"trainers": (LANISTA, PEER)}
-    poca = settings_of(SETTINGS / "poca_teams.yaml")
-    tennis = settings_of(ROOT / "config" / "ppo" / "tennis.yaml", "Tennis")
-    duel = tennis | {"self_play": tennis["self_play"] | {"save_steps": 5_000, "team_change": 20_000}}
-    twice = {"max_steps": 32_768, "summary_freq": 8_192}
-    small_buffer = {"batch_size": 512, "buffer_size": 5_120}
-    memory = {"memory": {"sequence_length": 16, "memory_size": 128}}
+    return [*vectors(), *teams(), *memories(), *games(), *senses(), *cameras()]
 
-    def preset(scene: str, behavior: str) -> dict[str, Any]:
-        return settings_of(ROOT / "config" / "ppo" / f"{scene}.yaml", behavior)
 
-    sac, grid = settings_of(SETTINGS / "sac_ball3d.yaml"), preset("grid", "GridWorld")
-    cameras = {"areas": 16, "height": 84, "width": 84}
+def vectors() -> list[Case]:
+    """Agents that observe a few numbers."""
+    sac = settings_of(SETTINGS / "sac_ball3d.yaml")
     return [
         ball(12, 9),
         ball(128, 17),
@@ -108,8 +108,15 @@ def tasks() -> list[Case]:
             *("ball SAC", 12, "ball3d", "3DBall", sac, (24_000, 2_000), {"areas": 12}),
             what="SAC, 12 agents, vectors, continuous",
             wanted=8,
-            **one,
+            **ONE,
         ),
+    ]
+
+
+def teams() -> list[Case]:
+    """Agents that earn as groups."""
+    poca = settings_of(SETTINGS / "poca_teams.yaml")
+    return [
         task(
             *("escape", 24, "dungeon-escape", "DungeonEscape", poca, (51_200, 10_240), {"areas": 8}),
             what="POCA, 8 groups of 3 whose members leave, 7 discrete actions, 2 x 256 units",
@@ -118,69 +125,95 @@ def tasks() -> list[Case]:
         team(3),
         team(8),
         team(20),
+    ]
+
+
+def memories() -> list[Case]:
+    """Agents that have to remember."""
+    hallway = ("hallway", "Hallway", preset("hallway", "Hallway"))
+    return [
         task(
-            *("memory", 16, "hallway", "Hallway", preset("hallway", "Hallway")),
-            *((40_960, 5_120), {"areas": 16}),
+            *("memory", 16, *hallway, (40_960, 5_120), {"areas": 16}),
             what="PPO, 16 agents, LSTM of 128 over sequences of 16, discrete",
             wanted=6,
-            network=memory,
+            network={"memory": {"sequence_length": 16, "memory_size": 128}},
         ),
         task(
-            *("hallway", 16, "hallway", "Hallway", preset("hallway", "Hallway")),
-            *((61_440, 5_120), {"areas": 16}),
+            *("hallway", 16, *hallway, (61_440, 5_120), {"areas": 16}),
             what="the same over sequences of 64",
         ),
+    ]
+
+
+def games() -> list[Case]:
+    """Agents that play against each other."""
+    tennis = preset("tennis", "Tennis")
+    duel = tennis | {"self_play": tennis["self_play"] | {"save_steps": 5_000, "team_change": 20_000}}
+    return [
         task(
             *("duel", 16, "duel", "Duel", duel, (81_920, 10_240), {"areas": 8}),
             what="PPO with self-play, 8 arenas of 2, 2 continuous and 2 discrete actions, 2 x 256 units",
             wanted=9,
             network={"hidden_units": 256},
-            **one,
+            **ONE,
         ),
         task(
             *("tennis", 128, "tennis", "Tennis", tennis, (240_000, 20_000), {"areas": 64}),
             what="PPO with self-play, 64 courts of 2, continuous",
-            **one,
+            **ONE,
         ),
+    ]
+
+
+def senses() -> list[Case]:
+    """Agents with rays, grids and entities."""
+    small_wall = preset("wall-jump", "SmallWallJump") | {"max_steps": 32_768, "summary_freq": 8_192}
+    small_buffer = {"batch_size": 512, "buffer_size": 5_120}
+    return [
         task(
             *("walls", 24, "wall-jump", "BigWallJump", preset("wall-jump", "BigWallJump")),
             *((16_384, 4_096), {"areas": 24}),
             what="PPO, 24 agents of two behaviors, rays, 4 discrete branches",
-            others={"SmallWallJump": preset("wall-jump", "SmallWallJump") | twice},
-            **one,
+            others={"SmallWallJump": small_wall},
+            **ONE,
         ),
         task(
             *("food", 20, "food", "FoodCollector", preset("food", "FoodCollector")),
             *((20_480, 5_120), {"areas": 4}),
             hyperparameters=small_buffer,
             what="PPO, 20 agents, a grid sensor of 40 x 40 x 5, continuous and discrete",
-            **one,
+            **ONE,
         ),
         task(
             *("sorter", 8, "sorter", "Sorter", preset("sorter", "Sorter"), (20_480, 5_120), {"areas": 8}),
             hyperparameters=small_buffer,
             what="PPO, 8 agents, 20 entities by attention, 3 discrete branches",
-            **one,
+            **ONE,
         ),
+    ]
+
+
+def cameras() -> list[Case]:
+    """Agents that see pictures."""
+    grid = preset("grid", "GridWorld")
+    square = {"areas": 16, "height": 84, "width": 84}
+    return [
         task(
             *("grid of 9", 9, "grid", "GridWorld", grid, (12_000, 1_000), {"areas": 9}),
             what="PPO, 9 cameras of 84 x 64 as PNG, a goal, masks",
-            **one,
+            **ONE,
         ),
         task(
-            *("grid", 16, "grid", "GridWorld", grid, (6_400, 1_280), cameras),
+            *("grid", 16, "grid", "GridWorld", grid, (6_400, 1_280), square),
             what="PPO, 16 cameras of 84 x 84 as PNG, a goal, masks",
             wanted=3,
             memory_aim=1 / 3,
         ),
         task(
-            *("grid, large buffer", 16, "grid", "GridWorld", grid, (21_000, 1_000), cameras),
+            *("grid, large buffer", 16, "grid", "GridWorld", grid, (21_000, 1_000), square),
             what="the same with 10,240 steps in the buffer",
             hyperparameters=LARGE_BUFFER,
             memory_aim=1 / 3,
-            **one,
+            **ONE,
         ),
     ]
-
-
-TRAINERS = (LANISTA, PEER, THREADED)

@@ -86,7 +86,7 @@ def warnings_kept(path: Path) -> Iterator[None]:
 def show_any_letter() -> None:
     """Let output whose encoding lacks a letter show the letter's code, in place of failing.
 
-    Windows gives pipes and files an encoding of 256 characters; names of behaviors and folders may have others.
+    Windows gives pipes and files an encoding of 256 characters; names of behaviors may have others.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -205,7 +205,7 @@ def test_no_other_folder_is_removed_where_a_temporary_one_has_a_line_break_in_it
     killed_trainer(f"""
         import os, signal, tempfile
         from lanista.envs.engines.reaper import REAPER
-        tempfile.tempdir = {str(tmp_path / "a") !r} + chr(10) + "b"
+        tempfile.tempdir = {str(tmp_path / "a")!r} + chr(10) + "b"
         REAPER.make_folder("folder")
         tempfile.tempdir = {str(tmp_path)!r}
         REAPER.make_folder("next")
