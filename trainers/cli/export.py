@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..utils.errors import CommandError
 from ..utils.logging import plain
+from .arguments import add_results_dir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,13 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the file to write, or the folder for the models of a run (default: next to the checkpoint, or "
         "in the run's folder; .onnx, .tres or .safetensors)",
     )
-    parser.add_argument(
-        "--results-dir",
-        type=Path,
-        default=Path("results"),
-        metavar="FOLDER",
-        help="where run IDs are (results)",
-    )
+    add_results_dir(parser)
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
         "--godot",

@@ -13,6 +13,7 @@ from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.text import harmless
+from ..arguments import add_env_args, add_results_dir
 from ..runs.record import CARD, is_run, read_run
 from .contents import Card, ModelFile, Score, Training
 from .markdown import MARK, make_markdown
@@ -51,19 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sampled", action="store_true", help="play with actions sampled as in training, not the likeliest"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
-    parser.add_argument(
-        "--results-dir",
-        type=Path,
-        default=Path("results"),
-        metavar="FOLDER",
-        help="where run IDs are (results)",
-    )
-    parser.add_argument(
-        "--env-args",
-        nargs=argparse.REMAINDER,
-        default=[],
-        help="everything after this flag is passed to the environment",
-    )
+    add_results_dir(parser)
+    add_env_args(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from ....envs.python import in_process
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.text import typed
+from ..arguments import add_env_args
 from .suggest import ON_POLICY, TRAINERS, Suggestion, UnsuitableTrainerError, suggest
 
 if TYPE_CHECKING:
@@ -56,9 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout-wait", metavar="N", type=int, help="seconds in which the environment has to start (60)"
     )
     parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
-    parser.add_argument(
-        "--env-args", nargs=argparse.REMAINDER, help="everything after this flag is passed to the environment"
-    )
+    add_env_args(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

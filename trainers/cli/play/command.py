@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.logging import print_error
+from ..arguments import add_env_args, add_results_dir
 from ..page_server import port_number
 from ..pretrained import find_pretrained, list_pretrained
 from .report import make_report, print_report
@@ -66,13 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the most likely actions (default if the models have them)",
     )
     style.add_argument("--sampled", action="store_true", help="actions sampled as in training")
-    parser.add_argument(
-        "--results-dir",
-        type=Path,
-        default=Path("results"),
-        metavar="FOLDER",
-        help="where run IDs are (results)",
-    )
+    add_results_dir(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
     parser.add_argument(
         "--record-demos",
@@ -111,12 +106,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num-areas", type=_positive, default=1, help="training areas, if the engine supports them (1)"
     )
-    parser.add_argument(
-        "--env-args",
-        nargs=argparse.REMAINDER,
-        default=[],
-        help="everything after this flag is passed to the executable",
-    )
+    add_env_args(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

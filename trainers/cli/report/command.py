@@ -10,6 +10,7 @@ from pathlib import Path
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError, did_you_mean
 from ...utils.text import harmless
+from ..arguments import add_results_dir
 from ..page_server import PageServer, port_number
 from ..runs.record import find_runs, is_run, read_run
 from .contents import RunResult, group_runs
@@ -43,13 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="where --watch listens on 127.0.0.1 (any free port)",
     )
-    parser.add_argument(
-        "--results-dir",
-        type=Path,
-        default=Path("results"),
-        metavar="FOLDER",
-        help="where run IDs are (results)",
-    )
+    add_results_dir(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...utils.errors import CommandError
+from ..arguments import add_env_args, add_results_dir
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
@@ -35,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deterministic", action="store_true", help="take the most likely actions instead of sampling"
     )
-    parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), help="the folder of the runs (results)"
-    )
+    add_results_dir(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the environment (0)")
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     parser.add_argument("--picture", metavar="FILE.png", type=Path, help="plot ratings and scores")
@@ -46,12 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time-scale", type=float, default=20, help="speed of the engine's clock (20)")
     parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
     parser.add_argument("--num-areas", type=_positive, default=16, help="games in parallel (16)")
-    parser.add_argument(
-        "--env-args",
-        nargs=argparse.REMAINDER,
-        default=[],
-        help="all following arguments go to the environment",
-    )
+    add_env_args(parser)
 
 
 def _positive(text: str) -> int:
