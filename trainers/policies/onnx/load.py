@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from itertools import count, takewhile
@@ -104,16 +105,35 @@ def _has_policy(folder: Path) -> bool:
 
 
 def _newest(folder: Path, run: Path, place: int | None) -> Path:
-    """The brain that was written last, the run's final one or a checkpoint's; else the checkpoint."""
+    """The brain of the most steps, the run's final one or a checkpoint's; else the checkpoint.
+
+    The run's status tells of how many steps the final one is, for times of files are lost when a folder is
+    copied. Without a status they have to do.
+    """
     name, suffix = folder.name, "" if place is None else f"-place{place}"
-    numbered = [
-        path
-        for path in folder.glob(f"{_escaped(name)}-*{suffix}.onnx")
-        if path.stem.removeprefix(f"{name}-").removesuffix(suffix).isdigit()
-    ]
-    final = [path for path in [run / f"{name}{suffix}.onnx"] if path.is_file()]
-    brains = [*final, *numbered]  # the final one first: it wins among files of the same age
-    return max(brains, key=lambda path: path.stat().st_mtime) if brains else folder / "checkpoint.pt"
+    numbered = {}
+    for path in folder.glob(f"{_escaped(name)}-*{suffix}.onnx"):
+        if (step := path.stem.removeprefix(f"{name}-").removesuffix(suffix)).isdecimal():
+            numbered[int(step)] = path
+    final = run / f"{name}{suffix}.onnx"
+    if not numbered:
+        return final if final.is_file() else folder / "checkpoint.pt"
+    last = max(numbered)
+    if not final.is_file():
+        return numbered[last]
+    final_step = _final_step(run, name)
+    if final_step is None:
+        return max((final, numbered[last]), key=lambda path: path.stat().st_mtime)  # the final one if alike
+    return final if final_step >= last else numbered[last]
+
+
+def _final_step(run: Path, behavior: str) -> int | None:
+    """At which step a run's final brain was written; None where its status does not tell."""
+    try:
+        status = json.loads((run / "run_logs" / "training_status.json").read_text(encoding="utf-8"))
+        return int(status[behavior]["final_checkpoint"]["steps"])
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        return None
 
 
 def _escaped(name: str) -> str:

@@ -1,5 +1,6 @@
 """`lanista.load`: policies act on arrays, from brains, checkpoints and runs' folders."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -213,6 +214,39 @@ def test_a_run_folder_loads_its_newest_brain(tmp_path):
     for path in (brain, newer, final):
         path.unlink()
     assert lanista.load(run).path == checkpoint
+
+
+@pytest.mark.parametrize(("ended", "found"), [(12, "Ball.onnx"), (20, "Ball.onnx"), (5, "Ball-12.onnx")])
+@pytest.mark.parametrize("oldest", ["Ball.onnx", "Ball-12.onnx", "Ball-5.onnx"])
+def test_the_newest_brain_of_a_copied_run_is_told_by_its_steps(tmp_path, ended, found, oldest):
+    """A copy's files have the times of their copying, in any order."""
+    run = tmp_path / "run"
+    _, brain = write(run / "Ball", SPECS["continuous"])
+    for copy in (run / "Ball" / "Ball-12.onnx", run / "Ball.onnx"):
+        shutil.copy(brain, copy)
+    status = {"Ball": {"final_checkpoint": {"steps": ended}}}
+    (run / "run_logs").mkdir()
+    (run / "run_logs" / "training_status.json").write_text(json.dumps(status))
+    for path in run.rglob("*.onnx"):
+        age(path, 30 if path.name == oldest else 10)
+    assert lanista.load(run).path.name == found
+    (run / "Ball.onnx").unlink()
+    assert lanista.load(run).path.name == "Ball-12.onnx"
+
+
+@pytest.mark.parametrize(
+    "status", ["", "[" * 9999, "[]", '{"Ball": []}', '{"Ball": {"final_checkpoint": 1}}']
+)
+def test_without_a_readable_status_the_brain_that_was_written_last_is_taken(tmp_path, status):
+    run = tmp_path / "run"
+    _, brain = write(run / "Ball", SPECS["continuous"])
+    shutil.copy(brain, run / "Ball.onnx")
+    (run / "run_logs").mkdir()
+    (run / "run_logs" / "training_status.json").write_text(status)
+    for first, last in ((brain, run / "Ball.onnx"), (run / "Ball.onnx", brain)):
+        age(first, 30)
+        age(last, 10)
+        assert lanista.load(run).path == last
 
 
 def test_one_of_several_behaviors_must_be_chosen(tmp_path):
