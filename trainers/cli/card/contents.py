@@ -177,14 +177,18 @@ class Score:
 
     def rows(self) -> list[ScoredBehavior]:
         """The returns of each behavior."""
-        return [
-            ScoredBehavior(
-                name, one["group_episodes"], True, one["mean_group_reward"], one["std_group_reward"]
-            )
-            if one.get("mean_group_reward") or one.get("std_group_reward")
-            else ScoredBehavior(name, one["episodes"], False, one["mean_reward"], one["std_reward"])
-            for name, one in self.report["behaviors"].items()
-        ]
+        return [_scored(name, one) for name, one in self.report["behaviors"].items()]
+
+
+def _scored(behavior: str, one: Mapping[str, Any]) -> ScoredBehavior:
+    of_groups = bool(one.get("mean_group_reward") or one.get("std_group_reward"))
+    episodes, mean, std = (
+        ("group_episodes", "mean_group_reward", "std_group_reward")
+        if of_groups
+        else ("episodes", "mean_reward", "std_reward")
+    )
+    # Rounded here, so that all figures of a card are roundings of one number.
+    return ScoredBehavior(behavior, one[episodes], of_groups, round(one[mean], 4), round(one[std], 4))
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,8 @@ def _front(card: Card) -> str:
             "behaviors": {
                 row.behavior: {
                     "groups" if row.of_groups else "episodes": row.episodes,
-                    "mean": round(row.mean, 4),
-                    "std": round(row.std, 4),
+                    "mean": row.mean,
+                    "std": row.std,
                 }
                 for row in card.score.rows()
             },

@@ -97,6 +97,15 @@ def test_agents_that_earn_as_groups_have_the_score_of_their_groups():
     ]
 
 
+def test_all_figures_of_a_card_are_roundings_of_one_number():
+    """.125004 is .13, but .125, which the card has as a number, is .12: readers would see two scores."""
+    row = {"episodes": 3, "mean_reward": 0.125004, "std_reward": 0.0}
+    score = Score({"actions": "deterministic", "behaviors": {"Walker": row}}, 0)
+    text = make_markdown(Card("walk", (), score=score))
+    assert front(text)["model-index"][0]["results"][0]["metrics"][0]["value"] == "0.12 +/- 0.00"
+    assert read_front(text)["score"]["behaviors"]["Walker"]["mean"] == 0.125
+
+
 def test_what_is_not_known_of_a_model_without_a_run_is_said(results, tmp_path, capsys):
     model = tmp_path / "Basic.onnx"
     model.write_bytes((results / "walk" / "Basic.onnx").read_bytes())
