@@ -12,6 +12,7 @@ of all random generators, as far as they are saved. Ends with status 1 when a bi
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -56,7 +57,16 @@ class Case:
     network: dict[str, Any] = field(default_factory=dict)
     others: dict[str, Any] = field(default_factory=dict)
     """Keys of the behavior."""
+    sections: dict[str, Any] = field(default_factory=dict)
+    """Beside the behaviors."""
+    companions: tuple[str, ...] = ()
+    """Further behaviors of the scene, with the same settings."""
     lanista_only: bool = False
+
+    @property
+    def behaviors(self) -> tuple[str, ...]:
+        """All of them."""
+        return (self.behavior, *self.companions)
 
     def configuration(self, checkpoint: int, end: int) -> dict[str, Any]:
         """A run that saves at this step and ends at that one."""
@@ -76,7 +86,7 @@ class Case:
             "time_horizon": 50,
             "summary_freq": 1000,
         }
-        return {"behaviors": {self.behavior: settings | self.others}}
+        return {"behaviors": dict.fromkeys(self.behaviors, settings | self.others), **self.sections}
 
 
 def off_policy(trainer: str, saved: bool = False, **keys: Any) -> Case:
@@ -86,6 +96,22 @@ def off_policy(trainer: str, saved: bool = False, **keys: Any) -> Case:
 
 
 BASIC = {"scene": "basic", "behavior": "Basic", "buffer": 256}
+SELF_PLAY = {"save_steps": 500, "team_change": 1500, "swap_steps": 300, "window": 4}
+IMITATION = {
+    "reward_signals": {"gail": {"strength": 1.0, "demo_path": str(DEMO), "network_settings": SMALL}},
+    "behavioral_cloning": {"demo_path": str(DEMO), "steps": 20000, "samples_per_update": 64},
+}
+LESSONS = [
+    {
+        "name": f"Lesson{k}",
+        "value": 1.0 + 0.1 * k,
+        "completion_criteria": {
+            "measure": "reward", "behavior": "3DBall", "threshold": -1000.0, "min_lesson_length": 20
+        },
+    }
+    for k in range(12)
+]  # fmt: skip
+LESSONS.append({"name": "Last", "value": 3.0})
 TEAMS = {"scene": "dungeon-escape", "behavior": "DungeonEscape", "buffer": 2048}
 CASES = {
     "ppo": Case(),
@@ -111,6 +137,10 @@ CASES = {
     "td3": off_policy("td3", saved=True),
     "ddpg": off_policy("ddpg", saved=True),
     "dqn": off_policy("dqn", saved=True, **BASIC),
+    "self-play": Case(scene="tennis", behavior="Tennis", others={"self_play": SELF_PLAY}),
+    "curriculum": Case(sections={"environment_parameters": {"scale": {"curriculum": LESSONS}}}),
+    "imitation": Case(others=IMITATION),
+    "behaviors": Case(scene="wall-jump", behavior="SmallWallJump", companions=("BigWallJump",)),
 }
 
 
@@ -149,27 +179,34 @@ class Pair:
     def killed(self, folder: Path, delay: float) -> dict[str, Any]:
         """The last checkpoint of the run that was killed `delay` seconds after its first one."""
         command = [*programs.command(self.product), *self.arguments("killed", folder)]
-        checkpoint = folder / "killed" / self.case.behavior / "checkpoint.pt"
+        folders = [folder / "killed" / name for name in self.case.behaviors]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
             limit = time.monotonic() + PATIENCE
             # A replay is saved after its checkpoint: a run killed between the two goes on without it.
             saved = "save_replay_buffer" in self.case.hyper and self.product == LANISTA
-            last = checkpoint.with_name(FILE) if saved else checkpoint
-            while not last.exists():
+            awaited = [path / (FILE if saved else "checkpoint.pt") for path in folders]
+            while not all(path.exists() for path in awaited):
                 assert run.poll() is None and time.monotonic() < limit, "no checkpoint came"
                 time.sleep(0.002)
             time.sleep(delay)
             run.kill()
-        numbered = len([path for path in checkpoint.parent.glob("*.pt") if path != checkpoint])
-        assert numbered == 1, "the kill came too late: the run had ended"
+        saved_once = [len(list(path.glob("*-*.pt"))) == 1 for path in folders]
+        assert any(saved_once), "the kill came too late: the run had ended"
         programs.end_left_behind(folder)
         _finish([*command, "--resume"])
         return self.last(folder / "killed")
 
     def last(self, run: Path) -> dict[str, Any]:
-        """The state at a run's end."""
-        path = run / self.case.behavior / "checkpoint.pt"
-        return torch.load(path, weights_only=True)
+        """The states of all behaviors at a run's end; of one, its state. Lessons are in the run's status."""
+        paths = {name: run / name / "checkpoint.pt" for name in self.case.behaviors}
+        states = {name: torch.load(path, weights_only=True) for name, path in paths.items()}
+        state = states if self.case.companions else states[self.case.behavior]
+        return state | {"lessons": self.lessons(run)} if self.case.sections else state
+
+    def lessons(self, run: Path) -> dict[str, Any]:
+        """What a run's status says of each parameter."""
+        status = json.loads((run / "run_logs" / "training_status.json").read_text())
+        return {name: status[name] for name in self.case.sections["environment_parameters"]}
 
 
 def _finish(command: list[str]) -> None:
