@@ -4,9 +4,10 @@
 
 The runs are those of the real `lanista-learn` and `mlagents-learn` with engine processes; each kill is a
 SIGKILL at a random moment from its start to about two checkpoints after it trained. In the case `saves` it
-comes when a checkpoint's file changes, in `launches` mostly before the run trains, with six engines. A kill
-held when the next process that came as far went on with at most one interval of steps lost. Ends with status
-1 when one of Lanista's did not, or an engine lived on.
+comes when a checkpoint's file changes, in `launches` mostly before the run trains, with six engines. In
+`ranks` it hits any of two learners; the other one has to end by itself. A kill held when the next process
+that came as far went on with at most one interval of steps lost. Ends with status 1 when one of Lanista's did
+not, or an engine or a learner lived on.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, 
 sys.path.append(str(Path(__file__).parent))
 
 import programs
+import psutil
 from console_runs import PATIENCE, until, weights_are_finite
 from figures import LANISTA, Recorder
 from script_options import parse_options
@@ -33,6 +35,8 @@ from script_options import parse_options
 SUMMARY = 500
 ORPHAN_SECONDS = 10.0
 """Engines that lost their trainer have so long; Lanista's guard gives them three seconds."""
+RANKS = "lanista.trainers.runner.ranks"
+"""In the command lines of learners that are not the first."""
 RESUMED = re.compile(r"resuming training from step (\d+)", re.IGNORECASE)
 STEP = re.compile(r"\] ([^\s\]]+)\. Step: (\d+)")
 NETWORK = {"normalize": True, "hidden_units": 32, "num_layers": 1}
@@ -62,6 +66,7 @@ class Case:
     """Sections beside the behaviors."""
     interval: int = 3000
     envs: int = 1
+    learners: int = 1
     early: float = 0.2
     """Share of the kills that come before the run trains."""
     saves: bool = False
@@ -104,6 +109,7 @@ CASES = {
     "curriculum": Case(others={"environment_parameters": {"scale": {"curriculum": LESSONS}}}),
     "behaviors": Case("wall-jump", ("SmallWallJump", "BigWallJump"), interval=1000),
     "threaded": Case(settings={"threaded": True}, lanista_only=True),
+    "ranks": Case(envs=2, learners=2, lanista_only=True),
 }
 
 
@@ -137,6 +143,7 @@ class KilledRun:
         arguments = ["--run-id", "r", "--seed", "1", "--num-envs", str(self.case.envs)]
         arguments += programs.environment(self.product, self.case.scene, self.folder)
         arguments += ["--resume" if saved else "--force"]
+        arguments += ["--learners", str(self.case.learners)] if self.case.learners > 1 else []
         begin = time.monotonic()
         early = not last and self.start_seconds and self.moments.random() < self.case.early
         with self.log.open("w") as log:
@@ -155,6 +162,8 @@ class KilledRun:
                         self.wait_for_the_moment(run)
                 else:
                     raise AssertionError(f"no step within {PATIENCE:g} s: {self.said()}")
+                if not last and self.case.learners > 1:
+                    self.kill_any_rank(run)
             finally:
                 run.kill()
                 run.wait()
@@ -177,6 +186,18 @@ class KilledRun:
             enough = sum(self.steps().values()) + self.moments.uniform(0, 2 * self.case.interval)
             until(lambda: sum(self.steps().values()) >= enough or run.poll() is not None)
             time.sleep(self.moments.uniform(0, 0.2))
+
+    def kill_any_rank(self, run: subprocess.Popen[bytes]) -> None:
+        """Kill one of the learners; where it is not the first one, that has to notice it, and to end."""
+        children = psutil.Process(run.pid).children(recursive=True)
+        further = [child for child in children if RANKS in " ".join(child.cmdline())]
+        victim = self.moments.choice([None, *further])
+        if victim is not None:
+            victim.kill()
+            try:
+                run.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.failures.append(f"a learner was killed, and the first one lived on for {PATIENCE:g} s")
 
     def judge(self, run: subprocess.Popen[bytes]) -> None:
         """Whether the kills before were survived, as far as this process shows it."""
