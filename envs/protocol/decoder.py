@@ -221,7 +221,7 @@ class Decoder:
         if images:
             self._cache.next_message()
             return PendingMessage(message, columns, ImageDecodeJob(images, self._cache, on_done))
-        if new or len(self._templates) >= _MOST_TEMPLATES:
+        if len(self._templates) >= _MOST_TEMPLATES:
             self._templates.clear()
         if len(data) <= _MAX_TEMPLATE:
             known = len(data) in self._templates
@@ -264,6 +264,7 @@ class Decoder:
             raise type(error)(f"{self.where}: behavior {name!r}: {error}") from error
         self._readers[name] = AgentReader(known, f"{self.where}: behavior {name!r}", self._dialect)
         self.specs[name] = known.spec
+        self._templates.clear()  # they are of other agents, whatever becomes of the rest of this message
         return known.spec
 
     def _columns(self, data: bytes, agents: dict[str, Place]) -> dict[str, tuple[AgentReader, AgentColumns]]:

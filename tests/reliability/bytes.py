@@ -20,6 +20,7 @@ import os
 import struct
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -101,7 +102,8 @@ class Reader:
                 return f"UNPLACED {type(error).__name__}: {error}"
             return f"refused, {type(error).__name__}"
         except Exception as error:
-            return f"UNCAUGHT {type(error).__name__}: {error}"
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            return f"UNCAUGHT {type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
         return "read"
 
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanista.envs.errors import WireError
 from lanista.envs.protocol import decoder as module
+from lanista.envs.protocol import messages
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.engine import AgentBatch
 from specs import vector_spec
@@ -91,3 +93,22 @@ def test_no_more_lengths_are_kept_than_a_few() -> None:
             data = sent(seed, a=tuple(range(1, agents + 1)))
             assert_same(fast.decode(data).steps["A?team=0"], plain.decode(data)["A?team=0"])
     assert len(fast._templates) <= module._MOST_TEMPLATES
+
+
+def test_what_was_recognized_is_forgotten_when_a_behavior_is_described_anew() -> None:
+    fast, _ = greeted()
+    for seed in (0, 1, 2):
+        fast.decode(sent(seed, a=(1, 2)))
+    wider = dict(SPECS, **{"A?team=0": vector_spec([5], continuous=1, branches=(2, 3))})
+    described, other = (
+        messages.UnityMessageProto.FromString(engine_message({"A?team=0": batch([9], size)}, specs, new=new))
+        for size, specs, new in ((5, wider, True), (3, SPECS, False))
+    )
+    agents = "A?team=0"
+    described.unity_output.rl_output.agentInfos[agents].value.extend(
+        other.unity_output.rl_output.agentInfos[agents].value
+    )
+    with pytest.raises(WireError, match="does not fit"):  # its second agent is not as its first one says
+        fast.decode(described.SerializeToString())
+    with pytest.raises(WireError, match="does not fit"):
+        fast.decode(sent(3, a=(1, 2)))
