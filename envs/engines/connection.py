@@ -143,6 +143,8 @@ class EngineConnection:
         self._our_turn = False
         self._quit_sent = False
         self._lost = False
+        self._dropped_at: float | None = None
+        """When the connection was first seen to be gone while the process still ran."""
         self._has_called = False
         self.answered = False
         """Whether it has answered a reset, so that its scene is set up correctly."""
@@ -179,7 +181,7 @@ class EngineConnection:
             UnityCommunicatorStoppedException: The Editor's connection is gone.
         """
         deadline = time.monotonic() + self.timeout
-        while self._arrived is None and not self.gone():
+        while self._arrived is None and not self._is_diagnosed():
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise self.timed_out()
@@ -196,8 +198,26 @@ class EngineConnection:
         return message
 
     def gone(self) -> bool:
-        """Whether the engine has disconnected, and all that can be known about that is known."""
+        """Whether the engine has disconnected, and `receive` can say why without waiting."""
+        return self._is_diagnosed() and self._time_to_exit() <= 0
+
+    def _is_diagnosed(self) -> bool:
+        """Whether the engine has disconnected, and all that can be known is known, but how it ends."""
         return self._disconnected() and (self._process is None or self._process.is_diagnosed())
+
+    def _time_to_exit(self) -> float:
+        """Seconds that the process of an engine that has disconnected still has, to end by itself."""
+        process = self._process
+        if (
+            process is None
+            or process.wait(0.0)
+            or self._session.fault
+            or process.external_error() is not None
+        ):
+            return 0.0
+        if self._dropped_at is None:
+            self._dropped_at = time.monotonic()
+        return max(0.0, self._dropped_at + _EXIT_SECONDS - time.monotonic())
 
     def timed_out(self) -> UnityException:
         """Abandon the engine, which has not answered in time: `close` will not wait for it.
@@ -311,7 +331,7 @@ class EngineConnection:
             return UnityCommunicatorStoppedException(
                 f"Communicator has exited. The connection to {self._name} was dropped by the other side."
             )
-        self._process.wait(_EXIT_SECONDS)
+        self._process.wait(self._time_to_exit())
         if self._process.returncode is None:
             what = "The engine has dropped its connection. "
         elif not self._has_called:

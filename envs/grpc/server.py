@@ -238,6 +238,7 @@ class ServerSession:
             peer.reject(refusal)
             peer.error = refusal
             return False
+        self.fault = ""
         peer.admit()
         return True
 
@@ -255,6 +256,7 @@ class ServerSession:
         if not self._listeners:
             self.fault = peer.error
         elif peer is self._engine:
+            self.fault = peer.error
             logger.warning("The connection of %s to port %d is closed: %s.", peer.name, self.port, peer.error)
         else:
             self._acceptor.log(peer.name, peer.error)
