@@ -1,13 +1,16 @@
-"""Kills and freezes engines at random moments and reports the effect on the run.
+"""Lets engines fail at random moments, in five ways, and reports the effect on the run.
 
-    python tests/reliability/engines.py [--envs 1 4] [--kills 5] [--freezes 1] [--timeout 3]
+    python tests/reliability/engines.py [--envs 1 4] [--kinds crash exit lie hang drip] [--kills 5]
+                                        [--freezes 1] [--timeout 3]
 
 For every number of environments: engine processes are stepped by one EnvManager, and one of them, chosen
-at random, is ended by a signal at a random step; then one is frozen (SIGSTOP) with its socket open.
-Reported: how many of these the run survived, how long the one was missing, what the others lost, and how
-long any of them had to wait for its next step meanwhile, beside the longest wait of a quiet time before.
-Ends with status 1 when a run did not continue, when another environment lost anything, when an engine
-outlived the run, or when others were blocked until the frozen one timed out.
+at random, fails at a random step: it is ended by a signal, exits, sends wrong data, is frozen (SIGSTOP) with
+its socket open, or sends its next message a byte at a time. The engines are light ones (`faulty_engines.py`);
+with --env a scene's or an executable's, of which only crashes and hangs can be had. Reported: how many of
+these the run survived, how long the one was missing, what the others lost, and how long any of them had to
+wait for its next step meanwhile, beside the longest wait of a quiet time before. Ends with status 1 when a
+run did not continue, when another environment lost anything, when an engine outlived the run, or when others
+were blocked until the silent one timed out.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -26,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, 
 sys.path.append(str(Path(__file__).parent))
 
 from engine_processes import engine_process
+from faulty_engines import DRIP, EXIT, LIE, FaultyEngine
 from figures import LANISTA, Recorder
 from lanista.envs.base import EnvironmentStep
 from lanista.envs.manager.manager import EnvManager
@@ -34,6 +40,12 @@ from lanista.envs.unity import UnityEnvironment
 from script_options import parse_options
 
 ENDS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM)
+KINDS = {"crash": ENDS, "exit": (EXIT,), "lie": (LIE,), "hang": (signal.SIGSTOP,), "drip": (DRIP,)}
+"""The signals that make an engine fail, by how it fails."""
+SILENT = ("hang", "drip")
+"""What is only noticed when the time for an answer is over."""
+LIGHT = "light"
+"""The engines of `faulty_engines.py`."""
 LONGEST_STEPS = 200
 """Harm comes after 1 to so many steps of the victim."""
 QUIET_SECONDS = 2.0
@@ -49,6 +61,8 @@ class Figures:
 
     envs: int
     harm: str
+    silent: bool = False
+    """The harm is only noticed when the time for an answer is over."""
     tried: int = 0
     survived: int = 0
     lost_by_others: int = 0
@@ -140,7 +154,12 @@ class EngineGroup:
         return longest
 
     def harm(self, sign: signal.Signals, figures: Figures) -> None:
-        """Send a random engine a signal after a random number of steps, and step all until it is back."""
+        """Send a random engine a signal after a random number of steps, and step all until it is back.
+
+        Args:
+            sign: the signal.
+            figures: where what is seen is added.
+        """
         figures.tried += 1
         victim = self._random.randrange(self.manager.num_envs)
         self._steps_of(victim, self._random.randint(1, LONGEST_STEPS))
@@ -184,19 +203,45 @@ class EngineGroup:
         return sum(psutil.pid_exists(pid) for pid in self._pids)
 
 
-def measure(program: str, envs: int, kills: int, freezes: int, timeout: float, seed: int) -> list[Figures]:
-    """The figures of one number of environments: engines that are ended, and engines that freeze."""
+def measure(
+    program: str,
+    envs: int,
+    counts: Mapping[str, int],
+    timeout: float,
+    seed: int,
+    choose: Callable[[int], None],
+) -> list[Figures]:
+    """The figures of one number of environments.
+
+    Args:
+        program: the engines'.
+        envs: how many of them.
+        counts: how often one fails, by kind.
+        timeout: seconds for an answer.
+        seed: of the moments.
+        choose: says which of a kind's faults comes next.
+    """
+    words = {
+        "crash": "ended by a signal",
+        "exit": "ending by itself",
+        "lie": "sending wrong data",
+        "hang": f"frozen, limit {timeout:g} s",
+        "drip": f"sending single bytes, limit {timeout:g} s",
+    }
+    found = {kind: Figures(envs, words[kind], silent=kind in SILENT) for kind in counts}
     group = EngineGroup(program, envs, timeout, Random(seed))
-    ended, frozen = Figures(envs, "ended by a signal"), Figures(envs, f"frozen, limit {timeout:g} s")
     try:
-        ended.quiet_wait = frozen.quiet_wait = group.quiet(QUIET_SECONDS)
-        for k in range(kills):
-            group.harm(ENDS[k % len(ENDS)], ended)
-        for _ in range(freezes):
-            group.harm(signal.SIGSTOP, frozen)
+        quiet = group.quiet(QUIET_SECONDS)
+        for kind, figures in found.items():
+            figures.quiet_wait = quiet
+            for k in range(counts[kind]):
+                choose(k)
+                group.harm(KINDS[kind][k % len(KINDS[kind])], figures)
     finally:
-        ended.outlived = frozen.outlived = group.close()
-    return [figures for figures in (ended, frozen) if figures.tried]
+        outlived = group.close()
+    for figures in found.values():
+        figures.outlived = outlived
+    return list(found.values())
 
 
 def main() -> int:
@@ -204,34 +249,43 @@ def main() -> int:
     options = parse_options(
         __doc__,
         envs={"default": [1, 4], "help": "numbers of environments"},
-        kills={"default": 5, "help": "engines ended per number of environments"},
-        freezes={"default": 1, "help": "engines frozen per number of environments"},
+        kinds={"default": list(KINDS), "choices": list(KINDS), "help": "how engines fail"},
+        kills={"default": 5, "help": "failures of each kind that is noticed at once"},
+        freezes={"default": 1, "help": "failures of each kind that is noticed by the time alone"},
         timeout={"default": 3.0, "help": "seconds an engine has for an answer"},
-        env={"default": "scene:basic", "help": "an executable or a scene"},
+        env={"default": LIGHT, "help": "an executable or a scene, which only crash and hang"},
         seed=0,
         record={"default": False, "help": "keep the figures"},
     )
+    if options.env != LIGHT and not {"crash", "hang"}.issuperset(options.kinds):
+        raise SystemExit(f"{options.env} only crashes and hangs: --kinds crash hang")
     recorder = Recorder(3, options.record)
     logging.getLogger("lanista").setLevel(logging.ERROR)  # every harm is announced by a warning
+    counts = {kind: options.freezes if kind in SILENT else options.kills for kind in options.kinds}
     print(HEADER, flush=True)
     promised = True
-    for envs in options.envs:
-        for figures in measure(
-            options.env, envs, options.kills, options.freezes, options.timeout, options.seed
-        ):
-            print(figures.row(), flush=True)
-            good = figures.good(options.timeout)
-            promised = promised and good
-            frozen = figures.harm.startswith("frozen")
-            recorder.add(
-                *(f"{envs} environments, one is {figures.harm}", LANISTA, figures.tried),
-                figures.survived if good or figures.survived < figures.tried else 0,
-                worst=figures.longest_wait,
-                unit="s of waiting for the others",
-                found=f"back after {_span(figures.missing)} s, others lost {figures.lost_by_others} episodes",
-                figure=4 if frozen else 3,
-            )
+    with tempfile.TemporaryDirectory() as scratch:
+        light = FaultyEngine(Path(scratch).resolve())
+        program = str(light.program) if options.env == LIGHT else options.env
+        for envs in options.envs:
+            for figures in measure(program, envs, counts, options.timeout, options.seed, light.choose):
+                promised &= figures.good(options.timeout)
+                report(figures, options.timeout, recorder)
     return 0 if promised else 1
+
+
+def report(figures: Figures, timeout: float, recorder: Recorder) -> None:
+    """Print a line of the table, and keep the figures."""
+    print(figures.row(), flush=True)
+    good = figures.good(timeout)
+    recorder.add(
+        *(f"{figures.envs} environments, one is {figures.harm}", LANISTA, figures.tried),
+        figures.survived if good or figures.survived < figures.tried else 0,
+        worst=figures.longest_wait,
+        unit="s of waiting for the others",
+        found=f"back after {_span(figures.missing)} s, others lost {figures.lost_by_others} episodes",
+        figure=4 if figures.silent else 3,
+    )
 
 
 if __name__ == "__main__":

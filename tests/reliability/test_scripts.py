@@ -24,7 +24,11 @@ def script(command, *marks):
         script("damaged.py --every 97"),
         script("disk_full.py --rounds 10", POSIX),
         script("full_disk_runs.py --runs 1", LINUX),
-        script("engines.py --envs 2 --kills 2 --freezes 1 --timeout 3", POSIX),
+        script(
+            "engines.py --envs 2 --kills 2 --freezes 1 --timeout 3 --env scene:basic --kinds crash hang",
+            POSIX,
+        ),
+        script("engines.py --envs 2 --kills 8 --freezes 1 --timeout 3 --kinds exit lie drip", POSIX),
         script("file_faults.py --distinct --every 12", LINUX),
         script("kills.py --cases ppo --kills 3", POSIX),
         script("kills.py --cases behaviors --kills 2", POSIX),
