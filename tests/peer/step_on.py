@@ -1,6 +1,6 @@
 """Run by ML-Agents' Python: UnityEnvironment steps an executable until it is killed, and says how far it is.
 
-step_on.py EXECUTABLE PORT     # a line of the number of steps, ten times a second
+step_on.py EXECUTABLE PORT     # a line of the number of steps, ten times a second; "-": as the Editor's
 """
 
 import sys
@@ -9,7 +9,7 @@ import time
 from mlagents_envs.environment import UnityEnvironment
 
 executable, port = sys.argv[1:]
-env = UnityEnvironment(executable, base_port=int(port), seed=1)
+env = UnityEnvironment(None if executable == "-" else executable, base_port=int(port), seed=1)
 env.reset()
 name, spec = next(iter(env.behavior_specs.items()))
 steps, said = 0, 0.0

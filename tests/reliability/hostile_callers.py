@@ -1,6 +1,7 @@
 """Connections that a hostile or careless program opens to a trainer's port, one kind for each name.
 
-    python tests/reliability/hostile_callers.py pings 5005     # goes on until it is killed
+    python tests/reliability/hostile_callers.py pings 5005           # goes on until it is killed
+    python tests/reliability/hostile_callers.py crowd 5005 10000     # so many connections, of all kinds
 
 `strangers.py` measures what they do to a run. As a script each keeps hitting the port; the functions make one
 connection each.
@@ -8,11 +9,13 @@ connection each.
 
 from __future__ import annotations
 
+import random
 import socket
 import struct
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -26,11 +29,16 @@ from lanista.envs.protocol.engine import encode_hello
 PATIENCE_SECONDS = 5.0
 PIECE = 1 << 16
 """Bytes that are sent at once."""
+CROWD = "crowd"
+THREADS = 8
+"""Of a crowd."""
+BRIEF_SECONDS = 0.2
+"""How long one of a crowd waits for anything."""
 
 
 def connect(port: int, data: bytes = b"") -> socket.socket:
     """A connection on which these bytes have been sent."""
-    caller = socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS)
+    caller = socket.create_connection(("127.0.0.1", port), socket.getdefaulttimeout() or PATIENCE_SECONDS)
     caller.sendall(data)
     return caller
 
@@ -139,9 +147,59 @@ CALLERS: dict[str, Callable[[int], None]] = {
 }
 
 
+def reset(port: int) -> None:
+    """A greeting whose connection is reset at once."""
+    with connect(port, greeting()) as caller:
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def noise(port: int) -> None:
+    """Bytes that mean nothing."""
+    flood(port, b"", random.randbytes(PIECE), 1)
+
+
+def announced(port: int) -> None:
+    """A call of two gigabytes of which a part comes."""
+    client = UnaryClient("localhost", UNITY_PATH)
+    client.call(b"")
+    start = bytes(client.connection.out)[: -len(frame(DATA, END_STREAM, 1, bytes(5)))]
+    flood(port, start, frame(DATA, 0, 1, struct.pack(">BI", 0, 2**31 - 100) + bytes(10_000)), 1)
+
+
+BRIEF: tuple[Callable[[int], None], ...] = (
+    *(http, connects, leave, reset, noise, announced),
+    lambda port: flood(port, preface(), frame(PING, 0, 0, bytes(8)) * (PIECE // 17), 1),
+    lambda port: flood(port, preface(), frame(0x77, 0, 0) * (PIECE // 9), 1),
+    lambda port: flood(port, greeting(), frame(0x77, 0, 0) * (PIECE // 9), 1),
+)
+"""Connections that end soon; those which are kept waiting are given up."""
+
+
+def crowd(port: int, connections: int) -> int:
+    """Make so many connections; how many were let in."""
+    socket.setdefaulttimeout(BRIEF_SECONDS)
+
+    def one(number: int) -> bool:
+        try:
+            BRIEF[number % len(BRIEF)](port)
+        except ConnectionRefusedError:
+            return False
+        except TimeoutError:
+            return False
+        except OSError:  # it was cut off
+            return True
+        return True
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return sum(pool.map(one, range(connections)))
+
+
 def main() -> None:
-    """Hit a port until killed."""
+    """Hit a port until killed, or with a crowd."""
     name, port = sys.argv[1], int(sys.argv[2])
+    if name == CROWD:
+        print(crowd(port, int(sys.argv[3])), flush=True)
+        return
     while True:
         try:
             CALLERS[name](port)

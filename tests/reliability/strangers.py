@@ -1,240 +1,55 @@
 """Steps of a run while a stranger hits the port on which the trainer meets its engine.
 
-    python tests/reliability/strangers.py [--modes launched] [--callers pings http] [--seconds 5]
+    python tests/reliability/strangers.py [--modes launched] [--callers pings http] [--rounds 8] [--seconds 1]
                                           [--products Lanista ML-Agents]
+    python tests/reliability/strangers.py --callers crowd --connections 10000
 
 Modes: `launched`, the trainer has started its engine; `editor`, it waits for one that somebody else starts;
 `listen`, engines that run already come and go. For each kind of hostile caller (`hostile_callers.py`) it
-steps an environment while the caller hits another program's port, for it takes processor time by itself, and
-while it hits the trainer's. It prints the steps per second of both, which tell little on a machine that does
-other things too; and of the second the trainer's processor time beyond what as many steps take by
-themselves, the growth of its memory, and the number of its log lines.
+steps an environment, in turns while the caller hits another program's port, for it takes processor time by
+itself, and while it hits the trainer's. It prints the steps per second of both; of the second the trainer's
+processor time beyond what as many steps take by themselves, the growth of its memory, and the number of its
+log lines; and two shares: of the steps per second that are left, the median over the pairs of turns, and of
+the steps per second of the trainer's processor time. The first is what a user sees, the second says more on
+a machine that does other things too.
 
-ML-Agents has only the mode `launched`: its UnityEnvironment steps the same scene.
+`crowd` makes so many connections of all kinds from eight threads, and `--connections` says how many.
+
+ML-Agents lacks the mode `listen`: its UnityEnvironment steps the same scene in the others.
 
 Ends with status 1 when with Lanista a caller takes more than --core of a core's time, memory grows by more
-than 64 MiB, more than ten lines are logged, the engine is lost, or less than --share of the steps is left.
+than 64 MiB, more than ten lines are logged, the engine is lost, or less than --share is left in both of the
+two ways.
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
+import signal
 import socket
 import statistics
 import subprocess
 import sys
-import tempfile
-import threading
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 sys.path.append(str(Path(__file__).parent))
 
 import programs
-from figures import LANISTA, ROOT, Recorder
-from hostile_callers import CALLERS
-from lanista.envs.manager.manager import EnvManager
-from lanista.envs.remote.server import AttachServer
-from lanista.envs.remote.source import AttachSource
-from lanista.envs.scenes.registry import export
-from lanista.envs.unity import UnityEnvironment
+from figures import LANISTA, Recorder
+from hostile_callers import CALLERS, CROWD
 from script_options import parse_options
+from stepping import Outcome, Stepping, free_port, start, stepping
 
 MODES = ("launched", "editor", "listen")
 MOST_MIB = 64.0
 MOST_LINES = 10
-ANSWER_SECONDS = 30.0
-SCENE = "basic"
-
-
-@dataclass
-class Outcome:
-    """What was seen within a few seconds."""
-
-    rate: float
-    """Steps per second."""
-    busy: float
-    """The trainer's processor time, of that of one core."""
-    growth: float
-    """MiB by which the trainer's memory has grown, at most."""
-    lines: int
-    """Log lines of any level from INFO on."""
-
-
-class LineCounter(logging.Handler):
-    """Counts log lines."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self.lines = 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Count one."""
-        self.lines += 1
-
-
-def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def start(*command: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A Python program that is killed in the end."""
-    process = subprocess.Popen([sys.executable, *map(str, command)], stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-@contextmanager
-def trainer(mode: str, port: int) -> Iterator[EnvManager]:
-    """A manager with one environment on this port, which has been reset."""
-    with ExitStack() as stack:
-        if mode != "launched":
-            scene = ("-m", "lanista.envs.scenes", SCENE, "--mlagents-port", port)
-            stack.enter_context(start(*scene))
-        if mode == "listen":
-            source = AttachSource(
-                lambda on_engine: AttachServer("localhost", port, on_engine=on_engine),
-                lambda index, engine: UnityEnvironment(
-                    connect=lambda _: engine.connection(engine.where, ANSWER_SECONDS),
-                    non_finite=None,
-                    timeout_wait=ANSWER_SECONDS,
-                ),
-            )
-            manager = EnvManager(None, 1, source=source, spin=False)
-        else:
-            name = f"scene:{SCENE}" if mode == "launched" else None
-            manager = EnvManager(
-                lambda index: UnityEnvironment(
-                    name, base_port=port, non_finite=None, timeout_wait=ANSWER_SECONDS
-                ),
-                1,
-                spin=False,
-            )
-        stack.callback(manager.close)
-        manager.start()
-        for step in manager.reset():
-            manager.send(step.env, {})
-        yield manager
-
-
-class Stepping:
-    """Something that steps an environment."""
-
-    def __init__(self, process: psutil.Process) -> None:
-        self.process = process
-        """That meets the engine."""
-
-    def step_for(self, seconds: float) -> int:
-        """Steps that it makes in so many seconds."""
-        raise NotImplementedError
-
-    def watch(self, seconds: float) -> Outcome:
-        """Let it step, and see what happens."""
-        counter, ended = LineCounter(), threading.Event()
-        logging.getLogger("lanista").addHandler(counter)
-        before = peak = self._memory()
-
-        def sample() -> None:
-            nonlocal peak
-            while not ended.wait(0.05):
-                peak = max(peak, self._memory())
-
-        sampler = threading.Thread(target=sample)
-        sampler.start()
-        begin, worked = time.perf_counter(), self._worked()
-        steps = self.step_for(seconds)
-        elapsed, worked = time.perf_counter() - begin, self._worked() - worked
-        ended.set()
-        sampler.join()
-        logging.getLogger("lanista").removeHandler(counter)
-        return Outcome(steps / elapsed, worked / elapsed, (peak - before) / 2**20, counter.lines)
-
-    def _memory(self) -> int:
-        try:
-            return int(self.process.memory_info().rss)
-        except psutil.NoSuchProcess:
-            return 0
-
-    def _worked(self) -> float:
-        try:
-            times = self.process.cpu_times()
-        except psutil.NoSuchProcess:
-            return 0.0
-        return float(times.user + times.system)
-
-
-class LanistaStepping(Stepping):
-    """Environment 0 of a manager of this process."""
-
-    def __init__(self, manager: EnvManager) -> None:
-        super().__init__(psutil.Process())
-        self.manager = manager
-
-    def step_for(self, seconds: float) -> int:
-        """Steps that it makes in so many seconds."""
-        end, steps = time.perf_counter() + seconds, 0
-        while time.perf_counter() < end:
-            for step in self.manager.wait(0.1):
-                steps += step.env == 0
-                if not step.left:
-                    self.manager.send(step.env, {})
-        return steps
-
-
-class MLAgentsStepping(Stepping):
-    """ML-Agents' UnityEnvironment in a process of its own, which says how far it is."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        super().__init__(psutil.Process(process.pid))
-        self.steps = 0
-        assert process.stdout is not None
-        self.steps = int(process.stdout.readline())  # the first comes when the engine is there
-        threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
-
-    def _read(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.steps = int(line)
-
-    def step_for(self, seconds: float) -> int:
-        """Steps that it makes in so many seconds."""
-        before = self.steps
-        time.sleep(seconds)
-        return self.steps - before
-
-
-@contextmanager
-def stepping(product: str, mode: str, port: int) -> Iterator[Stepping]:
-    """An environment on this port that has been reset."""
-    if product == LANISTA:
-        with trainer(mode, port) as manager:
-            yield LanistaStepping(manager)
-        return
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name).resolve()
-        game = export(SCENE, folder / f"{SCENE}.x86_64")
-        script = ROOT / "tests" / "peer" / "step_on.py"
-        command = [programs.python(product), "-W", "ignore", str(script), str(game), str(port)]
-        with (folder / "errors.txt").open("w") as errors:
-            process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True)
-        try:
-            yield MLAgentsStepping(process)
-        finally:
-            process.kill()
-            process.wait()
-            programs.end_left_behind(folder, 1.0)
+SETTLE_SECONDS = 0.2
+"""Between two turns."""
 
 
 def other_program(listener: socket.socket) -> None:
@@ -261,37 +76,106 @@ def serve_other_program() -> None:
         other_program(listener)
 
 
-def compare(product: str, mode: str, caller: str, seconds: float, rounds: int) -> tuple[Outcome, Outcome]:
-    """What happens while the stranger hits another program, and while it hits the trainer; medians."""
-    port = free_port()
-    found: tuple[list[Outcome], list[Outcome]] = [], []
+@contextmanager
+def other_port() -> Iterator[int]:
+    """The port of the other program, while it runs."""
     other = subprocess.Popen(
         [sys.executable, __file__, "--other-program"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         assert other.stdout is not None
-        elsewhere = int(other.stdout.readline())
-        with stepping(product, mode, port) as run:
-            run.watch(1.0)  # warms up
-            for _ in range(rounds):
-                for target, outcomes in zip((elsewhere, port), found, strict=True):
-                    with start(Path(__file__).with_name("hostile_callers.py"), caller, target):
-                        run.watch(1.5)  # the program starts
-                        outcomes.append(run.watch(seconds))
-                    run.watch(0.5)  # what it has left behind ends
+        yield int(other.stdout.readline())
     finally:
         other.kill()
         other.wait()
-    first, second = (
-        Outcome(
-            statistics.median(o.rate for o in outcomes),
-            statistics.median(o.busy for o in outcomes),
-            max(o.growth for o in outcomes),
-            max(o.lines for o in outcomes),
+
+
+@dataclass
+class Comparison:
+    """What was seen turn by turn while a stranger hit another program's port, and the trainer's."""
+
+    other: list[Outcome] = field(default_factory=list)
+    here: list[Outcome] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """Of the steps per second that are left, the median over the pairs."""
+        pairs = zip(self.other, self.here, strict=True)
+        return statistics.median(here.rate / max(other.rate, 1e-9) for other, here in pairs)
+
+    @property
+    def work_share(self) -> float:
+        """Of the steps that a second of the trainer's processor time makes."""
+        other, here = (
+            sum(o.steps for o in outcomes) / max(sum(o.worked for o in outcomes), 1e-9)
+            for outcomes in (self.other, self.here)
         )
-        for outcomes in found
-    )
-    return first, second
+        return here / max(other, 1e-9)
+
+    @property
+    def taken(self) -> float:
+        """Of a core's time, beyond what as many steps take while nobody calls."""
+        steps, worked = (sum(getattr(o, key) for o in self.other) for key in ("steps", "worked"))
+        expected = worked / max(steps, 1) * sum(o.steps for o in self.here)
+        return (sum(o.worked for o in self.here) - expected) / sum(o.seconds for o in self.here)
+
+    @property
+    def growth(self) -> float:
+        """MiB."""
+        return max(o.growth for o in self.here)
+
+    @property
+    def lines(self) -> int:
+        """Log lines in one turn."""
+        return max(o.lines for o in self.here)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still stepped in the end."""
+        return self.here[-1].steps > 0
+
+
+def in_turns(run: Stepping, caller: str, ports: tuple[int, int], seconds: float, rounds: int) -> Comparison:
+    """What happens while a stranger hits each of two ports, the trainer's last, of which one rests."""
+    found, program = Comparison(), Path(__file__).with_name("hostile_callers.py")
+    with start(program, caller, ports[0]) as elsewhere, start(program, caller, ports[1]) as here:
+        run.watch(1.5)  # the programs start
+        for process in (elsewhere, here):
+            process.send_signal(signal.SIGSTOP)
+        for _ in range(rounds):
+            for process, outcomes in ((elsewhere, found.other), (here, found.here)):
+                process.send_signal(signal.SIGCONT)
+                run.watch(SETTLE_SECONDS)
+                outcomes.append(run.watch(seconds))
+                process.send_signal(signal.SIGSTOP)
+                run.watch(SETTLE_SECONDS)
+    return found
+
+
+def in_crowds(run: Stepping, ports: tuple[int, int], connections: int, rounds: int) -> Comparison:
+    """The same while so many connections are made to each port, in so many turns."""
+    found, program = Comparison(), Path(__file__).with_name("hostile_callers.py")
+    for _ in range(rounds):
+        for port, outcomes in zip(ports, (found.other, found.here), strict=True):
+            with start(program, CROWD, port, connections // rounds) as crowd:
+                outcomes.append(run.watch_while(still_runs(crowd)))
+            run.watch(SETTLE_SECONDS)
+    return found
+
+
+def still_runs(process: subprocess.Popen[bytes]) -> Callable[[], bool]:
+    """Whether it does, as a question."""
+    return lambda: process.poll() is None
+
+
+def compare(product: str, mode: str, caller: str, options: argparse.Namespace) -> Comparison:
+    """What happens while the stranger hits another program, and while it hits the trainer."""
+    port = free_port()
+    with other_port() as elsewhere, stepping(product, mode, port) as run:
+        run.watch(1.0)  # warms up
+        if caller == CROWD:
+            return in_crowds(run, (elsewhere, port), options.connections, options.rounds)
+        return in_turns(run, caller, (elsewhere, port), options.seconds, options.rounds)
 
 
 def main() -> int:
@@ -299,11 +183,12 @@ def main() -> int:
     options = parse_options(
         __doc__,
         modes={"default": list(MODES), "choices": MODES},
-        callers={"default": list(CALLERS), "choices": list(CALLERS)},
-        seconds={"default": 5.0, "help": "of each measurement"},
-        rounds={"default": 3, "help": "measurements in alternation, of which the median counts"},
+        callers={"default": list(CALLERS), "choices": [*CALLERS, CROWD]},
+        seconds={"default": 1.0, "help": "of each turn"},
+        rounds={"default": 8, "help": "pairs of turns"},
+        connections={"default": 10_000, "help": "of a crowd"},
         core={"default": 0.1, "help": "of a core's time that a stranger may take"},
-        share={"default": 0.3, "help": "of the steps while it hits another program's port that must be left"},
+        share={"default": 0.9, "help": "that must be left of the steps"},
         products=programs.OPTION,
         record={"default": False, "help": "keep the figures"},
         other_program={"default": False, "help": "be the other program"},
@@ -315,30 +200,58 @@ def main() -> int:
     logging.getLogger("lanista").addHandler(logging.NullHandler())
     logging.getLogger("lanista").propagate = False
     recorder, kept = Recorder(5, options.record), True
-    print(f"{'':28}{'steps per second':>20}{'of a core':>12}{'MiB':>8}{'lines':>7}")
-    print(f"{'mode':10}{'caller':18}{'other port':>12}{'here':>8}{'taken':>12}{'grown':>8}{'logged':>7}")
+    print(f"{'':28}{'steps per second':>20}{'share':>8}{'of work':>9}{'of a core':>11}{'MiB':>8}{'lines':>7}")
     for product in options.products:
-        for mode in options.modes if product == LANISTA else ("launched",):
-            held, worst, most, least = 0, 0.0, 0.0, 1.0
-            for caller in options.callers:
-                other, here = compare(product, mode, caller, options.seconds, options.rounds)
-                # Beyond what as many steps take while nobody calls.
-                taken = here.busy - other.busy * here.rate / max(other.rate, 1e-9)
-                share = here.rate / max(other.rate, 1e-9)
-                good = taken <= options.core and here.growth <= MOST_MIB and here.lines <= MOST_LINES
-                good = good and share >= options.share
-                held, worst = held + good, max(worst, taken)
-                most, least = max(most, here.growth), min(least, share)
-                kept = kept and (good or product != LANISTA)
-                print(
-                    f"{mode:10}{caller:18}{other.rate:12.0f}{here.rate:8.0f}{taken:12.2f}{here.growth:8.1f}"
-                    f"{here.lines:7}{'' if good else '  <-'}",
-                    flush=True,
-                )
-            found = f"memory grew by at most {most:.1f} MiB, at least {least:.2f} of the steps were left"
-            case, tried = f"hostile callers, {mode}", len(options.callers)
-            recorder.add(case, product, tried, held, worst=worst, unit="of a core", found=found)
+        for mode in options.modes:
+            if product != LANISTA and mode == "listen":
+                continue
+            for name, callers in grouped(options.callers):
+                rows = {caller: compare(product, mode, caller, options) for caller in callers}
+                good = [judge(mode, caller, found, options) for caller, found in rows.items()]
+                kept = kept and (all(good) or product != LANISTA)
+                record(recorder, f"{name}, {mode}", product, list(rows.values()), good, options)
     return 0 if kept else 1
+
+
+def grouped(callers: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """The callers of each row that is kept, with its name."""
+    if each := [caller for caller in callers if caller != CROWD]:
+        yield "hostile callers", each
+    if CROWD in callers:
+        yield "hostile connections", [CROWD]
+
+
+def judge(mode: str, caller: str, found: Comparison, options: argparse.Namespace) -> bool:
+    """Print what was found; whether it is as promised."""
+    good = found.taken <= options.core and found.growth <= MOST_MIB and found.lines <= MOST_LINES
+    good = good and found.alive and max(found.share, found.work_share) >= options.share
+    other, here = (statistics.median(o.rate for o in outcomes) for outcomes in (found.other, found.here))
+    print(
+        f"{mode:10}{caller:18}{other:12.0f}{here:8.0f}{found.share:8.2f}{found.work_share:9.2f}{found.taken:11.3f}"
+        f"{found.growth:8.1f}{found.lines:7}{'' if good else '  <-'}",
+        flush=True,
+    )
+    return good
+
+
+def record(
+    recorder: Recorder,
+    case: str,
+    product: str,
+    found: list[Comparison],
+    good: list[bool],
+    options: argparse.Namespace,
+) -> None:
+    """Keep the figures of some callers, or those of a crowd, which count by its connections."""
+    shares = [f"{min(getattr(each, key) for each in found):.2f}" for key in ("share", "work_share")]
+    text = f"memory grew by at most {max(each.growth for each in found):.1f} MiB, at most "
+    text += f"{max(each.lines for each in found)} log lines in a turn; of the steps per second at least "
+    text += f"{shares[0]} were left, of those per second of the trainer's processor time {shares[1]}"
+    tried, held = len(good), sum(good)
+    if case.startswith("hostile connections"):
+        tried, held = options.connections, options.connections * held
+    worst = max(each.taken for each in found)
+    recorder.add(case, product, tried, held, worst=worst, unit="of a core", found=text)
 
 
 if __name__ == "__main__":

@@ -39,8 +39,11 @@ def script(command, *marks):
         # In so short a time memory and speed have no slope yet.
         script("soak.py --minutes 0.1 --envs 2 --every 1 --slope 1e9 --drift 100", POSIX),
         script("start_up.py --fork", LINUX),
-        # In so short a time the share of a core is no figure; without bounds it is all of one.
-        script("strangers.py --rounds 1 --seconds 1 --core 0.5 --callers pings refused leave"),
+        # In so short a time the shares are no figures; without bounds all of a core is taken.
+        script(
+            "strangers.py --rounds 1 --seconds 1 --core 0.5 --share 0.3 --callers pings refused leave", POSIX
+        ),
+        script("strangers.py --rounds 1 --core 0.5 --share 0.3 --callers crowd --connections 200", POSIX),
         script("training.py --envs 3 --steps 20000 --after 500", POSIX),
     ],
 )
