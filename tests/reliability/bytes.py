@@ -1,13 +1,14 @@
 """Feeds mutated messages and side-channel bytes to the trainer's end of the wire.
 
-    python tests/reliability/bytes.py [--messages 1000000] [--jobs 2] [--record]
+    python tests/reliability/bytes.py [--messages 1000000] [--jobs 2] [--products Lanista ML-Agents]
 
 The messages are those of real sessions (`tests/real/transcripts`), with bytes changed, removed, inserted and
 moved; the side-channel bytes are mutated messages of every channel. Each is decoded by a `Decoder` in the
 midst of its session, what it carries for side channels goes to a `SideChannelManager`, and the numbers that
 came out are checked as a run checks them. Allowed are: steps, or one of the errors that a run explains, which
-names the environment. Ends with status 1 after any other exception, an error without a name, or a message
-that took longer than the limit.
+names the environment. ML-Agents' decoder gets messages of the same kinds (`tests/peer/read_messages.py`), and
+whatever it raises on purpose counts as refused by name. Ends with status 1 after any other exception of
+Lanista's, an error without a name, or a message that took longer than the limit.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import logging
 import os
 import struct
+import subprocess
 import sys
 import time
 import traceback
@@ -30,13 +32,15 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 sys.path.append(str(Path(__file__).parent))
 
+import programs
 from damaged_bytes import mutated
-from figures import LANISTA, Recorder
+from figures import LANISTA, ML_AGENTS, ROOT, Recorder
 from lanista.envs.errors import WireError
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.side_channels import (
     EngineConfigurationChannel,
     EnvironmentParametersChannel,
+    SideChannel,
     SideChannelManager,
     StatsSideChannel,
 )
@@ -49,6 +53,8 @@ SESSIONS = Path(os.environ.get("LANISTA_TRANSCRIPTS") or Path(__file__).parents[
 NAME = "environment 7"
 KEPT = 60
 """Messages of each session that are mutated."""
+BEGIN, READ, READ_FIRST, SIDE_CHANNEL = range(4)
+"""As in `tests/peer/read_messages.py`."""
 LIMIT = 5.0
 """Seconds after which a message counts as a hang."""
 
@@ -64,23 +70,33 @@ def sessions() -> list[list[bytes]]:
     return found
 
 
+def side_channels() -> list[SideChannel]:
+    """Those of a run."""
+    return [StatsSideChannel(), EnvironmentParametersChannel(), EngineConfigurationChannel()]
+
+
+def side_channel_bytes(channels: list[SideChannel]) -> bytes:
+    """A message to each of them."""
+    statistic = OutgoingMessage()
+    statistic.write_string("Crawler/Speed")
+    statistic.write_float32(1.5)
+    statistic.write_int32(0)
+    return b"".join(
+        struct.pack("<16si", channel.channel_id.bytes_le, len(statistic.buffer)) + bytes(statistic.buffer)
+        for channel in channels
+    )
+
+
 class Reader:
     """The trainer's end of one session."""
 
     def __init__(self, session: list[bytes]) -> None:
         self.session = session
-        channels = [StatsSideChannel(), EnvironmentParametersChannel(), EngineConfigurationChannel()]
+        channels = side_channels()
         self.channels = SideChannelManager(channels, where=NAME)
         self.decoder = Decoder(NAME)
         next(message for message in session if self.decoder.decode(message).specs)  # they are described first
-        statistic = OutgoingMessage()
-        statistic.write_string("Crawler/Speed")
-        statistic.write_float32(1.5)
-        statistic.write_int32(0)
-        self.side_channel = b"".join(
-            struct.pack("<16si", channel.channel_id.bytes_le, len(statistic.buffer)) + bytes(statistic.buffer)
-            for channel in channels
-        )
+        self.side_channel = side_channel_bytes(channels)
 
     def read(self, random: Random) -> str:
         """Decode a mutated message, or mutated side-channel bytes; what came of it."""
@@ -124,6 +140,57 @@ def read_many(job: tuple[int, int]) -> tuple[Counter[str], float]:
     return outcomes, longest
 
 
+class Peer:
+    """ML-Agents' decoders of all sessions, in a process of its own."""
+
+    def __init__(self, captured: list[list[bytes]]) -> None:
+        self.captured = captured
+        script = ROOT / "tests" / "peer" / "read_messages.py"
+        self.process = subprocess.Popen(
+            [programs.python(ML_AGENTS), "-W", "ignore", str(script)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def begin(self) -> None:
+        """Begin each session anew, with the message that describes its behaviors."""
+        for number, session in enumerate(self.captured):
+            decoder = Decoder(NAME)
+            first = next(message for message in session if decoder.decode(message).specs)
+            assert self.ask(BEGIN, number, first) == "read"
+
+    def read(self, random: Random) -> str:
+        """What came of a mutated message, or of mutated side-channel bytes."""
+        number = random.randrange(len(self.captured))
+        if random.random() < 0.2:
+            return self.ask(SIDE_CHANNEL, number, mutated(side_channel_bytes(side_channels()), random))
+        kind = READ_FIRST if random.random() < 0.2 else READ
+        return self.ask(kind, number, mutated(random.choice(self.captured[number]), random))
+
+    def ask(self, kind: int, session: int, data: bytes) -> str:
+        """What it makes of the bytes."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(struct.pack("<BBI", kind, session, len(data)) + data)
+        self.process.stdin.flush()
+        said = self.process.stdout.readline().decode().strip()
+        return said if said == "read" or said.startswith("refused") else f"UNCAUGHT {said or 'end'}"
+
+
+def read_by_peer(count: int, seed: int) -> tuple[Counter[str], float]:
+    """As `read_many`, by ML-Agents."""
+    random, peer = Random(seed), Peer(sessions())
+    outcomes: Counter[str] = Counter()
+    longest = 0.0
+    for number in range(count):
+        if number % 500 == 0:
+            peer.begin()
+        begin = time.monotonic()
+        outcomes[peer.read(random)] += 1
+        longest = max(longest, time.monotonic() - begin)
+    peer.process.kill()
+    peer.process.wait()
+    return outcomes, longest
+
+
 def jobs(messages: int, seed: int) -> Iterator[tuple[int, int]]:
     """Portions of the work, the same ones whatever the number of processes."""
     portion = 5000
@@ -131,25 +198,43 @@ def jobs(messages: int, seed: int) -> Iterator[tuple[int, int]]:
         yield min(portion, messages - number), seed + number
 
 
+def portions(product: str, messages: int, processes: int, seed: int) -> Iterator[tuple[Counter[str], float]]:
+    """What came of the messages, portion by portion."""
+    if product != LANISTA:
+        yield read_by_peer(messages, seed)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(read_many, jobs(messages, seed))
+
+
 def main() -> int:
     """Run as the module says."""
-    jobs_option, record = {"default": 1, "help": "processes"}, {"default": False, "help": "keep the figure"}
-    options = parse_options(__doc__, messages=10_000, jobs=jobs_option, seed=0, record=record)
-    recorder = Recorder(5, options.record)
-    outcomes: Counter[str] = Counter()
-    longest = 0.0
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for part, slowest in pool.map(read_many, jobs(options.messages, options.seed)):
+    options = parse_options(
+        __doc__,
+        messages=10_000,
+        jobs={"default": 1, "help": "processes, of Lanista's"},
+        seed=0,
+        products=programs.OPTION,
+        record={"default": False, "help": "keep the figures"},
+    )
+    recorder, kept = Recorder(5, options.record), True
+    for product in options.products:
+        outcomes: Counter[str] = Counter()
+        longest = 0.0
+        for part, slowest in portions(product, options.messages, options.jobs, options.seed):
             outcomes += part
             longest = max(longest, slowest)
-    bad = {outcome: count for outcome, count in outcomes.items() if outcome.startswith("UN")}
-    for outcome, count in sorted(outcomes.items(), key=lambda item: -item[1])[:40]:
-        print(f"{count:9d}  {outcome}")
-    read, tried = outcomes["read"], sum(outcomes.values())
-    held = tried - sum(bad.values())
-    found = f"{read} read, {held - read} refused by name"
-    recorder.add("mutated messages", LANISTA, tried, held, worst=longest, unit="s for one", found=found)
-    return int(bool(bad) or longest > LIMIT)
+        bad = {outcome: count for outcome, count in outcomes.items() if outcome.startswith("UN")}
+        for outcome, count in sorted(outcomes.items(), key=lambda item: -item[1])[:40]:
+            print(f"{count:9d}  {outcome}")
+        read, tried = outcomes["read"], sum(outcomes.values())
+        held = tried - sum(bad.values())
+        found = f"{read} read, {held - read} refused by name"
+        if product != LANISTA:
+            found += "".join(f"; {count} {name.partition(' ')[2]}" for name, count in bad.items())
+        recorder.add("mutated messages", product, tried, held, worst=longest, unit="s for one", found=found)
+        kept = kept and (product != LANISTA or not (bad or longest > LIMIT))
+    return int(not kept)
 
 
 if __name__ == "__main__":
