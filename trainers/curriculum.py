@@ -170,6 +170,12 @@ class Curriculum:
         self.has_next = any(self.pending())
         return warnings
 
+    def state(self) -> dict[str, dict[str, float]]:
+        """What the status holds of each parameter, for a checkpoint."""
+        return {
+            name: {LESSON: number, SMOOTHED: self.smoothed[name]} for name, number in self.numbers.items()
+        }
+
     def _set_status(self, parameter: str, key: str, value: float) -> None:
         if self._status is not None:
             self._status.set(parameter, key, value)

@@ -220,7 +220,7 @@ class CheckpointManager:
         """
         self._restore_list()
         complaints = []
-        for path in self._candidates():
+        for path in resumable(self.folder, self.behavior):
             try:
                 state = load_checkpoint(path, device)
             except CheckpointError as error:
@@ -230,15 +230,6 @@ class CheckpointManager:
                 logger.warning("%s Resuming from %s instead.", " ".join(complaints), path)
             return state
         raise CheckpointError("\n".join(complaints))
-
-    def _candidates(self) -> list[Path]:
-        """What may be resumed from, the best first."""
-        numbered = [path for _, path in numbered_checkpoints(self.folder, self.behavior)]
-        if not self.latest_path.exists():
-            return numbered or [self.latest_path]
-        latest = self.latest_path.stat().st_mtime_ns
-        ahead = [path for path in numbered[:1] if path.stat().st_mtime_ns > latest]
-        return [*ahead, self.latest_path, *numbered[len(ahead) :]]
 
     def _restore_list(self) -> None:
         """Restore the listed checkpoints that exist, and newer ones that a kill left unlisted."""
@@ -250,6 +241,17 @@ class CheckpointManager:
             if step > newest:
                 model = path.with_suffix(".onnx")
                 self.checkpoints.append(Checkpoint(step, str(model), None, path.stat().st_mtime, [str(path)]))
+
+
+def resumable(folder: Path, behavior: str) -> list[Path]:
+    """What a behavior may be resumed from, of the files in its folder, the best first."""
+    numbered = [path for _, path in numbered_checkpoints(folder, behavior)]
+    latest = folder / LATEST
+    if not latest.exists():
+        return numbered or [latest]
+    written = latest.stat().st_mtime_ns
+    ahead = [path for path in numbered[:1] if path.stat().st_mtime_ns > written]
+    return [*ahead, latest, *numbered[len(ahead) :]]
 
 
 def _remove(file: Path) -> None:

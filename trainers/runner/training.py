@@ -21,6 +21,7 @@ from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, Upd
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
 from ..callbacks.events import SummaryDue
+from ..checkpoints.lessons import restore_lessons
 from ..checkpoints.run_folder import remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
 from ..checkpoints.transfer import find_start
@@ -78,7 +79,7 @@ def train(
         training=not options.checkpoint_settings.inference,
         inference_steps=options.checkpoint_settings.inference_steps,
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
-        curriculum=_curriculum(options, status),
+        curriculum=_curriculum(options, folder, status),
     )
     timers = context.timers
     controller = _controller(options, context, signals, cluster, envs)
@@ -181,10 +182,12 @@ def _on_first_learner(
         write_configuration(folder, options)
 
 
-def _curriculum(options: RunOptions, status: TrainingStatus) -> Curriculum:
+def _curriculum(options: RunOptions, folder: Path, status: TrainingStatus) -> Curriculum:
     """The lessons with which the run starts or continues."""
     resumed = options.checkpoint_settings.resume
     curriculum = Curriculum(options.environment_parameters, options.env_settings.seed)
+    if resumed and curriculum.lessons:
+        restore_lessons(folder, status)
     for warning in curriculum.keep_in(status, resumed=resumed):
         logger.warning("%s", warning)
     return curriculum

@@ -11,6 +11,7 @@ from mlagents_envs.base_env import BehaviorSpec
 
 from ..callbacks.events import CheckpointSaved
 from ..checkpoints.file import MISFITS, CheckpointError, load_checkpoint, save_checkpoint
+from ..checkpoints.lessons import LESSONS
 from ..checkpoints.manager import CheckpointManager
 from ..checkpoints.metadata import KEY as BRAIN
 from ..checkpoints.metadata import TRAINER_TYPE, changes, describe_network, differences
@@ -133,6 +134,7 @@ class LearnerCheckpointer:
             "judged": score,
             **self._evaluation_state(),
             **({} if self.self_play is None else {SELF_PLAY: self.self_play.state_dict()}),
+            **({LESSONS: self.run.curriculum.state()} if self.run.curriculum.lessons else {}),
         }
 
     def _description(self) -> dict[str, Any]:

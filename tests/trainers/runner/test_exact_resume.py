@@ -4,10 +4,12 @@ Whole processes, killed at any moment, are the subject of tests/reliability/resu
 """
 
 from itertools import cycle
+from pathlib import Path
 
 import pytest
 from crowd import write_demonstration
 from lanista.trainers.buffers.replay.storage import FILE
+from lanista.trainers.checkpoints.status import TrainingStatus
 from reliability.resume import differences, numbers
 from specs import spec_of_shapes
 
@@ -135,3 +137,25 @@ def test_a_run_killed_during_a_curriculum_resumes_bit_for_bit(runs, monkeypatch,
         [line for line in out.splitlines() if "is in lesson" in line] for out in (before, after)
     )
     assert resuming and resumed == whole[: ends[0][1]["lesson_num"] + 1][at_the_kill:]
+
+
+def test_lessons_do_not_fall_behind_the_weights_when_a_kill_hits_a_save(runs, monkeypatch):
+    """The status file is written last: here the second time only after the kill."""
+    runs.configure(YAML.format(trainer="ppo", hyper=ON_POLICY, memory="", keep_best=0) + lessons(30))
+    runs.restarting_at_checkpoints("c.yaml", "--run-id", "unkilled", "--seed", "3")
+    real, saves = TrainingStatus.save, []
+
+    def save(status):
+        saves.append(Path("results", "killed", "Tiny", "checkpoint.pt").exists())
+        if sum(saves) == 2:
+            raise KeyboardInterrupt("here")
+        real(status)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt, match="here"):
+        patched.setattr(TrainingStatus, "save", save)
+        runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--seed", "3")
+    saved, listed = runs.state("killed")["lessons"]["max_len"], runs.status("killed")["max_len"]
+    assert saved["lesson_num"] > listed["lesson_num"], "the kill came in between"
+    runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--resume")
+    ends = [(runs.state(run), runs.status(run)["max_len"]) for run in ("unkilled", "killed")]
+    assert not differences(*ends)
