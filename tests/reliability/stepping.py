@@ -82,9 +82,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def start(*command: object) -> Iterator[subprocess.Popen[bytes]]:
+def start(*command: object, stdout: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """A Python program that is killed in the end."""
-    process = subprocess.Popen([sys.executable, *map(str, command)], stderr=subprocess.DEVNULL)
+    words = [sys.executable, *map(str, command)]
+    process = subprocess.Popen(words, stdout=stdout, stderr=subprocess.DEVNULL)
     try:
         yield process
     finally:

@@ -96,6 +96,8 @@ class Comparison:
 
     other: list[Outcome] = field(default_factory=list)
     here: list[Outcome] = field(default_factory=list)
+    let_in: int | None = None
+    """Connections to the trainer that were accepted before they were given up; of a crowd."""
 
     @property
     def share(self) -> float:
@@ -154,11 +156,13 @@ def in_turns(run: Stepping, caller: str, ports: tuple[int, int], seconds: float,
 
 def in_crowds(run: Stepping, ports: tuple[int, int], connections: int, rounds: int) -> Comparison:
     """The same while so many connections are made to each port, in so many turns."""
-    found, program = Comparison(), Path(__file__).with_name("hostile_callers.py")
+    found, program = Comparison(let_in=0), Path(__file__).with_name("hostile_callers.py")
     for _ in range(rounds):
         for port, outcomes in zip(ports, (found.other, found.here), strict=True):
-            with start(program, CROWD, port, connections // rounds) as crowd:
+            with start(program, CROWD, port, connections // rounds, stdout=subprocess.PIPE) as crowd:
                 outcomes.append(run.watch_while(still_runs(crowd)))
+                assert crowd.stdout is not None and found.let_in is not None
+                found.let_in += int(crowd.stdout.read()) if port == ports[1] else 0
             run.watch(SETTLE_SECONDS)
     return found
 
@@ -250,6 +254,7 @@ def record(
     tried, held = len(good), sum(good)
     if case.startswith("hostile connections"):
         tried, held = options.connections, options.connections * held
+        text += f"; {found[0].let_in} connections got an answer before they were given up"
     worst = max(each.taken for each in found)
     recorder.add(case, product, tried, held, worst=worst, unit="of a core", found=text)
 
