@@ -176,7 +176,7 @@ BRIEF: tuple[Callable[[int], None], ...] = (
 
 
 def crowd(port: int, connections: int) -> int:
-    """Make so many connections; how many were let in."""
+    """Make so many connections; how many could be established and did not wait in vain."""
     socket.setdefaulttimeout(BRIEF_SECONDS)
 
     def one(number: int) -> bool:

@@ -97,7 +97,7 @@ class Comparison:
     other: list[Outcome] = field(default_factory=list)
     here: list[Outcome] = field(default_factory=list)
     let_in: int | None = None
-    """Connections to the trainer that were accepted before they were given up; of a crowd."""
+    """Connections to the trainer that could be established within the time; of a crowd."""
 
     @property
     def share(self) -> float:
@@ -254,7 +254,7 @@ def record(
     tried, held = len(good), sum(good)
     if case.startswith("hostile connections"):
         tried, held = options.connections, options.connections * held
-        text += f"; {found[0].let_in} connections got an answer before they were given up"
+        text += f"; {found[0].let_in} connections could be established within the time"
     worst = max(each.taken for each in found)
     recorder.add(case, product, tried, held, worst=worst, unit="of a core", found=text)
 
