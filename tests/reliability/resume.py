@@ -181,7 +181,7 @@ class Pair:
         command = [*programs.command(self.product), *self.arguments("killed", folder)]
         folders = [folder / "killed" / name for name in self.case.behaviors]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-            limit = time.monotonic() + PATIENCE
+            limit = time.monotonic() + (PATIENCE if self.product == LANISTA else 5 * PATIENCE)
             # A replay is saved after its checkpoint: a run killed between the two goes on without it.
             saved = "save_replay_buffer" in self.case.hyper and self.product == LANISTA
             awaited = [path / (FILE if saved else "checkpoint.pt") for path in folders]
