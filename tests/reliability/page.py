@@ -21,11 +21,12 @@ FIGURES = {
         "below)", "kills.py saves.py"),
     2: ("the same run killed and resumed, and never killed, its engines restarted at the same checkpoint: "
         "pairs without a bit that differs", "resume.py"),
-    3: ("an engine exits, crashes or sends wrong data at a random step: survived, without loss for the others",
+    3: ("an engine exits, crashes or lies at a random step: survived, without loss for the others",
         "engines.py training.py"),
-    4: ("an engine hangs with its socket open, or sends single bytes: survived, without a wait for the others",
+    4: ("an engine hangs with its socket open, or drips: survived, without a wait for the others",
         "engines.py training.py"),
-    5: ("mutated messages read or refused by name; hostile callers and connections at the port that cost the run nothing",
+    5: ("mutated messages read or refused by name; hostile callers and connections at the port that cost the "
+        "run nothing",
         "bytes.py strangers.py"),
     6: ("damaged files, cut at every byte or with a bit flipped: refused by a sentence (a traceback is none)"
         ", or read as what they say", "damaged.py"),
