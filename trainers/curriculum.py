@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .checkpoints.status import TrainingStatus, TrainingStatusError
+from .checkpoints.status import LESSON, SMOOTHED, TrainingStatus, TrainingStatusError
 from .settings.models.environment_parameters import (
     CompletionCriteriaSettings,
     EnvironmentParameters,
@@ -16,10 +16,6 @@ from .settings.models.environment_parameters import (
     with_seeds,
 )
 
-LESSON = "lesson_num"
-"""ML-Agents' key in training_status.json."""
-SMOOTHED = "smoothed_reward"
-"""Our own key beside it, without which a resumed run would measure differently from an uninterrupted one."""
 _OLD_WEIGHT = 0.25
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from .file import CheckpointError, load_checkpoint
 from .manager import resumable
-from .status import TrainingStatus
+from .status import LESSON, SMOOTHED, TrainingStatus
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +22,11 @@ def restore_lessons(run_folder: Path, status: TrainingStatus) -> None:
 
     The status file is written after the checkpoint, and is older than that after a kill between the two.
     Checkpoints of ML-Agents and of older releases have no lessons: the status then stays as it is.
+
+    Raises:
+        CheckpointError: what the newest one has as lessons are none.
     """
-    newest, lessons = -1, None
+    newest, source, lessons = -1, run_folder, None
     for folder in run_folder.iterdir():
         for path in resumable(folder, folder.name) if folder.is_dir() else ():
             try:
@@ -31,10 +35,24 @@ def restore_lessons(run_folder: Path, status: TrainingStatus) -> None:
                 continue  # whoever resumes the behavior warns of it
             written = path.stat().st_mtime_ns
             if written > newest:
-                newest, lessons = written, state.get(LESSONS)
+                newest, source, lessons = written, path, state.get(LESSONS)
             break
-    if not isinstance(lessons, Mapping):
-        return
-    for parameter, entries in lessons.items():
-        for key, value in entries.items() if isinstance(entries, Mapping) else ():
+    for parameter, entries in _checked(lessons, source).items():
+        for key, value in entries.items():
             status.set(parameter, key, value)
+
+
+def _checked(lessons: Any, source: Path) -> Mapping[str, Mapping[str, float]]:
+    """The lessons of a checkpoint, none if it has none. Raises CheckpointError if they are something else."""
+    if lessons is None:
+        return {}
+    parameters = lessons if isinstance(lessons, Mapping) else {LESSONS: lessons}
+    for parameter, entries in parameters.items():
+        types = {key: type(value) for key, value in entries.items()} if isinstance(entries, Mapping) else {}
+        if type(parameter) is not str or types != {LESSON: int, SMOOTHED: float}:
+            name = str(parameter)[:100]
+            raise CheckpointError(
+                f"The checkpoint {source} cannot be resumed from: of the parameter {name!r} it does not have "
+                "the number of a lesson and a smoothed reward. Remove it to resume from the one before."
+            )
+    return parameters

@@ -18,6 +18,10 @@ FORMAT_VERSION = "0.3.0"
 REFERENCE_VERSION = "1.1.0"
 """The release of ML-Agents whose format this is; its tools read the key."""
 METADATA = "metadata"
+LESSON = "lesson_num"
+"""ML-Agents' key of an environment parameter's lesson."""
+SMOOTHED = "smoothed_reward"
+"""Our own key beside it, without which a resumed run would measure differently from an uninterrupted one."""
 
 logger = logging.getLogger(__name__)
 

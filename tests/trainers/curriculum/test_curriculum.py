@@ -1,8 +1,8 @@
 """Lessons advance when they are learned, and a resumed run continues with them."""
 
 import pytest
-from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
-from lanista.trainers.curriculum import LESSON, SMOOTHED, Curriculum, TrainingProgress
+from lanista.trainers.checkpoints.status import LESSON, SMOOTHED, TrainingStatus, TrainingStatusError
+from lanista.trainers.curriculum import Curriculum, TrainingProgress
 from lanista.trainers.settings import RunOptions
 
 LESSONS = """

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from console_runs import learn
+from lanista.trainers.checkpoints.file import load_checkpoint, save_checkpoint
 from line_game import LineGame
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -121,10 +122,25 @@ def test_a_lesson_that_depends_on_an_absent_behavior_is_a_warning(sent, capsys):
     assert "stays in lesson 'First' until the behavior Other is trained" in out and "(shown: Tiny)" in out
 
 
+def damage_the_lesson_of_the_status(folder):
+    file = folder / "results" / "r" / "run_logs" / "training_status.json"
+    file.write_text(file.read_text().replace('"lesson_num": 2', '"lesson_num": "two"'))
+
+
 def test_a_damaged_lesson_ends_the_resumed_run_before_the_engine_starts(sent, tmp_path, capsys):
     sent()
-    file = tmp_path / "results" / "r" / "run_logs" / "training_status.json"
-    file.write_text(file.read_text().replace('"lesson_num": 2', '"lesson_num": "two"'))
+    damage_the_lesson_of_the_status(tmp_path)
+    checkpoint = tmp_path / "results" / "r" / "Tiny" / "checkpoint.pt"
+    state = load_checkpoint(checkpoint)
+    del state["lessons"]  # as those of older releases and of ML-Agents
+    save_checkpoint(checkpoint, state)
     with pytest.raises(AssertionError):
         sent("--resume")
     assert "max_len.lesson_num is 'two'" in capsys.readouterr().err
+
+
+def test_a_damaged_lesson_of_the_status_does_not_matter_beside_that_of_the_checkpoint(sent, tmp_path, capsys):
+    sent()
+    damage_the_lesson_of_the_status(tmp_path)
+    sent("--resume")
+    assert "Parameter 'max_len' is in lesson 'Third'" in capsys.readouterr().out.partition("resuming")[2]

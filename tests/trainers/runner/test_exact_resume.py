@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from crowd import write_demonstration
 from lanista.trainers.buffers.replay.storage import FILE
+from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint, save_checkpoint
 from lanista.trainers.checkpoints.status import TrainingStatus
 from reliability.resume import differences, numbers
 from specs import spec_of_shapes
@@ -159,3 +160,13 @@ def test_lessons_do_not_fall_behind_the_weights_when_a_kill_hits_a_save(runs, mo
     runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--resume")
     ends = [(runs.state(run), runs.status(run)["max_len"]) for run in ("unkilled", "killed")]
     assert not differences(*ends)
+
+
+@pytest.mark.parametrize("lessons_saved", [3, {"max_len": 2}, {"metadata": {"torch_version": "0"}}, {1: {}}])
+def test_lessons_of_a_checkpoint_that_are_none_are_refused_with_its_name(runs, lessons_saved):
+    runs.configure(YAML.format(trainer="ppo", hyper=ON_POLICY, memory="", keep_best=0) + lessons(3))
+    runs.restarting_at_checkpoints("c.yaml", "--run-id", "altered", "--seed", "3")
+    path = Path("results", "altered", "Tiny", "checkpoint.pt")
+    save_checkpoint(path, load_checkpoint(path) | {"lessons": lessons_saved})
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt cannot be resumed from: of the parameter"):
+        runs.restarting_at_checkpoints("c.yaml", "--run-id", "altered", "--resume")
