@@ -124,6 +124,7 @@ setup(
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
         "Programming Language :: Python :: 3.13",
+        "Programming Language :: Python :: 3.14",
         "Topic :: Games/Entertainment",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Typing :: Typed",

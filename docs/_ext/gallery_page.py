@@ -24,8 +24,9 @@ from lanista.trainers.cli.runs.record import REWARD, RunRecord, is_run, read_run
 from lanista.trainers.settings.presets import Preset, scene_preset
 from lanista.trainers.settings.yaml_source import FOLDER as PRESETS
 from lanista.trainers.settings.yaml_source import SUFFIX
-from lanista.trainers.stats.event_files import read_curves
+from lanista.trainers.stats.event_files import event_files, read_curves
 from PIL import Image, ImageSequence
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 DOCS = Path(__file__).resolve().parents[1]
 FILMS = DOCS / "gallery"
@@ -54,8 +55,8 @@ LEARNED = {
     "soccer-twos": "Two teams of two learn by playing against earlier versions of themselves.",
     "sorter": "Numbered tiles, touched in ascending order, however many there are: attention over entities.",
     "tennis": "Two rackets keep a ball in play, and learn from each other.",
-    "wall-jump": "An agent jumps over low walls with one network, and over high ones from a block with "
-    "another, which still fails at many of them after so many steps.",
+    "wall-jump": "An agent jumps over low walls with one network, and over high ones from a block, which it "
+    "pushes to the wall, with another.",
 }
 
 
@@ -69,7 +70,7 @@ class Film:
     steps: int
     """Of all behaviors together."""
     seconds: int
-    """Of the whole process."""
+    """Of the whole process; of a run that was resumed, of all of them."""
     fastest: int
     """Steps per second between two summaries, where they were the most."""
     machine: str
@@ -104,11 +105,9 @@ def write_films(films: dict[str, Film]) -> None:
 def make_film(scene: str, run: RunRecord) -> Film:
     """Play a run, film it, and read what its training took."""
     preset = scene_preset(scene)
-    times = run.timers["metadata"]
-    seconds = int(times["end_time_seconds"]) - int(times["start_time_seconds"])
     steps = sum(behavior.steps for behavior in run.behaviors)
     machine = f"{psutil.cpu_count()} cores"
-    film = Film(scene, _budgets(preset, run), steps, seconds, _fastest(run), machine)
+    film = Film(scene, _budgets(preset, run), steps, _seconds(run), _fastest(run), machine)
     with TemporaryDirectory() as folder:
         whole = Path(folder, "whole.gif")
         command = [sys.executable, "-m", "lanista.trainers.cli.main", "play", str(run.path)]
@@ -148,6 +147,19 @@ def _encode(frames: Sequence[Image.Image], path: Path, width: int, stride: int, 
     first, *rest = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in scaled)
     first.save(path, save_all=True, append_images=rest, duration=stride * STEP_MS, loop=0, optimize=True)
     return path.read_bytes()
+
+
+def _seconds(run: RunRecord) -> int:
+    sessions = event_files(run.path / run.first.name)
+    if len(sessions) == 1:
+        times = run.timers["metadata"]
+        return int(times["end_time_seconds"]) - int(times["start_time_seconds"])
+    return sum(map(_span, sessions))
+
+
+def _span(event_file: Path) -> int:
+    times = [event.wall_time for event in EventFileLoader(str(event_file)).Load()]
+    return round(times[-1] - times[0])
 
 
 def _fastest(run: RunRecord) -> int:

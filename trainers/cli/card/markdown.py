@@ -97,12 +97,11 @@ def _front(card: Card) -> str:
 
 def _results(card: Card) -> dict[str, Any]:
     """The scores as hubs list them."""
-    task = {"type": "reinforcement-learning", "name": "reinforcement-learning"}
     where = " ".join(card.environment) or "unknown"
     assert card.score is not None
     results = [
         {
-            "task": task,
+            "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
             "dataset": {"name": where, "type": where},
             "metrics": [
                 {
