@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ..networks.actor import ActingNetwork
 from ..networks.modules.body import DenseStack
-from ..networks.modules.normalizer import LIMIT, Normalizer
+from ..networks.modules.normalizer import CachedNormalizer, Normalizer
 
 
 class NetworkActor:
@@ -38,27 +37,6 @@ class NetworkActor:
         return self.network.actions.columns(encoding)
 
 
-class _Normalize:
-    """`Normalizer.forward` in NumPy, whose calls cost less; the deviation only after it has changed."""
-
-    def __init__(self, normalizer: Normalizer) -> None:
-        self._normalizer = normalizer
-        self._mean, self._squares = normalizer.mean.numpy(), normalizer.squares.numpy()
-        self._steps = normalizer.steps.numpy()
-        self._known = b""
-        self._deviation = self._squares
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """[n, size] -> [n, size]."""
-        now = self._squares.tobytes() + self._steps.tobytes()
-        if now != self._known:
-            self._known, self._deviation = now, self._normalizer.deviation().numpy()
-        normalized = rows.numpy() - self._mean
-        normalized /= self._deviation
-        np.maximum(normalized, -LIMIT, out=normalized)
-        return torch.from_numpy(np.minimum(normalized, LIMIT, out=normalized))
-
-
 class DenseActor:
     """The actor of a network of dense layers on vectors.
 
@@ -73,11 +51,11 @@ class DenseActor:
             if isinstance(layer, DenseStack)
         ]
         self.layers.append((network.actions.weight.detach(), network.actions.bias.detach()))
-        self._normalize: _Normalize | None = None
+        self._normalize: CachedNormalizer | None = None
         if network.encoder.normalizers is not None:
             (normalizer,) = network.encoder.normalizers
             assert isinstance(normalizer, Normalizer)
-            self._normalize = _Normalize(normalizer)
+            self._normalize = CachedNormalizer(normalizer)
 
     def __call__(self, obs: Sequence[Tensor]) -> Tensor:
         """One [n, size] tensor per observation -> [n, means of continuous components, logits of branches]."""

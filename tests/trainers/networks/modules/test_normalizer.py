@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.modules.normalizer import Normalizer
+from lanista.trainers.networks.modules.normalizer import CachedNormalizer, Normalizer
 from lanista.trainers.settings.models.networks import NetworkSettings
 from referencenets import behavior_spec, load_normalizer
 
@@ -102,6 +102,58 @@ def test_twice_equals_two_updates():
     two.update(rows)
     two.update(rows)
     torch.testing.assert_close(twice.state_dict(), two.state_dict())
+
+
+def rows_of(seed, count=6, size=3):
+    """Some that are far out, and some that are no numbers."""
+    rows = torch.randn(count, size, generator=torch.Generator().manual_seed(seed)) * 10
+    rows[0, 0], rows[-1, -1] = float("nan"), float("inf")
+    return rows
+
+
+def assert_same_numbers(cached, normalizer, seed):
+    rows = rows_of(seed)
+    kept = rows.clone()
+    torch.testing.assert_close(cached(rows), normalizer(rows), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(rows, kept, rtol=0, atol=0, equal_nan=True)
+
+
+CHANGES = {
+    "update": lambda normalizer, other: normalizer.update(rows_of(7)[1:-1]),
+    "load": lambda normalizer, other: normalizer.load_state_dict(other.state_dict()),
+    "assign": lambda normalizer, other: normalizer.load_state_dict(other.state_dict(), assign=True),
+    "only the mean": lambda normalizer, other: normalizer.mean.add_(1.0),
+    "only the squares": lambda normalizer, other: normalizer.squares.mul_(2.0),
+    "only the steps": lambda normalizer, other: normalizer.steps.add_(3),
+    "to": lambda normalizer, other: normalizer.double().float(),
+}
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.sampled_from(sorted(CHANGES)), max_size=6), st.integers(0, 2**32 - 1))
+def test_the_cached_normalizer_gives_the_same_numbers_after_every_change(changes, seed):
+    normalizer = Normalizer(3)
+    cached = CachedNormalizer(normalizer)
+    assert_same_numbers(cached, normalizer, seed)
+    for turn, name in enumerate(changes):
+        other = Normalizer(3)
+        other.update(rows_of(seed + turn)[1:-1])
+        CHANGES[name](normalizer, other)
+        assert_same_numbers(cached, normalizer, seed)
+
+
+def test_the_cached_normalizer_computes_a_deviation_once_for_each_change():
+    normalizer = Normalizer(3)
+    cached = CachedNormalizer(normalizer)
+    computed = []
+    deviation = normalizer.deviation
+    normalizer.deviation = lambda: computed.append(1) or deviation()
+    for _ in range(3):
+        cached(torch.ones(2, 3))
+    assert len(computed) == 1
+    normalizer.update(torch.ones(4, 3))
+    cached(torch.ones(2, 3))
+    assert len(computed) == 2
 
 
 def test_the_state_is_saved_but_not_trained():
