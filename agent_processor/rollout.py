@@ -174,6 +174,9 @@ class PaddedSequences:
 
 def pad_sequences(lengths: NDArray[np.int64], sequence_length: int) -> PaddedSequences:
     """Pad consecutive trajectories of `lengths` [J] to multiples of `sequence_length`."""
+    if sequence_length == 1:
+        steps = int(lengths.sum())
+        return PaddedSequences(np.arange(steps), np.ones(steps, np.bool_))
     padded = -(-lengths // sequence_length) * sequence_length
     starts = np.repeat(np.cumsum(padded) - padded, padded)
     within = np.arange(len(starts)) - starts

@@ -237,7 +237,7 @@ class Replay:
     def places(self, units: Ints) -> Ints:
         """The places of units' steps: a unit is a sequence, of one step without a memory."""
         length = self.layout.sequence_length
-        return (units[:, None] * length + np.arange(length)).ravel()
+        return units if length == 1 else (units[:, None] * length + np.arange(length)).ravel()
 
     def _units(self, places: Ints) -> Ints:
         length = self.layout.sequence_length

@@ -195,16 +195,15 @@ def n_step_returns(
         ignores_ends: [S] signals that continue after the end of an episode.
         n: at least 1.
     """
-    at, total = places, rewards[places]
-    powers = np.repeat(gammas[None], len(places), axis=0)
-    continues = np.ones(len(places), np.bool_)
+    at, total = places, rewards.take(places, axis=0)
+    powers, continues = np.broadcast_to(gammas, total.shape), np.True_
     for _ in range(n - 1):
         ahead = following[at].astype(np.int64)
-        continues &= ~ended[at] & (ahead < len(rewards)) & (ahead != at)
+        continues = continues & ~ended[at] & (ahead < len(rewards)) & (ahead != at)
         if not continues.any():
             break
         at = np.where(continues, ahead, at)
         total += np.where(continues[:, None], powers * rewards[at], np.float32(0.0))
-        powers *= np.where(continues[:, None], gammas, np.float32(1.0))
-    powers[ended[at][:, None] & ~ignores_ends] = 0.0
-    return Returns(total, powers, following[at].astype(np.int64))
+        powers = powers * np.where(continues[:, None], gammas, np.float32(1.0))
+    over = ended.take(at)[:, None] & ~ignores_ends
+    return Returns(total, np.where(over, np.float32(0.0), powers), following.take(at).astype(np.int64))
