@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
@@ -269,8 +270,8 @@ class Temperatures(nn.Module):
 
     def metrics(self) -> dict[str, float]:
         """The coefficients by statistics' names; that of discrete actions is the mean over branches."""
-        continuous, discrete = self.alpha
+        continuous, discrete = (np.exp(x.detach().cpu().numpy()) for x in self.log_alpha)
         return {
-            "Policy/Discrete Entropy Coeff": float(discrete.mean()),
+            "Policy/Discrete Entropy Coeff": float(discrete.mean()) if len(discrete) else math.nan,
             "Policy/Continuous Entropy Coeff": float(continuous),
         }

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ...buffers.rollout_buffer import RolloutBatch
 from ...networks.actor_critic import ActorCritic
@@ -22,7 +23,7 @@ from ...networks.modules.distributions import BLOCKED_LOGIT, Actions
 from ...networks.modules.packed_memory import PackedMemory, Packing, streams_of
 from .loss_gradients import Array, Categorical, Gaussian, squared_error, surrogate
 
-_silu, _silu_backward = torch.ops.aten.silu, torch.ops.aten.silu_backward
+silu_backward = torch.ops.aten.silu_backward.default
 
 Statistics = tuple[Array, Array, Array, Array]
 """Policy loss, value loss, approximate KL divergence and clip fraction of a minibatch, each a scalar."""
@@ -76,16 +77,6 @@ class Layer(NamedTuple):
         """A single network: [in, out] and [1, out]."""
         return Layer.of(*(t[index] for t in (self.weight, self.bias, self.d_weight, self.d_bias)))
 
-    def backward(self, inputs: Tensor, d_outputs: Tensor) -> None:
-        """Gradients of weight and bias, from inputs [S, B, in] and that of the outputs [S, B, out]."""
-        torch.bmm(inputs.transpose(1, 2), d_outputs, out=self.d_weight)
-        torch.sum(d_outputs, 1, keepdim=True, out=self.d_bias)
-
-    def head_backward(self, inputs: Tensor, d_outputs: Tensor) -> None:
-        """The same of a single network's head: [B, in] and [B, out]."""
-        torch.mm(inputs.t(), d_outputs, out=self.d_weight)
-        torch.sum(d_outputs, 0, out=self.d_bias)
-
 
 def layers_of(body: Body) -> list[Layer]:
     """The layers of a body that is a dense MLP, all its networks."""
@@ -122,7 +113,7 @@ def forward(layers: Sequence[Layer], inputs: Tensor) -> Trace:
     sums: list[Tensor] = []
     for layer in layers:
         sums.append(torch.baddbmm(layer.bias, into[-1], layer.weight))
-        into.append(_silu(sums[-1]))
+        into.append(functional.silu(sums[-1]))
     return Trace(into, sums)
 
 
@@ -130,25 +121,11 @@ def backward(layers: Sequence[Layer], trace: Trace, d_out: Tensor) -> None:
     """Write the gradients of all parameters, from that of `trace.out` [S, B, hidden]."""
     for index in range(len(layers) - 1, -1, -1):
         layer = layers[index]
-        d_sums = _silu_backward(d_out, trace.sums[index])
+        d_sums = silu_backward(d_out, trace.sums[index])
         torch.bmm(trace.into[index].transpose(1, 2), d_sums, out=layer.d_weight)
         torch.sum(d_sums, 1, keepdim=True, out=layer.d_bias)
         if index:
             d_out = torch.bmm(d_sums, layer.weight_t)
-
-
-def outputs(layers: Sequence[Layer], inputs: Tensor) -> Tensor:
-    """One network without a backward pass: layers [in, out], inputs [B, in] -> [B, hidden]."""
-    for layer in layers:
-        inputs = _silu(torch.addmm(layer.bias, inputs, layer.weight))
-    return inputs
-
-
-def input_gradient(layers: Sequence[Layer], sums: Sequence[Tensor], d_out: Tensor, columns: slice) -> Tensor:
-    """The gradient of some columns of one network's inputs: layers [in, out], tensors [B, width]."""
-    for layer, own in zip(reversed(layers[1:]), reversed(sums[1:]), strict=True):
-        d_out = torch.mm(_silu_backward(d_out, own), layer.weight_t)
-    return torch.mm(_silu_backward(d_out, sums[0]), layers[0].weight_t[:, columns])
 
 
 class FusedPPOGradient:

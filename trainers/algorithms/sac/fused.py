@@ -1,87 +1,31 @@
 """The gradient of a SAC batch for networks of dense layers on vectors, without automatic differentiation.
 
-The layers are those of `ppo.fused`; this module adds the action distributions and the losses with
-their gradients. `SAC.update` with losses.py remains the definition, and what all other networks learn by;
-tests compare the two.
+The hidden layers are those of `ppo.fused`; heads.py adds the last layers, and loss_gradients.py the action
+distributions and the losses. `SAC.update` with losses.py remains the definition, and what all other networks
+learn by; tests compare the two.
+
+From the heads on, arrays have the rows of the batch last: NumPy takes a third of the time for a few long rows
+that it takes for many short ones, and MKL for products of a few columns half of it.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from ...buffers.replay.sampler import ReplayBatch
+from ...networks.actor import Actor
 from ...networks.critics import TWINS
-from ...networks.modules.distributions import EPSILON, LOG_SIGMA_RANGE, LOG_SQRT_2PI, ActionDistribution
-from ..ppo.fused import (
-    ArrayBackend,
-    Layer,
-    Trace,
-    backward,
-    forward,
-    input_gradient,
-    layers_of,
-    outputs,
-    side_by_side,
-)
+from ...networks.modules.distributions import ActionDistribution
+from ...networks.modules.normalizer import CachedNormalizer, Normalizer
+from ..ppo.fused import ArrayBackend, Trace, backward, forward, layers_of, side_by_side
 from ..ppo.loss_gradients import Array
 from .forward import SACLosses, SACNetworks
+from .heads import Head, InputGradient
+from .loss_gradients import Categoricals, SquashedGaussian, expected_q, squared_error
 from .losses import BranchSums
-
-
-class SquashedGaussian:
-    """tanh of Gaussian samples mu + sigma noise, and their log-probabilities; see `losses.sample_actions`."""
-
-    def __init__(self, xp: Any, mu: Array, log_sigma: Array, noise: Array) -> None:
-        """`log_sigma` as the network computes it, not clamped; all [B, A]. `xp`: the module of the arrays."""
-        self.within_range = (log_sigma >= LOG_SIGMA_RANGE[0]) & (log_sigma <= LOG_SIGMA_RANGE[1])
-        self.sigma = xp.exp(log_sigma.clip(*LOG_SIGMA_RANGE))
-        self.deviation = self.sigma * noise
-        raw = mu + self.deviation
-        self.actions = xp.tanh(raw)
-        """[B, A]."""
-        self.square = self.deviation * self.deviation
-        self.spread = 2.0 * self.sigma * self.sigma + EPSILON
-        size = abs(raw)
-        slope = 2.0 * (math.log(2.0) - size - xp.log1p(xp.exp(-2.0 * size)))  # ln(1 - tanh^2)
-        logs = self.square / self.spread + xp.log(self.sigma + EPSILON) + (slope + LOG_SQRT_2PI)
-        self.log_prob = -logs.sum(1)
-        """[B], of all components together."""
-
-    def gradient(self, d_log_prob: Array, d_actions: Array) -> tuple[Array, Array]:
-        """Gradients of mu and log sigma [B, A], from those of `log_prob`, one for all rows, and `actions`."""
-        a, sigma = self.actions, self.sigma
-        d_mu = (2.0 * d_log_prob) * a + d_actions * (1.0 - a * a)
-        of_exponent = (2.0 * EPSILON) * self.square / (self.spread * self.spread)
-        direct = of_exponent + sigma / (sigma + EPSILON)
-        d_log_sigma = (d_mu * self.deviation - d_log_prob * direct) * self.within_range
-        return d_mu, d_log_sigma
-
-
-class Categoricals:
-    """All discrete actions, branches side by side."""
-
-    def __init__(self, xp: Any, p: Array, log_probs: Array, members: Array, mask: Array | None) -> None:
-        """`p` [B, N]; `log_probs` = ln(p + 1e-7); `members`: of `BranchSums`; `mask` [B, N]: forbidden."""
-        self.softmax = p
-        self.log_probs = log_probs
-        self.p = xp.exp(log_probs)
-        """The probabilities that the losses use."""
-        self.members = members
-        self.mask = mask
-        self.negative_entropy = (self.p * log_probs) @ members
-        """[B, K] the sum of p ln p."""
-
-    def gradient(self, d_p: Array) -> Array:
-        """The gradient of the logits, from that of `p` [B, N], in which that of ln p is included."""
-        weighted = self.softmax * d_p
-        d_logits: Array = weighted - self.softmax * (weighted @ self.members @ self.members.T)
-        if self.mask is not None:
-            d_logits[self.mask] = 0.0
-        return d_logits
 
 
 def is_fusible(networks: SACNetworks) -> bool:
@@ -102,22 +46,17 @@ class FusedSACGradient:
     def __init__(self, networks: SACNetworks) -> None:
         """Keep the parameters' tensors and their `grad`, both of which from now on change in place only."""
         actor, q, temperatures, value, target = networks
-        self.actor = actor
         head = actor.actions
         self.backend = ArrayBackend.of(head.weight.device)
+        self.normalize = _normalizer(actor)
         pairs = zip(layers_of(actor.body), layers_of(value.body), strict=True)
         self.actor_and_value = [side_by_side(*pair) for pair in pairs]
         """Two streams that read the same."""
-        self.heads = [Layer.held(x.weight, x.bias) for x in (head, value.values)]
-        """Of actor and value: [in, out] and [out]."""
-        self.q = layers_of(q.body)
-        self.q_head = Layer.held(q.head.weight, q.head.bias)
-        self.q1 = [layer.stream(0) for layer in self.q]
-        self.q1_head = self.q_head.stream(0)
-        self.target = [layer.stream(0) for layer in layers_of(target.body)]
-        self.target_head = Layer.held(target.values.weight, target.values.bias)
+        self.heads = Head.of(head), Head.of(value.values)
+        self.q, self.q_head = layers_of(q.body), Head.of(q.head)
+        self.target, self.target_head = layers_of(target.body), Head.of(target.values)
         self.signals = len(q.signals)
-        self.q_shape = (TWINS, -1, self.signals, q.outputs)
+        self.q_shape = (TWINS, self.signals, q.outputs, -1)
         self.continuous, self.spec = head.continuous_size, head.branches
         self.branches = BranchSums(self.spec.sizes, head.weight.device)
         array = self.backend.array
@@ -125,77 +64,82 @@ class FusedSACGradient:
         self.log_alpha = [array(x.detach()) for x in temperatures.log_alpha]
         self.d_log_alpha = [array(_gradient(x)) for x in temperatures.log_alpha]
         self.target_entropies = [array(x) for x in temperatures.entropies]
+        self._through_q1 = InputGradient([layer.stream(0) for layer in self.q], self.continuous)
 
     @torch.no_grad()
     def __call__(self, batch: ReplayBatch, noise: Tensor) -> SACLosses:
         """`noise` [B, A]: standard Gaussian, with which the policy's actions are sampled."""
         xp, array, tensor = self.backend
-        # The observations of both moments, normalized together.
-        (both,) = self.actor.prepare(
-            [torch.cat(pair) for pair in zip(batch.obs, batch.next_obs, strict=True)]
-        )
-        inputs, next_inputs = both.chunk(2)
-        rows = inputs.shape[0]
+        rows = len(batch)
+        inputs, next_inputs = self._inputs(batch)
         # pi(a | o), V(o), Q1 and Q2 at the actions taken and at the policy's, V'(o')
         trace = forward(self.actor_and_value, inputs)
-        columns, values = (
-            torch.addmm(head.bias, trace.out[k], head.weight) for k, head in enumerate(self.heads)
-        )
+        columns, values = (head(trace.out[k : k + 1])[0] for k, head in enumerate(self.heads))
         gaussian, categoricals = self._policy(columns, batch.action_mask, noise)
-        actions = None if gaussian is None else tensor(gaussian.actions)
-        q_trace, q = self._q_values(inputs, batch.actions.continuous, actions)
-        q_taken, q_sampled = q[:, :rows], q[:, -rows:]
-        taken = array(self.branches.taken_weights(batch.actions.discrete)) if categoricals else None
+        q_trace = forward(self.q, self._q_inputs(inputs, batch.actions.continuous, gaussian))
+        q = array(self.q_head(q_trace.out)).reshape(self.q_shape)
+        q_taken, q_sampled = q[..., :rows], q[..., -rows:]
+        taken = array(self.branches.taken_weights(batch.actions.discrete)).T if categoricals else None
         likely = categoricals.p / self.branches.count if categoricals else None
-        head = self.target_head
-        next_values = torch.addmm(head.bias, outputs(self.target, next_inputs), head.weight)
+        next_values = array(self.target_head(forward(self.target, next_inputs).out)[0])
         # J_Q: y = r + gamma V'(o')
-        weights = None if batch.weights is None else array(batch.weights)[:, None]
-        targets = array(batch.rewards) + array(batch.discounts) * array(next_values)
-        error = _expected_q(q_taken, taken) - targets
-        q_losses, d_q = _squared_error(error, weights)
+        weights = None if batch.weights is None else array(batch.weights)
+        error = expected_q(q_taken, taken) - (array(batch.rewards).T + array(batch.discounts).T * next_values)
+        q_losses, d_q = squared_error(error, weights)
         # J_V: min(Q1, Q2) - alpha ln pi
         alphas = [xp.exp(x) for x in self.log_alpha]
-        expected = _expected_q(q_sampled, likely)
+        expected = expected_q(q_sampled, likely)
         penalty = self._entropy_penalty(alphas, gaussian, categoricals)
-        value_targets = xp.minimum(expected[0], expected[1]) - penalty[:, None]
-        value_loss, d_values = _squared_error(array(values) - value_targets, weights)
+        value_targets = xp.minimum(expected[0], expected[1]) - penalty
+        value_loss, d_values = squared_error(array(values) - value_targets, weights)
         # J_pi and J_alpha
-        mean_q = q_sampled[0].sum(1) * (1.0 / self.signals)
+        mean_q = q_sampled[0].sum(0) * (1.0 / self.signals)
         policy_loss, d_columns = self._policy_loss(alphas, gaussian, categoricals, mean_q, q_trace)
         self._temperature_backward(gaussian, categoricals, rows)
-        d_taken = d_q[..., None] if taken is None else d_q[..., None] * taken[:, None]
-        self._q_backward(q_trace.rows(slice(0, rows)), d_taken)
+        d_taken = d_q if taken is None else (d_q[:, :, None] * taken).reshape(TWINS, -1, rows)
+        self._q_backward(q_trace.rows(slice(0, rows)), tensor(d_taken))
         self._actor_and_value_backward(trace, tensor(d_columns), tensor(d_values))
-        td_errors = tensor(abs(error).sum((0, 2)) * (1.0 / (TWINS * self.signals)))
+        td_errors = tensor(abs(error).sum((0, 1)) * (1.0 / (TWINS * self.signals)))
         return SACLosses(policy_loss, q_losses[0], q_losses[1], value_loss, td_errors)
 
     # Forward ------------------------------------------------------------------------------------------
 
+    def _inputs(self, batch: ReplayBatch) -> tuple[Tensor, Tensor]:
+        """The observations of both moments, normalized together: [B, in] each."""
+        sensors = [torch.cat(pair) for pair in zip(batch.obs, batch.next_obs, strict=True)]
+        both = self.normalize(sensors[0] if len(sensors) == 1 else torch.cat(sensors, 1))
+        return both[: len(batch)], both[len(batch) :]
+
     def _policy(
         self, columns: Tensor, action_mask: Tensor | None, noise: Tensor
     ) -> tuple[SquashedGaussian | None, Categoricals | None]:
+        """From the columns of the head [columns, B]."""
         xp, array, _ = self.backend
         n, shown = self.continuous, self.continuous + sum(self.spec.sizes)
         gaussian, categoricals = None, None
         if n:
             own = array(columns)
-            gaussian = SquashedGaussian(xp, own[:, :n], own[:, shown:], array(noise))
+            gaussian = SquashedGaussian(xp, own[:n], own[shown:], array(noise.t().contiguous()))
         if self.spec.sizes:
-            logits = columns[:, n:shown]
-            d = ActionDistribution(columns[:, :0], columns[:, :0], logits, self.spec, action_mask)
+            logits = columns[n:shown].t()
+            d = ActionDistribution(logits[:, :0], logits[:, :0], logits, self.spec, action_mask)
             p, log_probs = self.spec.flat(d.probabilities), self.spec.flat(d.log_probabilities)
-            mask = None if action_mask is None else array(action_mask)
-            categoricals = Categoricals(xp, array(p), array(log_probs), self.members, mask)
+            mask = None if action_mask is None else array(action_mask).T
+            categoricals = Categoricals(xp, array(p).T, array(log_probs).T, self.members, mask)
         return gaussian, categoricals
 
-    def _q_values(self, inputs: Tensor, taken: Tensor, sampled: Tensor | None) -> tuple[Trace, Array]:
-        """Q1 and Q2 at the actions taken, and in the following rows at sampled ones: [2, rows, S, N]."""
-        if sampled is not None:
-            inputs = torch.cat((torch.cat((inputs, inputs)), torch.cat((taken, sampled))), 1)
-        trace = forward(self.q, inputs)
-        q = torch.baddbmm(self.q_head.bias, trace.out, self.q_head.weight)
-        return trace, self.backend.array(q).reshape(self.q_shape)
+    def _q_inputs(self, inputs: Tensor, taken: Tensor, sampled: SquashedGaussian | None) -> Tensor:
+        """Observations [B, in] with the actions taken, and in B further rows with sampled ones."""
+        if sampled is None:
+            return inputs
+        rows, width = inputs.shape
+        found = inputs.new_empty(2, rows, width + self.continuous)
+        array = self.backend.array
+        both = array(found)
+        both[..., :width] = array(inputs)
+        both[0, :, width:] = array(taken)
+        both[1, :, width:] = sampled.actions.T
+        return found.view(2 * rows, -1)
 
     def _entropy_penalty(
         self, alphas: list[Array], gaussian: SquashedGaussian | None, categoricals: Categoricals | None
@@ -205,7 +149,7 @@ class FusedSACGradient:
         if gaussian is not None:
             penalty = alphas[0] * gaussian.log_prob
         if categoricals is not None:
-            penalty = penalty + (categoricals.negative_entropy * alphas[1]).sum(1) / self.branches.count
+            penalty = penalty + (alphas[1] @ categoricals.negative_entropy) / self.branches.count
         return penalty
 
     # Backward -----------------------------------------------------------------------------------------
@@ -218,16 +162,16 @@ class FusedSACGradient:
         mean_q: Array,
         q_trace: Trace,
     ) -> tuple[Array, Array]:
-        """E [alpha ln pi - Q1], and its gradient of the columns of the head."""
-        rows = mean_q.shape[0]
+        """E [alpha ln pi - Q1], and its gradient of the columns of the head [columns, B]."""
+        rows = mean_q.shape[1]
         times = (gaussian is not None) + (categoricals is not None)
-        expected = mean_q[:, 0] if categoricals is None else (categoricals.p * mean_q).sum(1)
+        expected = mean_q[0] if categoricals is None else (categoricals.p * mean_q).sum(0)
         loss = -times * expected
         gradients: list[Array] = []
         if categoricals is not None:
-            alpha = alphas[1] @ self.members.T
+            alpha = (self.members @ alphas[1])[:, None]
             log_probs = categoricals.log_probs
-            loss = loss + (categoricals.p * log_probs * alpha).sum(1)
+            loss = loss + (categoricals.p * log_probs * alpha).sum(0)
             gradients.append(categoricals.gradient((alpha * (log_probs + 1.0) - times * mean_q) / rows))
         if gaussian is not None:
             loss = loss + alphas[0] * gaussian.log_prob
@@ -236,22 +180,20 @@ class FusedSACGradient:
             d_actions = self.backend.array(self._action_gradient(q_trace, rows, d_q, weight))
             d_mu, d_log_sigma = gaussian.gradient(alphas[0] / rows, d_actions)
             gradients = [d_mu, *gradients, d_log_sigma]
-        columns = gradients[0] if len(gradients) == 1 else self.backend.xp.concatenate(gradients, 1)
+        columns = gradients[0] if len(gradients) == 1 else self.backend.xp.concatenate(gradients)
         return loss.sum() / rows, columns
 
     def _action_gradient(self, q_trace: Trace, rows: int, d_q: Tensor | None, weight: float) -> Tensor:
-        """The gradient of the sampled actions through Q1, whose own gradient is [rows, N] for each signal.
+        """The gradient of the sampled actions [A, B] through Q1, whose own is [N, B] for each signal.
 
         `d_q` None: it is `weight` everywhere.
         """
-        sums = [layer[0, -rows:] for layer in q_trace.sums]
-        head = self.q1_head.weight_t
+        head = self.q_head.weight_t[0]
         if d_q is None:
             d_out = (head.sum(0, keepdim=True) * weight).expand(rows, -1)
         else:
-            d_out = torch.mm(d_q, head.view(self.signals, d_q.shape[1], -1).sum(0))
-        width = self.q1[0].weight.shape[0]
-        return input_gradient(self.q1, sums, d_out, slice(width - self.continuous, width))
+            d_out = torch.mm(d_q.t(), head.reshape(self.signals, len(d_q), -1).sum(0))
+        return self._through_q1([layer[0, -rows:] for layer in q_trace.sums], d_out)
 
     def _temperature_backward(
         self, gaussian: SquashedGaussian | None, categoricals: Categoricals | None, rows: int
@@ -260,35 +202,29 @@ class FusedSACGradient:
         if gaussian is not None:
             self.d_log_alpha[0][...] = -(gaussian.log_prob.sum() / rows + self.target_entropies[0])
         if categoricals is not None:
-            gap = categoricals.negative_entropy.sum(0) / rows + self.target_entropies[1]
+            gap = categoricals.negative_entropy.sum(1) / rows + self.target_entropies[1]
             self.d_log_alpha[1][...] = -gap / self.branches.count
 
-    def _q_backward(self, trace: Trace, d_q: Array) -> None:
-        """Write the gradients of Q1 and Q2, from that of their values of taken actions [2, B, S, N]."""
-        d = self.backend.tensor(d_q).reshape(TWINS, -1, self.q_head.weight.shape[2])
-        self.q_head.backward(trace.out, d)
-        backward(self.q, trace, torch.bmm(d, self.q_head.weight_t))
+    def _q_backward(self, trace: Trace, d_q: Tensor) -> None:
+        """Write the gradients of Q1 and Q2, from that of their values of taken actions [2, S N, B]."""
+        backward(self.q, trace, self.q_head.backward(trace.out, d_q))
 
     def _actor_and_value_backward(self, trace: Trace, d_columns: Tensor, d_values: Tensor) -> None:
-        """Write the gradients of actor and value, from those of their heads' outputs."""
+        """Write the gradients of actor and value, from those of their heads' outputs [columns, B]."""
         d_out = torch.empty_like(trace.out)
         for k, (head, d) in enumerate(zip(self.heads, (d_columns, d_values), strict=True)):
-            head.head_backward(trace.out[k], d)
-            torch.mm(d, head.weight_t, out=d_out[k])
+            own = slice(k, k + 1)
+            head.backward(trace.out[own], d[None], d_out[own])
         backward(self.actor_and_value, trace, d_out)
 
 
-def _expected_q(q: Array, weights: Array | None) -> Array:
-    """[2, B, S, N] with weights [B, N] -> [2, B, S]; see `losses.expected_q`."""
-    return q[..., 0] if weights is None else (q * weights[:, None]).sum(-1)
-
-
-def _squared_error(error: Array, weights: Array | None) -> tuple[Array, Array]:
-    """0.5 the mean square of errors [..., B, S] over the last two axes, and its gradient."""
-    rows, signals = error.shape[-2:]
-    weighted = error if weights is None else error * weights
-    factor = 1.0 / (rows * signals)
-    return (weighted * error).sum((-2, -1)) * (0.5 * factor), weighted * factor
+def _normalizer(actor: Actor) -> Callable[[Tensor], Tensor]:
+    """What `Actor.prepare` does with vectors side by side."""
+    if actor.encoder.normalizers is None:
+        return lambda rows: rows
+    (normalizer,) = actor.encoder.normalizers
+    assert isinstance(normalizer, Normalizer)
+    return CachedNormalizer(normalizer) if normalizer.mean.device.type == "cpu" else normalizer
 
 
 def _gradient(parameter: Tensor) -> Tensor:
