@@ -1,9 +1,10 @@
 """Trains for hours with many light environments and samples memory, open files, threads and speed.
 
-    python tests/reliability/soak.py [--minutes 60] [--envs 64] [--every 30] [--record]
+    python tests/reliability/soak.py [--minutes 60] [--envs 64] [--areas 12] [--every 30] [--record]
 
-The run is the real `lanista-learn` with PPO on `ball3d`, 12 agents in each environment, on one thread. Every
---every seconds a sample is taken of the trainer's process, without its engines; with --record each goes to
+The run is the real `lanista-learn` with PPO on `ball3d`, on one thread. Each environment has --areas areas with
+an agent in each; buffers, batches and the steps between two checkpoints grow with their number. Every --every
+seconds a sample is taken of the trainer's process, without its engines; with --record each goes to
 docs/results/soak.csv, so that sessions add up. Speed is that per second of the trainer's processor time: on a
 shared machine the time of the clock says what others did. The run is warm when it has deleted its first
 checkpoint, for then it has done all that it does; one that is too short for that, after a fifth of its time.
@@ -42,9 +43,11 @@ from script_options import parse_options
 SAMPLES = CSV.with_name("soak.csv")
 STEP = re.compile(r"Step: (\d+)")
 COUNTS = ("files", "threads", "processes")
-HYPER = {"batch_size": 2048, "buffer_size": 20480, "num_epoch": 1}
-LENGTHS = {"max_steps": 10**9, "time_horizon": 100, "checkpoint_interval": 500_000, "keep_checkpoints": 3}
-WARM_STEPS = (LENGTHS["keep_checkpoints"] + 1) * LENGTHS["checkpoint_interval"]
+AREAS = 12
+"""Unless --areas says otherwise; what follows is for that many."""
+HYPER = {"batch_size": 2048, "buffer_size": 20480}
+LENGTHS = {"summary_freq": 20_000, "checkpoint_interval": 500_000}
+KEPT_CHECKPOINTS = 3
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,22 @@ class Sample:
     cpu: float
     """Seconds of processor time."""
     load: float
+    envs: int
+    areas: int
+    """In each environment."""
 
 
-def sample(process: psutil.Process, session: str, began: float, log: Path) -> Sample:
+def scaled(settings: dict[str, int], areas: int) -> dict[str, int]:
+    """For so many areas in each environment."""
+    return {name: number * areas // AREAS for name, number in settings.items()}
+
+
+def warm_steps(areas: int) -> int:
+    """After which the first checkpoint is deleted."""
+    return (KEPT_CHECKPOINTS + 1) * scaled(LENGTHS, areas)["checkpoint_interval"]
+
+
+def sample(process: psutil.Process, session: str, began: float, log: Path, envs: int, areas: int) -> Sample:
     """Look at the trainer."""
     steps = STEP.findall(log.read_text())
     with process.oneshot():
@@ -76,6 +92,7 @@ def sample(process: psutil.Process, session: str, began: float, log: Path) -> Sa
             round(process.memory_info().rss / 2**20, 2),
             *(process.num_fds(), process.num_threads(), len(process.children())),
             *(round(times.user + times.system, 1), round(os.getloadavg()[0], 1)),
+            *(envs, areas),
         )
 
 
@@ -100,18 +117,18 @@ def drift(samples: list[Sample]) -> float:
     return max(0.0, 100 * (1 - last / first))
 
 
-def measure(folder: Path, minutes: float, envs: int, every: float, keep: bool) -> list[Sample]:
+def configuration(areas: int) -> str:
+    """Of a run whose learning is light."""
+    network = {"normalize": True, "hidden_units": 32, "num_layers": 1}
+    lengths = {"max_steps": 10**9, "time_horizon": 100, "keep_checkpoints": KEPT_CHECKPOINTS}
+    hyper = {**scaled(HYPER, areas), "num_epoch": 1}
+    return ppo_yaml("3DBall", hyper, network, **lengths, **scaled(LENGTHS, areas))
+
+
+def measure(folder: Path, minutes: float, envs: int, areas: int, every: float, keep: bool) -> list[Sample]:
     """Train so long; the samples."""
-    (folder / "run.yaml").write_text(
-        ppo_yaml(
-            "3DBall",
-            HYPER,
-            {"normalize": True, "hidden_units": 32, "num_layers": 1},
-            summary_freq=20_000,
-            **LENGTHS,
-        )
-    )
-    engines = ["--env", "scene:ball3d", "--num-envs", str(envs), "--num-threads", "1"]
+    (folder / "run.yaml").write_text(configuration(areas))
+    engines = ["--env", f"scene:ball3d?areas={areas}", "--num-envs", str(envs), "--num-threads", "1"]
     command = [*learn_command(), "run.yaml", "--run-id", "r", "--seed", "1", *engines]
     session, log, samples = time.strftime("%Y-%m-%d %H:%M", time.gmtime()), folder / "log.txt", []
     with log.open("w") as out:
@@ -121,7 +138,7 @@ def measure(folder: Path, minutes: float, envs: int, every: float, keep: bool) -
             process, began = psutil.Process(run.pid), time.time()
             while time.time() - began < 60 * minutes:
                 assert run.poll() is None, f"the run ended by itself: {log.read_text()[-2000:]}"
-                samples.append(sample(process, session, began, log))
+                samples.append(sample(process, session, began, log, envs, areas))
                 if keep:
                     append(SAMPLES, samples[-1])
                 time.sleep(every)
@@ -141,6 +158,7 @@ def main() -> int:
         __doc__,
         minutes=60.0,
         envs=64,
+        areas={"default": AREAS, "help": "in each environment, an agent in each"},
         every={"default": 30.0, "help": "seconds between two samples"},
         slope={"default": 1.0, "help": "MiB an hour by which memory may grow"},
         drift={"default": 2.0, "help": "per cent by which it may become slower"},
@@ -152,9 +170,10 @@ def main() -> int:
         samples = [each for each in read(SAMPLES, Sample) if each.session == options.session]
     else:
         with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-            sizes = options.minutes, options.envs, options.every
+            sizes = options.minutes, options.envs, options.areas, options.every
             samples = measure(Path(folder).resolve(), *sizes, options.record)
-    warm = [each for each in samples if each.steps >= WARM_STEPS]
+    envs, areas = samples[-1].envs, samples[-1].areas
+    warm = [each for each in samples if each.steps >= warm_steps(areas)]
     if len(warm) < 10:
         warm = [each for each in samples if each.seconds >= samples[-1].seconds / 5]
     first, last = warm[0], warm[-1]
@@ -166,7 +185,7 @@ def main() -> int:
     found = f"{last.steps:,} agent-steps in {last.seconds / 60:.0f} minutes, {samples[0].rss_mib:.1f} MiB at "
     found += f"first; in the last {(last.seconds - first.seconds) / 60:.0f}, warm, {first.rss_mib:.1f} to "
     found += f"{last.rss_mib:.1f} MiB, {counted}, slower by {slower:.1f} %"
-    case = f"{options.envs} environments"
+    case = f"{envs} environments of {areas} agents"
     recorder.add(case, LANISTA, 1, int(good), worst=growth, unit="MiB an hour", found=found)
     return int(not good)
 
