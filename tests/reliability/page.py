@@ -7,13 +7,14 @@ The text around the tables is tests/benchmarks/pages/reliability.md.
 
 from __future__ import annotations
 
+import csv
 import sys
 from itertools import groupby
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))
 
-from figures import PRODUCTS, ROOT, Row, Sum, rows
+from figures import CSV, PRODUCTS, ROOT, Row, Sum, rows
 from results import TEMPLATES, table
 
 FIGURES = {
@@ -78,11 +79,23 @@ def cases(found: list[Row]) -> str:
     return table(["", "Case", "Product", "Held", "Seen last", "Last command", "When and where"], lines)
 
 
+def soaked() -> str:
+    """What the sessions of figure 10 add up to, of the samples of `soak.py`."""
+    with CSV.with_name("soak.csv").open(encoding="utf-8", newline="") as file:
+        last = {line["session"]: line for line in csv.DictReader(file)}
+    steps = sum(int(line["steps"]) for line in last.values())
+    hours = sum(float(line["seconds"]) for line in last.values()) / 3600
+    longest = max(float(line["seconds"]) for line in last.values()) / 60
+    return (
+        f"{steps:,} agent-steps in {hours:.1f} h, sessions: {len(last)}, the longest of {longest:.0f} minutes"
+    )
+
+
 def page(found: list[Row]) -> str:
     """The page."""
     machines = "; ".join(sorted({row.machine for row in found}))
     template = (TEMPLATES / "reliability.md").read_text(encoding="utf-8")
-    return template.format(figures=summary(found), cases=cases(found), machines=machines)
+    return template.format(figures=summary(found), cases=cases(found), machines=machines, soaked=soaked())
 
 
 if __name__ == "__main__":

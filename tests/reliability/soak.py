@@ -2,9 +2,9 @@
 
     python tests/reliability/soak.py [--minutes 60] [--envs 64] [--areas 12] [--every 30] [--record]
 
-The run is the real `lanista-learn` with PPO on `ball3d`, on one thread. Each environment has --areas areas with
-an agent in each; buffers, batches and the steps between two checkpoints grow with their number. Every --every
-seconds a sample is taken of the trainer's process, without its engines; with --record each goes to
+The run is the real `lanista-learn` with PPO on `ball3d`, on one thread. Each environment has --areas areas
+with an agent in each; buffers, batches and the steps between two checkpoints grow with their number. Every
+--every seconds a sample is taken of the trainer's process, without its engines; with --record each goes to
 docs/results/soak.csv, so that sessions add up. Speed is that per second of the trainer's processor time: on a
 shared machine the time of the clock says what others did. The run is warm when it has deleted its first
 checkpoint, for then it has done all that it does; one that is too short for that, after a fifth of its time.
