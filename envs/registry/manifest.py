@@ -71,8 +71,10 @@ def _entries(data: bytes, name: str, folder: Path | None) -> Iterator[RemoteRegi
     """Parse the entries; `folder`: of a manifest on this machine, to resolve its paths."""
     import yaml
 
+    from ..bounded_yaml import load_yaml
+
     try:
-        tree = yaml.safe_load(data.decode("utf-8"))
+        tree = load_yaml(data.decode("utf-8"))
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         place = "" if mark is None else f", line {mark.line + 1}"

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from ...envs.bounded_yaml import load_yaml
 from ...envs.registry.process_lock import LockingNotSupportedError, ProcessLock
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
@@ -148,7 +149,7 @@ def recorded_seed(folder: Path) -> int | None:
     path = folder / "configuration.yaml"
     cause = "it is not there"
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = load_yaml(path.read_text(encoding="utf-8"))
         seed = settings["env_settings"]["seed"]
         if isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0:
             return seed
@@ -164,7 +165,7 @@ def recorded_seed(folder: Path) -> int | None:
 def recorded_behavior(folder: Path, name: str) -> dict[str, Any] | None:
     """The settings with which the run in `folder` trains a behavior; None if they are not known."""
     try:
-        settings = yaml.safe_load((folder / "configuration.yaml").read_text(encoding="utf-8"))
+        settings = load_yaml((folder / "configuration.yaml").read_text(encoding="utf-8"))
         behavior = (settings["behaviors"] or {}).get(name) or settings.get("default_settings")
     except (OSError, *UNREADABLE_YAML):
         return None
@@ -180,7 +181,7 @@ def recorded_start(folder: Path) -> str | None:
     if next(folder.glob("*/*.pt"), None) is not None:
         return None
     try:
-        settings = yaml.safe_load((folder / "configuration.yaml").read_text(encoding="utf-8"))
+        settings = load_yaml((folder / "configuration.yaml").read_text(encoding="utf-8"))
         start = settings["checkpoint_settings"]["initialize_from"]
     except (OSError, *UNREADABLE_YAML):
         return None

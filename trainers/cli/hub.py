@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from ...envs.bounded_yaml import load_yaml
 from ..settings.yaml_source import UNREADABLE_YAML
 from ..utils.errors import CommandError
 from ..utils.text import typed
@@ -144,7 +143,7 @@ def _settings(path: Path) -> dict[str, Any]:
     """The run's configuration, which lists at least one behavior."""
     expected = "--local-dir is the folder of a run, such as results/first"
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = load_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CommandError(f"there is no {path}: {expected}.") from None
     except (OSError, *UNREADABLE_YAML) as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from ...envs.bounded_yaml import require_size
 from ..utils.errors import nearest
 from .errors import Problem, TrainerConfigError
 
@@ -174,37 +175,13 @@ def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        _require_size(node, {})
-        _Walk(source, repeated).visit(node, (), ())
+        require_size(node)
+        _Walk(source, repeated).visit(node, ())
         return loader.construct_document(node)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise ValueError("a value is not of the type that its tag, such as !!int, announces") from error
     finally:
         loader.dispose()
-
-
-MOST_VALUES = 50_000
-"""Keys and values of a file, those that aliases repeat counted each time; a hundred behaviors have 10,000."""
-
-
-def _require_size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """How many keys and values a tree has once its aliases are written out; each node is visited once.
-
-    Raises:
-        yaml.YAMLError: more than MOST_VALUES: a few aliases of aliases make billions.
-    """
-    if id(node) in sizes:
-        return sizes[id(node)]
-    sizes[id(node)] = size = 1  # for an alias that contains itself, which is refused elsewhere
-    if isinstance(node, yaml.CollectionNode):
-        for item in node.value:
-            parts = item if isinstance(item, tuple) else (item,)
-            size += sum(_require_size(part, sizes) for part in parts)
-        if size > MOST_VALUES:
-            what = f"with its aliases it has more than {MOST_VALUES} values, more than any run needs"
-            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
-    sizes[id(node)] = size
-    return size
 
 
 class _Walk:
@@ -214,29 +191,24 @@ class _Walk:
         self.source = source
         self.repeated = repeated
 
-    def visit(self, node: yaml.Node, path: Path, above: tuple[int, ...]) -> None:
-        if id(node) in above:
-            raise yaml.constructor.ConstructorError(
-                None, None, "an alias that contains itself", node.start_mark
-            )
+    def visit(self, node: yaml.Node, path: Path) -> None:
         self.source.places[path] = f"{self.source.name}, line {node.start_mark.line + 1}"
-        above = (*above, id(node))
         if isinstance(node, yaml.SequenceNode):
             for number, item in enumerate(node.value):
-                self.visit(item, (*path, number), above)
+                self.visit(item, (*path, number))
         elif isinstance(node, yaml.MappingNode):
-            self._mapping(node, path, above)
+            self._mapping(node, path)
 
-    def _mapping(self, node: yaml.MappingNode, path: Path, above: tuple[int, ...]) -> None:
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> None:
         seen: dict[str, int] = {}
         for key, value in sorted(node.value, key=lambda pair: not _merges(pair[0])):
             if _merges(key):  # first of all, since what is written here lies over it, wherever it stands
                 for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    self.visit(merged, path, above)
+                    self.visit(merged, path)
                 continue
             if isinstance(key, yaml.ScalarNode):
                 key.tag = "tag:yaml.org,2002:str"  # a behavior called `No` or `007` keeps its name
-            self.visit(value, (*path, str(key.value)), above)
+            self.visit(value, (*path, str(key.value)))
             line = key.start_mark.line + 1
             self.source.places[(*path, str(key.value))] = f"{self.source.name}, line {line}"
             if isinstance(key, yaml.ScalarNode) and key.value in seen:

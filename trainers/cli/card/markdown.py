@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from ...._version import __version__
+from ....envs.bounded_yaml import load_yaml
 from ...settings.yaml_source import UNREADABLE_YAML
 from ...utils.text import harmless, typed
 from ..runs.command import size
@@ -54,7 +55,7 @@ def read_front(text: str) -> dict[str, Any]:
     if MARK not in text or not text.startswith(_DELIMITER):
         return {}
     try:
-        front = yaml.safe_load(text.split(f"\n{_DELIMITER}", 1)[0])
+        front = load_yaml(text.split(f"\n{_DELIMITER}", 1)[0])
     except UNREADABLE_YAML:
         return {}
     own = front.get("lanista") if isinstance(front, dict) else None

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from ....envs.bounded_yaml import load_yaml
 from ....envs.registry.process_lock import LockingNotSupportedError, ProcessLock
 from ...settings.yaml_source import UNREADABLE_YAML
 from ...stats.event_files import FILE_NAME, PATTERN, read_extent
@@ -158,7 +159,7 @@ def folders_of(behaviors: list[BehaviorRecord]) -> set[str]:
 
 
 def _settings(text: str) -> Any:
-    return yaml.load(text, _Loader)  # noqa: S506 (a safe loader)
+    return load_yaml(text, _Loader)
 
 
 def _outline(text: str) -> Any:
