@@ -26,7 +26,7 @@ _SLIDING = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 _CHANNELS_FIRST = (_NONE, _SLIDING, _SLIDING)
 _CHANNELS_LAST = (_SLIDING, _SLIDING, _NONE)
 _MOST_DIMENSIONS = 16
-_MOST_ACTIONS = 1 << 20
+MOST_ACTIONS = 1 << 20
 _MOST_NUMBERS = 1 << 28  # of one agent's observation: a gigabyte
 _MOST_PIXELS = 1 << 24  # of one compressed picture, of which a thousandth of the bytes may be sent
 
@@ -105,7 +105,7 @@ def action_spec(brain: BrainParametersProto) -> ActionSpec:
         sizes = tuple(brain.vector_action_size_deprecated)
         is_continuous = brain.vector_action_space_type_deprecated == 1
         continuous, branches = (sum(sizes[:1]), ()) if is_continuous else (0, sizes)
-    if min(continuous, *branches, 0) < 0 or continuous + sum(branches) > _MOST_ACTIONS:
+    if min(continuous, *branches, 0) < 0 or continuous + sum(branches) > MOST_ACTIONS:
         raise WireError(
             f"impossible action sizes: {continuous} continuous, discrete branches {list(branches)[:20]}"
         )

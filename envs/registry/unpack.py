@@ -159,6 +159,11 @@ _PROGRAMS = (
 )
 """Magic numbers of executables: scripts, and programs for Linux and macOS."""
 _LIBRARIES = (".so", ".dylib", ".bundle", ".dll")
+_DAMAGED = (
+    *(BadZipFile, LargeZipFile, NotImplementedError, zlib.error, EOFError, RuntimeError),
+    UnicodeDecodeError,  # of names
+)
+"""What zipfile raises."""
 
 
 def unpack(archive: Path, folder: Path, platform: str = sys.platform) -> None:
@@ -180,7 +185,7 @@ def unpack(archive: Path, folder: Path, platform: str = sys.platform) -> None:
                 total = sum(member.info.file_size for member in members)
                 require_room(folder, total, "The unpacked archive")
                 _write(opened, members, folder)
-        except (BadZipFile, LargeZipFile, NotImplementedError, zlib.error, EOFError, RuntimeError) as error:
+        except _DAMAGED as error:
             raise UnsafeArchiveError(f"It is damaged, or no zip archive: {error}.") from error
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

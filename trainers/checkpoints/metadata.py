@@ -15,6 +15,7 @@ from mlagents_envs.base_env import (
 )
 
 from ...envs.named_actions import NamedAction, NamedActionSpec, named_action_spec
+from ...envs.protocol.specs import MOST_ACTIONS
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.modules.heads import HeadConfig
@@ -175,8 +176,11 @@ def build_spec(described: Mapping[str, Any]) -> BehaviorSpec:
     ]
     if "actions" in described:
         named = [NamedAction(**action) for action in described["actions"]]
-        return BehaviorSpec(observations, named_action_spec(named))
-    actions = ActionSpec(described["continuous_size"], tuple(described["discrete_branches"]))
+        actions = named_action_spec(named)
+    else:
+        actions = ActionSpec(described["continuous_size"], tuple(described["discrete_branches"]))
+    if actions.continuous_size + sum(actions.discrete_branches) > MOST_ACTIONS:
+        raise ValueError(f"its actions have more than {MOST_ACTIONS:,} numbers and choices")
     return BehaviorSpec(observations, actions)
 
 

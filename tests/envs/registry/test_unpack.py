@@ -206,6 +206,16 @@ def test_damage_is_reported(tmp_path, damage):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_name_that_is_not_in_the_letters_it_announces_is_damage(tmp_path):
+    packed = tmp_path / "a.zip"
+    with zipfile.ZipFile(packed, "w") as zipped:
+        zipped.writestr("fÉ", "12345")
+    packed.write_bytes(packed.read_bytes().replace("É".encode(), b"\xff\xff"))
+    with pytest.raises(UnsafeArchiveError, match="damaged"):
+        unpack(packed, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
 )

@@ -87,6 +87,21 @@ def test_weights_that_do_not_fit_are_refused(checkpoint, change):
         build_network(state)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"discrete_branches": [10**9, 3]},
+        {"continuous_size": 10**9},
+        {"actions": [{"name": "turn", "size": 10**9, "action_type": "discrete"}]},
+    ],
+)
+def test_more_actions_than_any_engine_has_are_refused_before_memory_is_taken(checkpoint, change):
+    state = load_checkpoint(checkpoint[0])
+    state["brain"].update(change)
+    with pytest.raises(CheckpointError, match="more than 1,048,576 numbers and choices"):
+        build_network(state)
+
+
 def test_a_description_with_a_gap_is_refused(checkpoint):
     state = load_checkpoint(checkpoint[0])
     del state["brain"]["discrete_branches"]

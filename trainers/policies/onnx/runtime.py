@@ -153,11 +153,11 @@ class Brain:
             raise self._error("it is a checkpoint; `lanista export` makes a brain of it")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
-        options.log_severity_level = 3  # Unity's files declare a batch of 1 where they take any.
+        options.log_severity_level = 4  # what it would log comes with its error, without letters of the file
         try:
             session = onnxruntime.InferenceSession(
-                str(self.path), options, providers=["CPUExecutionProvider"]
-            )
+                str(self.path), options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )  # its fallback is the same once more, with the file's words on standard output
             inputs = {
                 value.name: list(value.shape) for value in session.get_inputs()
             }  # names may be no UTF-8

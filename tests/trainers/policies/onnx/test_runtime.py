@@ -31,12 +31,18 @@ def exported(tmp_path):
     return network, tmp_path / "Brain.onnx"
 
 
-def test_a_name_that_is_no_text_is_an_error_of_the_brain(exported, tmp_path):
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b"obs_0", b"obs\xe30"), (b"version_number", b"version_\x1b[2Jer"), (b"Gemm", b"G\x1b[J")],
+)
+def test_a_name_that_is_no_text_is_an_error_of_the_brain(exported, tmp_path, capfd, old, new):
     _, path = exported
     damaged = tmp_path / "Damaged.onnx"
-    damaged.write_bytes(path.read_bytes().replace(b"obs_0", b"obs\xe30"))
+    assert old in path.read_bytes()
+    damaged.write_bytes(path.read_bytes().replace(old, new))
     with pytest.raises(BrainError, match=r"Damaged\.onnx"):
         Brain(damaged)
+    assert capfd.readouterr() == ("", ""), "onnxruntime prints nothing of it by itself"
 
 
 def test_a_brain_acts_as_its_network(exported):
