@@ -26,7 +26,7 @@ __all__ = [
     "serialize",
 ]
 
-MISFITS = (RuntimeError, KeyError, TypeError, ValueError, AttributeError, IndexError)
+MISFITS = (RuntimeError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
 """What loading an entry of the wrong type or size raises."""
 _ZIP = b"PK\x03\x04"
 _TENSORS = (torch.Tensor, torch.nn.Parameter)

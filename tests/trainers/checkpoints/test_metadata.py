@@ -1,5 +1,7 @@
 """A checkpoint tells what its network looks like, and nothing else is guessed."""
 
+import math
+
 import pytest
 import torch
 from lanista.envs.named_actions import NamedAction, actions_of, named_action_spec
@@ -78,7 +80,16 @@ def test_foreign_checkpoints_are_recognized():
 
 
 @pytest.mark.parametrize(
-    "change", [{"continuous_size": 3}, {"network": {"hidden_units": 8}}, {"observations": []}]
+    "change",
+    [
+        {"continuous_size": 3},
+        {"network": {"hidden_units": 8}},
+        {"observations": []},
+        *(
+            {"observations": [{"name": "a", "shape": [n], "dimensions": [1], "type": 0}]}
+            for n in (math.inf, 0)
+        ),
+    ],
 )
 def test_weights_that_do_not_fit_are_refused(checkpoint, change):
     state = load_checkpoint(checkpoint[0])
