@@ -26,7 +26,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -109,12 +108,13 @@ def typical(samples: list[Sample], name: str) -> float:
 
 def drift(samples: list[Sample]) -> float:
     """By how many per cent the last third of the time is slower than the first; 0 if it is faster."""
-    rates = [(b.steps - a.steps) / (b.cpu - a.cpu) for a, b in pairwise(samples) if b.steps > a.steps]
-    if not rates:
+    third = len(samples) // 3 + 1
+    spans = samples[:third], samples[-third:]
+    worked = [span[-1].cpu - span[0].cpu for span in spans]
+    first, last = (span[-1].steps - span[0].steps for span in spans)
+    if not (first and all(worked)):
         return 0.0
-    third = max(len(rates) // 3, 1)
-    first, last = statistics.mean(rates[:third]), statistics.mean(rates[-third:])
-    return max(0.0, 100 * (1 - last / first))
+    return max(0.0, 100 * (1 - last / worked[1] * worked[0] / first))
 
 
 def configuration(areas: int) -> str:
