@@ -45,7 +45,8 @@ class SeedProgress:
         behavior = read_run(folder, brief=True).first
         self.step, self.max_steps, self.reward = behavior.steps, behavior.max_steps, behavior.last_reward
         newest = (behavior.updated, behavior.steps)
-        if behavior.updated and (not self.summaries or self.summaries[-1][1] < behavior.steps):
+        # The settings, which are written at step 0, are no summary.
+        if behavior.updated and behavior.steps > (self.summaries[-1][1] if self.summaries else 0):
             self.summaries.append(newest)
 
     @property

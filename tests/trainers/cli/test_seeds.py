@@ -14,6 +14,8 @@ from console_runs import until
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.seed_runs import SeedDisplay, SeedProgress, SeedRun
 from lanista.trainers.cli.seeds import _resuming, asked
+from lanista.trainers.stats.tensorboard import TensorBoardWriter
+from lanista.trainers.stats.writer import StatsPropertyType
 from made_runs import make_run, write
 from rich.console import Console
 from scripted_engine import free_port
@@ -158,6 +160,21 @@ def test_without_a_terminal_a_line_tells_of_new_summaries(tmp_path, capsys):
         "Seed 0: step 200",
         "Seed 0: step 300",
     ]
+
+
+def test_speed_is_measured_between_summaries_not_from_the_settings_written_with_the_first(tmp_path):
+    """They stand at step 0, some milliseconds before it: a read in between made a million steps a second."""
+    folder, progress = make_run(tmp_path, "early", rewards=()), SeedProgress()
+    writer = TensorBoardWriter(folder)
+    writer.add_property("Ball", StatsPropertyType.HYPERPARAMETERS, {"trainer_type": "ppo"})
+    writer.close()
+    progress.read(folder)
+    write(folder, "Ball", {12_000: 1.0})
+    progress.read(folder)
+    assert (progress.step, progress.rate) == (12_000, None)
+    write(folder, "Ball", {24_000: 1.0})
+    progress.read(folder)
+    assert progress.rate is not None
 
 
 def test_the_command_that_continues_is_one_to_type(config, capfd):
