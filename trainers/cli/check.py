@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.errors import logger as notes_logger
@@ -34,6 +35,8 @@ class Finding:
     wrong: list[Problem] = field(default_factory=list)
     not_yet: list[Problem] = field(default_factory=list)
     """What is valid, but not supported by this version."""
+    instead: str | None = None
+    """What to type if a file is not there."""
     warnings: list[str] = field(default_factory=list)
     differences: list[Problem] = field(default_factory=list)
     """Where ML-Agents differs, if requested."""
@@ -48,6 +51,8 @@ class Finding:
         yield f"{self.name}: {self._verdict()}"
         for problem in (*self.wrong, *self.not_yet):
             yield from (f"  {line}" for line in str(problem).splitlines())
+        if self.instead:
+            yield f"  {self.instead}"
         for warning in self.warnings:
             yield f"  warning: {warning}"
         for difference in self.differences:
@@ -137,9 +142,20 @@ def check(files: Sequence[str], presets: Sequence[str] = (), *, explained: bool 
             finding.not_yet, finding.wrong = unsupported(finding.options), contradictions(finding.options)
         except TrainerConfigError as error:
             finding.wrong = error.problems
+            finding.instead = next(filter(None, map(_instead, files)), None)
     if explained and source is not None:
         finding.differences = explain(source, finding.options)
     return finding
+
+
+def _instead(file: str) -> str | None:
+    """What to type in place of a file that is not there, but comes with Lanista."""
+    if Path(file).exists():
+        return None
+    from ..settings.presets import preset_for  # loads numpy, which nothing else here needs
+
+    preset = preset_for(file)
+    return preset and f"Settings for {file} come with Lanista. Check them: lanista check --preset {preset}"
 
 
 @contextmanager

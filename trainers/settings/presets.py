@@ -60,6 +60,16 @@ def scene_preset(scene: str) -> Preset:
     return Preset.read(_BEST.get(scene) or next(name for name in names if name in known))
 
 
+def preset_for(word: str) -> str | None:
+    """The name of the preset that a word means: its own name or path, or a scene; None if it is neither."""
+    path = word.replace("\\", "/").removesuffix(SUFFIX)
+    name = "/".join(path.split("/")[-2:])
+    if name in preset_names():
+        return name
+    scene = path.removeprefix(SCENE).partition("?")[0]
+    return scene_preset(scene).name if scene in SCENES else None
+
+
 def is_environment(word: str) -> bool:
     """Whether a name is that of an environment, by its beginning or its end."""
     return in_process(word) or word.startswith(_ENGINES) or pathlib.Path(word).suffix in _PROGRAMS

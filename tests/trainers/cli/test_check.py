@@ -98,6 +98,28 @@ def test_a_file_that_trains_nothing_is_wrong(text, folder, capsys):
     assert status == 1 and lines[0] == "odd.yaml: 1 problem" and len(lines) == 2
 
 
+@pytest.mark.parametrize(
+    ("word", "preset"),
+    [
+        ("ball3d", "ppo/ball3d"),
+        ("scene:coop-push?size=small", "poca/coop-push-small"),
+        ("config/sac/ball3d.yaml", "sac/ball3d"),
+    ],
+)
+def test_settings_that_come_with_lanista_are_named_for_a_file_that_is_not_there(word, preset, folder, capsys):
+    status, lines = checked(capsys, word)
+    assert status == 1 and "could not be found" in lines[1]
+    assert lines[2:] == [
+        f"  Settings for {word} come with Lanista. Check them: lanista check --preset {preset}"
+    ]
+    assert run(["check", "--preset", preset]) == 0
+
+
+def test_a_file_that_is_not_there_and_means_nothing_known_gets_no_advice(folder, capsys):
+    status, lines = checked(capsys, "ball3d_mine.yaml")
+    assert status == 1 and not any("come with Lanista" in line for line in lines)
+
+
 def test_nothing_to_check_is_wrong_usage(capsys):
     with pytest.raises(SystemExit) as stop:
         run(["check"])
