@@ -38,9 +38,10 @@ Shortage = Callable[[Path, int], AbstractContextManager[None]]
 
 
 @contextmanager
-def mounted(folder: Path, size: int = SIZE) -> Iterator[bool]:
-    """Mount a file system of `size` bytes at `folder`, if that is allowed."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+def mounted(folder: Path, size: int = SIZE, inodes: int | None = None) -> Iterator[bool]:
+    """Mount a file system of `size` bytes, and of so many inodes, at `folder`, if that is allowed."""
+    limits = f"size={size}" + (f",nr_inodes={inodes}" if inodes else "")
+    command = ["mount", "-t", "tmpfs", "-o", limits, "tmpfs", str(folder)]
     try:
         allowed = subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:

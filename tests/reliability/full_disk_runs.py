@@ -1,21 +1,24 @@
-"""Fills the disk of a training run's results for a while, and looks at what the run and its files become.
+"""Lets the disk of a training run's results fail for a while; what do the run and its files become?
 
-    python tests/reliability/full_disk_runs.py [--runs 3] [--products Lanista ML-Agents]
+    python tests/reliability/full_disk_runs.py [--kinds full inodes read-only slow fsync] [--runs 3]
+                                               [--products Lanista ML-Agents]
 
 The runs are those of the real `lanista-learn` and `mlagents-learn` with PPO on `basic`, on a small file
-system of their own (Linux, as root; elsewhere nothing is measured). It is filled after a checkpoint, and
-emptied three summaries later. Held has a run that goes on to its end, with every checkpoint before as it was.
-`disk_full.py` fills it at every point of a save. Ends with status 1 when one of Lanista's did not hold.
+system of their own (Linux, as root; elsewhere nothing is measured). After a checkpoint it has no room or no
+inodes left, is read-only, slow, or cannot flush a file (`disk_troubles.py`); three summaries later that is
+over. Held has a run that goes on to its end, with every checkpoint before as it was, and a later one.
+`disk_full.py` fills the disk at every point of a save, `file_faults.py` lets each file operation fail. Ends
+with status 1 when one of Lanista's did not hold.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import subprocess
 import sys
 import tempfile
+from itertools import product as product_of
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
@@ -23,7 +26,8 @@ sys.path.append(str(Path(__file__).parent))
 
 import programs
 from console_runs import PATIENCE, until
-from disk_full import ballast, mounted
+from disk_full import mounted
+from disk_troubles import INODES, SIZE, TROUBLES, Disk
 from figures import LANISTA, Recorder
 from script_options import parse_options
 
@@ -45,34 +49,35 @@ def steps(log: Path) -> int:
     return max(map(int, STEP.findall(log.read_text(errors="replace"))), default=0)
 
 
-def measure(product: str, folder: Path, free: int) -> tuple[bool, str]:
-    """Whether a run held in which `free` bytes were left for a while, and what was seen of it."""
+def measure(product: str, kind: str, folder: Path, free: int) -> tuple[bool, str]:
+    """Whether a run held whose disk fails for a while, and what was seen; a full one has `free` bytes."""
+    disk = Disk(folder, free)
     log, latest = folder / "log.txt", folder / "results" / "r" / "Basic" / "checkpoint.pt"
     (folder / "c.yaml").write_text(programs.configuration(product, {"behaviors": {"Basic": SETTINGS}}))
     command = [*programs.command(product), "c.yaml", "--run-id", "r", "--seed", "1"]
     command += programs.environment(product, "basic", folder)
     with log.open("w") as out:
-        run = subprocess.Popen(
-            command, cwd=folder, stdout=out, stderr=out, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-        )
+        run = subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, env=disk.environ())
         try:
             assert until(latest.exists), log.read_text()
             before = {path: path.read_bytes() for path in latest.parent.glob("Basic-*.pt")}
-            with ballast(folder / "results", free):
+            with TROUBLES[kind][1](disk):
                 enough = steps(log) + 3 * SUMMARY
                 until(lambda: steps(log) >= enough or run.poll() is not None)
-            filled = steps(log)
+            well_at, last_saved = steps(log), latest.read_bytes()
             until(lambda: run.poll() is not None, 2 * PATIENCE)
         finally:
             run.kill()
             run.wait()
     left = programs.end_left_behind(folder)
+    later = latest.read_bytes() != last_saved
     intact = sum(path.exists() and path.read_bytes() == content for path, content in before.items())
     lines = log.read_text(errors="replace").strip().splitlines()
-    text = f"status {run.returncode}, at step {filled} the disk had room again, last step {steps(log)}, "
+    text = f"status {run.returncode}, at step {well_at} the disk was well again, last step {steps(log)}, "
     text += f"{intact} of {len(before)} earlier checkpoints intact"
+    text += "" if disk.noticed else ", but nothing was flushed or renamed meanwhile"
     text += f"; {lines[-1].strip()[:120]}" if run.returncode else ""
-    return run.returncode == 0 and intact == len(before) and not left, text
+    return run.returncode == 0 and intact == len(before) and later and not left, text
 
 
 def main() -> int:
@@ -80,25 +85,26 @@ def main() -> int:
     options = parse_options(
         __doc__,
         runs={"default": 3, "help": "of each product"},
+        kinds={"default": list(TROUBLES), "choices": list(TROUBLES), "help": "what becomes of the disk"},
         products=programs.OPTION,
         seed={"default": 0, "help": "of the room that is left"},
         record={"default": False, "help": "keep the figures"},
     )
     recorder, bad = Recorder(8, options.record), 0
-    for product in options.products:
+    for product, kind in product_of(options.products, options.kinds):
         rooms, outcomes = random.Random(options.seed), []
         for _ in range(options.runs):
             with tempfile.TemporaryDirectory() as name:
                 folder = Path(name).resolve()
                 (folder / "results").mkdir()
-                with mounted(folder / "results", 4 << 20) as real:
+                with mounted(folder / "results", SIZE, INODES) as real:
                     if not real:
                         print("No file system may be mounted here: nothing is measured.")
                         return 0
-                    outcomes.append(measure(product, folder, rooms.randrange(0, 20_000)))
+                    outcomes.append(measure(product, kind, folder, rooms.randrange(0, 20_000)))
         held = sum(good for good, _ in outcomes)
         found = next((text for good, text in outcomes if not good), outcomes[-1][1])
-        recorder.add("whole runs", product, options.runs, held, found=found)
+        recorder.add(TROUBLES[kind][0], product, options.runs, held, found=found)
         bad += product == LANISTA and held < options.runs
     return int(bad > 0)
 

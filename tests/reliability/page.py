@@ -33,7 +33,8 @@ FIGURES = {
         ", or read as what they say", "damaged.py"),
     7: ("NaN, infinity and 3e38 in observations and rewards, masks without a choice: named, and not in saved "
         "weights", "non_finite.py"),
-    8: ("a full disk during saves and logs: survived, the files before it intact",
+    8: ("a disk that is full, out of inodes, read-only, slow or fails in fsync, during saves and logs: "
+        "survived, the files before it intact",
         "disk_full.py full_disk_runs.py"),
     9: ("faults at the start of a run: one line with the cause, no traceback, nothing left", "start_up.py"),
     10: ("hours with many light environments: memory, open files, threads, speed", "soak.py"),
