@@ -4,10 +4,12 @@
                                          [--products Lanista ML-Agents]
 
 Each fault is a process of the console script of its own, in a folder of its own. The table shows the exit
-status, the seconds until the process had ended, and the message. Ends with status 1 if a message does not
-say cause and remedy in one line, a traceback appeared, torch was loaded without need, a process was left
-behind, or a file was written or changed. What only torch or a running engine can find is marked with `torch`
-and `engine`: loading torch takes seconds of its own, and an engine may write its log.
+status, the seconds until the process had ended, those of processor time, and the message; on a shared machine
+the clock says what others did. Ends with status 1 if a message does not say cause and remedy in one line, a
+traceback appeared, torch was loaded without need, a process was left behind, a file was written or changed,
+or a message took more than --limit seconds of processor time without torch. What only torch or a running
+engine can find is marked with `torch` and `engine`: loading torch takes seconds of its own, and an engine
+may write its log.
 
 ML-Agents gets the faults that its users make as well (COMMON). Of it no wording is asked, and it may write
 files: it is to end with an error, without a traceback and a process that stays.
@@ -17,6 +19,7 @@ With --fork what needs neither is run by copies of one process that has loaded t
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -71,6 +74,8 @@ class Seen:
     fault: Fault
     status: int
     seconds: float
+    worked: float
+    """Seconds of processor time."""
     text: str
     """Standard error."""
     wrong: tuple[str, ...]
@@ -101,13 +106,13 @@ def commit(fault: Fault, trapped: Path, fork: bool, product: str = LANISTA) -> S
             (folder / "c.yaml").write_bytes(content.encode() if isinstance(content, str) else content)
         with fault.place(folder) if fault.place else nullcontext(Around()) as around:
             before = files(folder)
-            begin = time.monotonic()
+            begin, worked = time.monotonic(), processor_seconds()
             alone = fault.needs or fault.python or around.preexec or product != LANISTA
             if fork and not alone:
                 status, text = _forked(fault, around, folder, trapped)
             else:
                 status, text = _started(fault, around, folder, trapped, product)
-            seconds = time.monotonic() - begin
+            seconds, worked = time.monotonic() - begin, processor_seconds() - worked
             orphans = programs.end_left_behind(folder)
             after = files(folder)
         changed = {path for path, content in before.items() if after.get(path) != content}
@@ -115,7 +120,15 @@ def commit(fault: Fault, trapped: Path, fork: bool, product: str = LANISTA) -> S
         found = _wrong(fault, status, text) if product == LANISTA else _wrong_of_ml_agents(status, text)
         touched = sorted(changed | new) if product == LANISTA else []
         wrong = [*found, *(f"{path} was changed" for path in touched)]
-        return Seen(fault, status, seconds, text, (*wrong, *(["a process stayed"] if orphans else [])))
+        return Seen(
+            fault, status, seconds, worked, text, (*wrong, *(["a process stayed"] if orphans else []))
+        )
+
+
+def processor_seconds() -> float:
+    """That the processes which have ended took; 0 where the system does not say."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def _arguments(fault: Fault, around: Around) -> list[str]:
@@ -219,7 +232,7 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def show(seen: Seen) -> None:
     """A row of the table."""
-    status = f"{seen.status} {seen.seconds:5.2f} s {seen.fault.needs:6}"
+    status = f"{seen.status} {seen.seconds:5.2f} s {seen.worked:5.2f} s {seen.fault.needs:6}"
     print(f"{seen.fault.name:27} {status} {seen.line}", flush=True)
     if seen.wrong:
         last = "\n".join(f"    | {line}" for line in seen.text.splitlines()[-20:])
@@ -232,7 +245,7 @@ def main() -> int:
         __doc__,
         only={"default": "", "metavar": "PATTERN", "help": "faults whose names match"},
         jobs={"default": 1, "help": "processes at once; the times count with 1 alone"},
-        limit={"default": 0.0, "help": "seconds that a message may take without torch"},
+        limit={"default": 0.0, "help": "seconds of processor time that a message may take without torch"},
         fork={"default": False, "help": "by copies of one process, one after the other"},
         products=programs.OPTION,
         record={"default": False, "help": "keep the figures"},
@@ -265,17 +278,23 @@ def commit_all(chosen: list[Fault], product: str, jobs: int, fork: bool) -> list
 def report(outcomes: list[Seen], product: str, limit: float, recorder: Recorder) -> bool:
     """Print and record the sum; whether Lanista is not as it should be."""
     bad = [seen for seen in outcomes if seen.wrong]
-    early = [seen.seconds for seen in outcomes if not seen.fault.needs]
+    early = [seen for seen in outcomes if not seen.fault.needs]
+    longest, most = (
+        max((getattr(seen, key) for seen in early), default=0.0) for key in ("seconds", "worked")
+    )
     if product == LANISTA:
-        found = f"without torch at most {max(early, default=0):.2f} s ({len(early)} faults)"
+        found = f"without torch ({len(early)} faults) at most {longest:.2f} s by the clock"
     else:
         tracebacks = sum("a traceback" in seen.wrong for seen in outcomes)
         left = sum("a process stayed" in seen.wrong for seen in outcomes)
         went_on = sum(seen.status == 0 for seen in outcomes)
         found = f"{tracebacks} tracebacks, {left} left a process, {went_on} trained nevertheless"
     held = len(outcomes) - len(bad)
-    recorder.add("faults", product, len(outcomes), held, found=found)
-    return product == LANISTA and (bool(bad) or (limit > 0 and max(early, default=0) > limit))
+    lanista = product == LANISTA
+    unit = "s of processor time without torch" if lanista else ""
+    worst = most if lanista else math.nan
+    recorder.add("faults", product, len(outcomes), held, worst=worst, unit=unit, found=found)
+    return lanista and (bool(bad) or 0 < limit < most)
 
 
 if __name__ == "__main__":
