@@ -291,9 +291,8 @@ def report(outcomes: list[Seen], product: str, limit: float, recorder: Recorder)
         found = f"{tracebacks} tracebacks, {left} left a process, {went_on} trained nevertheless"
     held = len(outcomes) - len(bad)
     lanista = product == LANISTA
-    unit = "s of processor time without torch" if lanista else ""
-    worst = most if lanista else math.nan
-    recorder.add("faults", product, len(outcomes), held, worst=worst, unit=unit, found=found)
+    worst = (most, "s of processor time without torch") if lanista else (math.nan, "")
+    recorder.add("faults", product, len(outcomes), held, worst=worst[0], unit=worst[1], found=found)
     return lanista and (bool(bad) or 0 < limit < most)
 
 
