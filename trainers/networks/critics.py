@@ -270,8 +270,8 @@ class Temperatures(nn.Module):
 
     def metrics(self) -> dict[str, float]:
         """The coefficients by statistics' names; that of discrete actions is the mean over branches."""
-        continuous, discrete = (np.exp(x.detach().cpu().numpy()) for x in self.log_alpha)
+        discrete = self.log_discrete.tolist()
         return {
-            "Policy/Discrete Entropy Coeff": float(discrete.mean()) if len(discrete) else math.nan,
-            "Policy/Continuous Entropy Coeff": float(continuous),
+            "Policy/Discrete Entropy Coeff": float(np.exp(discrete).mean()) if discrete else math.nan,
+            "Policy/Continuous Entropy Coeff": float(np.exp(self.log_continuous.item())),
         }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,9 +178,7 @@ class OffPolicyTrainer(Trainer):
         if not self.updates.is_due(self.step):
             self._update_signals(replay)
         if metrics:
-            keys = dict.fromkeys(key for step in metrics for key in step)
-            means = {key: float(np.mean([step[key] for step in metrics if key in step])) for key in keys}
-            self.events.on_update(means)
+            self.events.on_update(_means(metrics))
         return bool(metrics)
 
     def _update(self, replay: Replay) -> list[dict[str, float]]:
@@ -293,3 +292,11 @@ class OffPolicyTrainer(Trainer):
         scale = state.get("reward_scale")
         if self.reward_scale is not None and scale is not None:
             self.reward_scale.load_state_dict(scale)
+
+
+def _means(metrics: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The mean of each metric over the steps that have it, of at least one."""
+    if len(metrics) == 1:
+        return dict(metrics[0])
+    keys = dict.fromkeys(key for step in metrics for key in step)
+    return {key: fmean(step[key] for step in metrics if key in step) for key in keys}

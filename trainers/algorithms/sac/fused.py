@@ -70,7 +70,7 @@ class FusedSACGradient:
     def __call__(self, batch: ReplayBatch, noise: Tensor) -> SACLosses:
         """`noise` [B, A]: standard Gaussian, with which the policy's actions are sampled."""
         xp, array, tensor = self.backend
-        rows = len(batch)
+        rows = batch.rewards.shape[0]
         inputs, next_inputs = self._inputs(batch)
         # pi(a | o), V(o), Q1 and Q2 at the actions taken and at the policy's, V'(o')
         trace = forward(self.actor_and_value, inputs)
@@ -99,7 +99,7 @@ class FusedSACGradient:
         d_taken = d_q if taken is None else (d_q[:, :, None] * taken).reshape(TWINS, -1, rows)
         self._q_backward(q_trace.rows(slice(0, rows)), tensor(d_taken))
         self._actor_and_value_backward(trace, tensor(d_columns), tensor(d_values))
-        td_errors = tensor(abs(error).sum((0, 1)) * (1.0 / (TWINS * self.signals)))
+        td_errors = tensor(abs(error).reshape(-1, rows).sum(0) * (1.0 / (TWINS * self.signals)))
         return SACLosses(policy_loss, q_losses[0], q_losses[1], value_loss, td_errors)
 
     # Forward ------------------------------------------------------------------------------------------
@@ -108,7 +108,8 @@ class FusedSACGradient:
         """The observations of both moments, normalized together: [B, in] each."""
         sensors = [torch.cat(pair) for pair in zip(batch.obs, batch.next_obs, strict=True)]
         both = self.normalize(sensors[0] if len(sensors) == 1 else torch.cat(sensors, 1))
-        return both[: len(batch)], both[len(batch) :]
+        own, ahead = both.chunk(2)
+        return own, ahead
 
     def _policy(
         self, columns: Tensor, action_mask: Tensor | None, noise: Tensor
@@ -119,7 +120,7 @@ class FusedSACGradient:
         gaussian, categoricals = None, None
         if n:
             own = array(columns)
-            gaussian = SquashedGaussian(xp, own[:n], own[shown:], array(noise.t().contiguous()))
+            gaussian = SquashedGaussian(xp, own[:n], own[shown:], array(noise).T)
         if self.spec.sizes:
             logits = columns[n:shown].t()
             d = ActionDistribution(logits[:, :0], logits[:, :0], logits, self.spec, action_mask)
@@ -133,13 +134,13 @@ class FusedSACGradient:
         if sampled is None:
             return inputs
         rows, width = inputs.shape
-        found = inputs.new_empty(2, rows, width + self.continuous)
+        found = inputs.new_empty(2 * rows, width + self.continuous)
         array = self.backend.array
-        both = array(found)
+        both = array(found).reshape(2, rows, -1)
         both[..., :width] = array(inputs)
         both[0, :, width:] = array(taken)
         both[1, :, width:] = sampled.actions.T
-        return found.view(2 * rows, -1)
+        return found
 
     def _entropy_penalty(
         self, alphas: list[Array], gaussian: SquashedGaussian | None, categoricals: Categoricals | None

@@ -17,8 +17,9 @@ class SquashedGaussian:
 
     def __init__(self, xp: Any, mu: Array, log_sigma: Array, noise: Array) -> None:
         """`log_sigma` as the network computes it, not clamped; all [A, B]. `xp`: the module of the arrays."""
-        self.within_range = (log_sigma >= LOG_SIGMA_RANGE[0]) & (log_sigma <= LOG_SIGMA_RANGE[1])
-        self.sigma = xp.exp(log_sigma.clip(*LOG_SIGMA_RANGE))
+        clamped = log_sigma.clip(*LOG_SIGMA_RANGE)
+        self.within_range = clamped == log_sigma
+        self.sigma = xp.exp(clamped)
         self.deviation = self.sigma * noise
         raw = mu + self.deviation
         self.actions = xp.tanh(raw)
