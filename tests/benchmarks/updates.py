@@ -1,10 +1,11 @@
-"""How long one gradient step of PPO, POCA and MAPPO takes, with all that its minibatch needs.
+"""How long one gradient step of PPO, POCA, MAPPO and SAC takes, with all that its minibatch needs.
 
     python tests/benchmarks/updates.py [--cases ppo poca ...] [--rounds 20] [--threads 1]
 
 Every update learns one epoch from steps that it has not seen, so that teams' minibatches vary as they do in
-training: groups of three whose members leave (sets of 2 on average). Prints the least processor time of a
-minibatch over the rounds, and the least time by the clock. To compare two checkouts run both in turns.
+training: groups of three whose members leave (sets of 2 on average). SAC samples a replay of 10,000 steps.
+Prints the least processor time of a minibatch over the rounds, and the least time by the clock. To compare
+two checkouts run both in turns.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ import numpy as np
 import torch
 from lanista.agent_processor.trajectory import Rollout
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.base import OnPolicyAlgorithm
+from lanista.trainers.algorithms.base import Algorithm, OnPolicyAlgorithm
 from lanista.trainers.algorithms.mappo.mappo import MAPPO
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.algorithms.sac.sac import SAC
+from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.trainer.off_policy import OffPolicyTrainer
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from rollouts import random_rollout, rollout_with_mates
 from script_options import parse_options
@@ -40,6 +44,7 @@ CASES = {
     "ppo 64": (PPO, 64, 128),
     "poca": (POCA, 1024, 256),
     "mappo": (MAPPO, 1024, 256),
+    "sac": (SAC, 64, 64),
 }
 """Algorithm, steps of a minibatch, units of each of two layers."""
 
@@ -60,22 +65,23 @@ def leaving_teams(random: np.random.Generator, steps: int) -> Rollout:
     return rollout_with_mates(lengths, np.array(mates), random)
 
 
+def settings_of(algorithm: type[Algorithm], batch_size: int, hidden: int, **hyper: int) -> TrainerSettings:
+    """Two layers of `hidden` units, and these hyperparameters."""
+    settings = {
+        "trainer_type": algorithm.name.lower(),
+        "hyperparameters": {"batch_size": batch_size, **hyper},
+        "network_settings": {"hidden_units": hidden, "num_layers": 2},
+    }
+    return TrainerSettings.model_validate(settings)
+
+
 class Updates:
     """An algorithm and rollouts for it, evaluated as they come."""
 
     def __init__(self, name: str) -> None:
         make, self.batch_size, hidden = CASES[name]
         self.is_team = make is not PPO
-        settings = {
-            "trainer_type": make.name.lower(),
-            "hyperparameters": {
-                "batch_size": self.batch_size,
-                "buffer_size": self.batch_size,
-                "num_epoch": 1,
-            },
-            "network_settings": {"hidden_units": hidden, "num_layers": 2},
-        }
-        config = TrainerSettings.model_validate(settings)
+        config = settings_of(make, self.batch_size, hidden, buffer_size=self.batch_size, num_epoch=1)
         spec = TEAM if self.is_team else SINGLE
         self.algorithm: OnPolicyAlgorithm = make(spec, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
         self.trainer = OnPolicyTrainer(config, self.algorithm, {}, Record(), Events())
@@ -95,11 +101,36 @@ class Updates:
         return (time.process_time() - processor) / number, (time.perf_counter() - clock) / number
 
 
+class ReplayUpdates:
+    """SAC, and a replay to sample."""
+
+    STEPS, IN_A_ROUND = 10_000, 100
+
+    def __init__(self, name: str) -> None:
+        make, batch_size, hidden = CASES[name]
+        config = settings_of(make, batch_size, hidden)
+        algorithm = make(SINGLE, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
+        providers = {"extrinsic": ExtrinsicReward()}
+        self.trainer = OffPolicyTrainer(config, algorithm, providers, Record(), Events(), SINGLE, name=name)
+        rollout = random_rollout([self.STEPS], 1, SINGLE)
+        self.replay = self.trainer._replay_for(rollout)
+        rewards = np.random.default_rng(1).normal(size=(self.STEPS, 1)).astype(np.float32)
+        self.replay.append(rollout, rewards)
+
+    def round(self) -> tuple[float, float]:
+        """Seconds of processor time, and by the clock, of a batch."""
+        clock, processor = time.perf_counter(), time.process_time()
+        for _ in range(self.IN_A_ROUND):
+            self.trainer._gradient_step(self.replay)
+        number = self.IN_A_ROUND
+        return (time.process_time() - processor) / number, (time.perf_counter() - clock) / number
+
+
 def main() -> None:
     options = parse_options(__doc__, cases=list(CASES), rounds=20, threads=1)
     torch.set_num_threads(options.threads)
     for name in options.cases:
-        updates = Updates(name)
+        updates = ReplayUpdates(name) if CASES[name][0] is SAC else Updates(name)
         updates.round()
         processor, clock = (
             1e3 * min(column) for column in zip(*(updates.round() for _ in range(options.rounds)))
