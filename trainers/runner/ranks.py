@@ -38,6 +38,7 @@ ENDING_SECONDS = 3.0
 """By when a process whose connections broke has ended."""
 CLOSING_SECONDS = 60.0
 """By when a rank has closed its environments at the end of the run."""
+READY_POLL_SECONDS = 0.05
 _ADVICE = "What was learned before is saved: continue with --resume, and any number of --learners."
 
 
@@ -104,6 +105,22 @@ class RankProcesses:
                 f"The learner {rank} of {world_size} (torch_settings.learners) cannot be started: {error}"
             ) from error
 
+    def await_ready(self) -> None:
+        """Return when all are about to connect; from then on a lost one is noticed by its connections.
+
+        Raises:
+            RankLostError: one has ended before. torch would wait half an hour for it.
+        """
+        waiting = list(self._processes)
+        while waiting:
+            waiting = [each for each in waiting if not _ready_file(self.rendezvous, each.rank).exists()]
+            for process in waiting:
+                if process.process.wait(READY_POLL_SECONDS):
+                    raise RankLostError(
+                        f"{self._name(process)} has ended before the run began: {process.fate()}. Start it "
+                        "again."
+                    )
+
     def describe(self, error: RuntimeError) -> str:
         """The sentence about the rank that was lost, given the error of a collective call."""
         deadline = time.monotonic() + ENDING_SECONDS
@@ -149,6 +166,7 @@ def first_rank(options: RunOptions, folder: Path, *, restart_engines_at_checkpoi
     ranks = RankProcesses(world_size, device, folder / "run_logs")
     patience = 0.0
     try:
+        ranks.await_ready()
         with distributed.process_group(
             0, world_size, device, rendezvous=ranks.rendezvous, describe=ranks.describe
         ):
@@ -181,6 +199,8 @@ def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str
     from ..stats.display import SilentDisplay
     from .training import train
 
+    if rendezvous is not None:
+        _ready_file(rendezvous, rank).touch()
     with (
         StopSignals() as signals,
         distributed.process_group(
@@ -196,6 +216,11 @@ def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str
             status.load()
         display = SilentDisplay()
         train(options, folder, status, display, signals, restart_engines_at_checkpoints=restart_engines)
+
+
+def _ready_file(rendezvous: str, rank: int) -> Path:
+    """Which a rank makes when it is about to connect."""
+    return Path(f"{rendezvous}-ready-{rank}")
 
 
 def with_launched_ranks(options: RunOptions) -> RunOptions:

@@ -180,15 +180,16 @@ TWO = ("--num-envs", "2", "--learners", "2")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to processes")
 
 
+def further_ranks(trainer):
+    """The processes of the other ranks of this trainer."""
+    children = psutil.Process(trainer).children()
+    return [child for child in children if "lanista.trainers.runner.ranks" in child.cmdline()]
+
+
 def further_rank(trainer):
     """The process of rank 1 of this trainer."""
-    found = [
-        child
-        for child in psutil.Process(trainer).children()
-        if "lanista.trainers.runner.ranks" in child.cmdline()
-    ]
-    assert len(found) == 1, found
-    return found[0]
+    (found,) = further_ranks(trainer)
+    return found
 
 
 def begun(folder, *arguments):
@@ -241,6 +242,17 @@ def test_a_killed_rank_ends_the_run_with_one_line_and_its_state_saved(tmp_path):
     more = ENDLESS.replace("max_steps: -1", f"max_steps: {step + 100}")
     again = learn(tmp_path, "--env", executable(tmp_path, "greet(); steps(10**9)"), "--resume", yaml=more)
     assert again.good and f"resuming training from step {step}" in again.out
+
+
+@posix
+def test_a_rank_that_is_killed_while_it_starts_ends_the_run_with_one_line(tmp_path):
+    process = start(tmp_path, "--env", executable(tmp_path, "greet(); steps(10**9)"), *TWO, yaml=ENDLESS)
+    assert until(lambda: further_ranks(process.pid))
+    victim = further_rank(process.pid)
+    victim.kill()
+    ended = end(process, tmp_path)
+    told = rf"The learner 1 of 2 \(process {victim.pid}, cpu\) has ended before the run began: .*SIGKILL"
+    assert re.search(told, ended.error) and len(ended.error.strip().splitlines()) == 1, ended.error
 
 
 @posix
