@@ -4,12 +4,14 @@
 
 For each scene it trains the preset that `lanista scenes` names, unless the results folder has that run, lets
 the exported model play with its likeliest and with sampled actions, each in a process of its own, and keeps
-the models in config/pretrained/SCENE with the card of the likeliest, unless sampled ones are clearly better.
+the models in config/pretrained/SCENE with the card of the likeliest, unless sampled ones earn more by two
+standard errors of the difference.
 Scenes that are there already are skipped: delete the folder of one that is to be made anew. `--only-finished`
 trains nothing, `--page` only writes the page.
 """
 
 import argparse
+import math
 import shutil
 import subprocess
 import sys
@@ -101,7 +103,7 @@ def keep(scene, run):
             subprocess.run([*LANISTA, *words], check=True)
             cards.append(card)
         likeliest, sampled = map(mean_and_error, cards)
-        best = cards[sampled[0] - likeliest[0] > 2 * (likeliest[1] + sampled[1])]
+        best = cards[sampled[0] - likeliest[0] > 2 * math.hypot(likeliest[1], sampled[1])]
         target = PRETRAINED / scene
         target.mkdir(parents=True)
         for model in read_card(best)["models"]:

@@ -50,6 +50,8 @@ _ELSEWHERE = ("max_steps", "checkpoint_interval", "summary_freq", "keep_checkpoi
 """Keys of a behavior that the card names in another place, or that change nothing of the model."""
 _OF_THIS_MACHINE = ("--results-dir", "--base-port")
 """Flags that would tell others of this machine alone."""
+_OF_EARLIER_RUNS = ("--resume", "--force")
+"""Flags about a run that others do not have."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,8 @@ class Training:
 
     @property
     def command(self) -> str | None:
-        """The command that made it, without what concerns this machine alone."""
-        words = (self.record.command or "").split()
+        """The command that makes it anew, without what concerns this machine or an earlier run alone."""
+        words = [word for word in (self.record.command or "").split() if word not in _OF_EARLIER_RUNS]
         for flag in _OF_THIS_MACHINE:
             if flag in words[:-1]:
                 at = words.index(flag)

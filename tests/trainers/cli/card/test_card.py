@@ -18,6 +18,7 @@ from lanista.trainers.networks.actor import Actor
 from lanista.trainers.settings.models.networks import NetworkSettings
 from lanista.trainers.settings.registry import trainer_types
 from line_runs import Restored
+from made_runs import make_run
 from specs import vector_spec
 
 YAML = """\
@@ -104,6 +105,15 @@ def test_all_figures_of_a_card_are_roundings_of_one_number():
     text = make_markdown(Card("walk", (), score=score))
     assert front(text)["model-index"][0]["results"][0]["metrics"][0]["value"] == "0.12 +/- 0.00"
     assert read_front(text)["score"]["behaviors"]["Walker"]["mean"] == 0.125
+
+
+def test_the_command_of_a_resumed_run_makes_it_anew(tmp_path):
+    """Others have no run that could be resumed or overwritten, nor this machine's folders and ports."""
+    words = (
+        "lanista-learn c.yaml --resume --run-id walk --results-dir /home/me --force --base-port 5010 --seed 1"
+    )
+    folder = make_run(tmp_path, "walk", timers={"metadata": {"command_line_arguments": words}})
+    assert Training(read_run(folder)).command == "lanista-learn c.yaml --run-id walk"
 
 
 def test_what_is_not_known_of_a_model_without_a_run_is_said(results, tmp_path, capsys):
