@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, repeat
 from pathlib import Path
 
 from ...envs.base import BehaviorName
@@ -52,15 +53,19 @@ def find_run(given: str, results: Path) -> Path:
     raise LoadError(f"{given}: there is no such file or folder, and no run {results / given}.{hint}")
 
 
-def find_models(given: Sequence[str], results: Path) -> list[Model]:
+def find_models(given: Sequence[str], results: Path, seed: int | None = None) -> list[Model]:
     """The models that arguments name: a run's ID or folder, a brain (.onnx) or a checkpoint (.pt) each.
+
+    `seed`: of sampled actions, the first model's; the others have those that follow. None: they differ each
+    time.
 
     Raises:
         LoadError: one of them is not there, or holds no policy; or two are for the same behavior.
     """
-    models = [model for text in dict.fromkeys(given) for model in _models(text, results)]
-    behavior, count = Counter(model.behavior for model in models).most_common(1)[0]
-    if count > 1:
+    seeds: Iterator[int | None] = repeat(None) if seed is None else count(seed)
+    models = [model for text in dict.fromkeys(given) for model in _models(text, results, seeds)]
+    behavior, times = Counter(model.behavior for model in models).most_common(1)[0]
+    if times > 1:
         which = " and ".join(str(model.source) for model in models if model.behavior == behavior)
         raise LoadError(
             f"{which} are for the same behavior, {behavior}: play them one after another, or against each "
@@ -69,24 +74,24 @@ def find_models(given: Sequence[str], results: Path) -> list[Model]:
     return models
 
 
-def _models(given: str, results: Path) -> list[Model]:
+def _models(given: str, results: Path, seeds: Iterator[int | None]) -> list[Model]:
     if Path(given).is_file():
-        source, policy = find_policy(given)
+        source, policy = find_policy(given, seed=next(seeds))
         return [Model(source, _behavior_of(source), policy, False)]
     folder = find_run(given, results)
     names = behaviors_in(folder)
     if not names:  # the folder of a behavior, or an error that says what is missing
-        return [_found(folder, None)]
-    return [_found(folder, name) for name in names]
+        return [_found(folder, None, seeds)]
+    return [_found(folder, name, seeds) for name in names]
 
 
-def _found(folder: Path, behavior: str | None) -> Model:
+def _found(folder: Path, behavior: str | None, seeds: Iterator[int | None]) -> Model:
     name = behavior or folder.resolve().name
     slots = slot_brains(folder, behavior)
     if slots:
-        brains = [find_policy(path)[1] for path in slots]
+        brains = [find_policy(path, seed=next(seeds))[1] for path in slots]
         return Model(slots[0], name, SlotPolicies(brains), True, slots)
-    source, policy = find_policy(folder, behavior=behavior)
+    source, policy = find_policy(folder, behavior=behavior, seed=next(seeds))
     return Model(source, name, policy, True)
 
 

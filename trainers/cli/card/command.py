@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sampled", action="store_true", help="play with actions sampled as in training, not the likeliest"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
+    parser.add_argument("--seed", type=int, default=0, help="of the environment and of sampled actions (0)")
     add_results_dir(parser)
     add_env_args(parser)
 

@@ -96,7 +96,7 @@ def _add_pictures(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
+    parser.add_argument("--seed", type=int, default=0, help="of the environment and of sampled actions (0)")
     parser.add_argument("--base-port", type=int, help="port of the executable (default: a free one)")
     parser.add_argument(
         "--timeout-wait", type=float, default=60, help="seconds within which the engine has to answer (60)"
@@ -146,7 +146,7 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     configure_logging(console=console).setLevel(logging.WARNING if arguments.json else logging.INFO)
     try:
         film = None if arguments.render is None else Film(arguments.render, arguments.render_steps)
-        models = find_models(arguments.models, arguments.results_dir)
+        models = find_models(arguments.models, arguments.results_dir, arguments.seed)
         deterministic = _deterministic(arguments, models)
         _choose_environment(arguments)
         with ExitStack() as opened:

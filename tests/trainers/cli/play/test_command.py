@@ -54,6 +54,18 @@ def test_all_behaviors_of_a_run_act_in_the_environment_that_it_was_trained_in(re
     assert one["environment"] == WALLS and list(one["behaviors"]) == ["SmallWallJump?team=0"]
 
 
+@pytest.mark.parametrize("kind", ["brains", "checkpoints"])
+def test_sampled_actions_repeat_with_a_seed_and_differ_with_another(results, capsys, kind):
+    run_folder = results / "walls"
+    models = [run_folder] if kind == "brains" else sorted(run_folder.glob("*/checkpoint.pt"))
+
+    def returns(seed):
+        report = played(capsys, *models, "--env", WALLS, "--sampled", "--seed", seed)
+        return report["behaviors"]
+
+    assert returns(3) == returns(3) != returns(4)
+
+
 def test_checkpoints_and_models_act_together_for_the_behaviors_of_their_names(results, capsys):
     whole = played(capsys, "walls", "--results-dir", results)
     checkpoint, model = (
