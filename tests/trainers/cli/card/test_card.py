@@ -113,7 +113,7 @@ def test_the_command_of_a_resumed_run_makes_it_anew(tmp_path):
         "lanista-learn c.yaml --resume --run-id walk --results-dir /home/me --force --base-port 5010 --seed 1"
     )
     folder = make_run(tmp_path, "walk", timers={"metadata": {"command_line_arguments": words}})
-    assert Training(read_run(folder)).command == "lanista-learn c.yaml --run-id walk"
+    assert Training(read_run(folder)).command == "lanista-learn c.yaml --run-id walk --seed 1"
 
 
 def test_what_is_not_known_of_a_model_without_a_run_is_said(results, tmp_path, capsys):
