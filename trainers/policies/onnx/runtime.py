@@ -43,15 +43,20 @@ class Brain:
         self._session, self._inputs, self._outputs = self._load()
         self._check_names()
         constants = self._constants()
-        self.version = float(constants["version_number"].ravel()[0])
-        if self.version != READABLE_VERSION:
-            raise self._error(f"its interface is of version {self.version:g}, and only version 3 is known")
-        self.continuous_size = int(constants.get("continuous_action_output_shape", np.zeros(1)).ravel()[0])
-        self.branches = tuple(
-            int(b) for b in constants.get("discrete_action_output_shape", np.zeros(0)).ravel()
-        )
-        # The input states the size that is used: `memory_size` is 0 in some of Unity's own recurrent files.
-        self.memory_size = int(self._inputs["recurrent_in"][-1]) if "recurrent_in" in self._inputs else 0
+        try:
+            self.version = float(constants["version_number"].ravel()[0])
+            if self.version != READABLE_VERSION:
+                raise self._error(
+                    f"its interface is of version {self.version:g}, and only version 3 is known"
+                )
+            continuous = constants.get("continuous_action_output_shape", np.zeros(1)).ravel()
+            self.continuous_size = int(continuous[0])
+            discrete = constants.get("discrete_action_output_shape", np.zeros(0)).ravel()
+            self.branches = tuple(int(size) for size in discrete)
+            # The input states the size that is used: `memory_size` is 0 in some recurrent files of Unity.
+            self.memory_size = int(self._inputs["recurrent_in"][-1]) if "recurrent_in" in self._inputs else 0
+        except (IndexError, ValueError, TypeError, OverflowError) as error:
+            raise self._error(f"its version, actions and memory are no sizes ({error})") from error
         self._memories = AgentMemories(self.memory_size)
 
     # Description --------------------------------------------------------------------------------------

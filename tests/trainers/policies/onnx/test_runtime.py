@@ -198,6 +198,16 @@ def test_other_versions_are_refused(exported, tmp_path):
         Brain(with_change(exported[1], tmp_path / "x.onnx", to_two))
 
 
+@pytest.mark.parametrize("value", [np.zeros(0, np.float32), np.full(1, np.nan, np.float32)])
+@pytest.mark.parametrize("name", ["version_number", "continuous_action_output_shape"])
+def test_constants_that_are_no_sizes_are_refused(exported, tmp_path, name, value):
+    def damage(model):
+        change(model, f"{name}.value", lambda _: value)
+
+    with pytest.raises(BrainError, match=r"x\.onnx.*(no sizes|version nan)"):
+        Brain(with_change(exported[1], tmp_path / "x.onnx", damage))
+
+
 def test_a_brain_that_fails_when_it_is_run_is_a_brain_error(exported, tmp_path):
     def of_one_agent_alone(model):
         rename(model, "continuous_actions", "before")
