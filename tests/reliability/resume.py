@@ -60,7 +60,7 @@ class Case:
     sections: dict[str, Any] = field(default_factory=dict)
     """Beside the behaviors."""
     companions: tuple[str, ...] = ()
-    """Further behaviors of the scene, with the same settings."""
+    """Further behaviors of the scene, with the same settings, but without checkpoints of their own."""
     lanista_only: bool = False
 
     @property
@@ -86,7 +86,10 @@ class Case:
             "time_horizon": 50,
             "summary_freq": 1000,
         }
-        return {"behaviors": dict.fromkeys(self.behaviors, settings | self.others), **self.sections}
+        behaviors = dict.fromkeys(self.behaviors, settings | self.others)
+        # Theirs are never due at the first one's: they have to be saved with it.
+        behaviors |= {name: behaviors[name] | {"checkpoint_interval": 10 * end} for name in self.companions}
+        return {"behaviors": behaviors, **self.sections}
 
 
 def off_policy(trainer: str, saved: bool = False, **keys: Any) -> Case:
@@ -179,19 +182,18 @@ class Pair:
     def killed(self, folder: Path, delay: float) -> dict[str, Any]:
         """The last checkpoint of the run that was killed `delay` seconds after its first one."""
         command = [*programs.command(self.product), *self.arguments("killed", folder)]
-        folders = [folder / "killed" / name for name in self.case.behaviors]
+        saving = folder / "killed" / self.case.behavior
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
             limit = time.monotonic() + (PATIENCE if self.product == LANISTA else 5 * PATIENCE)
             # A replay is saved after its checkpoint: a run killed between the two goes on without it.
             saved = "save_replay_buffer" in self.case.hyper and self.product == LANISTA
-            awaited = [path / (FILE if saved else "checkpoint.pt") for path in folders]
-            while not all(path.exists() for path in awaited):
+            awaited = saving / (FILE if saved else "checkpoint.pt")
+            while not awaited.exists():
                 assert run.poll() is None and time.monotonic() < limit, "no checkpoint came"
                 time.sleep(0.002)
             time.sleep(delay)
             run.kill()
-        saved_once = [len(list(path.glob("*-*.pt"))) == 1 for path in folders]
-        assert any(saved_once), "the kill came too late: the run had ended"
+        assert len(list(saving.glob("*-*.pt"))) == 1, "the kill came too late: the run had ended"
         programs.end_left_behind(folder)
         _finish([*command, "--resume"])
         return self.last(folder / "killed")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .file import CheckpointError, load_checkpoint
-from .manager import resumable
+from .resuming import resumable
 from .status import LESSON, SMOOTHED, TrainingStatus
 
 logger = logging.getLogger(__name__)
@@ -25,10 +25,11 @@ def restore_lessons(run_folder: Path, status: TrainingStatus) -> None:
 
     Raises:
         CheckpointError: what the newest one has as lessons are none.
+        TrainingStatusError: a `resume_step` is malformed.
     """
     newest, source, lessons = -1, run_folder, None
     for folder in run_folder.iterdir():
-        for path in resumable(folder, folder.name) if folder.is_dir() else ():
+        for path in resumable(folder, folder.name, status) if folder.is_dir() else ():
             try:
                 state = load_checkpoint(path)
             except CheckpointError:

@@ -13,7 +13,8 @@ import torch
 
 from ..utils.atomic_files import atomic_link, atomic_write_bytes, remove_partials
 from .best import BestCheckpoints
-from .file import CheckpointError, load_checkpoint, numbered_checkpoints, serialize
+from .file import CheckpointError, load_checkpoint, numbered_checkpoints, save_checkpoint, serialize
+from .resuming import RESUME_STEP, resumable, resume_step
 from .status import Checkpoint, TrainingStatus, listed
 from .transfer import LATEST
 
@@ -27,6 +28,9 @@ class CheckpointManager:
     removes what `keep` no longer allows; and last writes the status file. At every instant `checkpoint.pt` is
     thus the checkpoint just saved or the one before it, and the status file lists nothing that never existed.
     `checkpoint.pt` is a copy, independent of the other file; if there is no room for a copy, a hard link.
+
+    Where other behaviors have checkpoints too, the status file names the step from which each is resumed
+    (`resuming.py`); its file is kept, also if `keep` does not count it, until the file names another.
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class CheckpointManager:
         self.status = status
         self.checkpoints: list[Checkpoint] = []
         """Those that `keep` counts, oldest first."""
+        self._resume_steps: set[int] = set()
+        """Those that the status file may name on the disk."""
         self.best = BestCheckpoints(behavior, self.folder, keep_best, status, self.suffixes)
         remove_partials(self.folder)
         remove_partials(self.run_folder)
@@ -99,19 +105,13 @@ class CheckpointManager:
             Exception: what `export` raises, except an OSError; the weights are then saved and listed.
         """
         data = serialize(state)
-        model = self.folder / f"{self.behavior}-{step}.onnx"
-        models = [model.with_name(f"{model.stem}{suffix}.onnx") for suffix in self.suffixes]
-        weights = model.with_suffix(".pt")
+        weights, models = self._weights(step), self._models(step)
+        model = weights.with_suffix(".onnx")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             atomic_write_bytes(weights, data)
         except OSError as error:
-            steps = [f"the last one is of step {entry.steps}" for entry in self.checkpoints]
-            logger.warning(
-                "%s: the checkpoint of step %d could not be saved (%s); %s. Training goes on. Free some "
-                "space or make the folder writable before the next checkpoint.",
-                *(self.behavior, step, error, steps[-1] if steps else "there is none yet"),
-            )
+            self._warn_not_saved(step, error)
             return None
         self._update_latest(weights, data)
         for old in models:
@@ -129,6 +129,37 @@ class CheckpointManager:
             if judged is not None:
                 self.best.update_copies()
         return saved
+
+    def save_weights(self, step: int, state: Mapping[str, Any]) -> bool:
+        """Write `<behavior>-<step>.pt` alone, without a model and in no list, to resume from it.
+
+        Returns:
+            False, after a warning, if the file system failed.
+
+        Raises:
+            CheckpointError: the state must not be saved (see `save_checkpoint`).
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            save_checkpoint(self._weights(step), state)
+        except OSError as error:
+            self._warn_not_saved(step, error)
+            return False
+        return True
+
+    def _warn_not_saved(self, step: int, error: OSError) -> None:
+        steps = [f"the last one is of step {entry.steps}" for entry in self.checkpoints]
+        logger.warning(
+            "%s: the checkpoint of step %d could not be saved (%s); %s. Training goes on. Free some "
+            "space or make the folder writable before the next checkpoint.",
+            *(self.behavior, step, error, steps[-1] if steps else "there is none yet"),
+        )
+
+    def _weights(self, step: int) -> Path:
+        return self.folder / f"{self.behavior}-{step}.pt"
+
+    def _models(self, step: int) -> list[Path]:
+        return [self.folder / f"{self.behavior}-{step}{suffix}.onnx" for suffix in self.suffixes]
 
     def _update_latest(self, weights: Path, data: bytes) -> None:
         try:
@@ -158,11 +189,28 @@ class CheckpointManager:
             self.checkpoints = [entry for entry in self.checkpoints if entry.steps != saved.steps] + [saved]
         while 0 < self.keep < len(self.checkpoints):
             gone.append(self.checkpoints.pop(0))
-        kept = {entry.steps for entry in (*self.checkpoints, *self.best.entries)}
         for entry in gone:
-            for file in self._located(entry) if entry.steps not in kept else ():
+            for file in () if self._is_kept(entry.steps) else self._located(entry):
                 _remove(file)
         self.status.set(self.behavior, "checkpoints", [asdict(entry) for entry in self.checkpoints])
+
+    def _is_kept(self, step: int) -> bool:
+        listed_steps = {entry.steps for entry in (*self.checkpoints, *self.best.entries)}
+        return step in listed_steps or step in self._resume_steps
+
+    def set_resume_step(self, step: int) -> None:
+        """Let the status file, when it is next written, name a step whose weights are saved."""
+        self._resume_steps.add(step)
+        self.status.set(self.behavior, RESUME_STEP, step)
+
+    def remove_former_resume_steps(self) -> None:
+        """The status file has been written: remove the files that only its former text named."""
+        current = resume_step(self.status, self.behavior)
+        former = {step for step in self._resume_steps if step != current}
+        self._resume_steps -= former
+        for step in former:
+            for file in () if self._is_kept(step) else (self._weights(step), *self._models(step)):
+                _remove(file)
 
     def _located(self, entry: Checkpoint) -> list[Path]:
         """The entry's files at their current place: the folder may have been moved since they were listed."""
@@ -205,11 +253,12 @@ class CheckpointManager:
     # ---- resuming
 
     def load(self, device: str | torch.device = "cpu") -> dict[str, Any]:
-        """The state of `checkpoint.pt`, or, after a warning, of the newest numbered one that is intact.
+        """The state of the first file of `resumable` that is intact, after a warning of those that are not.
 
-        A numbered one that is newer than `checkpoint.pt` comes first: it was saved, and a kill or a full disk
-        prevented `checkpoint.pt` from being updated. (Copying an older one to `checkpoint.pt`, in order to go
-        back to it, makes that the newer file.)
+        That is the one that the status file names, or else `checkpoint.pt`; a numbered one that is newer
+        comes before that: it was saved, and a kill or a full disk prevented `checkpoint.pt` from being
+        updated. (Copying an older one to `checkpoint.pt`, in order to go back to it, makes that the newer
+        file.)
 
         The list of checkpoints is taken from the status file, together with those that a killed run had
         written and not yet listed.
@@ -220,7 +269,7 @@ class CheckpointManager:
         """
         self._restore_list()
         complaints = []
-        for path in resumable(self.folder, self.behavior):
+        for path in resumable(self.folder, self.behavior, self.status):
             try:
                 state = load_checkpoint(path, device)
             except CheckpointError as error:
@@ -237,21 +286,13 @@ class CheckpointManager:
         self.checkpoints = [entry for entry in known if any(file.exists() for file in self._located(entry))]
         self.best.restore()
         newest = max((entry.steps for entry in (*known, *self.best.entries)), default=-1)
+        resumed = resume_step(self.status, self.behavior)
+        if resumed is not None:
+            self._resume_steps.add(resumed)
         for step, path in reversed(numbered_checkpoints(self.folder, self.behavior)):
-            if step > newest:
+            if step > newest and step != resumed:
                 model = path.with_suffix(".onnx")
                 self.checkpoints.append(Checkpoint(step, str(model), None, path.stat().st_mtime, [str(path)]))
-
-
-def resumable(folder: Path, behavior: str) -> list[Path]:
-    """What a behavior may be resumed from, of the files in its folder, the best first."""
-    numbered = [path for _, path in numbered_checkpoints(folder, behavior)]
-    latest = folder / LATEST
-    if not latest.exists():
-        return numbered or [latest]
-    written = latest.stat().st_mtime_ns
-    ahead = [path for path in numbered[:1] if path.stat().st_mtime_ns > written]
-    return [*ahead, latest, *numbered[len(ahead) :]]
 
 
 def _remove(file: Path) -> None:

@@ -41,6 +41,8 @@ class TrainingStatus:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.loaded_ns = 0
+        """When the file that was loaded had been written, in nanoseconds since 1970; 0 if none was."""
         self._tree: dict[str, dict[str, Any]] = {}
         self._lock = Lock()
 
@@ -75,6 +77,7 @@ class TrainingStatus:
         """
         remove_partials(self.path.parent)
         try:
+            self.loaded_ns = self.path.stat().st_mtime_ns
             tree = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             logger.warning("Training status file not found. Not all functions will resume properly.")

@@ -27,6 +27,7 @@ from ..utils import distributed
 from ..utils.errors import TrainerError
 from .coordinator import RankCoordinator
 from .evaluation.evaluator import Evaluator
+from .resume_point import has_new_checkpoint, set_resume_point
 
 logger = logging.getLogger(__name__)
 
@@ -195,6 +196,11 @@ class TrainerController:
                             learner.trainer.finish_update()
                         evaluator.run(self.learners, self.curriculum.samplers(), self._should_stop)
 
+                # Save: where one behavior has saved, so that all of them resume from one moment.
+                if has_new_checkpoint(self._known_learners):
+                    with paused(self._threads):
+                        set_resume_point(self._known_learners)
+
                 # Reset: for a new lesson, another learning team, or because the engines are restarted.
                 steps = self._reset_if_due(len(steps))
 
@@ -325,6 +331,12 @@ class TrainerController:
                     first = next(iter(learner.managers.values()))
                     first.record_environment_stats(step.statistics, step.env)
 
+    @property
+    def _known_learners(self) -> list[Learner]:
+        """Those of all behaviors; with ranks, of those that every rank has met, in one order."""
+        names = self.learners if self._ranks is None else self._ranks.behaviors
+        return [self.learners[name] for name in names]
+
     def steps(self) -> dict[str, int]:
         """Trainer steps so far, by behavior."""
         return {name: learner.trainer.step for name, learner in self.learners.items()}
@@ -358,6 +370,7 @@ class TrainerController:
         for learner in self.learners.values():
             learner.restart_due = False
             learner.collected.drain()
+            learner.forget_requests()
             learner.reset_agents()
         self.envs = self._make_envs()
         self.envs.start()
@@ -430,8 +443,7 @@ class TrainerController:
         # The loop may have ended before it noticed a thread's error. One that it noticed is the worse error.
         threads = [] if log_failures else self._threads
         failures: list[Exception | BaseException] = [t.error for t in threads if t.error is not None]
-        names = self.learners if self._ranks is None else self._ranks.behaviors
-        learners = [self.learners[name] for name in names]
+        learners = self._known_learners
         if self.training:
             for learner in learners:
                 learner.process_remaining()
@@ -446,6 +458,8 @@ class TrainerController:
                         learner.conclude()
                 except Exception as error:  # whatever it is: the other learners are still to be saved
                     failures.append(error)
+            if has_new_checkpoint(learners):
+                set_resume_point(learners, save_others=False)
         if failures and not log_failures:
             raise failures[0]
         for failure in failures:

@@ -69,6 +69,11 @@ class LearnerCheckpointer:
         self.self_play = self_play
         self.num_saved = 0
         """How many checkpoints this process has written."""
+        self.saved_step: int | None = None
+        """The step of the newest one; None if this process has written none."""
+        self.newly_saved = False
+        """One was written since the run's last resume point."""
+        self._saved_score: float | None = None
         self.settings = trainer.settings
         self.network = network
         self.exports_onnx = not not_exportable(self.network)
@@ -90,9 +95,12 @@ class LearnerCheckpointer:
             score: the mean reward by which the policy is one of the best; None: it is not.
             due: it is one of those that `keep_checkpoints` counts.
         """
-        if distributed.rank():
-            return self._save_rank()
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
+        if distributed.rank():
+            written = self._save_rank()
+            if written:
+                self.saved_step, self.newly_saved = step, True
+            return written
         export = self._export if self.exports_onnx else None
         if self.self_play is not None:
             self.run.status.set(self.name, ELO, self.self_play.elo)
@@ -100,9 +108,24 @@ class LearnerCheckpointer:
         if saved is not None:
             self.trainer.save_beside(self.checkpoints.folder)
             self.num_saved += 1
+            self.saved_step, self._saved_score, self.newly_saved = step, score, True
             self.run.display.checkpoint(self.name, step)
             self._notify_callbacks(step, reward, due)
         return saved is not None
+
+    def save_with_others(self) -> bool:
+        """Write only what `--resume` needs, because another behavior has saved; whether that succeeded."""
+        if distributed.rank():
+            return self._save_rank()
+        step = self.trainer.step
+        if self.self_play is not None:
+            self.run.status.set(self.name, ELO, self.self_play.elo)
+        # Nothing may be learned since the last checkpoint, which then remains one of the best if it was.
+        score = self._saved_score if step == self.saved_step else None
+        if not self.checkpoints.save_weights(step, self._state(score)):
+            return False
+        self.trainer.save_beside(self.checkpoints.folder)
+        return True
 
     def save_now(self) -> Path | None:
         """Save a checkpoint for a callback; the path of its weights, None if that failed."""

@@ -244,6 +244,10 @@ class Learner:
                 manager.end_episode(env)
         self.collected.put(EpisodesForgotten(env, agent_ids))
 
+    def forget_requests(self) -> None:
+        """Count the decisions after which the trainer advances from here, as a resumed run does."""
+        self._requests = 0
+
     # Learning -------------------------------------------------------------------------------------------
 
     def advance(self) -> bool:
@@ -398,6 +402,11 @@ class Learner:
         self.trainer.finish_update()
         score, self._best_score = self._best_score, None
         return self.checkpointer.save(score, due)
+
+    def save_with_others(self) -> bool:
+        """Write what `--resume` needs, because another behavior has saved; whether that succeeded."""
+        self.trainer.finish_update()
+        return self.checkpointer.save_with_others()
 
     def process_remaining(self) -> None:
         """Process what is still queued, before `finish`, which raises the error if that fails."""

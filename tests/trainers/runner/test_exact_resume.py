@@ -10,6 +10,7 @@ import pytest
 from crowd import write_demonstration
 from lanista.trainers.buffers.replay.storage import FILE
 from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint, save_checkpoint
+from lanista.trainers.checkpoints.manager import CheckpointManager
 from lanista.trainers.checkpoints.status import TrainingStatus
 from reliability.resume import differences, numbers
 from specs import spec_of_shapes
@@ -170,3 +171,91 @@ def test_lessons_of_a_checkpoint_that_are_none_are_refused_with_its_name(runs, l
     save_checkpoint(path, load_checkpoint(path) | {"lessons": lessons_saved})
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt cannot be resumed from: of the parameter"):
         runs.restarting_at_checkpoints("c.yaml", "--run-id", "altered", "--resume")
+
+
+TWO = f"""\
+default_settings:
+  trainer_type: ppo
+  hyperparameters: {{{ON_POLICY}}}
+  network_settings: {{normalize: true, hidden_units: 8, num_layers: 1}}
+  keep_checkpoints: 1
+  max_steps: 700
+  time_horizon: 8
+  summary_freq: 100
+behaviors:
+  Tiny: {{checkpoint_interval: TINY}}
+  Other: OTHER
+torch_settings: {{num_threads: 1}}
+"""
+OTHERS = {
+    "saved more rarely": (300, "{checkpoint_interval: 100000}"),
+    "saved more often": (300, "{checkpoint_interval: 170}"),
+    "saved before": (600, "{checkpoint_interval: 230}"),
+    "of another trainer": (
+        300,
+        f"{{trainer_type: sac, checkpoint_interval: 100000, hyperparameters: {{{SAVED}}}}}",
+    ),
+    "done before": (300, "{max_steps: 150}"),
+}
+
+
+@pytest.fixture
+def two(runs):
+    """Runs of the behaviors Tiny and Other."""
+    runs.rules["behaviors"] = ["Tiny?team=0", "Other?team=0"]
+    return runs
+
+
+def configure(runs, tiny, other):
+    runs.configure(TWO.replace("TINY", str(tiny)).replace("OTHER", other))
+
+
+def both(runs, run):
+    return {name: runs.state(run, name) for name in ("Tiny", "Other")}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_behaviors_whose_checkpoints_fall_at_different_moments_resume_bit_for_bit(two, monkeypatch, case):
+    configure(two, *OTHERS[case])
+    two.killed_and_resumed(monkeypatch, 25)
+    ends = both(two, "unkilled"), both(two, "killed")
+    assert not differences(*ends) and ends[0]["Tiny"]["step"] > 700
+    names = {"Tiny", "Other"}
+    assert {name for name in names if "resume_step" in two.status("killed")[name]} == names
+
+
+def test_a_kill_before_all_have_saved_leaves_the_moment_before(two, monkeypatch):
+    """Tiny's second checkpoint is written, Other's weights of the same moment are not."""
+    configure(two, 200, "{checkpoint_interval: 100000}")
+    two.restarting_at_checkpoints("c.yaml", "--run-id", "unkilled", "--seed", "3")
+    real, calls = CheckpointManager.save_weights, []
+
+    def save_weights(manager, step, state):
+        calls.append(step)
+        if len(calls) == 2:
+            raise KeyboardInterrupt("here")
+        return real(manager, step, state)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt, match="here"):
+        patched.setattr(CheckpointManager, "save_weights", save_weights)
+        two.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--seed", "3")
+    newest, status = two.state("killed"), two.status("killed")
+    assert status["Tiny"]["resume_step"] < newest["step"] and status["Other"]["resume_step"] == calls[0]
+    two.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--resume")
+    assert not differences(both(two, "unkilled"), both(two, "killed"))
+
+
+def test_a_finished_run_of_two_leaves_only_the_files_that_it_lists(two):
+    configure(two, 200, "{checkpoint_interval: 100000}")
+    assert two("c.yaml", "--run-id", "r", "--seed", "3") == 0
+    for name in ("Tiny", "Other"):
+        (numbered,) = Path("results", "r", name).glob("*-*.pt")
+        entry = two.status()[name]
+        assert numbered.name == f"{name}-{entry['resume_step']}.pt"
+        assert [each["steps"] for each in entry["checkpoints"]] == [entry["resume_step"]]
+
+
+def test_the_status_of_one_behavior_has_the_reference_s_keys_alone(runs):
+    runs.configure(YAML.format(trainer="ppo", hyper=ON_POLICY, memory="", keep_best=0))
+    assert runs("c.yaml", "--run-id", "r", "--seed", "3") == 0
+    assert runs.status()["Tiny"].keys() == {"checkpoints", "final_checkpoint"}

@@ -1,0 +1,69 @@
+"""Which checkpoint a behavior is resumed from.
+
+Behaviors save their checkpoints at steps of their own. So that those of a run resume from one moment, all of
+them are saved whenever one is, and the status file names the step at which each resumes: `resume_step`. It
+is written whole or not at all, so that a kill between the files leaves the moment before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .file import numbered_checkpoints
+from .status import TrainingStatus, TrainingStatusError
+from .transfer import LATEST
+
+RESUME_STEP = "resume_step"
+"""Our own key in training_status.json, in runs of several behaviors."""
+
+
+def resume_step(status: TrainingStatus, behavior: str) -> int | None:
+    """The step at which a behavior resumes together with the others; None if the status names none.
+
+    Raises:
+        TrainingStatusError: what it names is no step.
+    """
+    step = status.get(behavior, RESUME_STEP)
+    if step is None:
+        return None
+    if type(step) is not int or step < 0:
+        raise TrainingStatusError(
+            f"{status.path}: {behavior}.{RESUME_STEP}: found {step!r}, expected a whole number, 0 or more. "
+            "Remove the entry to resume from the behavior's newest checkpoint."
+        )
+    return step
+
+
+def resumable(folder: Path, behavior: str, status: TrainingStatus) -> list[Path]:
+    """What a behavior may be resumed from, of the files in its folder, the best first.
+
+    First comes the checkpoint of its `resume_step`, except where `checkpoint.pt`, and no numbered one, was
+    written after the status file: the user has copied an older one to it, in order to go back. Then come
+    `checkpoint.pt` and the numbered ones, the newest first; before it the newest, if a kill came between the
+    two.
+
+    Raises:
+        TrainingStatusError: its `resume_step` is malformed.
+    """
+    numbered = numbered_checkpoints(folder, behavior)
+    files, latest = [path for _, path in numbered], folder / LATEST
+    if not latest.exists():
+        ordered = files or [latest]
+    else:
+        written = latest.stat().st_mtime_ns
+        ahead = [path for path in files[:1] if path.stat().st_mtime_ns > written]
+        ordered = [*ahead, latest, *files[len(ahead) :]]
+    step = resume_step(status, behavior)
+    chosen = None if step is None else dict(numbered).get(step)
+    if chosen is None or _went_back(latest, files, status.loaded_ns):
+        return ordered
+    return [chosen, *(path for path in ordered if path != chosen)]
+
+
+def _went_back(latest: Path, numbered: list[Path], status_written: int) -> bool:
+    """Whether `checkpoint.pt` alone is newer than the status file, which every save writes last."""
+    return (
+        latest.exists()
+        and latest.stat().st_mtime_ns > status_written
+        and all(path.stat().st_mtime_ns <= status_written for path in numbered)
+    )
