@@ -76,6 +76,7 @@ class FakeLearner:
     should_continue = True
     in_thread = False
     inference = SimpleNamespace(acts_by_slot=False, keeps_agent_states=False)
+    checkpointer = SimpleNamespace(newly_saved=False)
 
     def __init__(self, name, spec):
         self.name = name
