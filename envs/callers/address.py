@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 LAST_PORT = 65535
@@ -108,6 +109,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
         ) from error
 
 
+@lru_cache(256)  # most callers are of the same machines
 def _address(host: str) -> IPv4Address | IPv6Address:
     """Parse an address without its zone; an IPv4-mapped IPv6 address becomes IPv4."""
     address = ip_address(host.partition("%")[0])

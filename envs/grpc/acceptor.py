@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ..callers.rejection_log import RejectionLog
 from ..callers.rules import CallerRules, owner
-from .listeners import OUT_OF_RESOURCES, accept
+from .listeners import OUT_OF_RESOURCES, accept, first_byte, has_hung_up
 from .peer import Stream
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Acceptor:
         for connection, name in found:
             refusal = rules.why_not_from(_address(name)[0])
             if occupied and rules.pid is not None:
-                if _first_byte(connection) is None:  # as another run does that looks for a free port
+                if first_byte(connection) is None:  # as another run does that looks for a free port
                     connection.close()
                     continue
                 refusal = "the engine that was started is connected already"
@@ -121,7 +121,7 @@ class Acceptor:
         for _ in range(most):
             try:
                 connection, name = accept(listener)
-                if _first_byte(connection) == b"":
+                if has_hung_up(connection):
                     connection.close()
                 else:
                     found.append((connection, name))
@@ -152,16 +152,6 @@ class Acceptor:
             for listener in self._listeners:
                 self._unregister(listener)
         self._paused_until = max(self._paused_until or 0.0, time.monotonic() + seconds)
-
-
-def _first_byte(connection: socket.socket) -> bytes | None:
-    """What it has sent first, which stays to be read; None for nothing yet, b"" if it has hung up."""
-    try:
-        return connection.recv(1, socket.MSG_PEEK)
-    except (BlockingIOError, InterruptedError):
-        return None
-    except OSError:
-        return b""
 
 
 def _address(name: str) -> tuple[str, int]:

@@ -50,6 +50,8 @@ _MAX_HEADER_BLOCK = 1 << 16
 """Bytes of one field block."""
 MAX_BACKLOG = 1 << 26
 """Bytes that may wait for the peer to read before ENHANCE_YOUR_CALM."""
+TOO_MUCH_FROM_STRANGER = "it sends more than an engine's greeting has"
+"""Why a connection ends whose `max_frames` or bytes are used up."""
 _WINDOW_UPDATE_AFTER = 1 << 30
 """Bytes received before the connection's window is opened again."""
 
@@ -93,6 +95,8 @@ class Connection:
         """Bytes of `out` from which on what the peer asks for ends the connection."""
         self.frames = 0
         """How many frames have arrived; whoever limits them sets it back."""
+        self.max_frames = MAX_WINDOW
+        """More than so many end the connection, before any more of them are looked at."""
         self.windows: dict[int, int] = {}
         """Per open stream, how many bytes of DATA the peer accepts; negative after it has shrunk them."""
         self.goaway_stream: int | None = None
@@ -211,7 +215,7 @@ class Connection:
         """
         if self._buffer:
             data = self._buffer + data
-        offset, size, frames = 0, len(data), 0
+        offset, size, frames, most = 0, len(data), 0, self.max_frames - self.frames
         try:
             if self._expects_preface:
                 offset = self._receive_preface(data)
@@ -226,6 +230,8 @@ class Connection:
                 self._receive_frame(kind, flags, stream_id & MAX_STREAM_ID, data[offset + HEADER_SIZE : stop])
                 offset = stop
                 frames += 1
+                if frames > most:
+                    raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, TOO_MUCH_FROM_STRANGER)
         except Http2Error as error:
             self.send_goaway(error.code, str(error))
             raise

@@ -1,6 +1,7 @@
 """The sockets on which a trainer listens."""
 
 import errno
+import select
 import socket
 import sys
 from contextlib import suppress
@@ -10,19 +11,21 @@ from ..errors import AddressInUseError
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """Why `accept` fails although a client waits to be accepted."""
 _BACKLOG = 16
+"""Callers that wait at a port of one engine."""
 _ATTEMPTS = 20
 """How many free ports of one address are tried until one is free on the others, too."""
 _PRIVILEGED = 1024
 """Ports below this one need privileges on most machines."""
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
+def listen(host: str, port: int, backlog: int = _BACKLOG) -> list[socket.socket]:
     """Non-blocking sockets that listen on one port.
 
     Args:
         host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this machine,
             and these two as well: engines on this machine dial `localhost` whatever the address.
         port: TCP port; 0 takes one that is free on all addresses.
+        backlog: Callers that may wait to be accepted; the system puts off those beyond them for seconds.
 
     Raises:
         AddressInUseError: Another listener has the port.
@@ -32,7 +35,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     addresses = _addresses(host.strip("[]"))
     for attempts_left in reversed(range(_ATTEMPTS)):
         try:
-            return _listen(addresses, port)
+            return _listen(addresses, port, backlog)
         except AddressInUseError:
             if port != 0 or attempts_left == 0:
                 raise
@@ -52,11 +55,30 @@ def accept(listener: socket.socket) -> tuple[socket.socket, str]:
     return connection, f"{address[0]}:{address[1]}"
 
 
-def _listen(addresses: list[str], port: int) -> list[socket.socket]:
+def has_hung_up(connection: socket.socket) -> bool:
+    """Whether a client has, whatever it sent before; on Linux, elsewhere only where it sent nothing."""
+    if sys.platform == "linux":
+        poll = select.poll()
+        poll.register(connection, select.POLLRDHUP)
+        return bool(poll.poll(0))
+    return first_byte(connection) == b""
+
+
+def first_byte(connection: socket.socket) -> bytes | None:
+    """What a client has sent first, which stays to be read; None for nothing yet, b"" if it has hung up."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK)
+    except (BlockingIOError, InterruptedError):
+        return None
+    except OSError:
+        return b""
+
+
+def _listen(addresses: list[str], port: int, backlog: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         for address in addresses:
-            sockets.append(_bound(address, port))
+            sockets.append(_bound(address, port, backlog))
             port = sockets[-1].getsockname()[1]
     except BaseException:
         for listener in sockets:
@@ -85,7 +107,7 @@ def _has_ipv6_loopback() -> bool:
     return True
 
 
-def _bound(address: str, port: int) -> socket.socket:
+def _bound(address: str, port: int, backlog: int) -> socket.socket:
     family, _, _, _, target = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -97,7 +119,7 @@ def _bound(address: str, port: int) -> socket.socket:
             # The wildcard accepts IPv4 connections, too.
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
         listener.bind(target)
-        listener.listen(_BACKLOG)
+        listener.listen(backlog)
         listener.setblocking(False)
     except OSError as error:
         listener.close()

@@ -7,8 +7,8 @@ from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Protocol
 
 from .calls import FAILED_PRECONDITION, UnaryServer
-from .connection import MAX_BACKLOG
-from .frames import Http2Error
+from .connection import MAX_BACKLOG, TOO_MUCH_FROM_STRANGER
+from .frames import MAX_WINDOW, Http2Error
 
 _READ = 1 << 17
 STRANGER_BYTES = 1 << 16
@@ -73,7 +73,7 @@ class Peer:
         self._max_bytes = max_bytes
         pieces = max(0, max_bytes - STRANGER_BYTES) // _STRANGER_READ
         self._max_reads = _STRANGER_READS + pieces
-        self._max_frames = _STRANGER_FRAMES + pieces
+        self.server.connection.max_frames = _STRANGER_FRAMES + pieces
         self.is_stranger = True
         """Whether it may be anybody."""
 
@@ -87,6 +87,7 @@ class Peer:
         if self.is_stranger:
             self.is_stranger = False
             self.server.connection.max_backlog = MAX_BACKLOG
+            self.server.connection.max_frames = MAX_WINDOW
 
     def receive(self) -> bool:
         """Process what has arrived, of a stranger only a piece; whether the connection is still usable."""
@@ -152,7 +153,7 @@ class Peer:
         connection.receive_data(data)
         self._max_bytes -= len(data)
         self._max_reads -= 1
-        if self._max_bytes < 0 or self._max_reads < 0 or connection.frames > self._max_frames:
-            self.error = "it sends more than an engine's greeting has"
+        if self._max_bytes < 0 or self._max_reads < 0:
+            self.error = TOO_MUCH_FROM_STRANGER
             return False
         return True

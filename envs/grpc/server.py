@@ -46,7 +46,7 @@ class ServerSession:
     Args:
         listeners: Listening sockets, at which the engine connects, and connects again after it hung up
             between two calls. Without any, the session is over when its `peer` has gone.
-        peer: A connection that was accepted elsewhere.
+        peer: A connection that was accepted elsewhere; it may have called already.
         path: The method that the engine calls, of those in `headers.PATHS`; others are no engine of ours.
     """
 
@@ -84,6 +84,7 @@ class ServerSession:
         if peer is not None:
             self._engine = peer
             self._add(peer)
+            self.request, peer.server.request = peer.server.request, None
 
     @classmethod
     def listen(cls, port: int, host: str = "localhost", path: bytes = UNITY_PATH) -> ServerSession:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from logging import INFO, WARNING, getLogger
 
-from mlagents_envs.exception import UnityCommunicatorStoppedException
+from mlagents_envs.exception import UnityCommunicatorStoppedException, UnityException
 
 from ..base import EnvironmentStep
 from .async_env import EnvSource, PendingEnv
@@ -114,6 +114,8 @@ class Admission:
         reason = _reason(error, worker.name)
         if worker.pending_env is not None:
             worker.pending_env.close_with_reason(reason)
+            if not worker.has_joined:
+                worker.pending_env.came_to_nothing()
         worker.launcher.close(0.0)
         self._closing = [launcher for launcher in self._closing if not launcher.join(0.0)]
         self._closing.append(worker.launcher)
@@ -162,6 +164,8 @@ def _capitalized(name: str) -> str:
 def _reason(error: BaseException, name: str) -> str:
     """The first line of the error, without the environment's name, which the message has already."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
+    if not isinstance(error, (UnityException, ValueError)):  # a fault that nobody has put in words
+        lines[0] = f"{type(error).__name__}: {lines[0]}"
     text = lines[0].removeprefix("Communicator has exited. ").strip("()")
     for long, short in ((f"The connection to {name}", "its connection"), (f"{name}: ", ""), (name, "it")):
         text = text.replace(long, short)

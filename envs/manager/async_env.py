@@ -192,6 +192,9 @@ class PendingEnv(Protocol):
     def close_with_reason(self, reason: str) -> None:
         """The environment is about to be closed; it is sent the reason."""
 
+    def came_to_nothing(self) -> None:
+        """It has left, or is turned away, before it took part: what was done for it was in vain."""
+
 
 class EnvSource(Protocol):
     """Where environments come from that start by themselves. Called from the manager's thread alone."""

@@ -19,7 +19,7 @@ from mlagents_envs.exception import (
 from ..base import BehaviorId, Decision, EnvironmentStep, processors
 from ..grpc.selector import EventSelector
 from ..images import ImageDtypes
-from ..validation import NonFiniteError, NonFinitePolicy
+from ..validation import NonFinitePolicy
 from .admission import Admission
 from .async_env import AsyncEnv, EnvSource, Parameters, PendingEnv
 from .restarts import EngineStopped, RestartHistory, RestartLimits
@@ -340,7 +340,9 @@ class EnvManager:
         """Continue with an environment that was launched, or could not be."""
         if isinstance(launched, BaseException):
             started = self._started or worker.pending_env is not None
-            if not started or not isinstance(launched, RESTARTABLE):
+            # One that has come by itself may be anybody's: no fault of it is the others'.
+            expected = Exception if worker.pending_env is not None else RESTARTABLE
+            if not started or not isinstance(launched, expected):
                 worker.detach(WorkerState.FAILED)
                 raise launched
             self._failed(worker, launched)
@@ -379,11 +381,10 @@ class EnvManager:
     def _receive(self, worker: Worker, env: AsyncEnv) -> None:
         try:
             worker.answer = worker.receive(env, self._specs, self._dtypes, self._non_finite, self._warned)
-        except (SpecConflictError, NonFiniteError) as error:
-            if worker.pending_env is None:
+        except Exception as error:
+            restartable = isinstance(error, RESTARTABLE) and not isinstance(error, SpecConflictError)
+            if worker.pending_env is None and not restartable:
                 raise
-            self._failed(worker, error)
-        except RESTARTABLE as error:
             self._failed(worker, error)
         else:
             if worker.reset_wanted:

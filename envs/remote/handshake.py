@@ -23,10 +23,12 @@ from ..callers.address import AllowedNetworks
 from ..engines.connection import Engine, EngineConnection, EngineKind, EngineSession
 from ..engines.plugin import Plugin
 from ..errors import WireError
+from ..grpc.listeners import has_hung_up
 from ..grpc.peer import Peer, Stream
 from ..grpc.server import ServerSession
 from ..protocol.decoder import Decoder
 from ..unity.launch import EDITORS, plugin_of
+from .forwarding import configure_keepalive
 from .tls import TlsStream
 
 MAX_LINE = 1024
@@ -149,6 +151,8 @@ class AttachedEngine:
         """The name under which it is expected; None if it is not expected by name."""
         self.file_name = file_name
         """What tells its plug-in, as an environment's name, if its first call was to the gRPC server."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called if it comes to nothing."""
 
     def connection(
         self, name: str, timeout: float, engine: Engine | None = None, *, windowless: bool = False
@@ -168,6 +172,10 @@ class AttachedEngine:
         for _ in range(2):  # what it sent last, and the end behind that
             self.session.pump()
         return self.session.disconnected
+
+    def came_to_nothing(self) -> None:
+        """It has left, or was turned away, before it took part."""
+        self.on_failure()
 
     def reject(self, reason: str = "") -> None:
         """Disconnect: the engine is asked to quit, and its relay gets the reason."""
@@ -204,7 +212,10 @@ class IncomingConnection:
         self._answer = answer
         self._socket: socket.socket = connection
         self._stream: Stream = connection
+        self._peer: Peer | None = None
         self._session: ServerSession | None = None
+        self.cost = 0.0
+        """Seconds of processor time that it has taken."""
         self._steps = self._admit_steps()
 
     def fileno(self) -> int:
@@ -234,9 +245,12 @@ class IncomingConnection:
         if self._session is not None:
             self._session.closing_reason = reason
             self._session.close(wait=False)
-        else:
-            with suppress(OSError):
-                self._stream.close()
+            return
+        if self._peer is not None and not self._peer.error and not has_hung_up(self._socket):
+            self._peer.server.connection.send_goaway(reason=reason)
+            self._peer.flush()
+        with suppress(OSError):
+            self._stream.close()
 
     def _admit_steps(self) -> Generator[int, None, AttachedEngine | None]:
         """All steps from the first byte to the greeting; yields the selector events to wait for."""
@@ -253,6 +267,7 @@ class IncomingConnection:
             if preamble.probe:
                 return None
             name = preamble.name
+            configure_keepalive(self._socket)
             if greeted is not None:
                 session = greeted.serve(self._stream, self.where)
                 return AttachedEngine(session, greeted.kind, self.where, name)
@@ -314,20 +329,23 @@ class IncomingConnection:
     def _receive_greeting(self, name: str | None) -> Generator[int, None, AttachedEngine]:
         """Wait for the first call, which must be an engine's greeting."""
         self.stage = "it did not greet as an ML-Agents engine does"
-        peer = Peer(self._stream, self.where)
-        session = self._session = ServerSession(peer=peer)
-        while session.request is None:
-            session.pump()
-            if session.request is None:
-                if session.disconnected:
+        peer = self._peer = Peer(self._stream, self.where)
+        while peer.server.request is None:
+            usable = peer.receive() and not peer.server.cancelled
+            if peer.server.request is None:
+                usable = peer.flush() and usable
+                if not usable:
                     raise RejectedError(_why_ended(peer.error))
                 yield peer.events
+        session = self._session = ServerSession(peer=peer)  # not before: most strangers come to nothing
         file_name = EDITORS[peer.server.path]
         plugin = plugin_of(file_name)
+        assert session.request is not None
         if (strange := _why_not_greeting(session.request, self.where, plugin)) is not None:
             raise RejectedError(strange)
         peer.admit()
-        self._session = None
+        self._session = self._peer = None
+        configure_keepalive(self._socket)
         return AttachedEngine(session, plugin.kind, self.where, name, file_name)
 
 

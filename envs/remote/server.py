@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 import math
-import queue
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from selectors import EVENT_READ, DefaultSelector
-
-from mlagents_envs.exception import UnityTimeOutException
+from typing import Any
 
 from ..callers.address import join_address
 from ..callers.rate_limit import LimitPerHost, RateLimit
 from ..callers.rejection_log import RejectionLog
-from ..grpc.listeners import OUT_OF_RESOURCES, listen
-from .forwarding import configure_keepalive
+from ..callers.work_budget import WorkBudget
+from ..grpc.listeners import OUT_OF_RESOURCES, first_byte, has_hung_up, listen
+from .expected import ExpectedEngine
 from .handshake import (
     AccessRules,
     AttachedEngine,
@@ -42,42 +42,16 @@ _GUESSES, _GUESSES_PER_SECOND = 30, 0.1
 """Wrong tokens of one address: at once, and after that."""
 _ACCEPTS, _ACCEPTS_PER_SECOND = 256, 20
 """Connections: at once, and after that, so that what comes and goes leaves most of the time to the run."""
+_AT_ONCE = 16
+"""Connections that are accepted at once."""
+_BACKLOG = 64
+"""Engines that may call in the same instant; the system would put off those beyond for a second or more."""
+_SHORTEST_PAUSE_SECONDS = 0.2
+"""Once there are too many callers, the run's thread is disturbed no more often than this to accept some."""
+_FAILED_SECONDS = 0.002
+"""Processor time that goes into an engine that greets and leaves: a thread and half of a handshake."""
 
 OnEngine = Callable[[AttachedEngine], None]
-
-
-class ExpectedEngine:
-    """An engine that is expected by name."""
-
-    def __init__(self, name: str, greeted: GreetedEngine | None = None) -> None:
-        self.name = name
-        self.greeted = greeted
-        self.token = make_token()
-        """The token that its relay must present; valid for one engine."""
-        self._arrived: queue.SimpleQueue[AttachedEngine] = queue.SimpleQueue()
-
-    def put(self, engine: AttachedEngine) -> None:
-        """Hand over the engine; called by the server."""
-        self._arrived.put(engine)
-
-    def wait(self, timeout: float) -> AttachedEngine:
-        """Wait for the engine.
-
-        Raises:
-            UnityTimeOutException: It did not connect within `timeout` seconds.
-        """
-        try:
-            return self._arrived.get(timeout=timeout)
-        except queue.Empty:
-            raise UnityTimeOutException(
-                f"No engine called {self.name!r} has connected within {timeout:g} s."
-            ) from None
-
-    def reject(self) -> None:
-        """Stop waiting: reject an engine that has connected."""
-        with suppress(queue.Empty):
-            while True:
-                self._arrived.get_nowait().reject("it is no longer expected")
 
 
 class AttachServer:
@@ -114,7 +88,7 @@ class AttachServer:
             PermissionError: This user may not listen on this port.
             OSError: The address is not one of this machine's.
         """
-        self._listeners = listen(host, port)
+        self._listeners = listen(host, port, _BACKLOG)
         self.port: int = self._listeners[0].getsockname()[1]
         self.address = join_address(host.strip("[]"), self.port)
         self._rules = rules or AccessRules()
@@ -124,6 +98,7 @@ class AttachServer:
         self._rejections = RejectionLog()
         self._guesses = LimitPerHost(_GUESSES, _GUESSES_PER_SECOND)
         self._accepts = RateLimit(_ACCEPTS, _ACCEPTS_PER_SECOND)
+        self._budget = WorkBudget()
         self._expected: dict[str, ExpectedEngine] = {}
         self._lock = threading.Lock()
         self._selector = DefaultSelector()
@@ -216,21 +191,39 @@ class AttachServer:
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _accept(self, listener: socket.socket) -> None:
-        try:
-            accepted, address = listener.accept()
-        except OSError as error:
-            if error.errno in OUT_OF_RESOURCES and self._paused_until is None:
-                self._pause(error)
-            return
-        self._accepts.take()
-        if (wait := self._accepts.wait) > 0:
-            self._stop_accepting(wait)
+        """Accept some of those that wait, unless too much has been done in vain lately."""
+        for _ in range(_AT_ONCE):
+            if self._paused_until is not None:
+                return
+            begin = time.thread_time()
+            try:
+                accepted, address = listener.accept()
+            except OSError as error:
+                if error.errno in OUT_OF_RESOURCES:
+                    self._pause(error)
+                return
+            if has_hung_up(accepted):  # while it waited: nobody is there to be an engine
+                self._forget(accepted, address, begin)
+            else:
+                self._accepts.take()
+                self._begin(accepted, address, begin)
+            if (wait := max(self._accepts.wait, self._budget.wait)) > 0 and self._paused_until is None:
+                self._stop_accepting(max(wait, _SHORTEST_PAUSE_SECONDS))
+
+    def _forget(self, accepted: socket.socket, address: Sequence[Any], begin: float) -> None:
+        silent = first_byte(accepted) in (b"", None)
+        reason = "it disconnected " + ("without sending anything" if silent else "before its greeting")
+        self._rejections.log(address[0], join_address(address[0], address[1]), reason)
+        accepted.close()
+        self._budget.spend(time.thread_time() - begin)
+
+    def _begin(self, accepted: socket.socket, address: Sequence[Any], begin: float) -> None:
         accepted.setblocking(False)
-        configure_keepalive(accepted)
         deadline = time.monotonic() + self._timeout
         connection = IncomingConnection(accepted, address[0], address[1], self._rules, self._answer, deadline)
         self._connections[connection] = None
         self._selector.register(connection, EVENT_READ, connection)
+        connection.cost = time.thread_time() - begin
         self._advance(connection)
         if len(self._connections) > MAX_CONNECTIONS:
             self._reject(
@@ -251,22 +244,26 @@ class AttachServer:
         self._paused_until = time.monotonic() + seconds
 
     def _advance(self, connection: IncomingConnection) -> None:
+        begin = time.thread_time()
+        found: int | AttachedEngine | RejectedError | None
         try:
             found = connection.advance()
         except RejectedError as refusal:
-            self._reject(connection, str(refusal))
-            return
+            found = refusal
         except Exception:  # one client must never stop the server
             logger.exception("The bytes of %s could not be handled.", connection.where)
-            self._reject(connection, "its bytes could not be handled")
-            return
-        if isinstance(found, int):
+            found = RejectedError("its bytes could not be handled")
+        connection.cost += time.thread_time() - begin
+        if isinstance(found, RejectedError):
+            self._reject(connection, str(found))
+        elif isinstance(found, int):
             self._selector.modify(connection, found, connection)
         elif found is None:
             self._drop(connection)
         else:
             self._connections.pop(connection)
             self._selector.unregister(connection)
+            found.on_failure = partial(self._budget.spend, connection.cost + _FAILED_SECONDS)
             self._admit(found, connection)
 
     def _admit(self, engine: AttachedEngine, connection: IncomingConnection) -> None:
@@ -303,7 +300,9 @@ class AttachServer:
         self._drop(connection, reason)
 
     def _drop(self, connection: IncomingConnection, reason: str = "") -> None:
+        begin = time.thread_time()
         del self._connections[connection]
         with suppress(KeyError, ValueError):  # its socket may be closed already
             self._selector.unregister(connection)
         connection.close(reason)
+        self._budget.spend(connection.cost + time.thread_time() - begin)

@@ -40,6 +40,10 @@ class PendingEngine:
         """Set the reason that its relay gets when it is closed."""
         self.engine.session.closing_reason = reason
 
+    def came_to_nothing(self) -> None:
+        """It has left, or is turned away, before it took part."""
+        self.engine.came_to_nothing()
+
 
 class AttachSource:
     """An environment source that listens for running engines.
@@ -82,6 +86,7 @@ class AttachSource:
                     return PendingEngine(engine, self._make_env)
                 host = engine.where.rpartition(":")[0]
                 self._rejections.log(host, engine.where, "it left before it could take part")
+                engine.came_to_nothing()
                 engine.reject()
         return None
 

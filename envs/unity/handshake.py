@@ -46,6 +46,9 @@ def handshake(
     if not compatible(hello.communication_version, plugin.dialect.api_version):
         connection.await_exit(_LOG_SECONDS)
         raise _incompatible(plugin, hello, name)
+    connection.stage = "It connected, but did not complete the handshake."
+    _check_status(decoder.decode(connection.receive()).status, name)
+    # Not before: who greets and leaves must not fill the log.
     kind, own_name = plugin.kind.name, hello.name.removeprefix(OWN_ENGINE)
     own = own_name != hello.name
     logger.info(
@@ -56,8 +59,6 @@ def handshake(
     )
     if not hello.capabilities.base_rl:
         logger.warning("%s: the engine does not report that it supports reinforcement learning at all.", name)
-    connection.stage = "It connected, but did not complete the handshake."
-    _check_status(decoder.decode(connection.receive()).status, name)
     connection.stage = plugin.idle
     return hello.capabilities
 

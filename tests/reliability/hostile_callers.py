@@ -51,7 +51,7 @@ def preface() -> bytes:
 def greeting() -> bytes:
     """The first call of an engine."""
     client = UnaryClient("localhost", UNITY_PATH)
-    client.call(encode_hello("1.5.0", "4.0.0", "Stranger"))
+    client.call(encode_hello("Stranger", "4.0.0"))
     return bytes(client.connection.out)
 
 

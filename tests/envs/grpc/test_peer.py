@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 from http2peer import HELLO, Caller
-from lanista.envs.grpc.frames import DATA, END_HEADERS, END_STREAM, HEADERS, PING, frame
+from lanista.envs.grpc.frames import ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, frame
 from lanista.envs.grpc.peer import STRANGER_BYTES, Peer
 
 PIECE = 1 << 16
@@ -65,6 +65,15 @@ def test_a_stranger_may_send_as_much_as_a_greeting_has(connect, flood: str) -> N
     turns_until_it_ends(peer, far, *FLOODS[flood])
     assert "more than an engine's greeting" in peer.error or "does not read" in peer.error
     assert len(peer.server.connection.out) < 2 * STRANGER_BYTES
+
+
+def test_of_a_flood_of_frames_no_more_are_looked_at_than_a_greeting_has(connect) -> None:
+    """One read of small frames had hundreds, each of which took its time."""
+    peer, far = connect()
+    far.sendall(HELLO + frame(PING, 0, 0, bytes(8)) * 200)
+    assert not peer.receive()
+    assert "more than an engine's greeting" in peer.error
+    assert 90 < peer.server.connection.out.count(frame(PING, ACK, 0, bytes(8))) <= 100
 
 
 def test_a_stranger_that_drips_is_read_so_often_only(connect) -> None:

@@ -23,6 +23,7 @@ class FakePendingEnv:
         self.engine = engine
         self.index: int | None = None
         self.reason = ""
+        self.in_vain = 0
         self.free = threading.Event()
         self.free.set()
 
@@ -32,6 +33,9 @@ class FakePendingEnv:
         if isinstance(self.engine, BaseException):
             raise self.engine
         return self.engine
+
+    def came_to_nothing(self) -> None:
+        self.in_vain += 1
 
     def close_with_reason(self, reason: str) -> None:
         self.reason = reason
@@ -213,6 +217,7 @@ def test_an_environment_that_does_not_fit_is_turned_away_alone(manage, source, c
         guest = source.add(make())
         until(manager, lambda step: step.left)
     assert guest.engine.closed.wait(PATIENCE)
+    assert guest.in_vain == 1
     assert reason in guest.reason
     assert log in caplog.text
     assert "Environment 1 (guest 1) has joined" not in caplog.text, "that is said after the check"
@@ -231,6 +236,22 @@ def with_behavior(name: str) -> FakeEngine:
 
     engine.receive = receive
     return engine
+
+
+def test_no_failure_of_a_newcomer_ends_the_run_of_the_others(manage, source, caplog):
+    """What it sends is the other side's: a fault that nobody has thought of must not be the run's either."""
+    manager = manage()
+    steps = manager.reset()
+    with caplog.at_level(logging.WARNING):
+        source.add(ZeroDivisionError("division by zero"))
+        worse = FakeEngine(9)
+        worse.receive = lambda: 1 // 0
+        source.add(worse)
+        while caplog.text.count("Turned away") < 2:
+            manager.wait(0.01)
+    assert "ZeroDivisionError: division by zero" in caplog.text
+    answer(manager, steps)
+    assert [step.env for step in manager.wait(PATIENCE) if not step.left] == [0]
 
 
 def test_an_environment_that_fails_in_the_handshake_is_turned_away_alone(manage, source, caplog):

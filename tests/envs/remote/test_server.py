@@ -1,6 +1,7 @@
 """The attach server: which clients are admitted or rejected, and that none can block it."""
 
 import logging
+import queue
 import socket
 import subprocess
 import sys
@@ -219,6 +220,65 @@ def test_connections_beyond_a_burst_wait_their_turn(listen, monkeypatch):
     assert waits
     for client in clients:
         client.close()
+
+
+def test_callers_that_come_to_nothing_wait_once_they_have_taken_their_share(listen, monkeypatch):
+    """Who floods the port gets no more of the run's processor time by that; an engine joins all the same."""
+    server = listen()
+    pauses = []
+    stop_accepting = server.server._stop_accepting
+    monkeypatch.setattr(
+        server.server, "_stop_accepting", lambda wait: pauses.append(wait) or stop_accepting(wait)
+    )
+    monkeypatch.setattr(server_module.RateLimit, "wait", 0.0)
+    server.server._budget.spend(0.04)  # of many before
+    for _ in range(100):
+        if pauses:
+            break
+        answer_to(server.port, b"GET / HTTP/1.1\r\n\r\n")
+    assert pauses
+    ScriptedEngine(server.port, [hello(), observation(1.0, 2.0)])
+    environment(server.next()).close()
+
+
+def test_engines_that_take_part_take_nothing_of_the_share_of_those_that_come_to_nothing(listen, monkeypatch):
+    server = listen()
+    spent = []
+    monkeypatch.setattr(server.server._budget, "spend", spent.append)
+    ends = [endpoint(server.port) for _ in range(2)]
+    threads = [threading.Thread(target=end.exchange, args=(message(hello()),)) for end in ends]
+    engines = []
+    for thread in threads:
+        thread.start()
+        engines.append(server.next())
+    assert not spent
+    engines[0].came_to_nothing()
+    assert len(spent) == 1 and spent[0] > 0
+    for engine, thread in zip(engines, threads, strict=True):
+        engine.reject()
+        thread.join(TIMEOUT)
+    assert len(spent) == 1
+    for end in ends:
+        end.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not tell before all is read")
+def test_who_has_hung_up_before_it_is_accepted_is_not_served(listen, monkeypatch, caplog):
+    """A crowd's connections wait until they are given up; an engine behind them need not wait as long."""
+    monkeypatch.setattr(server_module, "_ACCEPTS", 1)
+    taken, arrived = [], queue.SimpleQueue()
+    server = AttachServer("localhost", 0, on_engine=arrived.put)
+    monkeypatch.setattr(server._accepts, "take", lambda: taken.append(1))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", server.port)) as client:
+                client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        server.start()
+        ScriptedEngine(server.port, [hello(), observation(1.0, 2.0)])
+        environment(arrived.get(timeout=TIMEOUT)).close()
+        server.close()
+    assert len(taken) == 1
+    assert "it disconnected before its greeting" in logged(caplog)
 
 
 def test_each_reason_is_logged_once_per_machine(listen, caplog):
