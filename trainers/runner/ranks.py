@@ -106,20 +106,29 @@ class RankProcesses:
             ) from error
 
     def await_ready(self) -> None:
-        """Return when all are about to connect; from then on a lost one is noticed by its connections.
+        """Return when all are about to connect; `check` then tells of lost ones until they have.
 
         Raises:
-            RankLostError: one has ended before. torch would wait half an hour for it.
+            RankLostError: one has ended before.
         """
         waiting = list(self._processes)
         while waiting:
             waiting = [each for each in waiting if not _ready_file(self.rendezvous, each.rank).exists()]
             for process in waiting:
-                if process.process.wait(READY_POLL_SECONDS):
-                    raise RankLostError(
-                        f"{self._name(process)} has ended before the run began: {process.fate()}. Start it "
-                        "again."
-                    )
+                process.process.wait(READY_POLL_SECONDS)
+            self.check()
+
+    def check(self) -> None:
+        """Refuse to go on where one has ended before the run began: torch would wait half an hour for it.
+
+        Raises:
+            RankLostError: naming it.
+        """
+        for process in self._processes:
+            if process.process.wait(0.0):
+                raise RankLostError(
+                    f"{self._name(process)} has ended before the run began: {process.fate()}. Start it again."
+                )
 
     def describe(self, error: RuntimeError) -> str:
         """The sentence about the rank that was lost, given the error of a collective call."""
@@ -168,7 +177,10 @@ def first_rank(options: RunOptions, folder: Path, *, restart_engines_at_checkpoi
     try:
         ranks.await_ready()
         with distributed.process_group(
-            0, world_size, device, rendezvous=ranks.rendezvous, describe=ranks.describe
+            *(0, world_size, device),
+            rendezvous=ranks.rendezvous,
+            describe=ranks.describe,
+            check=ranks.check,
         ):
             distributed.broadcast(assignment)
             logger.info("%d learners train the policies together (torch_settings.learners).", world_size)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TIMEOUT = timedelta(minutes=30)
 """A rank may wait for another one's evaluation, or for the restart of its engines."""
+CHECK_SECONDS = 0.05
+"""Between looks at whether those that are awaited are still there."""
 LONGEST_PAUSE = 0.002
 """Seconds between looks at whether all ranks have come."""
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -95,6 +99,7 @@ def process_group(
     *,
     rendezvous: str | None = None,
     describe: Callable[[RuntimeError], str] = str,
+    check: Callable[[], None] | None = None,
 ) -> Iterator[None]:
     """Within, this process is one rank of several.
 
@@ -107,6 +112,8 @@ def process_group(
         rendezvous: the file by which the ranks find each other; they then connect over loopback.
             None: as the variables of `torchrun` say.
         describe: the sentence about a lost rank, given the error of a collective call.
+        check: called now and then while the others are awaited, which no connection shows yet; raises
+            RankLostError where one has ended.
 
     Raises:
         TrainerError: this torch has no such backend.
@@ -122,14 +129,19 @@ def process_group(
             os.environ.setdefault(f"{library}_SOCKET_IFNAME", loopback)
     if device == "cuda":  # otherwise NCCL's watchdog aborts the process without an exception
         os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
+    join = partial(
+        dist.init_process_group,
+        "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl",
+        init_method="env://" if rendezvous is None else Path(rendezvous).as_uri(),
+        rank=rank,
+        world_size=world_size,
+        timeout=TIMEOUT,
+    )
     try:
-        dist.init_process_group(
-            "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl",
-            init_method="env://" if rendezvous is None else Path(rendezvous).as_uri(),
-            rank=rank,
-            world_size=world_size,
-            timeout=TIMEOUT,
-        )
+        if check is None:
+            join()
+        else:
+            _wait_beside(join, check)
     except RuntimeError as error:
         raise RankLostError(describe(error)) from error
     _world.rank, _world.size, _world.connected, _world.describe = rank, world_size, True, describe
@@ -141,6 +153,28 @@ def process_group(
     finally:
         _world.rank, _world.size, _world.connected = 0, 1, False
         dist.destroy_process_group()
+
+
+def _wait_beside(call: Callable[[], None], check: Callable[[], None]) -> None:
+    """Make a call that cannot be interrupted, and look meanwhile whether it will end at all.
+
+    If `check` raises, the call is left to itself: its thread ends with this process at the latest.
+    """
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="joins the other ranks", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(CHECK_SECONDS)
+        check()
+    if errors:
+        raise errors[0]
 
 
 def require_backend(device: str) -> None:

@@ -255,6 +255,29 @@ def test_a_rank_that_is_killed_while_it_starts_ends_the_run_with_one_line(tmp_pa
     assert re.search(told, ended.error) and len(ended.error.strip().splitlines()) == 1, ended.error
 
 
+DIES_WHEN_READY = """
+import os, pathlib, signal
+touch = pathlib.Path.touch
+def touch_and_die(path, *arguments, **keys):
+    touch(path, *arguments, **keys)
+    if "-ready-" in path.name:
+        os.kill(os.getpid(), signal.SIGKILL)
+pathlib.Path.touch = touch_and_die
+"""
+
+
+@posix
+def test_a_rank_that_is_killed_just_before_it_connects_ends_the_run_with_one_line(tmp_path, monkeypatch):
+    """It has said that it is ready, and has no connection that breaks: torch waits half an hour for it."""
+    (tmp_path / "early").mkdir()
+    (tmp_path / "early" / "sitecustomize.py").write_text(DIES_WHEN_READY)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "early"))
+    process = start(tmp_path, "--env", executable(tmp_path, "greet(); steps(10**9)"), *TWO, yaml=ENDLESS)
+    ended = end(process, tmp_path)
+    told = r"The learner 1 of 2 \(process \d+, cpu\) has ended before the run began: .*SIGKILL"
+    assert re.search(told, ended.error) and len(ended.error.strip().splitlines()) == 1, ended.error
+
+
 @posix
 def test_ctrl_c_saves_and_ends_all_ranks(tmp_path):
     process = begun(tmp_path, *TWO)
