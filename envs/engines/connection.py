@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from selectors import BaseSelector
 from typing import Protocol
@@ -54,6 +55,9 @@ class EngineSession(Protocol):
     """Who may call on the port."""
     fault: str
     """Why this side has cut the connection, where what the engine sends is no message at all; else empty."""
+    continues: Callable[[bytes], bool] | None
+    """Whether this first call on another connection goes on with the session, and is not another engine's;
+    None before it began."""
 
     @property
     def port(self) -> int:
@@ -74,6 +78,9 @@ class EngineSession(Protocol):
 
     def reply(self, data: bytes) -> None:
         """Respond to the request received last. Has no effect when the engine has gone meanwhile."""
+
+    def await_another(self) -> bool:
+        """Forget the engine, which has gone, so that another one may begin; whether one can call."""
 
     def close(self, wait: bool = True) -> None:
         """Tell an engine that still waits for an answer to quit, and stop serving.
@@ -196,6 +203,29 @@ class EngineConnection:
             raise self._why_gone()
         self._our_turn = self._has_called = True
         return message
+
+    def begin(self, continues: Callable[[bytes], bool]) -> None:
+        """The session has begun: from now on who calls anew must go on with it, as an engine that reconnects.
+
+        Args:
+            continues: Whether a call does.
+        """
+        self._session.continues = continues
+
+    def others_may_call(self) -> bool:
+        """Whether any program may be the engine, and begin in the place of one that has left."""
+        return self._process is None and self._session.await_another()
+
+    def await_another(self) -> bool:
+        """Forget who has called and left before it was an engine; whether another may call in its place.
+
+        None may where we have started the engine, or where it was met elsewhere.
+        """
+        if not (self._lost and self.others_may_call()):
+            return False
+        self._our_turn = self._lost = self._has_called = False
+        self.stage = self.kind.never_called
+        return True
 
     def gone(self) -> bool:
         """Whether the engine has disconnected, and `receive` can say why without waiting."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector
 
 from ..callers.rules import CallerRules
@@ -124,6 +124,8 @@ class GodotSession:
         self._closed = False
         self.callers = CallerRules()
         """Who may call at the listeners."""
+        self.continues: Callable[[bytes], bool] | None = None
+        """Not asked: games connect once."""
         self._acceptor = Acceptor(
             self._listeners, self.port, lambda each: self._register(each, None), self._unregister
         )
@@ -200,6 +202,10 @@ class GodotSession:
             self._game.out += LENGTH.pack(len(data)) + data
             self._flush(self._game)
 
+    def await_another(self) -> bool:
+        """No: games connect once."""
+        return False
+
     def close(self, wait: bool = True) -> None:
         """Stop listening, and end the connection.
 
@@ -243,7 +249,7 @@ class GodotSession:
 
     def _accept(self, listener: socket.socket) -> None:
         for connection, name in self._acceptor.accept(listener, self.callers, self._game is not None):
-            if self._game is not None:
+            if self._game is not None or self._gone:  # nobody goes on where the game has left
                 self._acceptor.turn_away(connection, name, "another game is connected already")
             else:
                 self._add(Caller(connection, name, self._greeting))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -61,6 +62,8 @@ class GrpcioSession:
         """None: grpcio rejects what is not HTTP/2 itself."""
         self.callers = CallerRules()
         """Who may call."""
+        self.continues: Callable[[bytes], bool] | None = None
+        """Whether this first call of another client goes on with the session; None before it began."""
         self._admitted = ""
         """The address that called last and may."""
         self._path = path
@@ -144,6 +147,11 @@ class GrpcioSession:
             call.reply = data
             call.ended.set()
 
+    def await_another(self) -> bool:
+        """Forget the engine, which has gone, so that another one may begin; whether one can call."""
+        self._gone, self.continues, self._admitted = False, None, ""
+        return not self._closed
+
     def close(self, wait: bool = True) -> None:
         """Stop serving. An engine that waits for an answer is told to quit.
 
@@ -169,7 +177,7 @@ class GrpcioSession:
     def _exchange(self, path: bytes, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Serve a call, in a thread of grpcio."""
         call = _Call(request)
-        refusal = self._why_not_admitted(context.peer())
+        refusal = self._why_not_admitted(context.peer(), request)
         if refusal:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
         with self._lock:
@@ -192,13 +200,15 @@ class GrpcioSession:
             context.abort(grpc.StatusCode.CANCELLED, "The call was cancelled.")
         return call.reply or b""
 
-    def _why_not_admitted(self, peer: str) -> str:
+    def _why_not_admitted(self, peer: str, request: bytes) -> str:
         """Why a client may not call, by grpcio's name of its address; empty if it may."""
         if peer == self._admitted:
             return ""
         host, _, port = unquote(peer).partition(":")[2].rpartition(":")
         caller = host.strip("[]"), int(port)
         refusal = self.callers.why_not(caller, self.port)
+        if not refusal and self.continues is not None and not self.continues(request):
+            refusal = "a session with an engine is under way, and it would begin another"
         if refusal:
             self._rejections.log(host, f"{host}:{port}", refusal, lambda: owner(caller, self.port))
         else:

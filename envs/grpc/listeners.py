@@ -5,8 +5,17 @@ import select
 import socket
 import sys
 from contextlib import suppress
+from typing import Protocol
 
 from ..errors import AddressInUseError
+
+
+class HasFileno(Protocol):
+    """A socket, or what stands for one."""
+
+    def fileno(self) -> int:
+        """Its file descriptor."""
+
 
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """Why `accept` fails although a client waits to be accepted."""
@@ -55,13 +64,13 @@ def accept(listener: socket.socket) -> tuple[socket.socket, str]:
     return connection, f"{address[0]}:{address[1]}"
 
 
-def has_hung_up(connection: socket.socket) -> bool:
-    """Whether a client has, whatever it sent before; on Linux, elsewhere only where it sent nothing."""
+def has_hung_up(connection: HasFileno) -> bool:
+    """Whether a client has, whatever it sent before; elsewhere than on Linux only if that has been read."""
     if sys.platform == "linux":
         poll = select.poll()
         poll.register(connection, select.POLLRDHUP)
         return bool(poll.poll(0))
-    return first_byte(connection) == b""
+    return isinstance(connection, socket.socket) and first_byte(connection) == b""
 
 
 def first_byte(connection: socket.socket) -> bytes | None:

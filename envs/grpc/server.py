@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector, SelectorKey
 
@@ -17,7 +17,7 @@ from ..callers.rules import CallerRules
 from ..errors import OtherEngineError
 from .acceptor import Acceptor
 from .headers import PATHS, UNITY_PATH
-from .listeners import listen
+from .listeners import has_hung_up, listen
 from .peer import STRANGER_BYTES, Peer, Stream
 from .selector import SpinWait
 
@@ -77,6 +77,8 @@ class ServerSession:
         self._closed = False
         self.callers = CallerRules()
         """Who may call at the listeners."""
+        self.continues: Callable[[bytes], bool] | None = None
+        """Whether this first call on another connection goes on with the session; None before it began."""
         self._longest = 0
         self._acceptor = Acceptor(
             listeners, self.port, lambda each: self._register(each, None), self._unregister
@@ -160,6 +162,11 @@ class ServerSession:
             engine.server.reply(data)
             self._flush(engine)
 
+    def await_another(self) -> bool:
+        """Forget the engine, which has gone, so that another one may begin; whether one can call."""
+        self._gone, self._hung_up_at, self.continues = False, None, None
+        return bool(self._listeners) and not self._closed
+
     def close(self, wait: bool = True) -> None:
         """Stop serving. An engine that waits for an answer is told to quit.
 
@@ -235,13 +242,23 @@ class ServerSession:
             self._other = OtherEngineError(self.port, PATHS[peer.server.path], PATHS[self._path])
             peer.reject(str(self._other))
             return False
-        if peer.is_stranger and (refusal := self._acceptor.why_not(peer.name, self.callers)):
+        if peer.is_stranger and (refusal := self._why_not(peer)):
             peer.reject(refusal)
             peer.error = refusal
             return False
         self.fault = ""
         peer.admit()
         return True
+
+    def _why_not(self, peer: Peer) -> str:
+        """Why a stranger that has called is not the engine; empty if it may be."""
+        refusal = self._acceptor.why_not(peer.name, self.callers)
+        if not refusal and has_hung_up(peer.stream):  # of a connection that is gone no system tells the owner
+            refusal = "it left before it could be answered"
+        request = peer.server.request or b""
+        if not refusal and self.continues is not None and not self.continues(request):
+            refusal = "a session with an engine is under way, and it would begin another"
+        return refusal
 
     def _is_occupied(self) -> bool:
         """Whether the engine is here and will not go on by another connection."""

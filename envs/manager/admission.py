@@ -111,7 +111,8 @@ class Admission:
 
     def left(self, worker: Worker, error: BaseException, present: int) -> None:
         """An environment has left, or is turned away, for this reason; `present` still take part."""
-        reason = _reason(error, worker.name)
+        where = worker.name if worker.pending_env is None else worker.pending_env.where
+        reason = _reason(error, worker.name, where)
         if worker.pending_env is not None:
             worker.pending_env.close_with_reason(reason)
             if not worker.has_joined:
@@ -161,12 +162,14 @@ def _capitalized(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _reason(error: BaseException, name: str) -> str:
-    """The first line of the error, without the environment's name, which the message has already."""
+def _reason(error: BaseException, name: str, where: str) -> str:
+    """The first line of the error, without the environment's name and place, which the message has."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     if not isinstance(error, (UnityException, ValueError)):  # a fault that nobody has put in words
         lines[0] = f"{type(error).__name__}: {lines[0]}"
     text = lines[0].removeprefix("Communicator has exited. ").strip("()")
-    for long, short in ((f"The connection to {name}", "its connection"), (f"{name}: ", ""), (name, "it")):
-        text = text.replace(long, short)
+    for known in (name, where):
+        words = ((f"The connection to {known}", "its connection"), (f"{known}: ", ""), (known, "it"))
+        for long, short in words:
+            text = text.replace(long, short)
     return text

@@ -18,8 +18,8 @@ from ..godot.launch import GREETING
 from ..godot.launch import KIND as GODOT_KIND
 from ..godot.session import GodotSession
 from ..registry.registry import REGISTRY
-from ..remote.handshake import AccessRules, AttachedEngine, GreetedEngine
 from ..remote.expected import ExpectedEngine
+from ..remote.handshake import AccessRules, AttachedEngine, GreetedEngine
 from ..remote.server import AttachServer
 from ..remote.tls import self_signed
 from ..unity.launch import HOSTED, SCENE, plugin_of

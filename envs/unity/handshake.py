@@ -31,6 +31,9 @@ def handshake(
 ) -> Capabilities:
     """The first two calls of an engine; afterwards it waits for the first reset.
 
+    Where nobody has started the engine, as the Editor, any program of the machine may call: who leaves before
+    the handshake is complete was no engine, and the next one that calls may be.
+
     Returns:
         What the engine can do.
 
@@ -40,14 +43,41 @@ def handshake(
         UnityCommunicatorStoppedException: It ended the session.
         UnityCommunicationException: What it sent is not an initialization.
     """
+    arguments = connection, plugin, decoder, encoder, seed, num_areas, name
+    while True:
+        try:
+            return _shake_hands(*arguments)
+        except UnityCommunicatorStoppedException:
+            if not connection.await_another():
+                raise
+            logger.debug("%s: who greeted has left before the handshake was complete.", name)
+
+
+def _shake_hands(
+    connection: EngineConnection,
+    plugin: Plugin,
+    decoder: Decoder,
+    encoder: Encoder,
+    seed: int,
+    num_areas: int,
+    name: str,
+) -> Capabilities:
     hello = _receive_hello(connection, decoder, name)
-    # An engine of another version gets our initialization too: its own log then shows the two versions.
-    connection.reply(encoder.initialization(seed, num_areas))
-    if not compatible(hello.communication_version, plugin.dialect.api_version):
-        connection.await_exit(_LOG_SECONDS)
-        raise _incompatible(plugin, hello, name)
-    connection.stage = "It connected, but did not complete the handshake."
-    _check_status(decoder.decode(connection.receive()).status, name)
+    while True:
+        # An engine of another version gets our initialization too: its own log then shows the two versions.
+        connection.reply(encoder.initialization(seed, num_areas))
+        if not compatible(hello.communication_version, plugin.dialect.api_version):
+            connection.await_exit(_LOG_SECONDS)
+            raise _incompatible(plugin, hello, name)
+        connection.stage = "It connected, but did not complete the handshake."
+        ready = decoder.decode(connection.receive())
+        _check_status(ready.status, name)
+        if ready.hello is None:
+            break
+        if not connection.others_may_call():
+            raise UnityCommunicationException(f"{name}: its second message is a greeting, as its first is.")
+        hello = ready.hello  # of another one, which has called where the first one has left
+    connection.begin(decoder.is_mid_session)
     # Not before: who greets and leaves must not fill the log.
     kind, own_name = plugin.kind.name, hello.name.removeprefix(OWN_ENGINE)
     own = own_name != hello.name

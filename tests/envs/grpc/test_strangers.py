@@ -2,6 +2,7 @@
 
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -13,9 +14,11 @@ import pytest
 from http2peer import HELLO
 from lanista.envs.callers.rules import CallerRules
 from lanista.envs.grpc import acceptor
+from lanista.envs.grpc.calls import UnaryClient
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.frames import frame
 from lanista.envs.grpc.grpcio_server import GrpcioSession
+from lanista.envs.grpc.headers import UNITY_PATH
 from lanista.envs.grpc.peer import STRANGER_BYTES
 from lanista.envs.grpc.server import ServerSession
 from waiting_calls import PATIENCE, Server, call, exchange
@@ -106,6 +109,50 @@ def test_a_first_call_is_no_longer_than_a_greeting(trainer: Server, caplog) -> N
         assert trainer.receive(0.01) is None
     assert isinstance(result[0], Exception)
     assert "more than an engine's greeting" in caplog.text
+
+
+def test_who_has_left_before_its_owner_is_looked_up_does_not_take_the_place_of_the_engine(
+    trainer, dial
+) -> None:
+    """Of a connection that is gone the system tells nothing, which was taken for a system that never does."""
+    trainer.callers = CallerRules(pid=os.getpid())
+    endpoint = UnaryClient("localhost", UNITY_PATH)
+    stranger = dial(bytes(endpoint.connection.out))
+    while not any(peer.is_stranger for peer in trainer._peers):
+        trainer.pump()
+    endpoint.connection.out.clear()
+    endpoint.call(b"greeting")
+    stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    stranger.sendall(endpoint.connection.out)
+    stranger.close()
+    while trainer._peers:
+        assert trainer.receive(0.01) is None
+    assert not trainer.disconnected, "the engine is still to come"
+
+
+def test_who_calls_when_the_engine_has_hung_up_must_go_on_with_its_session(trainer, engine) -> None:
+    """A stranger's greeting would be taken for the engine's answer, and end the run."""
+    trainer.continues = lambda request: request != b"greeting"
+    engine.close()
+    trainer.pump()
+    _be_refused(trainer)
+    returned = EngineEndpoint(trainer.port)
+    returned.connect(PATIENCE)
+    exchange(trainer, returned, b"x", b"y")
+    returned.close()
+
+
+def test_grpcio_lets_nobody_greet_while_the_engine_makes_its_step() -> None:
+    """Between two calls of an engine whoever called had its place."""
+    trainer = GrpcioSession.listen(0)
+    engine = EngineEndpoint(trainer.port)
+    engine.connect(PATIENCE)
+    exchange(trainer, engine, b"greeting", b"")
+    trainer.continues = lambda request: request != b"greeting"
+    _be_refused(trainer)
+    exchange(trainer, engine, b"x", b"y")
+    engine.close()
+    trainer.close()
 
 
 def _be_refused(trainer: Server) -> None:

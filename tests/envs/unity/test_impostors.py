@@ -2,10 +2,16 @@
 
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 
+from lanista.envs.errors import TrainerGoneError
+from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.protocol.engine import encode_hello
 from lanista.envs.unity import UnityEnvironment
 from scripted_engine import free_port
 
+TIMEOUT = 20.0
 IMPOSTOR = """
 import sys
 from lanista.envs.errors import TrainerGoneError
@@ -16,7 +22,7 @@ print("ready", flush=True)
 while True:
     try:
         impostor.connect(1.0)
-        impostor.exchange(encode_hello("1.5.0", "4.0.0", "Impostor"))
+        impostor.exchange(encode_hello("Impostor", "4.0.0"))
         impostor.exchange(b"")
     except TrainerGoneError:
         pass
@@ -42,3 +48,32 @@ def test_a_program_that_greets_first_does_not_take_the_place_of_the_game(caplog)
         impostor.wait()
         impostor.stdout.close()
     assert f"It is process {impostor.pid} (" in caplog.text
+
+
+def test_who_greets_and_leaves_does_not_end_the_wait_for_the_editor() -> None:
+    """Its greeting, and the next one's as the answer to a reset, ended the run before the Editor called."""
+    port = free_port()
+    impostors = [EngineEndpoint(port) for _ in range(3)]
+
+    def call() -> None:
+        for impostor in impostors:
+            impostor.connect(TIMEOUT)
+            leaving = threading.Timer(0.2, impostor.close)
+            leaving.start()
+            with suppress(TrainerGoneError):
+                impostor.exchange(encode_hello("Impostor", "4.0.0"))
+                impostor.close()
+            leaving.join()
+        command = [sys.executable, "-m", "lanista.envs.scenes", "basic", "--mlagents-port", str(port)]
+        subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    env = UnityEnvironment(base_port=port)
+    try:
+        env.reset()
+        env.step()
+        assert list(env.behavior_specs) == ["Basic?team=0"]
+    finally:
+        env.close()
+        calling.join()
