@@ -17,6 +17,9 @@ from .errors import Problem, TrainerConfigError
 
 Path = tuple[str | int, ...]
 
+MOST_BYTES = 1 << 24
+"""Of a file; a hundred behaviors take some hundred KiB. Devices and pipes may have no end."""
+
 UNREADABLE_YAML = (
     yaml.YAMLError,
     ValueError,
@@ -53,11 +56,16 @@ def read_file(path: str | os.PathLike[str]) -> Source:
     """Read a YAML file.
 
     Raises:
-        TrainerConfigError: it does not exist, or is not UTF-8 text or not YAML.
+        TrainerConfigError: it does not exist, is larger than MOST_BYTES, or is not UTF-8 text or not YAML.
     """
     file = pathlib.Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        with file.open("rb") as opened:
+            data = opened.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            found = f"it holds more than {MOST_BYTES >> 20} MiB, and no configuration is that large"
+            raise TrainerConfigError([Problem("", f"{found}; name another file", str(path))])
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise TrainerConfigError(
             [

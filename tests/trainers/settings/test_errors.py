@@ -1,5 +1,7 @@
 """Errors about a configuration name the file, line and path, what was found and what was probably meant."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,6 +164,12 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "latin.yaml").write_bytes("behaviors: {Bär: {}}".encode("latin-1"))
     with pytest.raises(TrainerConfigError, match="byte 13 is not UTF-8"):
         RunOptions.from_file(tmp_path / "latin.yaml")
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no file without an end")
+def test_a_file_without_an_end_is_not_read_to_its_end():
+    with pytest.raises(TrainerConfigError, match="/dev/zero: it holds more than 16 MiB"):
+        RunOptions.from_file("/dev/zero")
 
 
 @given(st.text())
