@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from lanista.envs.engines import ports
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.checkpoints.file import load_checkpoint
@@ -63,6 +64,8 @@ class Runs:
         monkeypatch.setattr(training_run, "make_env_manager", self._make)
         monkeypatch.setattr(run_environments, "make_env_manager", self._make)
         monkeypatch.setattr(training_run, "make_evaluation_environment", self._make_test)
+        # Tests run beside each other, and a run without --env asks whether the Editor's port is free.
+        monkeypatch.setattr(ports, "EDITOR_PORT", 0)
 
     def _make(self, options: Any, seed: int, log_folder: Any, cluster: Any = None) -> EnvManager:
         own = distributed.share(options.env_settings.num_envs)
