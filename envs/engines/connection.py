@@ -55,9 +55,8 @@ class EngineSession(Protocol):
     """Who may call on the port."""
     fault: str
     """Why this side has cut the connection, where what the engine sends is no message at all; else empty."""
-    continues: Callable[[bytes], bool] | None
-    """Whether this first call on another connection goes on with the session, and is not another engine's;
-    None before it began."""
+    objection: Callable[[bytes], str] | None
+    """Why a first call on another connection is not the engine's, empty if it may be; None: any may."""
 
     @property
     def port(self) -> int:
@@ -204,13 +203,23 @@ class EngineConnection:
         self._our_turn = self._has_called = True
         return message
 
+    def expect(self, objection: Callable[[bytes], str]) -> None:
+        """Turn away callers that are no engines, where any program may call before the session has begun.
+
+        Args:
+            objection: Why a first call is not an engine's; empty if it is.
+        """
+        if self._process is None:
+            self._session.objection = objection
+
     def begin(self, continues: Callable[[bytes], bool]) -> None:
         """The session has begun: from now on who calls anew must go on with it, as an engine that reconnects.
 
         Args:
             continues: Whether a call does.
         """
-        self._session.continues = continues
+        other = "a session with an engine is under way, and it would begin another"
+        self._session.objection = lambda call: "" if continues(call) else other
 
     def others_may_call(self) -> bool:
         """Whether any program may be the engine, and begin in the place of one that has left."""

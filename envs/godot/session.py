@@ -124,7 +124,7 @@ class GodotSession:
         self._closed = False
         self.callers = CallerRules()
         """Who may call at the listeners."""
-        self.continues: Callable[[bytes], bool] | None = None
+        self.objection: Callable[[bytes], str] | None = None
         """Not asked: games connect once."""
         self._acceptor = Acceptor(
             self._listeners, self.port, lambda each: self._register(each, None), self._unregister

@@ -62,8 +62,8 @@ class GrpcioSession:
         """None: grpcio rejects what is not HTTP/2 itself."""
         self.callers = CallerRules()
         """Who may call."""
-        self.continues: Callable[[bytes], bool] | None = None
-        """Whether this first call of another client goes on with the session; None before it began."""
+        self.objection: Callable[[bytes], str] | None = None
+        """Why a first call of another client is not the engine's, empty if it may be; None: any may."""
         self._admitted = ""
         """The address that called last and may."""
         self._path = path
@@ -149,7 +149,7 @@ class GrpcioSession:
 
     def await_another(self) -> bool:
         """Forget the engine, which has gone, so that another one may begin; whether one can call."""
-        self._gone, self.continues, self._admitted = False, None, ""
+        self._gone, self.objection, self._admitted = False, None, ""
         return not self._closed
 
     def close(self, wait: bool = True) -> None:
@@ -207,8 +207,8 @@ class GrpcioSession:
         host, _, port = unquote(peer).partition(":")[2].rpartition(":")
         caller = host.strip("[]"), int(port)
         refusal = self.callers.why_not(caller, self.port)
-        if not refusal and self.continues is not None and not self.continues(request):
-            refusal = "a session with an engine is under way, and it would begin another"
+        if not refusal and self.objection is not None:
+            refusal = self.objection(request)
         if refusal:
             self._rejections.log(host, f"{host}:{port}", refusal, lambda: owner(caller, self.port))
         else:

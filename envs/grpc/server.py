@@ -77,8 +77,8 @@ class ServerSession:
         self._closed = False
         self.callers = CallerRules()
         """Who may call at the listeners."""
-        self.continues: Callable[[bytes], bool] | None = None
-        """Whether this first call on another connection goes on with the session; None before it began."""
+        self.objection: Callable[[bytes], str] | None = None
+        """Why a first call on another connection is not the engine's, empty if it may be; None: any may."""
         self._longest = 0
         self._acceptor = Acceptor(
             listeners, self.port, lambda each: self._register(each, None), self._unregister
@@ -164,7 +164,7 @@ class ServerSession:
 
     def await_another(self) -> bool:
         """Forget the engine, which has gone, so that another one may begin; whether one can call."""
-        self._gone, self._hung_up_at, self.continues = False, None, None
+        self._gone, self._hung_up_at, self.objection = False, None, None
         return bool(self._listeners) and not self._closed
 
     def close(self, wait: bool = True) -> None:
@@ -255,9 +255,8 @@ class ServerSession:
         refusal = self._acceptor.why_not(peer.name, self.callers)
         if not refusal and has_hung_up(peer.stream):  # of a connection that is gone no system tells the owner
             refusal = "it left before it could be answered"
-        request = peer.server.request or b""
-        if not refusal and self.continues is not None and not self.continues(request):
-            refusal = "a session with an engine is under way, and it would begin another"
+        if not refusal and self.objection is not None:
+            refusal = self.objection(peer.server.request or b"")
         return refusal
 
     def _is_occupied(self) -> bool:

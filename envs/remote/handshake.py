@@ -21,12 +21,10 @@ from selectors import EVENT_READ, EVENT_WRITE
 
 from ..callers.address import AllowedNetworks
 from ..engines.connection import Engine, EngineConnection, EngineKind, EngineSession
-from ..engines.plugin import Plugin
-from ..errors import WireError
 from ..grpc.listeners import has_hung_up
 from ..grpc.peer import Peer, Stream
 from ..grpc.server import ServerSession
-from ..protocol.decoder import Decoder
+from ..unity.handshake import why_no_greeting
 from ..unity.launch import EDITORS, plugin_of
 from .forwarding import configure_keepalive
 from .tls import TlsStream
@@ -341,7 +339,7 @@ class IncomingConnection:
         file_name = EDITORS[peer.server.path]
         plugin = plugin_of(file_name)
         assert session.request is not None
-        if (strange := _why_not_greeting(session.request, self.where, plugin)) is not None:
+        if strange := why_no_greeting(session.request, self.where, plugin):
             raise RejectedError(strange)
         peer.admit()
         self._session = self._peer = None
@@ -381,17 +379,3 @@ def _why_ended(complaint: str) -> str:
     if complaint:
         return f"it does not speak gRPC as engines do; {complaint}"
     return "it disconnected before its greeting"
-
-
-def _why_not_greeting(request: bytes, where: str, plugin: Plugin) -> str | None:
-    """Why a first call is not an engine's greeting; None if it is."""
-    decoder = Decoder(where, dialect=plugin.dialect)
-    if decoder.is_mid_session(request):
-        return "it is in the middle of a session that is over here; restart the engine"
-    try:
-        message = decoder.decode(request)
-    except WireError:
-        return "its first call is not a message of an ML-Agents engine"
-    if message.status != 200 or message.hello is None:
-        return "its first call is not the greeting of an ML-Agents engine"
-    return None

@@ -24,7 +24,7 @@ from ..protocol.encoder import Encoder
 from ..protocol.handshake import API_VERSION
 from ..side_channels import EnvironmentParametersChannel, SideChannel, SideChannelManager, StatsSideChannel
 from ..validation import NonFinitePolicy
-from .handshake import handshake
+from .handshake import Handshake
 from .launch import Launch, Transport, is_editor, plugin_of
 
 
@@ -130,9 +130,8 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
         def greet(connection: EngineConnection) -> None:
             if connection.kind is not plugin.kind:
                 raise OtherEngineError(connection.port, connection.kind.name, plugin.kind.name)
-            self.academy_capabilities = handshake(
-                connection, plugin, self._decoder, self._encoder, seed, num_areas, self.name
-            )
+            shared = plugin, self._decoder, self._encoder, seed, num_areas, self.name
+            self.academy_capabilities = Handshake(connection, *shared).shake()
 
         self._connect(launch, greet)
 

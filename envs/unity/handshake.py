@@ -1,6 +1,7 @@
 """The handshake with which a session begins."""
 
 import logging
+from dataclasses import dataclass
 
 from mlagents_envs.exception import (
     UnityCommunicationException,
@@ -10,6 +11,7 @@ from mlagents_envs.exception import (
 
 from ..engines.connection import EngineConnection
 from ..engines.plugin import Plugin
+from ..errors import WireError
 from ..protocol.decoder import Decoder
 from ..protocol.encoder import Encoder
 from ..protocol.handshake import OWN_ENGINE, Capabilities, EngineHello, compatible
@@ -20,65 +22,109 @@ _LOG_SECONDS = 1.0
 """How long an engine of another version may take to write its log and end, before its process is ended."""
 
 
-def handshake(
-    connection: EngineConnection,
-    plugin: Plugin,
-    decoder: Decoder,
-    encoder: Encoder,
-    seed: int,
-    num_areas: int,
-    name: str,
-) -> Capabilities:
+@dataclass(frozen=True, slots=True)
+class Handshake:
     """The first two calls of an engine; afterwards it waits for the first reset.
 
-    Where nobody has started the engine, as the Editor, any program of the machine may call: who leaves before
-    the handshake is complete was no engine, and the next one that calls may be.
-
-    Returns:
-        What the engine can do.
-
-    Raises:
-        UnityEnvironmentException: It speaks another version of the protocol, or ended.
-        UnityTimeOutException: It did not call.
-        UnityCommunicatorStoppedException: It ended the session.
-        UnityCommunicationException: What it sent is not an initialization.
+    Where nobody has started the engine, as the Editor, any program of the machine may call: whose first call
+    is no greeting is turned away, who leaves before the handshake is complete was no engine, and the next one
+    that calls may be.
     """
-    arguments = connection, plugin, decoder, encoder, seed, num_areas, name
-    while True:
-        try:
-            return _shake_hands(*arguments)
-        except UnityCommunicatorStoppedException:
-            if not connection.await_another():
-                raise
-            logger.debug("%s: who greeted has left before the handshake was complete.", name)
+
+    connection: EngineConnection
+    plugin: Plugin
+    decoder: Decoder
+    encoder: Encoder
+    seed: int
+    num_areas: int
+    name: str
+    """The environment's, in messages."""
+
+    def shake(self) -> Capabilities:
+        """Wait for the engine, and answer its greeting.
+
+        Returns:
+            What the engine can do.
+
+        Raises:
+            UnityEnvironmentException: It speaks another version of the protocol, or ended.
+            UnityTimeOutException: It did not call.
+            UnityCommunicatorStoppedException: It ended the session.
+            UnityCommunicationException: What it sent is not an initialization.
+        """
+        while True:
+            self.connection.expect(self._why_no_greeting)
+            try:
+                return self._attempt()
+            except UnityCommunicatorStoppedException:
+                if not self.connection.await_another():
+                    raise
+                logger.debug("%s: who greeted has left before the handshake was complete.", self.name)
+
+    def _why_no_greeting(self, data: bytes) -> str:
+        return why_no_greeting(data, self.name, self.plugin)
+
+    def _why_neither(self, data: bytes) -> str:
+        """Once greeted, an engine may go on by another connection."""
+        return "" if self.decoder.is_mid_session(data) else self._why_no_greeting(data)
+
+    def _attempt(self) -> Capabilities:
+        hello = self._receive_hello()
+        while True:
+            self.connection.expect(self._why_neither)
+            # An engine of another version gets our initialization too: its own log then shows both versions.
+            self.connection.reply(self.encoder.initialization(self.seed, self.num_areas))
+            if not compatible(hello.communication_version, self.plugin.dialect.api_version):
+                self.connection.await_exit(_LOG_SECONDS)
+                raise _incompatible(self.plugin, hello, self.name)
+            self.connection.stage = "It connected, but did not complete the handshake."
+            ready = self.decoder.decode(self.connection.receive())
+            _check_status(ready.status, self.name)
+            if ready.hello is None:
+                break
+            if not self.connection.others_may_call():
+                raise UnityCommunicationException(
+                    f"{self.name}: its second message is a greeting, as its first is."
+                )
+            hello = ready.hello  # of another one, which has called where the first one has left
+        self.connection.begin(self.decoder.is_mid_session)
+        # Not before: who greets and leaves must not fill the log.
+        _announce(self.plugin, hello, self.name)
+        self.connection.stage = self.plugin.idle
+        return hello.capabilities
+
+    def _receive_hello(self) -> EngineHello:
+        data = self.connection.receive()
+        strange = f"{self.name}: the first message is not the initialization that an engine begins with"
+        if self.decoder.is_mid_session(data):
+            raise UnityCommunicationException(
+                f"{strange}: it belongs to a session that is over. Restart the engine; one that is left over "
+                "from an earlier run may have to be ended."
+            )
+        message = self.decoder.decode(data)
+        _check_status(message.status, self.name)
+        if message.hello is None:
+            raise UnityCommunicationException(
+                f"{strange}. Does something else than an ML-Agents engine call on this port?"
+            )
+        return message.hello
 
 
-def _shake_hands(
-    connection: EngineConnection,
-    plugin: Plugin,
-    decoder: Decoder,
-    encoder: Encoder,
-    seed: int,
-    num_areas: int,
-    name: str,
-) -> Capabilities:
-    hello = _receive_hello(connection, decoder, name)
-    while True:
-        # An engine of another version gets our initialization too: its own log then shows the two versions.
-        connection.reply(encoder.initialization(seed, num_areas))
-        if not compatible(hello.communication_version, plugin.dialect.api_version):
-            connection.await_exit(_LOG_SECONDS)
-            raise _incompatible(plugin, hello, name)
-        connection.stage = "It connected, but did not complete the handshake."
-        ready = decoder.decode(connection.receive())
-        _check_status(ready.status, name)
-        if ready.hello is None:
-            break
-        if not connection.others_may_call():
-            raise UnityCommunicationException(f"{name}: its second message is a greeting, as its first is.")
-        hello = ready.hello  # of another one, which has called where the first one has left
-    connection.begin(decoder.is_mid_session)
-    # Not before: who greets and leaves must not fill the log.
+def why_no_greeting(data: bytes, where: str, plugin: Plugin) -> str:
+    """Why a first call is not an engine's greeting; empty if it is."""
+    decoder = Decoder(where, dialect=plugin.dialect)
+    if decoder.is_mid_session(data):
+        return "it is in the middle of a session that is over here; restart the engine"
+    try:
+        message = decoder.decode(data)
+    except WireError:
+        return "its first call is not a message of an ML-Agents engine"
+    if message.status != 200 or message.hello is None:
+        return "its first call is not the greeting of an ML-Agents engine"
+    return ""
+
+
+def _announce(plugin: Plugin, hello: EngineHello, name: str) -> None:
     kind, own_name = plugin.kind.name, hello.name.removeprefix(OWN_ENGINE)
     own = own_name != hello.name
     logger.info(
@@ -89,25 +135,6 @@ def _shake_hands(
     )
     if not hello.capabilities.base_rl:
         logger.warning("%s: the engine does not report that it supports reinforcement learning at all.", name)
-    connection.stage = plugin.idle
-    return hello.capabilities
-
-
-def _receive_hello(connection: EngineConnection, decoder: Decoder, name: str) -> EngineHello:
-    data = connection.receive()
-    strange = f"{name}: the first message is not the initialization that an engine begins with"
-    if decoder.is_mid_session(data):
-        raise UnityCommunicationException(
-            f"{strange}: it belongs to a session that is over. Restart the engine; one that is left over "
-            "from an earlier run may have to be ended."
-        )
-    message = decoder.decode(data)
-    _check_status(message.status, name)
-    if message.hello is None:
-        raise UnityCommunicationException(
-            f"{strange}. Does something else than an ML-Agents engine call on this port?"
-        )
-    return message.hello
 
 
 def _incompatible(plugin: Plugin, hello: EngineHello, name: str) -> UnityEnvironmentException:

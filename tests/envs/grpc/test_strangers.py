@@ -132,7 +132,7 @@ def test_who_has_left_before_its_owner_is_looked_up_does_not_take_the_place_of_t
 
 def test_who_calls_when_the_engine_has_hung_up_must_go_on_with_its_session(trainer, engine) -> None:
     """A stranger's greeting would be taken for the engine's answer, and end the run."""
-    trainer.continues = lambda request: request != b"greeting"
+    trainer.objection = lambda request: "it greets" if request == b"greeting" else ""
     engine.close()
     trainer.pump()
     _be_refused(trainer)
@@ -148,7 +148,7 @@ def test_grpcio_lets_nobody_greet_while_the_engine_makes_its_step() -> None:
     engine = EngineEndpoint(trainer.port)
     engine.connect(PATIENCE)
     exchange(trainer, engine, b"greeting", b"")
-    trainer.continues = lambda request: request != b"greeting"
+    trainer.objection = lambda request: "it greets" if request == b"greeting" else ""
     _be_refused(trainer)
     exchange(trainer, engine, b"x", b"y")
     engine.close()

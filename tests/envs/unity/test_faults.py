@@ -282,9 +282,17 @@ def test_stop_in_the_editor_is_answered_at_once():
 
 def test_the_engine_ends_the_session_in_the_handshake():
     port = free_port()
-    ScriptedEngine(port, [None])
+    channel, exchange = exchange_with(port)
+
+    def editor() -> None:
+        exchange(message(hello()))
+        with contextlib.suppress(grpc.RpcError):
+            exchange(message(None, 400))
+
+    threading.Thread(target=editor, daemon=True).start()
     with pytest.raises(UnityCommunicatorStoppedException, match="handshake"):
         UnityEnvironment(base_port=port, timeout_wait=LONG)
+    channel.close()
 
 
 def test_the_editor_is_gone_while_it_waits():

@@ -5,11 +5,13 @@ import sys
 import threading
 from contextlib import suppress
 
+import pytest
 from lanista.envs.errors import TrainerGoneError
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.protocol.engine import encode_hello
 from lanista.envs.unity import UnityEnvironment
 from scripted_engine import free_port
+from transcripts import FILES, messages_of
 
 TIMEOUT = 20.0
 IMPOSTOR = """
@@ -77,3 +79,37 @@ def test_who_greets_and_leaves_does_not_end_the_wait_for_the_editor() -> None:
     finally:
         env.close()
         calling.join()
+
+
+@pytest.mark.parametrize("transport", ["lean", "grpcio"])
+def test_whose_first_call_is_no_greeting_does_not_end_the_wait_for_the_editor(transport, caplog) -> None:
+    """Junk, and an engine in the middle of a session that is over, ended the run."""
+    port = free_port()
+    left_over = [data for _, data in messages_of(FILES[0])][1:3]
+    refused = []
+
+    def call() -> None:
+        for data in [b"junk", b"", *left_over]:
+            impostor = EngineEndpoint(port)
+            impostor.connect(TIMEOUT)
+            try:
+                impostor.exchange(data)
+            except TrainerGoneError as error:
+                refused.append(str(error))
+            impostor.close()
+        command = [sys.executable, "-m", "lanista.envs.scenes", "basic", "--mlagents-port", str(port)]
+        subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    env = UnityEnvironment(base_port=port, transport=transport)
+    try:
+        env.reset()
+        env.step()
+        assert list(env.behavior_specs) == ["Basic?team=0"]
+    finally:
+        env.close()
+        calling.join()
+    assert "not a message of an ML-Agents engine" in refused[0]
+    assert len(refused) == 4 and all("in the middle of a session" in each for each in refused[2:])
+    assert "its first call is not a message of an ML-Agents engine" in caplog.text
