@@ -203,14 +203,14 @@ class AttachServer:
                     self._pause(error)
                 return
             if has_hung_up(accepted):  # while it waited: nobody is there to be an engine
-                self._forget(accepted, address, begin)
+                self._turn_away(accepted, address, begin)
             else:
                 self._accepts.take()
                 self._begin(accepted, address, begin)
             if (wait := max(self._accepts.wait, self._budget.wait)) > 0 and self._paused_until is None:
                 self._stop_accepting(max(wait, _SHORTEST_PAUSE_SECONDS))
 
-    def _forget(self, accepted: socket.socket, address: Sequence[Any], begin: float) -> None:
+    def _turn_away(self, accepted: socket.socket, address: Sequence[Any], begin: float) -> None:
         silent = first_byte(accepted) in (b"", None)
         reason = "it disconnected " + ("without sending anything" if silent else "before its greeting")
         self._rejections.log(address[0], join_address(address[0], address[1]), reason)

@@ -370,7 +370,7 @@ class TrainerController:
         for learner in self.learners.values():
             learner.restart_due = False
             learner.collected.drain()
-            learner.forget_requests()
+            learner.reset_requests()
             learner.reset_agents()
         self.envs = self._make_envs()
         self.envs.start()

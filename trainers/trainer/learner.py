@@ -244,7 +244,7 @@ class Learner:
                 manager.end_episode(env)
         self.collected.put(EpisodesForgotten(env, agent_ids))
 
-    def forget_requests(self) -> None:
+    def reset_requests(self) -> None:
         """Count the decisions after which the trainer advances from here, as a resumed run does."""
         self._requests = 0
 
