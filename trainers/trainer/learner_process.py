@@ -18,7 +18,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Client
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from mlagents_envs.base_env import BehaviorSpec
@@ -75,26 +75,37 @@ class UpdateJob:
     older: bool
     """Some steps are of the policy before the newest one."""
 
+    def run(self, trainer: Any) -> tuple[dict[str, float], dict[str, Any]]:
+        """Make it; the metrics, and the state after it."""
+        found: tuple[dict[str, float], dict[str, Any]] = trainer.update(self)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
-class FinishedUpdate:
+class FinishedJob:
     """What came out of it."""
 
-    metrics: dict[str, float] = field(default_factory=dict)
-    state: dict[str, Any] = field(default_factory=dict)
-    """As that of the job, after the update."""
+    outcome: Any = None
+    """What the job's `run` has returned."""
     timers: dict[str, TimerNode] = field(default_factory=dict)
-    """Of all updates so far."""
+    """Of all jobs so far."""
     messages: list[tuple[str, int, str]] = field(default_factory=list)
     """Logged meanwhile: logger, level, text."""
     error: Exception | None = None
-    """The update failed; then there is no state."""
+    """The job failed; then it has no outcome."""
     traceback: str = ""
     """Of the error."""
 
 
+class Job(Protocol):
+    """What such a process does; it is pickled."""
+
+    def run(self, trainer: Any) -> Any:
+        """Do it with the process' own trainer; the outcome is sent back."""
+
+
 class LearnerProcess:
-    """Makes one update at a time beside this process.
+    """Does one job at a time beside this process.
 
     Like an engine it lives in a session of its own, so that Ctrl-C in the terminal reaches the run alone, and
     the reaper ends it should the run be killed.
@@ -121,7 +132,7 @@ class LearnerProcess:
                 f"than the {_LONGEST_SOCKET} bytes that systems take: set TMPDIR to a shorter path."
             )
         self._channel: Channel | None = None
-        self._received: FinishedUpdate | None = None
+        self._received: FinishedJob | None = None
         self.is_busy = False
         """An update has begun whose result was not taken yet."""
         command = [sys.executable, "-m", PROGRAM, self._address, str(self._folder)]
@@ -131,8 +142,18 @@ class LearnerProcess:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise TrainerError(f"{plan.name}: its learner (threaded: true) cannot start: {error}") from error
 
-    def begin(self, job: UpdateJob) -> None:
-        """Let it make an update. When this returns, the arrays of the job may be overwritten.
+    def is_ready(self) -> bool:
+        """Whether `begin` would not have to wait until the process has started.
+
+        Raises:
+            TrainerError: the process has ended.
+        """
+        if self._channel is None:
+            self._channel = self._connected()
+        return self._channel is not None
+
+    def begin(self, job: Job) -> None:
+        """Let it do a job. When this returns, the arrays of the job may be overwritten.
 
         Raises:
             TrainerError: the process has ended.
@@ -157,21 +178,21 @@ class LearnerProcess:
         if waits and self._channel is not None and self._channel.has_message():
             self._received = self._receive(self._channel)
 
-    def result(self) -> FinishedUpdate:
-        """Wait for the update; its state is valid until the next one begins. Raises as `check`."""
+    def result(self) -> FinishedJob:
+        """Wait for the job; arrays of its outcome are valid until the next one begins. Raises as `check`."""
         assert self.is_busy and self._channel is not None, "no update has begun"
         finished = self._received or self._receive(self._channel)
         self._received, self.is_busy = None, False
         self._timers.root.children = finished.timers
         return finished
 
-    def _receive(self, channel: Channel) -> FinishedUpdate:
+    def _receive(self, channel: Channel) -> FinishedJob:
         try:
             finished = channel.receive()
         except (EOFError, OSError) as error:
             self.is_busy = False
             raise self._lost() from error
-        assert isinstance(finished, FinishedUpdate)
+        assert isinstance(finished, FinishedJob)
         for name, level, text in finished.messages:
             logging.getLogger(name).log(level, "%s", text)
         if finished.error is not None:
@@ -180,10 +201,17 @@ class LearnerProcess:
         return finished
 
     def _connect(self) -> Channel:
-        while not self.process.wait(CONNECT_PAUSE):
-            with suppress(FileNotFoundError, ConnectionRefusedError):
-                return Channel(Client(self._address), self._folder)
-        raise self._lost()
+        while (channel := self._connected(CONNECT_PAUSE)) is None:
+            continue
+        return channel
+
+    def _connected(self, pause: float = 0.0) -> Channel | None:
+        """None if it does not listen yet, after a pause."""
+        if self.process.wait(pause):
+            raise self._lost()
+        with suppress(FileNotFoundError, ConnectionRefusedError):
+            return Channel(Client(self._address), self._folder)
+        return None
 
     def _lost(self) -> TrainerError:
         """The error of a process that has ended, or is about to."""

@@ -1,0 +1,162 @@
+"""An update whose critic another process learns gives the numbers of one that is made here."""
+
+import copy
+import logging
+
+import numpy as np
+import pytest
+import torch
+from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.ppo.halves import FEWEST_STEPS
+from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from rollouts import random_rollout
+from specs import image_spec, vector_spec
+
+BEHAVIORS = {
+    "continuous": vector_spec([5, 3], continuous=3),
+    "discrete": vector_spec([7], branches=(3, 2)),
+    "mixed": vector_spec([6], continuous=2, branches=(4,)),
+}
+STEPS, BATCH, EPOCHS = 700, 20, 3
+
+
+def make(spec, hyper=None, network=None, non_finite=NonFinitePolicy.STOP, **settings) -> PPO:
+    config = TrainerSettings.model_validate(
+        {
+            "trainer_type": "ppo",
+            "hyperparameters": {"batch_size": BATCH, "num_epoch": EPOCHS, **(hyper or {})},
+            "network_settings": {"hidden_units": 24, "num_layers": 2, "normalize": True, **(network or {})},
+            **settings,
+        }
+    )
+    return PPO(spec, config, torch.device("cpu"), 3, non_finite)
+
+
+class Twin:
+    """In place of the other process: another algorithm in this one, which gets copies."""
+
+    def __init__(self, algorithm: PPO, *, lost: bool = False) -> None:
+        self.algorithm, self.lost, self.jobs = algorithm, lost, 0
+
+    def begin(self, job) -> bool:
+        self.jobs += 1
+        self.outcome = None if self.lost else copy.deepcopy(job).run(self)
+        return True
+
+    def result(self):
+        return self.outcome
+
+
+def evaluated(algorithm: PPO, seed: int, scale: float = 1.0):
+    rollout = random_rollout([STEPS], seed, algorithm.spec)
+    random = np.random.default_rng(seed)
+    signals = algorithm.signals
+    rewards = {name: (scale * random.normal(size=STEPS)).astype(np.float32) for name in signals}
+    return algorithm.evaluate(rollout, rewards, dict.fromkeys(signals, False)).steps
+
+
+def state_of(algorithm: PPO) -> list[torch.Tensor]:
+    adam = algorithm.optimizer.adam
+    moments = algorithm.optimizer.flat.vector.detach(), adam.mean, adam.square, torch.tensor(adam.steps)
+    return [each.clone() for each in (*moments, algorithm.shuffler.get_state())]
+
+
+def assert_alike(one: PPO, other: PPO) -> None:
+    for own, its in zip(state_of(one), state_of(other), strict=True):
+        assert torch.equal(own, its)
+
+
+@pytest.mark.parametrize("kind", BEHAVIORS)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_an_update_in_halves_has_the_bits_of_a_whole_one(kind, layers):
+    whole, halved, twin = (make(BEHAVIORS[kind], network={"num_layers": layers}) for _ in range(3))
+    halved.helper = Twin(twin)
+    for seed in range(2):
+        metrics = [one.update(evaluated(one, seed), 100) for one in (whole, halved)]
+        assert metrics[0] == pytest.approx(metrics[1], rel=1e-6) and metrics[0]["Losses/Value Loss"] > 0
+        assert_alike(whole, halved)
+    assert halved.helper.jobs == 2 and whole.optimizer.adam.steps == 2 * EPOCHS * (STEPS // BATCH)
+    norms = [one.pop_gradient_norm() for one in (whole, halved)]
+    assert norms[0] == pytest.approx(norms[1], rel=1e-5)
+
+
+def test_several_signals_and_normalized_values_are_halved_too():
+    signals = {"extrinsic": {}, "rnd": {"network_settings": {"hidden_units": 8, "num_layers": 1}}}
+    keys = {"hyper": {"normalize_values": True}, "reward_signals": signals}
+    whole, halved, twin = (make(BEHAVIORS["continuous"], **keys) for _ in range(3))
+    halved.helper = Twin(twin)
+    for one in (whole, halved):
+        one.update(evaluated(one, 0), 100)
+    assert halved.helper.jobs == 1
+    assert_alike(whole, halved)
+
+
+def test_without_the_other_process_all_is_learned_here():
+    whole, halved, twin = (make(BEHAVIORS["mixed"]) for _ in range(3))
+    halved.helper = Twin(twin, lost=True)
+    metrics = [one.update(evaluated(one, 0), 100) for one in (whole, halved)]
+    assert metrics[0] == metrics[1] and halved.helper.jobs == 1
+    assert_alike(whole, halved)
+
+
+@pytest.mark.parametrize("column", ["continuous", "returns"])
+def test_a_gradient_that_is_not_finite_stops_the_run_where_a_whole_update_does(column):
+    whole, halved, twin = (make(BEHAVIORS["continuous"]) for _ in range(3))
+    halved.helper = Twin(twin)
+    for one in (whole, halved):
+        steps = evaluated(one, 0)
+        getattr(steps, column)[30] = np.inf
+        with np.errstate(invalid="ignore"), pytest.raises(FloatingPointError, match="at step 100"):
+            one.update(steps, 100)
+    assert_alike(whole, halved)
+
+
+def test_such_minibatches_are_left_out_for_both_networks(caplog):
+    drop = {"non_finite": NonFinitePolicy.DROP}
+    whole, halved, twin = (make(BEHAVIORS["continuous"], **drop) for _ in range(3))
+    halved.helper = Twin(twin)
+    with caplog.at_level(logging.WARNING):
+        for one in (whole, halved):
+            steps = evaluated(one, 0)
+            steps.returns[30] = np.inf
+            one.update(steps, 100)
+    assert caplog.text.count("Minibatch left out") == 2
+    assert whole.optimizer.adam.steps == EPOCHS * (STEPS // BATCH - 1)
+    assert_alike(whole, halved)
+
+
+def test_a_norm_beyond_float32_is_refused_as_by_a_whole_update():
+    whole, halved, twin = (make(BEHAVIORS["continuous"]) for _ in range(3))
+    halved.helper = Twin(twin)
+    for one in (whole, halved):
+        steps = evaluated(one, 0)
+        steps.returns[:] = 1e19
+        with np.errstate(over="ignore"), pytest.raises(FloatingPointError):
+            one.update(steps, 100)
+    assert_alike(whole, halved)
+
+
+@pytest.mark.parametrize(
+    ("spec", "keys"),
+    [
+        (BEHAVIORS["continuous"], {"hyper": {"shared_critic": True}}),
+        (BEHAVIORS["continuous"], {"hyper": {"max_grad_norm": 0.5}}),
+        (BEHAVIORS["continuous"], {"hyper": {"clip_value_loss": True}}),
+        (BEHAVIORS["continuous"], {"network": {"memory": {"memory_size": 8, "sequence_length": 4}}}),
+        (image_spec(3, 20, 20), {}),
+    ],
+    ids=["shared critic", "clipped gradient", "clipped values", "memory", "picture"],
+)
+def test_what_cannot_be_halved_is_not(spec, keys):
+    if spec not in BEHAVIORS.values():
+        spec = vector_spec([2], continuous=1)._replace(observation_specs=[spec])
+    assert not make(spec, **keys).can_be_halved
+
+
+def test_a_short_update_asks_nobody():
+    halved, twin = (make(BEHAVIORS["continuous"], {"batch_size": 100}) for _ in range(2))
+    halved.helper = Twin(twin)
+    assert EPOCHS * (STEPS // 100) < FEWEST_STEPS
+    halved.update(evaluated(halved, 0), 100)
+    assert not halved.helper.jobs and halved.optimizer.adam.steps == EPOCHS * (STEPS // 100)

@@ -1,0 +1,72 @@
+"""A process that takes a part of each update, as long as it is there; without it all is done here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ..utils.errors import TrainerError
+from .learner_process import Job, LearnerProcess
+
+logger = logging.getLogger(__name__)
+
+START_SECONDS = 5.0
+"""Of updates, after which the process starts."""
+
+
+class UpdateHelper:
+    """See `algorithms.base.Helper`.
+
+    The process starts once updates have taken a while, and gets no job until it is there: nobody waits for
+    its start, which takes as much of a processor as it then saves in a dozen seconds of updates, and more
+    memory than short runs should have. Should it end, the run goes on without it.
+    """
+
+    def __init__(self, make: Callable[[], LearnerProcess], spent: Callable[[], float]) -> None:
+        """Prepare.
+
+        Args:
+            make: starts the process; may raise TrainerError.
+            spent: seconds that updates have taken so far.
+        """
+        self._make, self._spent = make, spent
+        self._process: LearnerProcess | None = None
+        self._lost = False
+
+    def begin(self, job: Job) -> bool:
+        """Hand over a job, whose tensors may change afterwards; whether the process takes it."""
+        if self._lost:
+            return False
+        try:
+            if self._process is None:
+                if self._spent() >= START_SECONDS:
+                    self._process = self._make()
+                return False
+            if not self._process.is_ready():
+                return False
+            self._process.begin(job)
+        except TrainerError as error:
+            self._lose(error)
+            return False
+        return True
+
+    def result(self) -> Any:
+        """Wait for what came out of it; None if the process is lost."""
+        assert self._process is not None, "no job has begun"
+        try:
+            return self._process.result().outcome
+        except Exception as error:  # whatever it is: here the job can be done all the same
+            self._lose(error)
+            return None
+
+    def _lose(self, error: Exception) -> None:
+        logger.warning("The run goes on without the process that takes a half of its updates. %s", error)
+        self.close()
+        self._lost = True
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
