@@ -22,7 +22,7 @@ def learners(tmp_path, monkeypatch):
     made = []
 
     def make(threads=TWO, hyper=HYPER, **keys):
-        network = {"hidden_units": 8, "num_layers": 2, "normalize": True}
+        network = {"hidden_units": 16, "num_layers": 2, "normalize": True}
         settings = {"trainer_type": "ppo", "hyperparameters": hyper, "network_settings": network, **keys}
         folder = tmp_path / str(len(made))
         made.append(make_learner(folder, SPEC, settings, update_threads=lambda: threads))
@@ -37,7 +37,7 @@ class Jobs:
     """What a learner's helper is asked, and says."""
 
     def __init__(self, learner, monkeypatch):
-        self.helper = learner.algorithm.helper
+        self.helper, self.halves = learner.algorithm.helper, learner.algorithm.halves
         self.taken: list[bool] = []
         real = self.helper.begin
 
@@ -48,6 +48,8 @@ class Jobs:
         monkeypatch.setattr(self.helper, "begin", begin)
 
     def wait_for_process(self):
+        if self.halves.rounded_alike is False:
+            pytest.skip("products of one network have not the bits of two networks' on this processor")
         assert until(self.helper._process.is_ready)
 
 

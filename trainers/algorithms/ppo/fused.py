@@ -154,7 +154,7 @@ class FusedPPOGradient:
 
         Args:
             network: From now on it must keep its parameters' tensors and their `grad`; both change in place.
-            half: The one whose gradient is written; None: both. Only of networks without a memory.
+            half: The one whose gradient is written; None: both.
         """
         self.half = half
         self.encoder = network.encoder
@@ -162,7 +162,8 @@ class FusedPPOGradient:
         self.layers = layers_of(network.body)
         if half is not None:
             self.layers = [layer.only(half) for layer in self.layers]
-        memories = [network.memory(k) for k in range(len(network.memories))]
+        streams = range(len(network.memories)) if half is None or not network.memories else [half]
+        memories = [network.memory(k) for k in streams]
         self.memory = PackedMemory(memories) if memories else None
         self.actions = Layer.held(network.actions.weight, network.actions.bias)
         self.values = Layer.held(network.values.weight, network.values.bias)
@@ -186,7 +187,7 @@ class FusedPPOGradient:
         trace = forward(self.layers, inputs)
         hidden = trace.out  # [streams, B, hidden]; a shared critic has the actor's stream
         if self.memory is not None and packing is not None:
-            recalled = self.memory.forward(hidden, self._states(batch, len(hidden)), packing.counts)
+            recalled = self.memory.forward(hidden, self._states(batch), packing.counts)
             hidden = recalled.out
         policy_loss = value_loss = approx_kl = clip_fraction = _NOTHING
         d_columns = d_values = None
@@ -249,10 +250,11 @@ class FusedPPOGradient:
         flat = self.branches.flat(d_logits.view(shape).permute(1, 2, 0))
         return flat if mask is None else flat.masked_fill(mask, 0.0)
 
-    def _states(self, batch: RolloutBatch, streams: int) -> Tensor:
+    def _states(self, batch: RolloutBatch) -> Tensor:
         """[streams, sequences, memory_size]"""
         assert batch.actor_states is not None and batch.critic_states is not None
-        return torch.stack((batch.actor_states, batch.critic_states)[:streams])
+        both = batch.actor_states, batch.critic_states
+        return torch.stack(both[: len(self.layers[0].weight)] if self.half is None else [both[self.half]])
 
     def _heads_backward(self, hidden: Tensor, d_columns: Tensor | None, d_values: Tensor | None) -> Tensor:
         """Write the gradients of the heads; the gradient of what they read [streams, B, width]."""

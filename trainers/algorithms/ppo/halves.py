@@ -3,7 +3,7 @@
 Where actor and critic have no parameter in common and gradients are not clipped by their joint norm, neither
 reads anything of the other during an update (their minibatches are drawn in advance by one generator). So
 each process takes all gradient steps of one of them. Products, and the sums of Adam, are those of an update
-of both, bit for bit; what a process computes for the other network is left where it is.
+of both, bit for bit, which is compared once; what a process computes for the other network is left there.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from ..base import Helper
 from ..common.optim import CheckedAdam
 from .fused import FusedPPOGradient, Half, Statistics
 
+ALIGNED_UNITS = 16
+"""Layers have to have a multiple of these, 64 bytes. Products round by how their numbers lie in memory, and
+the second network's lie behind those of the first."""
 FEWEST_STEPS = 64
 """Gradient steps of an update from which the other process pays."""
 
@@ -62,6 +65,9 @@ class CriticJob:
     """What the networks read of all steps, prepared."""
     returns: Tensor
     """[steps, signals]"""
+    real: Tensor | None
+    states: Tensor | None
+    """[sequences, memory_size] of the critic; as of `RolloutBatch`."""
     shuffler: Tensor
     """The state of the generator that draws the minibatches."""
     learning_rate: float
@@ -91,15 +97,25 @@ class Halves:
         optimizer: of all its parameters.
         shuffler: draws the minibatches.
         hyper: epochs, and the steps of a minibatch.
+        sequence_length: of the sequences that are learned from; 1 without a memory.
     """
 
     def __init__(
-        self, network: ActorCritic, optimizer: CheckedAdam, shuffler: torch.Generator, hyper: PPOSettings
+        self,
+        network: ActorCritic,
+        optimizer: CheckedAdam,
+        shuffler: torch.Generator,
+        hyper: PPOSettings,
+        sequence_length: int,
     ) -> None:
         self.optimizer, self.shuffler, self.hyper = optimizer, shuffler, hyper
+        self.sequence_length = sequence_length
+        self.whole = FusedPPOGradient(network)
         self.actor = FusedPPOGradient(network, Half.ACTOR)
         self.critic = FusedPPOGradient(network, Half.CRITIC)
         self.of_critic = _where_written(self.critic, optimizer)
+        self.rounded_alike: bool | None = None
+        """The products of one network are those of two on this processor; None: not compared yet."""
 
     def learn(
         self, helper: Helper, rollout: RolloutBatch, learning_rate: float, epsilon: float, beta: float
@@ -110,10 +126,11 @@ class Halves:
             The statistics of each minibatch; None if nothing was learned: the process is not there (yet), or
             a gradient is not finite, which is to be handled by an update of both.
         """
-        if self.gradient_steps(len(rollout.returns)) < FEWEST_STEPS:
+        if self.gradient_steps(len(rollout.returns)) < FEWEST_STEPS or not self.rounds_alike(rollout):
             return None
         before, shuffler = Moments.of(self.optimizer), self.shuffler.get_state()
-        job = CriticJob(before, rollout.inputs, rollout.returns, shuffler, learning_rate)
+        columns = rollout.inputs, rollout.returns, rollout.real, rollout.critic_states
+        job = CriticJob(before, *columns, shuffler, learning_rate)
         if not helper.begin(job):
             return None
         statistics, squares = self._learn_actor(rollout, learning_rate, epsilon, beta)
@@ -130,9 +147,26 @@ class Halves:
         self.shuffler.set_state(shuffler)
         return None
 
+    def rounds_alike(self, rollout: RolloutBatch) -> bool:
+        """Whether the halves of a gradient have the bits of a whole one, compared by a first minibatch."""
+        if self.rounded_alike is None:
+            shuffler = torch.Generator().manual_seed(0)
+            batch = next(rollout.minibatches(self.hyper.batch_size, shuffler, self.sequence_length))
+            gradient = self.optimizer.flat.gradient
+            self.whole(batch, 0.2, 0.0)
+            whole = gradient.clone()
+            if not torch.isfinite(whole).all():
+                return False
+            self.optimizer.zero_grad()
+            self.actor(batch, 0.2, 0.0)
+            self.critic(batch, 0.2, 0.0)
+            self.rounded_alike = torch.equal(whole, gradient)
+        return self.rounded_alike
+
     def gradient_steps(self, steps: int) -> int:
         """Of an update by so many agent-steps."""
-        return self.hyper.num_epoch * (steps // self.hyper.batch_size)
+        together = max(self.hyper.batch_size // self.sequence_length, 1)
+        return self.hyper.num_epoch * (steps // self.sequence_length // together)
 
     def learn_critic(self, job: CriticJob) -> CriticResult | None:
         """The critic's half, in the other process; None if a gradient is not finite."""
@@ -140,7 +174,7 @@ class Halves:
         self.optimizer.zero_grad()
         self.shuffler.set_state(job.shuffler)
         losses, squares = list[float](), list[float]()
-        for batch in self._minibatches(_of_critic(job.inputs, job.returns)):
+        for batch in self._minibatches(_of_critic(job)):
             losses.append(float(self.critic(batch, 0.0, 0.0)[1]))
             square = self.optimizer.step_of_half(job.learning_rate)
             if square is None:
@@ -154,8 +188,11 @@ class Halves:
         """The statistics of the minibatches, and the squares of the norms until one is not finite."""
         self.optimizer.zero_grad()
         statistics, squares = list[Statistics](), list[float]()
-        nothing = rollout.returns.new_empty((len(rollout.returns), 0))
-        for batch in self._minibatches(rollout._replace(returns=nothing, old_values=nothing)):
+        nothing = _nothing(rollout.returns)
+        own = rollout._replace(
+            returns=nothing, old_values=nothing, critic_states=_nothing(rollout.critic_states)
+        )
+        for batch in self._minibatches(own):
             statistics.append(self.actor(batch, epsilon, beta))
             square = self.optimizer.step_of_half(learning_rate)
             if square is None:
@@ -165,13 +202,19 @@ class Halves:
 
     def _minibatches(self, rollout: RolloutBatch) -> Iterator[RolloutBatch]:
         for _ in range(self.hyper.num_epoch):
-            yield from rollout.minibatches(self.hyper.batch_size, self.shuffler)
+            yield from rollout.minibatches(self.hyper.batch_size, self.shuffler, self.sequence_length)
 
 
-def _of_critic(inputs: list[Tensor], returns: Tensor) -> RolloutBatch:
+def _of_critic(job: CriticJob) -> RolloutBatch:
     """No more than what a critic learns from."""
-    nothing = returns.new_empty((len(returns), 0))
-    return RolloutBatch(inputs, Actions(nothing, nothing), None, nothing, nothing, nothing, returns)
+    nothing = _nothing(job.returns)
+    columns = nothing, nothing, nothing, job.returns, job.real, _nothing(job.states), job.states
+    return RolloutBatch(job.inputs, Actions(nothing, nothing), None, *columns)
+
+
+def _nothing(column: Tensor | None) -> Any:
+    """As many rows without a column, if there are any."""
+    return None if column is None else column.new_empty((len(column), 0))
 
 
 def _where_written(critic: FusedPPOGradient, optimizer: CheckedAdam) -> Tensor:
@@ -180,6 +223,8 @@ def _where_written(critic: FusedPPOGradient, optimizer: CheckedAdam) -> Tensor:
     for layer in (*critic.layers, critic.values):
         layer.d_weight.fill_(1.0)
         layer.d_bias.fill_(1.0)
+    for gradient in [] if critic.memory is None else critic.memory.gradients:
+        gradient.fill_(1.0)
     found = optimizer.flat.gradient != 0.0
     optimizer.zero_grad()
     return found

@@ -26,7 +26,7 @@ from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import CriticStates, padded, unroll
 from ..common.returns import generalized_advantages
 from .fused import FusedPPOGradient, Statistics
-from .halves import Halves
+from .halves import ALIGNED_UNITS, Halves
 from .losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
 
 
@@ -66,11 +66,16 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
     def _make_halves(self) -> Halves | None:
         """None where actor and critic are not learned independently of each other."""
         network, hyper = self.network, self.hyper
-        if self.fused is None or self.is_recurrent or hyper.shared_critic or hyper.max_grad_norm is not None:
+        if self.fused is None or hyper.shared_critic or hyper.max_grad_norm is not None:
             return None
         if self.device.type != "cpu" or not self.fused.layers or distributed.world_size() > 1:
             return None
-        return Halves(network, self.optimizer, self.shuffler, hyper)
+        widths = [layer.bias.shape[-1] for layer in self.fused.layers]
+        if self.is_recurrent:
+            widths.append(network.memory(-1).output_size)
+        if any(width % ALIGNED_UNITS for width in widths):
+            return None
+        return Halves(network, self.optimizer, self.shuffler, hyper, self.sequence_length)
 
     # Evaluation -----------------------------------------------------------------------------------------
 
