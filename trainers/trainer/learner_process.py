@@ -104,6 +104,13 @@ class Job(Protocol):
         """Do it with the process' own trainer; the outcome is sent back."""
 
 
+class ProcessLostError(TrainerError):
+    """The process has ended, or does not answer."""
+
+    how = ""
+    """Such as "has ended with exit status 1"."""
+
+
 class LearnerProcess:
     """Does one job at a time beside this process.
 
@@ -213,18 +220,20 @@ class LearnerProcess:
             return Channel(Client(self._address), self._folder)
         return None
 
-    def _lost(self) -> TrainerError:
+    def _lost(self) -> ProcessLostError:
         """The error of a process that has ended, or is about to."""
         self.process.wait(CLOSING_SECONDS)
         code = self.process.returncode
         how = "does not answer" if code is None else f"has ended with exit status {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.Signals(-code).name})"
-        return TrainerError(
+        error = ProcessLostError(
             f"{self._plan.name}: the process {self.process.pid}, which learns beside the environments "
             f"(threaded: true), {how}. An update that it was making is lost; what was learned before is "
             f"saved: continue with --resume.{self.process.output()}"
         )
+        error.how = how
+        return error
 
     def close(self) -> None:
         """End it: by itself, or at once in the midst of an update, which then is not wanted any more."""

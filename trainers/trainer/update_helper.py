@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..utils.errors import TrainerError
-from .learner_process import Job, LearnerProcess
+from .learner_process import Job, LearnerProcess, ProcessLostError
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,12 @@ class UpdateHelper:
             return None
 
     def _lose(self, error: Exception) -> None:
-        logger.warning("The run goes on without the process that takes a half of its updates. %s", error)
+        how = error.how if isinstance(error, ProcessLostError) else f"has failed: {error}"
+        logger.warning(
+            "The process that took a half of the updates %s. The run goes on without it: the numbers are the "
+            "same, but updates take longer.",
+            how,
+        )
         self.close()
         self._lost = True
 
