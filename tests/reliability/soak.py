@@ -95,10 +95,15 @@ def sample(process: psutil.Process, session: str, began: float, log: Path, envs:
         )
 
 
-def slope(samples: list[Sample]) -> float:
-    """MiB an hour, by least squares."""
-    hours = [each.seconds / 3600 for each in samples]
-    return float(np.polyfit(hours, [each.rss_mib for each in samples], 1)[0])
+def slope(samples: list[Sample]) -> tuple[float, float]:
+    """MiB an hour, by least squares, and the standard error of that."""
+    hours = np.array([each.seconds / 3600 for each in samples])
+    rss = np.array([each.rss_mib for each in samples])
+    hours -= hours.mean()
+    square = float(hours @ hours)
+    growth = float(hours @ rss) / square
+    rest = rss - rss.mean() - growth * hours
+    return growth, float(np.sqrt(rest @ rest / (len(rss) - 2) / square))
 
 
 def typical(samples: list[Sample], name: str) -> float:
@@ -177,14 +182,17 @@ def main() -> int:
     if len(warm) < 10:
         warm = [each for each in samples if each.seconds >= samples[-1].seconds / 5]
     first, last = warm[0], warm[-1]
-    growth, slower = slope(warm), drift(warm)
+    (growth, error), slower = slope(warm), drift(warm)
     counts = {name: (typical(warm[:5], name), typical(warm[-5:], name)) for name in COUNTS}
     kept = all(end <= begin for begin, end in counts.values())
     good = kept and growth <= options.slope and slower <= options.drift
     counted = ", ".join(f"{begin:.0f} to {end:.0f} {name}" for name, (begin, end) in counts.items())
     found = f"{last.steps:,} agent-steps in {last.seconds / 60:.0f} minutes, {samples[0].rss_mib:.1f} MiB at "
     found += f"first; in the last {(last.seconds - first.seconds) / 60:.0f}, warm, {first.rss_mib:.1f} to "
-    found += f"{last.rss_mib:.1f} MiB, {counted}, slower by {slower:.1f} %"
+    found += (
+        f"{last.rss_mib:.1f} MiB (slope {growth:.2f}, standard error {error:.2f} MiB an hour), {counted}, "
+    )
+    found += f"slower by {slower:.1f} %"
     case = f"{envs} environments of {areas} agents"
     recorder.add(case, LANISTA, 1, int(good), worst=growth, unit="MiB an hour", found=found)
     return int(not good)
