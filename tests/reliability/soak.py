@@ -103,7 +103,7 @@ def slope(samples: list[Sample]) -> tuple[float, float]:
     square = float(hours @ hours)
     growth = float(hours @ rss) / square
     rest = rss - rss.mean() - growth * hours
-    return growth, float(np.sqrt(rest @ rest / (len(rss) - 2) / square))
+    return growth, float(np.sqrt(rest @ rest / max(len(rss) - 2, 1) / square))
 
 
 def typical(samples: list[Sample], name: str) -> float:
@@ -189,9 +189,7 @@ def main() -> int:
     counted = ", ".join(f"{begin:.0f} to {end:.0f} {name}" for name, (begin, end) in counts.items())
     found = f"{last.steps:,} agent-steps in {last.seconds / 60:.0f} minutes, {samples[0].rss_mib:.1f} MiB at "
     found += f"first; in the last {(last.seconds - first.seconds) / 60:.0f}, warm, {first.rss_mib:.1f} to "
-    found += (
-        f"{last.rss_mib:.1f} MiB (slope {growth:.2f}, standard error {error:.2f} MiB an hour), {counted}, "
-    )
+    found += f"{last.rss_mib:.1f} MiB (standard error of the slope {error:.2f} MiB an hour), {counted}, "
     found += f"slower by {slower:.1f} %"
     case = f"{envs} environments of {areas} agents"
     recorder.add(case, LANISTA, 1, int(good), worst=growth, unit="MiB an hour", found=found)
