@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..callers.address import join_address
 from .forwarding import configure_keepalive
-from .handshake import MAX_LINE, Preamble, PreambleError, decode_answer
+from .preamble import MAX_LINE, Preamble, PreambleError, decode_answer
 from .tls import TlsStream, UntrustedError, check_fingerprint
 
 DIAL_SECONDS = 10.0

@@ -24,9 +24,9 @@ from .handshake import (
     AttachedEngine,
     GreetedEngine,
     IncomingConnection,
-    Preamble,
     RejectedError,
 )
+from .preamble import Preamble
 from .tokens import make_token, same
 
 logger = logging.getLogger(__name__)

@@ -18,14 +18,8 @@ from lanista.envs.grpc.headers import UNITY_PATH
 from lanista.envs.grpc.peer import Peer
 from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.engine import encode_hello
-from lanista.envs.remote.handshake import (
-    AccessRules,
-    IncomingConnection,
-    Preamble,
-    PreambleError,
-    RejectedError,
-    decode_answer,
-)
+from lanista.envs.remote.handshake import AccessRules, IncomingConnection, RejectedError
+from lanista.envs.remote.preamble import Preamble, PreambleError, decode_answer
 
 MOST_OUT = 4 << 20
 """Bytes of answers that may wait for a caller."""

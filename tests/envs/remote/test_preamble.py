@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.remote.handshake import MAX_LINE, Preamble, PreambleError, decode_answer, encode_answer
+from lanista.envs.remote.preamble import MAX_LINE, Preamble, PreambleError, decode_answer, encode_answer
 
 TOKENS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=16, max_size=512)
 NAMES = st.none() | st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True).filter(lambda name: name != "-")
