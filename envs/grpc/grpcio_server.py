@@ -149,7 +149,7 @@ class GrpcioSession:
 
     def await_another(self) -> bool:
         """Forget the engine, which has gone, so that another one may begin; whether one can call."""
-        self._gone, self.objection, self._admitted = False, None, ""
+        self._gone, self._admitted = False, ""
         return not self._closed
 
     def close(self, wait: bool = True) -> None:
@@ -177,7 +177,7 @@ class GrpcioSession:
     def _exchange(self, path: bytes, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Serve a call, in a thread of grpcio."""
         call = _Call(request)
-        refusal = self._why_not_admitted(context.peer(), request)
+        refusal = self._why_not_admitted(context.peer(), path, request)
         if refusal:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
         with self._lock:
@@ -200,14 +200,17 @@ class GrpcioSession:
             context.abort(grpc.StatusCode.CANCELLED, "The call was cancelled.")
         return call.reply or b""
 
-    def _why_not_admitted(self, peer: str, request: bytes) -> str:
-        """Why a client may not call, by grpcio's name of its address; empty if it may."""
+    def _why_not_admitted(self, peer: str, path: bytes, request: bytes) -> str:
+        """Why a client may not call, by grpcio's name of its address; empty if it may.
+
+        An engine of another kind is named as that, and not by what it sends.
+        """
         if peer == self._admitted:
             return ""
         host, _, port = unquote(peer).partition(":")[2].rpartition(":")
         caller = host.strip("[]"), int(port)
         refusal = self.callers.why_not(caller, self.port)
-        if not refusal and self.objection is not None:
+        if not refusal and path == self._path and self.objection is not None:
             refusal = self.objection(request)
         if refusal:
             self._rejections.log(host, f"{host}:{port}", refusal, lambda: owner(caller, self.port))

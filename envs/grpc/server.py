@@ -164,7 +164,7 @@ class ServerSession:
 
     def await_another(self) -> bool:
         """Forget the engine, which has gone, so that another one may begin; whether one can call."""
-        self._gone, self._hung_up_at, self.objection = False, None, None
+        self._gone, self._hung_up_at = False, None
         return bool(self._listeners) and not self._closed
 
     def close(self, wait: bool = True) -> None:

@@ -170,16 +170,32 @@ class Decoder:
 
         It is not decoded, which takes descriptions of behaviors that engines send only once in a session.
         """
+        return self._named_in_session(data) is not None
+
+    def continues(self, data: bytes) -> bool:
+        """Whether a first message on another connection goes on with this very session.
+
+        An engine of another game that is left over from an earlier session has agents of behaviors that were
+        described to nobody here.
+        """
+        named = self._named_in_session(data)
+        return named is not None and named <= {*self.specs, *self._undescribed}
+
+    def _named_in_session(self, data: bytes) -> set[str] | None:
+        """The behaviors that a message has agents of without describing them; None of one that greets."""
         try:
             try:
                 index = _index(data, *self._numbers)
             except UnknownLayout:
-                index = _index(self._normalized(data), *self._numbers)
-            hello, _ = self._initialization(data, index.initialization)
+                data = self._normalized(data)
+                index = _index(data, *self._numbers)
+            hello, described = self._initialization(data, index.initialization)
         except (UnknownLayout, Malformed, WireError):
-            return False
+            return None
         # A bare header asks for the first reset.
-        return hello is None and (index.has_steps or index.status == 200)
+        if hello is not None or not (index.has_steps or index.status == 200):
+            return None
+        return set(index.agents) - set(described)
 
     def start(self, data: bytes, on_done: Callable[[], None] | None = None) -> EngineMessage | PendingMessage:
         """As `decode`, but leave the message's images to threads. One message at a time.

@@ -65,8 +65,8 @@ class Handshake:
         return why_no_greeting(data, self.name, self.plugin)
 
     def _why_neither(self, data: bytes) -> str:
-        """Once greeted, an engine may go on by another connection."""
-        return "" if self.decoder.is_mid_session(data) else self._why_no_greeting(data)
+        """Once greeted, an engine may go on by another connection, with its second call."""
+        return "" if _asks_for_reset(data, self.name, self.plugin) else self._why_no_greeting(data)
 
     def _attempt(self) -> Capabilities:
         hello = self._receive_hello()
@@ -87,7 +87,7 @@ class Handshake:
                     f"{self.name}: its second message is a greeting, as its first is."
                 )
             hello = ready.hello  # of another one, which has called where the first one has left
-        self.connection.begin(self.decoder.is_mid_session)
+        self.connection.begin(self.decoder.continues)
         # Not before: who greets and leaves must not fill the log.
         _announce(self.plugin, hello, self.name)
         self.connection.stage = self.plugin.idle
@@ -122,6 +122,15 @@ def why_no_greeting(data: bytes, where: str, plugin: Plugin) -> str:
     if message.status != 200 or message.hello is None:
         return "its first call is not the greeting of an ML-Agents engine"
     return ""
+
+
+def _asks_for_reset(data: bytes, where: str, plugin: Plugin) -> bool:
+    """Whether a call is the second one of a session, which has a header and no more."""
+    try:
+        message = Decoder(where, dialect=plugin.dialect).decode(data)
+    except WireError:
+        return False
+    return message.status == 200 and message.hello is None and message.steps is None
 
 
 def _announce(plugin: Plugin, hello: EngineHello, name: str) -> None:

@@ -46,6 +46,9 @@ class Helper(Protocol):
     def result(self) -> Any:
         """Wait for what came out of it; None if the process is lost."""
 
+    def abandon(self) -> None:
+        """Give up the job, and the process with it."""
+
 
 class UpdateResult(NamedTuple):
     """The outcome of one gradient step of an off-policy algorithm."""

@@ -11,6 +11,7 @@ So a run repeats, and agents always act by the weights of the update before the 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import signal
@@ -185,9 +186,14 @@ class LearnerProcess:
         if waits and self._channel is not None and self._channel.has_message():
             self._received = self._receive(self._channel)
 
-    def result(self) -> FinishedJob:
-        """Wait for the job; arrays of its outcome are valid until the next one begins. Raises as `check`."""
+    def result(self, patience: float = math.inf) -> FinishedJob:
+        """Wait for the job; arrays of its outcome are valid until the next one begins.
+
+        Raises as `check`, and ProcessLostError if it has not ended after `patience` seconds.
+        """
         assert self.is_busy and self._channel is not None, "no update has begun"
+        if self._received is None and patience < math.inf and not self._channel.has_message(patience):
+            raise self._lost(0.0)
         finished = self._received or self._receive(self._channel)
         self._received, self.is_busy = None, False
         self._timers.root.children = finished.timers
@@ -220,9 +226,9 @@ class LearnerProcess:
             return Channel(Client(self._address), self._folder)
         return None
 
-    def _lost(self) -> ProcessLostError:
-        """The error of a process that has ended, or is about to."""
-        self.process.wait(CLOSING_SECONDS)
+    def _lost(self, seconds: float = CLOSING_SECONDS) -> ProcessLostError:
+        """The error of a process that has ended, or is about to, in so many seconds."""
+        self.process.wait(seconds)
         code = self.process.returncode
         how = "does not answer" if code is None else f"has ended with exit status {code}"
         if code is not None and code < 0:

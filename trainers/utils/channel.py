@@ -12,6 +12,7 @@ import mmap
 import os
 import pickle
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,8 +34,8 @@ class ByteConnection(Protocol):
     def recv_bytes(self) -> bytes:
         """Wait for a message."""
 
-    def poll(self) -> bool:
-        """Whether there is a message."""
+    def poll(self, timeout: float) -> bool:
+        """Whether there is a message within so many seconds."""
 
     def close(self) -> None:
         """End the connection."""
@@ -72,14 +73,15 @@ class Channel:
         buffers = [whole[start:end] for start, end in bounds]
         return pickle.loads(pickled, buffers=buffers)  # noqa: S301 (likewise)
 
-    def has_message(self) -> bool:
-        """Whether `receive` would not wait, perhaps because the other process has ended."""
-        return self._connection.poll()
+    def has_message(self, seconds: float = 0.0) -> bool:
+        """Whether `receive` would not wait longer than this, perhaps because the other process has ended."""
+        return self._connection.poll(seconds)
 
     def close(self) -> None:
         """Tell the other end that nothing more comes."""
         self._connection.close()
         self._written.close()
+        self._read.close()
 
 
 class _Pickler(pickle.Pickler):
@@ -130,6 +132,10 @@ class _WrittenMemory:
 
     def close(self) -> None:
         """Let the system have the memory, once nobody sees it any more."""
+        if self._memory is not None:
+            with suppress(BufferError):  # somebody here still sees it
+                self._memory.close()
+            self._memory = None
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -140,14 +146,22 @@ class _ReadMemory:
 
     def __init__(self) -> None:
         self._place: tuple[str, int] | None = None
-        self._memory: memoryview | None = None
+        self._memory: mmap.mmap | None = None
 
     def memory(self, path: str, size: int) -> memoryview:
         """The bytes at a path, of which there are `size`."""
         if self._memory is None or self._place != (path, size):
+            self.close()
             file = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
             try:
-                self._memory, self._place = memoryview(mmap.mmap(file, size)), (path, size)
+                self._memory, self._place = mmap.mmap(file, size), (path, size)
             finally:
                 os.close(file)
-        return self._memory
+        return memoryview(self._memory)
+
+    def close(self) -> None:
+        """Let the system have the memory, unless some array here still lies in it."""
+        if self._memory is not None:
+            with suppress(BufferError):
+                self._memory.close()
+            self._memory = None

@@ -6,14 +6,23 @@ import threading
 from contextlib import suppress
 
 import pytest
-from lanista.envs.errors import TrainerGoneError
+from lanista.envs.errors import OtherEngineError, TrainerGoneError
 from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.engine import encode_hello
 from lanista.envs.unity import UnityEnvironment
-from scripted_engine import free_port
+from lanista.envs.unity.launch import UNREAL_PLUGIN
+from scripted_engine import free_port, hello, message, observation
 from transcripts import FILES, messages_of
 
 TIMEOUT = 20.0
+
+
+def mid_session() -> list[bytes]:
+    """What an engine has sent after its greeting."""
+    return [data for _, data in messages_of(FILES[0]) if Decoder().is_mid_session(data)]
+
+
 IMPOSTOR = """
 import sys
 from lanista.envs.errors import TrainerGoneError
@@ -85,7 +94,7 @@ def test_who_greets_and_leaves_does_not_end_the_wait_for_the_editor() -> None:
 def test_whose_first_call_is_no_greeting_does_not_end_the_wait_for_the_editor(transport, caplog) -> None:
     """Junk, and an engine in the middle of a session that is over, ended the run."""
     port = free_port()
-    left_over = [data for _, data in messages_of(FILES[0])][1:3]
+    left_over = mid_session()[:2]
     refused = []
 
     def call() -> None:
@@ -113,3 +122,55 @@ def test_whose_first_call_is_no_greeting_does_not_end_the_wait_for_the_editor(tr
     assert "not a message of an ML-Agents engine" in refused[0]
     assert len(refused) == 4 and all("in the middle of a session" in each for each in refused[2:])
     assert "its first call is not a message of an ML-Agents engine" in caplog.text
+
+
+@pytest.mark.parametrize("transport", ["lean", "grpcio"])
+def test_an_engine_that_is_left_over_does_not_break_into_a_session(transport) -> None:
+    """Its steps, of a behavior that nobody has described here, ended the run with grpcio."""
+    port, refused = free_port(), []
+    steps = next(data for data in mid_session() if not Decoder().continues(data))
+
+    def call() -> None:
+        editor = EngineEndpoint(port)
+        editor.connect(TIMEOUT)
+        for said in (hello(), None, observation(1), observation(1)):
+            editor.exchange(message(said))
+            left_over = EngineEndpoint(port)
+            left_over.connect(TIMEOUT)
+            with suppress(TrainerGoneError):
+                left_over.exchange(steps)
+                refused.append("answered")
+            left_over.close()
+        with suppress(TrainerGoneError):
+            editor.exchange(message(observation(1)))
+        editor.close()
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    env = UnityEnvironment(base_port=port, transport=transport)
+    try:
+        env.reset()
+        for _ in range(2):
+            env.step()
+    finally:
+        env.close()
+        calling.join()
+    assert not refused
+
+
+@pytest.mark.parametrize("transport", ["lean", "grpcio"])
+def test_an_engine_of_another_kind_is_named_as_that(transport) -> None:
+    port, dialect = free_port(), UNREAL_PLUGIN.dialect
+
+    def call() -> None:
+        game = EngineEndpoint(port, path=dialect.path)
+        game.connect(TIMEOUT)
+        with suppress(TrainerGoneError):
+            game.exchange(encode_hello("Game", "1.0", dialect=dialect))
+        game.close()
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    with pytest.raises(OtherEngineError, match="unreal:PATH"):
+        UnityEnvironment(base_port=port, transport=transport)
+    calling.join()

@@ -1,6 +1,8 @@
 """A process learns PPO's critic beside the run, which learns the actor: the same numbers as without it."""
 
 import logging
+import os
+import signal
 
 import pytest
 from console_runs import until
@@ -22,7 +24,7 @@ def learners(tmp_path, monkeypatch):
     made = []
 
     def make(threads=TWO, hyper=HYPER, **keys):
-        network = {"hidden_units": 16, "num_layers": 2, "normalize": True}
+        network = {"hidden_units": 32, "num_layers": 2, "normalize": True}
         settings = {"trainer_type": "ppo", "hyperparameters": hyper, "network_settings": network, **keys}
         folder = tmp_path / str(len(made))
         made.append(make_learner(folder, SPEC, settings, update_threads=lambda: threads))
@@ -79,9 +81,35 @@ def test_a_run_whose_helper_dies_goes_on_with_the_same_numbers(learners, monkeyp
             if turn == 1:
                 jobs.helper._process.process.kill()
     assert jobs.taken == [False, True, False, False]
-    assert (
-        caplog.text.count("took a half of the updates was ended by signal 9 (SIGKILL). The run goes on") == 1
-    )
+    assert caplog.text.count("The process that is to take a half of the updates was ended") == 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
+def test_a_process_that_does_not_answer_is_given_up(learners, monkeypatch, caplog):
+    monkeypatch.setattr(update_helper, "SHORTEST_PATIENCE", 0.5)
+    monkeypatch.setattr(update_helper, "PATIENCE", 1.0)
+    alone, helped = learners(UpdateThreads()), learners()
+    crowds, jobs = [Crowd(SPEC) for _ in range(2)], Jobs(helped, monkeypatch)
+    for turn in range(3):
+        for one, crowd in zip((alone, helped), crowds, strict=True):
+            learn_from(one, crowd.play(one, 60))
+        assert not differences(*(one.trainer.learning_state() for one in (alone, helped)))
+        if not turn:
+            jobs.wait_for_process()
+            os.kill(jobs.helper._process.process.pid, signal.SIGSTOP)
+    assert jobs.taken == [False, True, False] and "does not answer" in caplog.text
+
+
+def test_one_that_cannot_be_started_is_no_error_of_the_run(learners, monkeypatch, caplog):
+    def refuse(name):
+        raise FileNotFoundError(2, "No such file or directory", name)
+
+    one, crowd = learners(), Crowd(SPEC)
+    monkeypatch.setattr("lanista.trainers.trainer.learner_process.REAPER.make_folder", refuse)
+    for _ in range(2):
+        learn_from(one, crowd.play(one, 60))
+    assert one.trainer.learning_state()["Optimizer"]["steps"] > 0
+    assert caplog.text.count("has failed: [Errno 2] No such file") == 1
 
 
 def test_it_starts_only_when_updates_have_taken_long(learners, monkeypatch):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,13 @@ from ..base import Helper
 from ..common.optim import CheckedAdam
 from .fused import FusedPPOGradient, Half, Statistics
 
-ALIGNED_UNITS = 16
-"""Layers have to have a multiple of these, 64 bytes. Products round by how their numbers lie in memory, and
-the second network's lie behind those of the first."""
+ALIGNED_UNITS = 32
+"""Layers have to have a multiple of these. Products round by how their numbers lie in memory, and the second
+network's lie behind those of the first; activations, of which vector instructions take 32 at a time, by what
+is left over at the end."""
+COMPARED = 16
+"""Minibatches by which halves of a gradient are compared with a whole one; with a memory each has a number of
+rows of its own."""
 FEWEST_STEPS = 64
 """Gradient steps of an update from which the other process pays."""
 
@@ -133,7 +138,12 @@ class Halves:
         job = CriticJob(before, *columns, shuffler, learning_rate)
         if not helper.begin(job):
             return None
-        statistics, squares = self._learn_actor(rollout, learning_rate, epsilon, beta)
+        try:
+            statistics, squares = self._learn_actor(rollout, learning_rate, epsilon, beta)
+        except BaseException:
+            self._restore(before, shuffler)
+            helper.abandon()
+            raise
         found: CriticResult | None = helper.result()
         if found is not None and len(squares) == len(found.squares):
             sums = [float(np.float32(own + other)) for own, other in zip(squares, found.squares, strict=True)]
@@ -143,25 +153,31 @@ class Halves:
                     self.optimizer.count_norm(square)
                 pairs = zip(statistics, found.losses, strict=True)
                 return [(own[0], np.float32(loss), own[2], own[3]) for own, loss in pairs]
-        before.restore(self.optimizer)
-        self.shuffler.set_state(shuffler)
+        self._restore(before, shuffler)
         return None
 
+    def _restore(self, before: Moments, shuffler: Tensor) -> None:
+        before.restore(self.optimizer)
+        self.shuffler.set_state(shuffler)
+
     def rounds_alike(self, rollout: RolloutBatch) -> bool:
-        """Whether the halves of a gradient have the bits of a whole one, compared by a first minibatch."""
+        """Whether halves of a gradient have the bits of a whole one, compared by a few minibatches."""
         if self.rounded_alike is None:
             shuffler = torch.Generator().manual_seed(0)
-            batch = next(rollout.minibatches(self.hyper.batch_size, shuffler, self.sequence_length))
-            gradient = self.optimizer.flat.gradient
-            self.whole(batch, 0.2, 0.0)
-            whole = gradient.clone()
-            if not torch.isfinite(whole).all():
-                return False
-            self.optimizer.zero_grad()
-            self.actor(batch, 0.2, 0.0)
-            self.critic(batch, 0.2, 0.0)
-            self.rounded_alike = torch.equal(whole, gradient)
-        return self.rounded_alike
+            batches = rollout.minibatches(self.hyper.batch_size, shuffler, self.sequence_length)
+            for batch in islice(batches, COMPARED):
+                gradient = self.optimizer.flat.gradient
+                self.whole(batch, 0.2, 0.0)
+                whole = gradient.clone()
+                if not torch.isfinite(whole).all():
+                    return False
+                self.optimizer.zero_grad()
+                self.actor(batch, 0.2, 0.0)
+                self.critic(batch, 0.2, 0.0)
+                self.rounded_alike = torch.equal(whole, gradient)
+                if not self.rounded_alike:
+                    break
+        return bool(self.rounded_alike)
 
     def gradient_steps(self, steps: int) -> int:
         """Of an update by so many agent-steps."""

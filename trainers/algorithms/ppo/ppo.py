@@ -39,6 +39,8 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
     network: ActorCritic
     hyper: PPOSettings
     learns_from_older = True
+    halves: Halves | None = None
+    """None where an update cannot be halved."""
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
         """See `Algorithm.build`."""
@@ -70,11 +72,12 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             return None
         if self.device.type != "cpu" or not self.fused.layers or distributed.world_size() > 1:
             return None
-        widths = [layer.bias.shape[-1] for layer in self.fused.layers]
-        if self.is_recurrent:
-            widths.append(network.memory(-1).output_size)
-        if any(width % ALIGNED_UNITS for width in widths):
+        if any(layer.bias.shape[-1] % ALIGNED_UNITS for layer in self.fused.layers):
             return None
+        if self.is_recurrent and network.memory(-1).output_size % (ALIGNED_UNITS // 2):
+            return None
+        if type(self)._learn is not PPO._learn or type(self)._evaluate_actions is not PPO._evaluate_actions:
+            return None  # a plug-in with another objective
         return Halves(network, self.optimizer, self.shuffler, hyper, self.sequence_length)
 
     # Evaluation -----------------------------------------------------------------------------------------
@@ -165,7 +168,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         rollout = RolloutBatch.of(steps, inputs, self.device, normalize_padding=self.hyper.normalize_padding)
         rates = learning_rate, epsilon, beta
         statistics = None
-        if self.halves is not None and self.helper is not None:
+        if self.halves is not None and self.helper is not None and self.fused is not None:
             statistics = self.halves.learn(self.helper, rollout, *rates)
         if statistics is None:
             statistics = self._learn(rollout, *rates, policy_step)

@@ -21,7 +21,7 @@ BEHAVIORS = {
 STEPS, BATCH, EPOCHS = 700, 20, 3
 
 
-def make(spec, hyper=None, network=None, non_finite=NonFinitePolicy.STOP, **settings) -> PPO:
+def make(spec, hyper=None, network=None, non_finite=NonFinitePolicy.STOP, of=PPO, **settings) -> PPO:
     config = TrainerSettings.model_validate(
         {
             "trainer_type": "ppo",
@@ -30,7 +30,7 @@ def make(spec, hyper=None, network=None, non_finite=NonFinitePolicy.STOP, **sett
             **settings,
         }
     )
-    return PPO(spec, config, torch.device("cpu"), 3, non_finite)
+    return of(spec, config, torch.device("cpu"), 3, non_finite)
 
 
 def jobs_of(halved: PPO) -> int:
@@ -53,6 +53,9 @@ class Twin:
 
     def result(self):
         return self.outcome
+
+    def abandon(self) -> None:
+        self.abandoned = True
 
 
 def evaluated(algorithm: PPO, seed: int):
@@ -164,15 +167,43 @@ def test_a_norm_beyond_float32_is_refused_as_by_a_whole_update():
         (BEHAVIORS["continuous"], {"hyper": {"shared_critic": True}}),
         (BEHAVIORS["continuous"], {"hyper": {"max_grad_norm": 0.5}}),
         (BEHAVIORS["continuous"], {"hyper": {"clip_value_loss": True}}),
-        (BEHAVIORS["continuous"], {"network": {"hidden_units": 24}}),
+        (BEHAVIORS["continuous"], {"network": {"hidden_units": 48}}),
         (image_spec(3, 20, 20), {}),
     ],
-    ids=["shared critic", "clipped gradient", "clipped values", "24 units", "picture"],
+    ids=["shared critic", "clipped gradient", "clipped values", "48 units", "picture"],
 )
 def test_what_cannot_be_halved_is_not(spec, keys):
     if spec not in BEHAVIORS.values():
         spec = vector_spec([2], continuous=1)._replace(observation_specs=[spec])
     assert not make(spec, **keys).can_be_halved
+
+
+def test_an_error_in_the_midst_leaves_the_weights_of_before(monkeypatch):
+    """They are saved when the run ends of it."""
+    halved, twin = (make(BEHAVIORS["continuous"]) for _ in range(2))
+    halved.helper, steps = Twin(twin), evaluated(halved, 0)
+    halved.halves.rounded_alike = True
+    before, real, left = state_of(halved), halved.halves.actor, [20]
+
+    def fail_later(*arguments):
+        left[0] -= 1
+        if not left[0]:
+            raise MemoryError
+        return real(*arguments)
+
+    monkeypatch.setattr(halved.halves, "actor", fail_later)
+    with pytest.raises(MemoryError):
+        halved.update(steps, 100)
+    assert all(map(torch.equal, before, state_of(halved))) and halved.helper.abandoned
+
+
+def test_another_objective_of_a_plug_in_is_not_halved():
+    class Own(PPO):
+        def _evaluate_actions(self, batch):
+            return super()._evaluate_actions(batch)
+
+    spec = BEHAVIORS["continuous"]
+    assert make(spec).can_be_halved and not make(spec, of=Own).can_be_halved
 
 
 def test_where_products_round_otherwise_nobody_is_asked(monkeypatch):
