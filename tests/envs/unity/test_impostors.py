@@ -16,13 +16,6 @@ from scripted_engine import free_port, hello, message, observation
 from transcripts import FILES, messages_of
 
 TIMEOUT = 20.0
-
-
-def mid_session() -> list[bytes]:
-    """What an engine has sent after its greeting."""
-    return [data for _, data in messages_of(FILES[0]) if Decoder().is_mid_session(data)]
-
-
 IMPOSTOR = """
 import sys
 from lanista.envs.errors import TrainerGoneError
@@ -38,6 +31,11 @@ while True:
     except TrainerGoneError:
         pass
 """
+
+
+def mid_session() -> list[bytes]:
+    """What an engine has sent after its greeting."""
+    return [data for _, data in messages_of(FILES[0]) if Decoder().is_mid_session(data)]
 
 
 def test_a_program_that_greets_first_does_not_take_the_place_of_the_game(caplog) -> None:
