@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -35,19 +35,6 @@ from .common.recurrent import CriticStates
 
 class UnsupportedActionError(ValueError):
     """Actions that the algorithm cannot learn."""
-
-
-class Helper(Protocol):
-    """Another process, which does one job at a time beside this one."""
-
-    def begin(self, job: Any) -> bool:
-        """Hand over a job, whose tensors may change afterwards; whether the process takes it."""
-
-    def result(self) -> Any:
-        """Wait for what came out of it; None if the process is lost."""
-
-    def abandon(self) -> None:
-        """Give up the job, and the process with it."""
 
 
 class UpdateResult(NamedTuple):
@@ -296,10 +283,6 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
     @abstractmethod
     def update(self, steps: Steps, policy_step: int) -> dict[str, float]:
         """Learn from the steps; metrics by statistics' names."""
-
-    can_be_halved: bool = False
-    """A `helper` can take a part of an update, with the same numbers as without."""
-    helper: Helper | None = None
 
     learns_from_older: ClassVar[bool] = False
     """It has `as_of_newest_policy`, so that it can be updated while the next steps are collected."""

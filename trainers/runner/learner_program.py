@@ -1,4 +1,4 @@
-"""The program of a `LearnerProcess`: does the jobs that it is asked for, until the connection ends."""
+"""The program of a `LearnerProcess`: makes the updates that it is asked for, until the connection ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 from ..algorithms.common.threads import ACTING_THREADS
 from ..stats.reporter import StatsReporter
 from ..trainer.factory import make_algorithm, make_trainer
-from ..trainer.learner_process import FinishedJob, Job, LearnerPlan
+from ..trainer.learner_process import FinishedUpdate, LearnerPlan, UpdateJob
 from ..trainer.on_policy import OnPolicyTrainer
 from ..trainer.standalone import SummaryEvents
 from ..utils.channel import Channel
@@ -60,21 +60,22 @@ def make_learner(plan: LearnerPlan) -> OnPolicyTrainer[Any]:
 
 
 def serve(channel: Channel, log: MessageLog) -> None:
-    """Do jobs until the other end closes the channel."""
+    """Make updates until the other end closes the channel."""
     trainer = None
     while True:
         plan: LearnerPlan
-        job: Job
+        job: UpdateJob
         plan, job = channel.receive()
         try:
             if trainer is None:
                 trainer = make_learner(plan)
                 log.take()  # the run has said it too
-            outcome = job.run(trainer)
-            finished = FinishedJob(outcome, trainer.timers.root.children, log.take())
+            metrics, state = trainer.update(job)
+            timers = trainer.timers.root.children
+            finished = FinishedUpdate(metrics, state, timers, log.take())
         except Exception as error:
             text = "".join(traceback.format_exception(error))
-            finished = FinishedJob(messages=log.take(), error=_as_sent(error), traceback=text)
+            finished = FinishedUpdate(messages=log.take(), error=_as_sent(error), traceback=text)
         channel.send(finished)
 
 

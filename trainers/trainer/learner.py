@@ -18,7 +18,6 @@ from ...agent_processor.queues import AgentManagerQueue
 from ...agent_processor.trajectory import AgentKey, EpisodesForgotten
 from ...envs.base import BehaviorId
 from ..algorithms.base import OnPolicyAlgorithm
-from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
 from ..callbacks.events import EpisodeEnd, UpdateEnd
 from ..checkpoints.run_folder import require_folder_name
 from ..curriculum import TrainingProgress
@@ -38,7 +37,6 @@ from .learner_process import LearnerPlan, LearnerProcess
 from .on_policy import OnPolicyTrainer
 from .schedules import EvaluationSchedule
 from .self_play.manager import SelfPlayManager
-from .update_helper import UpdateHelper
 
 logger = logging.getLogger(__name__)
 
@@ -120,47 +118,25 @@ class Learner:
         starts = settings.threaded and run.training and not self.in_thread
         self._process = self._start_process(seed) if starts else None
         """Makes the updates; None: a thread or the run's loop does."""
-        self._helper = self._make_helper(seed)
         if run.callbacks.has_hook(EpisodeEnd):
             self.trainer.episodes.on_episode = self._episode_ended
 
     def _start_process(self, seed: int) -> LearnerProcess:
         """The process that updates the trainer, with as many threads as the run leaves it."""
         assert isinstance(self.trainer, OnPolicyTrainer)
-        threads = self.run.update_threads()
+        run, threads = self.run, self.run.update_threads()
         if not threads.fixed:
             threads = replace(threads, most=max(1, threads.most - 1))
-        process = self._make_process(seed, threads)
+        settings = self.settings.model_copy(update={"threaded": False})  # there nothing acts beside it
+        how = (seed, run.device, run.non_finite, run.precision, threads)
+        process = LearnerProcess(LearnerPlan(self.name, self.spec, settings, *how), run.timers.of_thread())
         self.trainer.learner_process = process
         return process
 
-    def _make_process(self, seed: int, threads: UpdateThreads) -> LearnerProcess:
-        run, settings = self.run, self.settings.model_copy(update={"threaded": False})
-        how = (seed, run.device, run.non_finite, run.precision, threads)
-        return LearnerProcess(LearnerPlan(self.name, self.spec, settings, *how), run.timers.of_thread())
-
-    def _make_helper(self, seed: int) -> UpdateHelper | None:
-        """The process that takes a half of each update, if the algorithm can be halved.
-
-        Only where an update computes with one thread although it may have two: not where the user has said
-        how many.
-        """
-        threads, algorithm, trainer = self.run.update_threads(), self.algorithm, self.trainer
-        if not self.run.training or self.settings.threaded or threads.fixed or threads.most == ACTING_THREADS:
-            return None
-        if not isinstance(trainer, OnPolicyTrainer) or trainer.update_threads != ACTING_THREADS:
-            return None
-        if not isinstance(algorithm, OnPolicyAlgorithm) or not algorithm.can_be_halved:
-            return None
-        make = partial(self._make_process, seed, UpdateThreads())
-        algorithm.helper = helper = UpdateHelper(make, lambda: trainer.update_seconds)
-        return helper
-
     def close(self) -> None:
-        """End the processes that learn, if there are any."""
-        for process in (self._process, self._helper):
-            if process is not None:
-                process.close()
+        """End the process that learns, if there is one."""
+        if self._process is not None:
+            self._process.close()
 
     def _is_deterministic(self) -> bool:
         """Whether agents take the likeliest actions. Greedy policies do anyway; in training they explore."""

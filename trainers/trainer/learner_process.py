@@ -11,7 +11,6 @@ So a run repeats, and agents always act by the weights of the update before the 
 from __future__ import annotations
 
 import logging
-import math
 import os
 import shutil
 import signal
@@ -19,7 +18,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Client
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from mlagents_envs.base_env import BehaviorSpec
@@ -76,44 +75,26 @@ class UpdateJob:
     older: bool
     """Some steps are of the policy before the newest one."""
 
-    def run(self, trainer: Any) -> tuple[dict[str, float], dict[str, Any]]:
-        """Make it; the metrics, and the state after it."""
-        found: tuple[dict[str, float], dict[str, Any]] = trainer.update(self)
-        return found
-
 
 @dataclass(frozen=True, slots=True)
-class FinishedJob:
+class FinishedUpdate:
     """What came out of it."""
 
-    outcome: Any = None
-    """What the job's `run` has returned."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+    """As that of the job, after the update."""
     timers: dict[str, TimerNode] = field(default_factory=dict)
-    """Of all jobs so far."""
+    """Of all updates so far."""
     messages: list[tuple[str, int, str]] = field(default_factory=list)
     """Logged meanwhile: logger, level, text."""
     error: Exception | None = None
-    """The job failed; then it has no outcome."""
+    """The update failed; then there is no state."""
     traceback: str = ""
     """Of the error."""
 
 
-class Job(Protocol):
-    """What such a process does; it is pickled."""
-
-    def run(self, trainer: Any) -> Any:
-        """Do it with the process' own trainer; the outcome is sent back."""
-
-
-class ProcessLostError(TrainerError):
-    """The process has ended, or does not answer."""
-
-    how = ""
-    """Such as "has ended with exit status 1"."""
-
-
 class LearnerProcess:
-    """Does one job at a time beside this process.
+    """Makes one update at a time beside this process.
 
     Like an engine it lives in a session of its own, so that Ctrl-C in the terminal reaches the run alone, and
     the reaper ends it should the run be killed.
@@ -140,7 +121,7 @@ class LearnerProcess:
                 f"than the {_LONGEST_SOCKET} bytes that systems take: set TMPDIR to a shorter path."
             )
         self._channel: Channel | None = None
-        self._received: FinishedJob | None = None
+        self._received: FinishedUpdate | None = None
         self.is_busy = False
         """An update has begun whose result was not taken yet."""
         command = [sys.executable, "-m", PROGRAM, self._address, str(self._folder)]
@@ -150,18 +131,8 @@ class LearnerProcess:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise TrainerError(f"{plan.name}: its learner (threaded: true) cannot start: {error}") from error
 
-    def is_ready(self) -> bool:
-        """Whether `begin` would not have to wait until the process has started.
-
-        Raises:
-            TrainerError: the process has ended.
-        """
-        if self._channel is None:
-            self._channel = self._connected()
-        return self._channel is not None
-
-    def begin(self, job: Job) -> None:
-        """Let it do a job. When this returns, the arrays of the job may be overwritten.
+    def begin(self, job: UpdateJob) -> None:
+        """Let it make an update. When this returns, the arrays of the job may be overwritten.
 
         Raises:
             TrainerError: the process has ended.
@@ -186,26 +157,21 @@ class LearnerProcess:
         if waits and self._channel is not None and self._channel.has_message():
             self._received = self._receive(self._channel)
 
-    def result(self, patience: float = math.inf) -> FinishedJob:
-        """Wait for the job; arrays of its outcome are valid until the next one begins.
-
-        Raises as `check`, and ProcessLostError if it has not ended after `patience` seconds.
-        """
+    def result(self) -> FinishedUpdate:
+        """Wait for the update; its state is valid until the next one begins. Raises as `check`."""
         assert self.is_busy and self._channel is not None, "no update has begun"
-        if self._received is None and patience < math.inf and not self._channel.has_message(patience):
-            raise self._lost(0.0)
         finished = self._received or self._receive(self._channel)
         self._received, self.is_busy = None, False
         self._timers.root.children = finished.timers
         return finished
 
-    def _receive(self, channel: Channel) -> FinishedJob:
+    def _receive(self, channel: Channel) -> FinishedUpdate:
         try:
             finished = channel.receive()
         except (EOFError, OSError) as error:
             self.is_busy = False
             raise self._lost() from error
-        assert isinstance(finished, FinishedJob)
+        assert isinstance(finished, FinishedUpdate)
         for name, level, text in finished.messages:
             logging.getLogger(name).log(level, "%s", text)
         if finished.error is not None:
@@ -214,32 +180,23 @@ class LearnerProcess:
         return finished
 
     def _connect(self) -> Channel:
-        while (channel := self._connected(CONNECT_PAUSE)) is None:
-            continue
-        return channel
+        while not self.process.wait(CONNECT_PAUSE):
+            with suppress(FileNotFoundError, ConnectionRefusedError):
+                return Channel(Client(self._address), self._folder)
+        raise self._lost()
 
-    def _connected(self, pause: float = 0.0) -> Channel | None:
-        """None if it does not listen yet, after a pause."""
-        if self.process.wait(pause):
-            raise self._lost()
-        with suppress(FileNotFoundError, ConnectionRefusedError):
-            return Channel(Client(self._address), self._folder)
-        return None
-
-    def _lost(self, seconds: float = CLOSING_SECONDS) -> ProcessLostError:
-        """The error of a process that has ended, or is about to, in so many seconds."""
-        self.process.wait(seconds)
+    def _lost(self) -> TrainerError:
+        """The error of a process that has ended, or is about to."""
+        self.process.wait(CLOSING_SECONDS)
         code = self.process.returncode
         how = "does not answer" if code is None else f"has ended with exit status {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.Signals(-code).name})"
-        error = ProcessLostError(
+        return TrainerError(
             f"{self._plan.name}: the process {self.process.pid}, which learns beside the environments "
             f"(threaded: true), {how}. An update that it was making is lost; what was learned before is "
             f"saved: continue with --resume.{self.process.output()}"
         )
-        error.how = how
-        return error
 
     def close(self) -> None:
         """End it: by itself, or at once in the midst of an update, which then is not wanted any more."""

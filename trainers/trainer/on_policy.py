@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
@@ -59,8 +58,6 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self.buffer = RolloutBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
         self.learner_process: LearnerProcess | None = None
         """Makes the updates while this trainer collects the next steps; None: this trainer does."""
-        self.update_seconds = 0.0
-        """That updates have taken so far, in this process."""
         self._has_older = False
         """Some of the collected steps are of the policy before the newest one."""
         self.signal_trainer: SignalTrainer | None = None
@@ -92,11 +89,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         """`_update` with its threads."""
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
         threads, products = torch_threads(self.update_threads), self._large_products()
-        began = time.perf_counter()
         with self.timers.span("_update_policy"), threads, products, span:
-            metrics = self._update(step)
-        self.update_seconds += time.perf_counter() - began
-        return metrics
+            return self._update(step)
 
     def _report_update(self, metrics: Mapping[str, float]) -> None:
         for key, value in metrics.items():
@@ -123,11 +117,11 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         if self.learner_process is None or not self.learner_process.is_busy:
             return
         with self.timers.span("wait_for_learner"):
-            metrics, state = self.learner_process.result().outcome
+            finished = self.learner_process.result()
         with self.shared_moments.kept():
-            self._load_process_state(state)
+            self._load_process_state(finished.state)
         self._has_older = len(self.buffer) > 0
-        self._report_update(metrics)
+        self._report_update(finished.metrics)
 
     def update(self, job: UpdateJob) -> tuple[dict[str, float], dict[str, Any]]:
         """Make an update that another process has asked for: its metrics, and the state after it."""

@@ -34,8 +34,8 @@ class ByteConnection(Protocol):
     def recv_bytes(self) -> bytes:
         """Wait for a message."""
 
-    def poll(self, timeout: float) -> bool:
-        """Whether there is a message within so many seconds."""
+    def poll(self) -> bool:
+        """Whether there is a message."""
 
     def close(self) -> None:
         """End the connection."""
@@ -73,9 +73,9 @@ class Channel:
         buffers = [whole[start:end] for start, end in bounds]
         return pickle.loads(pickled, buffers=buffers)  # noqa: S301 (likewise)
 
-    def has_message(self, seconds: float = 0.0) -> bool:
-        """Whether `receive` would not wait longer than this, perhaps because the other process has ended."""
-        return self._connection.poll(seconds)
+    def has_message(self) -> bool:
+        """Whether `receive` would not wait, perhaps because the other process has ended."""
+        return self._connection.poll()
 
     def close(self) -> None:
         """Tell the other end that nothing more comes."""

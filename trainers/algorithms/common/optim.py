@@ -72,10 +72,6 @@ class FlatAdam:
         """The number of steps so far."""
         return int(self._steps)
 
-    @steps.setter
-    def steps(self, number: int) -> None:
-        self._steps.fill_(number)
-
     @torch.no_grad()
     def step(self) -> None:
         """Update the weights by the current gradient."""
@@ -153,8 +149,10 @@ class CheckedAdam:
         distributed.average(self.flat.gradient)
         square = self.flat.gradient.dot(self.flat.gradient).item()
         if math.isfinite(square):
-            self.count_norm(square)
-            if self.max_norm is not None and (norm := math.sqrt(square)) > self.max_norm:
+            norm = math.sqrt(square)
+            self._norm_sum += norm
+            self._norm_count += 1
+            if self.max_norm is not None and norm > self.max_norm:
                 self.flat.gradient.mul_(self.max_norm / norm)
             self.adam.step()
             return
@@ -167,26 +165,6 @@ class CheckedAdam:
             )
         found = f"at step {policy_step} its gradient, of {self.of}, is no finite number"
         self.warn_once("Minibatch left out", found)
-
-    def step_of_half(self, learning_rate: float) -> float | None:
-        """A step by the gradient of some parameters, that of the others being 0.
-
-        Adam moves the others too: what they are after it is to be taken from where they are learned.
-
-        Returns:
-            The square of the gradient's norm; None if it is not finite, and nothing has changed.
-        """
-        square = self.flat.gradient.dot(self.flat.gradient).item()
-        if not math.isfinite(square):
-            return None
-        self.adam.learning_rate = learning_rate
-        self.adam.step()
-        return square
-
-    def count_norm(self, square: float) -> None:
-        """Count a step whose gradient had this square of its norm, for `pop_mean_norm`."""
-        self._norm_sum += math.sqrt(square)
-        self._norm_count += 1
 
     def pop_mean_norm(self) -> float | None:
         """The mean norm of the gradients since the last call, before they were clipped; None without any."""

@@ -9,7 +9,6 @@ all other networks learn; tests compare the two.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,6 @@ silu_backward = torch.ops.aten.silu_backward.default
 
 Statistics = tuple[Array, Array, Array, Array]
 """Policy loss, value loss, approximate KL divergence and clip fraction of a minibatch, each a scalar."""
-_NOTHING = np.float32(0.0)
 
 
 class ArrayBackend(NamedTuple):
@@ -75,18 +73,9 @@ class Layer(NamedTuple):
         d_weight, d_bias = (none if p.grad is None else p.grad for p in (weight, bias))
         return cls.of(weight.detach(), bias.detach(), d_weight, d_bias)
 
-    def only(self, index: int) -> Layer:
-        """One of the networks, as one of S = 1."""
-        return Layer.of(*(t[index : index + 1] for t in (self.weight, self.bias, self.d_weight, self.d_bias)))
-
     def stream(self, index: int) -> Layer:
         """A single network: [in, out] and [1, out]."""
         return Layer.of(*(t[index] for t in (self.weight, self.bias, self.d_weight, self.d_bias)))
-
-    def backward(self, inputs: Tensor, d_out: Tensor) -> None:
-        """Write the gradients of a single network's layer, from that of its output [B, out]."""
-        torch.mm(inputs.t(), d_out, out=self.d_weight)
-        torch.sum(d_out, 0, out=self.d_bias)
 
 
 def layers_of(body: Body) -> list[Layer]:
@@ -139,31 +128,15 @@ def backward(layers: Sequence[Layer], trace: Trace, d_out: Tensor) -> None:
             d_out = torch.bmm(d_sums, layer.weight_t)
 
 
-class Half(IntEnum):
-    """A network of the two, which have no parameter in common; its stream in the body."""
-
-    ACTOR = 0
-    CRITIC = 1
-
-
 class FusedPPOGradient:
     """Writes the gradient of the objective of a minibatch to each parameter's `grad`."""
 
-    def __init__(self, network: ActorCritic, half: Half | None = None) -> None:
-        """Prepare for one network.
-
-        Args:
-            network: From now on it must keep its parameters' tensors and their `grad`; both change in place.
-            half: The one whose gradient is written; None: both.
-        """
-        self.half = half
+    def __init__(self, network: ActorCritic) -> None:
+        """From now on `network` must keep its parameters' tensors and their `grad`; both change in place."""
         self.encoder = network.encoder
         self.backend = ArrayBackend.of(network.actions.weight.device)
         self.layers = layers_of(network.body)
-        if half is not None:
-            self.layers = [layer.only(half) for layer in self.layers]
-        streams = range(len(network.memories)) if half is None or not network.memories else [half]
-        memories = [network.memory(k) for k in streams]
+        memories = [network.memory(k) for k in range(len(network.memories))]
         self.memory = PackedMemory(memories) if memories else None
         self.actions = Layer.held(network.actions.weight, network.actions.bias)
         self.values = Layer.held(network.values.weight, network.values.bias)
@@ -175,10 +148,8 @@ class FusedPPOGradient:
 
     @torch.no_grad()
     def __call__(self, batch: RolloutBatch, epsilon: float, beta: float) -> Statistics:
-        """The gradient of policy loss + 0.5 value loss - beta entropy; returns the minibatch's statistics.
-
-        Those of the half that is left out are 0.
-        """
+        """The gradient of policy loss + 0.5 value loss - beta entropy; returns the minibatch's statistics."""
+        _, array, tensor = self.backend
         packing = None
         if self.memory is not None:
             packing = _packing(batch)
@@ -187,31 +158,21 @@ class FusedPPOGradient:
         trace = forward(self.layers, inputs)
         hidden = trace.out  # [streams, B, hidden]; a shared critic has the actor's stream
         if self.memory is not None and packing is not None:
-            recalled = self.memory.forward(hidden, self._states(batch), packing.counts)
+            recalled = self.memory.forward(hidden, self._states(batch, len(hidden)), packing.counts)
             hidden = recalled.out
-        policy_loss = value_loss = approx_kl = clip_fraction = _NOTHING
-        d_columns = d_values = None
-        if self.half is not Half.CRITIC:
-            columns = torch.addmm(self.actions.bias, hidden[0], self.actions.weight)
-            policy_loss, approx_kl, clip_fraction, d_columns = self._policy(columns, batch, epsilon, beta)
-        if self.half is not Half.ACTOR:
-            value_loss, d_values = self._value(hidden[-1], batch.returns)
-        d_hidden = self._heads_backward(hidden, d_columns, d_values)
+        columns = torch.addmm(self.actions.bias, hidden[0], self.actions.weight)
+        values = torch.addmm(self.values.bias, hidden[-1], self.values.weight)
+        policy_loss, approx_kl, clip_fraction, d_columns = self._policy(columns, batch, epsilon, beta)
+        value_loss, d_values = squared_error(array(values), array(batch.returns))
+        d_hidden = self._heads_backward(hidden, tensor(d_columns), tensor(d_values))
         if packing is not None:
             d_hidden = recalled.backward(d_hidden, packing.before)
         backward(self.layers, trace, d_hidden)
         return policy_loss, value_loss, approx_kl, clip_fraction
 
-    def _value(self, hidden: Tensor, returns: Tensor) -> tuple[Array, Tensor]:
-        """Value loss, and its gradient by the values."""
-        _, array, tensor = self.backend
-        values = torch.addmm(self.values.bias, hidden, self.values.weight)
-        value_loss, d_values = squared_error(array(values), array(returns))
-        return value_loss, tensor(d_values)
-
     def _policy(
         self, columns: Tensor, batch: RolloutBatch, epsilon: float, beta: float
-    ) -> tuple[Array, Array, Array, Tensor]:
+    ) -> tuple[Array, Array, Array, Array]:
         """Policy loss, statistics, and the gradient by means and logits; that by log sigma is written."""
         n = self.continuous
         xp, array, tensor = self.backend
@@ -235,8 +196,7 @@ class FusedPPOGradient:
         if categorical is not None:
             d_logits = tensor(categorical.gradient(d_log_probs[:, n:], -beta))
             parts.append(array(self._by_row(d_logits, batch.action_mask)))
-        d_columns = parts[0] if len(parts) == 1 else xp.concatenate(parts, 1)
-        return loss, approx_kl, clip_fraction, tensor(d_columns)
+        return loss, approx_kl, clip_fraction, parts[0] if len(parts) == 1 else xp.concatenate(parts, 1)
 
     def _by_action(self, logits: Tensor, mask: Tensor | None) -> Tensor:
         """[B, sum of branch sizes] -> [widest, B K], as `ActionDistribution` takes them."""
@@ -250,24 +210,22 @@ class FusedPPOGradient:
         flat = self.branches.flat(d_logits.view(shape).permute(1, 2, 0))
         return flat if mask is None else flat.masked_fill(mask, 0.0)
 
-    def _states(self, batch: RolloutBatch) -> Tensor:
+    def _states(self, batch: RolloutBatch, streams: int) -> Tensor:
         """[streams, sequences, memory_size]"""
         assert batch.actor_states is not None and batch.critic_states is not None
-        both = batch.actor_states, batch.critic_states
-        return torch.stack(both[: len(self.layers[0].weight)] if self.half is None else [both[self.half]])
+        return torch.stack((batch.actor_states, batch.critic_states)[:streams])
 
-    def _heads_backward(self, hidden: Tensor, d_columns: Tensor | None, d_values: Tensor | None) -> Tensor:
-        """Write the gradients of the heads; the gradient of what they read [streams, B, width]."""
+    def _heads_backward(self, hidden: Tensor, d_columns: Tensor, d_values: Tensor) -> Tensor:
+        """Write the gradients of both heads; the gradient of what they read [streams, B, width]."""
         d_hidden = torch.empty_like(hidden)
-        if d_columns is not None:
-            self.actions.backward(hidden[0], d_columns)
-            torch.mm(d_columns, self.actions.weight_t, out=d_hidden[0])
-        if d_values is not None:
-            self.values.backward(hidden[-1], d_values)
-            if d_columns is not None and len(hidden) == 1:  # a shared critic
-                d_hidden[0].addmm_(d_values, self.values.weight_t)
-            else:
-                torch.mm(d_values, self.values.weight_t, out=d_hidden[-1])
+        for head, encoding, d in ((self.actions, hidden[0], d_columns), (self.values, hidden[-1], d_values)):
+            torch.mm(encoding.t(), d, out=head.d_weight)
+            torch.sum(d, 0, out=head.d_bias)
+        torch.mm(d_columns, self.actions.weight_t, out=d_hidden[0])
+        if len(hidden) == 1:
+            d_hidden[0].addmm_(d_values, self.values.weight_t)
+        else:
+            torch.mm(d_values, self.values.weight_t, out=d_hidden[1])
         return d_hidden
 
 

@@ -18,7 +18,6 @@ from ...networks.modules.passes import Precision, chunked_forward, widened
 from ...networks.observations import to_tensors
 from ...settings.models.algorithms import PPOSettings
 from ...settings.models.behavior import TrainerSettings
-from ...utils import distributed
 from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits
 from ..common.optim import CheckedAdam, ClippedSchedules
@@ -26,7 +25,6 @@ from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import CriticStates, padded, unroll
 from ..common.returns import generalized_advantages
 from .fused import FusedPPOGradient, Statistics
-from .halves import ALIGNED_UNITS, Halves
 from .losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
 
 
@@ -39,8 +37,6 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
     network: ActorCritic
     hyper: PPOSettings
     learns_from_older = True
-    halves: Halves | None = None
-    """None where an update cannot be halved."""
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
         """See `Algorithm.build`."""
@@ -58,27 +54,10 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         can_fuse = can_fuse and not hyper.clip_value_loss and self.precision is Precision.FLOAT32
         self.fused = FusedPPOGradient(self.network) if can_fuse else None
         self.shuffler = torch.Generator().manual_seed(seed + 1)
-        self.halves = self._make_halves()
-        self.can_be_halved = self.halves is not None
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
         self.register({"Policy": self.network}, {"Optimizer": self.optimizer}, {"shuffler": self.shuffler})
         if hyper.normalize_values:
             self.normalize_values(self.network.values)
-
-    def _make_halves(self) -> Halves | None:
-        """None where actor and critic are not learned independently of each other."""
-        network, hyper = self.network, self.hyper
-        if self.fused is None or hyper.shared_critic or hyper.max_grad_norm is not None:
-            return None
-        if self.device.type != "cpu" or not self.fused.layers or distributed.world_size() > 1:
-            return None
-        if any(layer.bias.shape[-1] % ALIGNED_UNITS for layer in self.fused.layers):
-            return None
-        if self.is_recurrent and network.memory(-1).output_size % (ALIGNED_UNITS // 2):
-            return None
-        if type(self)._learn is not PPO._learn or type(self)._evaluate_actions is not PPO._evaluate_actions:
-            return None  # a plug-in with another objective
-        return Halves(network, self.optimizer, self.shuffler, hyper, self.sequence_length)
 
     # Evaluation -----------------------------------------------------------------------------------------
 
@@ -166,30 +145,6 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         with torch.no_grad():
             inputs = self.network.encoder.prepare(to_tensors(steps.obs, self.device))
         rollout = RolloutBatch.of(steps, inputs, self.device, normalize_padding=self.hyper.normalize_padding)
-        rates = learning_rate, epsilon, beta
-        statistics = None
-        if self.halves is not None and self.helper is not None and self.fused is not None:
-            statistics = self.halves.learn(self.helper, rollout, *rates)
-        if statistics is None:
-            statistics = self._learn(rollout, *rates, policy_step)
-        schedules = self.schedules.metrics(policy_step)
-        if not statistics:
-            found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
-            self.optimizer.warn_once("Nothing was learned", found)
-            return schedules
-        policy, value, mean_kl, mean_clip_fraction = _means(statistics)
-        return {
-            "Losses/Policy Loss": policy,
-            "Losses/Value Loss": value,
-            **schedules,
-            "Policy/Approximate KL": mean_kl,
-            "Policy/Clip Fraction": mean_clip_fraction,
-        }
-
-    def _learn(
-        self, rollout: RolloutBatch, learning_rate: float, epsilon: float, beta: float, policy_step: int
-    ) -> list[Statistics]:
-        """All gradient steps; the statistics of each."""
         statistics: list[Statistics] = []
         for _ in range(self.hyper.num_epoch):
             minibatches = rollout.minibatches(self.hyper.batch_size, self.shuffler, self.sequence_length)
@@ -218,7 +173,19 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
                     approx_kl, clip_fraction = ratio_statistics(log_ratio, ratio, epsilon, batch.real)
                     statistics.append((policy_loss.detach(), value_loss.detach(), approx_kl, clip_fraction))
                 self.optimizer.step(learning_rate, policy_step)
-        return statistics
+        schedules = self.schedules.metrics(policy_step)
+        if not statistics:
+            found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
+            self.optimizer.warn_once("Nothing was learned", found)
+            return schedules
+        policy, value, mean_kl, mean_clip_fraction = _means(statistics)
+        return {
+            "Losses/Policy Loss": policy,
+            "Losses/Value Loss": value,
+            **schedules,
+            "Policy/Approximate KL": mean_kl,
+            "Policy/Clip Fraction": mean_clip_fraction,
+        }
 
     def _evaluate_actions(self, batch: RolloutBatch) -> tuple[ActionDistribution, Tensor]:
         """Policy and critic at every row."""
