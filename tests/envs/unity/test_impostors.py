@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -11,7 +12,7 @@ from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.engine import encode_hello
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.unity.launch import UNREAL_PLUGIN
+from lanista.envs.unity.launch import UNREAL_PLUGIN, Transport
 from scripted_engine import free_port, hello, message, observation
 from transcripts import FILES, messages_of
 
@@ -36,6 +37,21 @@ while True:
 def mid_session() -> list[bytes]:
     """What an engine has sent after its greeting."""
     return [data for _, data in messages_of(FILES[0]) if Decoder().is_mid_session(data)]
+
+
+def met_while(call: Callable[[], None], port: int, transport: Transport = "lean") -> list[str]:
+    """The behaviors of the Editor that is met, and steps twice, while a thread calls."""
+    calling = threading.Thread(target=call)
+    calling.start()
+    env = UnityEnvironment(base_port=port, transport=transport)
+    try:
+        env.reset()
+        for _ in range(2):
+            env.step()
+        return list(env.behavior_specs)
+    finally:
+        env.close()
+        calling.join()
 
 
 def test_a_program_that_greets_first_does_not_take_the_place_of_the_game(caplog) -> None:
@@ -76,16 +92,7 @@ def test_who_greets_and_leaves_does_not_end_the_wait_for_the_editor() -> None:
         command = [sys.executable, "-m", "lanista.envs.scenes", "basic", "--mlagents-port", str(port)]
         subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
 
-    calling = threading.Thread(target=call)
-    calling.start()
-    env = UnityEnvironment(base_port=port)
-    try:
-        env.reset()
-        env.step()
-        assert list(env.behavior_specs) == ["Basic?team=0"]
-    finally:
-        env.close()
-        calling.join()
+    assert met_while(call, port) == ["Basic?team=0"]
 
 
 @pytest.mark.parametrize("transport", ["lean", "grpcio"])
@@ -107,16 +114,7 @@ def test_whose_first_call_is_no_greeting_does_not_end_the_wait_for_the_editor(tr
         command = [sys.executable, "-m", "lanista.envs.scenes", "basic", "--mlagents-port", str(port)]
         subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
 
-    calling = threading.Thread(target=call)
-    calling.start()
-    env = UnityEnvironment(base_port=port, transport=transport)
-    try:
-        env.reset()
-        env.step()
-        assert list(env.behavior_specs) == ["Basic?team=0"]
-    finally:
-        env.close()
-        calling.join()
+    assert met_while(call, port, transport) == ["Basic?team=0"]
     assert "not a message of an ML-Agents engine" in refused[0]
     assert len(refused) == 4 and all("in the middle of a session" in each for each in refused[2:])
     assert "its first call is not a message of an ML-Agents engine" in caplog.text
@@ -125,7 +123,7 @@ def test_whose_first_call_is_no_greeting_does_not_end_the_wait_for_the_editor(tr
 @pytest.mark.parametrize("transport", ["lean", "grpcio"])
 def test_an_engine_that_is_left_over_does_not_break_into_a_session(transport) -> None:
     """Its steps, of a behavior that nobody has described here, ended the run with grpcio."""
-    port, refused = free_port(), []
+    port, answered = free_port(), []
     steps = next(data for data in mid_session() if not Decoder().continues(data))
 
     def call() -> None:
@@ -137,23 +135,14 @@ def test_an_engine_that_is_left_over_does_not_break_into_a_session(transport) ->
             left_over.connect(TIMEOUT)
             with suppress(TrainerGoneError):
                 left_over.exchange(steps)
-                refused.append("answered")
+                answered.append(said)
             left_over.close()
         with suppress(TrainerGoneError):
             editor.exchange(message(observation(1)))
         editor.close()
 
-    calling = threading.Thread(target=call)
-    calling.start()
-    env = UnityEnvironment(base_port=port, transport=transport)
-    try:
-        env.reset()
-        for _ in range(2):
-            env.step()
-    finally:
-        env.close()
-        calling.join()
-    assert not refused
+    met_while(call, port, transport)
+    assert not answered
 
 
 @pytest.mark.parametrize("transport", ["lean", "grpcio"])
