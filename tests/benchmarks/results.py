@@ -112,12 +112,13 @@ class Results:
         return sorted({key[3] for key in self.rows if key[:3] == (kind, trainer, device)})
 
     def conditions(self) -> str:
-        """On which machine the rows were measured, and how busy other work kept it."""
+        """On which machines the rows were measured, and how busy other work kept them."""
         rows = [row for row in self.rows.values() if row.others == row.others and not row.load]
         if not rows:
             return "Not measured yet."
+        machines = " and ".join(sorted({row.machine for row in rows}))
         return (
-            f"Measured on {rows[0].machine}, of which other work kept {median(rows, 'others'):.1f} busy in "
+            f"Measured on {machines}, of which other work kept {median(rows, 'others'):.1f} busy in "
             f"the median run and {max(row.others for row in rows):.1f} in the worst."
         )
 
