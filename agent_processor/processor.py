@@ -89,12 +89,14 @@ class AgentProcessor:
         if decided is not None:
             self._act(env, decided)
         ended = self._end(env, terminals) if len(terminals) else NO_SLOTS
-        if len(decisions):
-            self._go_on(env, decisions, lost_lives)
+        new = self._go_on(env, decisions, lost_lives) if len(decisions) else None
         if self._ready or self._rosters is not None:
             self._publish()
         if len(ended):
             self._groups.remove(ended)
+        if new is not None:  # after the ends: an id may end and start again in one step
+            self._groups.add_pending(env, *new)
+        if len(ended):
             gone = ended[self._agents.row[ended] < 0]
             if len(gone):
                 self._agents.release(env, gone)
@@ -225,8 +227,14 @@ class AgentProcessor:
         agents.reset(ended)
         return ended
 
-    def _go_on(self, env: int, decisions: DecisionSteps, lost_lives: NDArray[np.int32] | None = None) -> None:
-        """Finish the previous steps, truncate at the time horizon, and begin new rows."""
+    def _go_on(
+        self, env: int, decisions: DecisionSteps, lost_lives: NDArray[np.int32] | None = None
+    ) -> tuple[Slots, NDArray[np.int32], Rows] | None:
+        """Finish the previous steps, truncate at the time horizon, and begin new rows.
+
+        Returns the slots, groups and rows of the agents that had not acted before; None if there are none, or
+        no groups.
+        """
         agents = self._agents
         slots, rows = agents.admit(env, np.asarray(decisions.agent_id))
         begun = self._rows.begin(
@@ -250,15 +258,16 @@ class AgentProcessor:
             if lost is not None or longest >= self._horizon:
                 self._cut(going, lengths, next_rows, place, lost)
         agents.begin(env, slots, begun)
-        if len(going) < len(slots):
-            new = np.flatnonzero(~acted)
-            group_ids = np.asarray(decisions.group_id)[new]
-            if self._groups.any or group_ids.any():
-                rows = np.arange(begun.start, begun.stop)[new]
-                self._groups.add_pending(env, slots[new], group_ids, rows)
         if self._rosters is not None:
             seated = self._rosters.seat(env, slots, np.asarray(decisions.group_id), begun)
             self._rows.seat(begun, seated)
+        if len(going) == len(slots):
+            return None
+        new = np.flatnonzero(~acted)
+        group_ids = np.asarray(decisions.group_id)[new]
+        if not (self._groups.any or group_ids.any()):
+            return None
+        return slots[new], group_ids, np.arange(begun.start, begun.stop)[new]
 
     def _finish(
         self,

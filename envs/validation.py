@@ -100,7 +100,9 @@ def check_finite(
                     "pass as zeros: env_settings.non_finite 'zero', or 'drop' to lose that episode as well."
                 )
             _warn_once(message, (behavior, fault.source), policy, warned)
-            void.append(batch.agent_id[fault.rows])
+            faulty = batch.agent_id[fault.rows]
+            # Of an id that ends and starts again in this step, the episode that has ended is sound.
+            void.append(faulty if kind == "terminal" else np.setdiff1d(faulty, terminals.agent_id))
         if kind == "decision":
             decisions = _finite(decisions)
         else:

@@ -55,9 +55,12 @@ class TrainingResult:
         """Read the run in `folder`.
 
         Raises:
-            OSError: The folder has no `run_logs/training_status.json`.
+            OSError: It is no run's.
         """
-        status = json.loads((folder / "run_logs" / "training_status.json").read_text(encoding="utf-8"))
+        path = folder / "run_logs" / "training_status.json"
+        # A run that saved nothing, as in inference, has no status.
+        has_status = path.exists() or not path.parent.is_dir()
+        status = json.loads(path.read_text(encoding="utf-8")) if has_status else {}
         final = {
             name: entry["final_checkpoint"] for name, entry in status.items() if "final_checkpoint" in entry
         }
@@ -145,7 +148,8 @@ def _options(config: Config, overrides: Mapping[str, Any]) -> RunOptions:
 
 def _source(config: Config) -> Source:
     if isinstance(config, RunOptions):
-        return Source(config.as_dict())
+        written = config.behaviors or config.default_settings
+        return Source(config.as_dict(), config.file or (_PLACE if written else ""))
     if isinstance(config, Mapping):
         return Source(dict(config), _PLACE)
     name = os.fspath(config)

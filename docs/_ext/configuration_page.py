@@ -101,12 +101,6 @@ ends at once; Lanista trains until it is stopped. Lanista's own keys are marked;
 change nothing, and they are then omitted from the `configuration.yaml` of a run, so that ML-Agents can
 read it.
 
-## What is named and not there yet
-
-This page also lists keys of later versions, so that their names are known in advance. Whatever is marked
-**Not yet.**, or is under a heading that says so, is read and checked; a run that uses it is refused
-before it starts, with a message that names the key.
-
 ## Words
 
 A *step* is one decision of one agent; *trainer steps* are those that the behavior's trainer has

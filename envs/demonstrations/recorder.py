@@ -55,7 +55,8 @@ class DemonstrationRecorder:
     """Writes the finished episodes of each behavior to a file, `<folder>/<behavior>.demo`.
 
     If the file exists, the new one gets a number: nothing is overwritten. An episode is written when it ends;
-    unfinished episodes are dropped when the recorder is closed.
+    unfinished episodes are dropped when the recorder is closed, and by `reset`, which belongs with every
+    reset of the environment.
     """
 
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
@@ -125,6 +126,10 @@ class DemonstrationRecorder:
             episode = running[agent]
             episode.observe(decisions, row)
             episode.act(action.continuous[row], action.discrete[row], masks[row])
+
+    def reset(self) -> None:
+        """Drop the unfinished episodes: the environment is reset, after which agents may keep their ids."""
+        self._episodes.clear()
 
     def close(self) -> list[Path]:
         """Close all files; returns their paths."""

@@ -1,4 +1,4 @@
-"""Processes that must not outlive this one, though it be killed and cannot end them itself.
+"""Processes that must not outlive this one, even if it is killed and cannot end them itself.
 
 The kernel's own way, PR_SET_PDEATHSIG, exists only on Linux and fires already when the thread ends that
 started the process. So a small shell reads from a pipe which process groups live, and when the pipe closes it

@@ -41,11 +41,11 @@ class AgentBatch:
     reward: NDArray[np.float32]
     """[n], since the agent's last report."""
     done: NDArray[np.bool_]
-    """[n], the episode has ended; this is the agent's last report under its id."""
+    """[n], the episode has ended; a later report under this id is of a new one."""
     interrupted: NDArray[np.bool_]
     """[n], it ended at a limit of steps and not by what the agent did."""
     agent_id: NDArray[np.int32]
-    """[n], a new one for every episode."""
+    """[n]; an agent may keep its own over episodes, as Unity's do."""
     group_id: NDArray[np.int32]
     """[n], 0 for no group."""
     group_reward: NDArray[np.float32]

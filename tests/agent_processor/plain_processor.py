@@ -64,10 +64,10 @@ class PlainProcessor:
                 self._note_status(env, batch, i, ends)
             for i in self._rows(batch, ends):
                 self._process(env, batch, i, ends)
-        for i in range(len(decisions["agent_id"])):
-            self._await_first_step(env, decisions, i)
         for agent in terminals["agent_id"]:
             self._leave_groups((env, agent))
+        for i in range(len(decisions["agent_id"])):
+            self._await_first_step(env, decisions, i)
         if decided is not None and self.quirks.shared_previous_action:
             self._share_previous_action(env, decided)
 

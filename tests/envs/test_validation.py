@@ -121,6 +121,18 @@ def test_drop_voids_each_agent_once():
     assert all(np.isfinite(a).all() for a in arrays(checked))
 
 
+def test_drop_keeps_the_episode_that_ended_in_the_step_in_which_a_faulty_one_starts():
+    steps = make_steps()
+    steps[1].agent_id[0] = steps[0].agent_id[3]
+    steps[0].obs[0][3, 0] = np.nan
+    steps[0].reward[0] = np.nan
+    _, void = check(steps, NonFinitePolicy.DROP)
+    assert void.tolist() == [10]
+    steps[1].reward[0] = np.nan
+    _, void = check(steps, NonFinitePolicy.DROP)
+    assert void.tolist() == [10, 13]
+
+
 def test_all_other_fields_of_a_corrected_step_are_kept():
     steps = make_steps()
     steps[0].action_mask = [np.array([[True, False]] * 4)]

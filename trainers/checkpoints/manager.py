@@ -14,7 +14,7 @@ import torch
 from ..utils.atomic_files import atomic_link, atomic_write_bytes, remove_partials
 from .best import BestCheckpoints
 from .file import CheckpointError, load_checkpoint, numbered_checkpoints, save_checkpoint, serialize
-from .resuming import RESUME_STEP, resumable, resume_step
+from .resuming import LATEST_STEP, RESUME_STEP, resumable, resume_step
 from .status import Checkpoint, TrainingStatus, listed
 from .transfer import LATEST
 
@@ -113,7 +113,7 @@ class CheckpointManager:
         except OSError as error:
             self._warn_not_saved(step, error)
             return None
-        self._update_latest(weights, data)
+        self._note_latest(step, written=self._update_latest(weights, data))
         for old in models:
             _remove(old)  # of a save at the same step, with other weights
         if reward is None:  # saved again by a run that was resumed at its end, without new episodes
@@ -161,7 +161,8 @@ class CheckpointManager:
     def _models(self, step: int) -> list[Path]:
         return [self.folder / f"{self.behavior}-{step}{suffix}.onnx" for suffix in self.suffixes]
 
-    def _update_latest(self, weights: Path, data: bytes) -> None:
+    def _update_latest(self, weights: Path, data: bytes) -> bool:
+        """Write `checkpoint.pt`; False, after a warning, if that fails."""
         try:
             try:
                 atomic_write_bytes(self.latest_path, data)
@@ -172,6 +173,17 @@ class CheckpointManager:
                 "%s could not be written (%s). The checkpoint is saved as %s, and --resume finds it there.",
                 *(self.latest_path, error, weights),
             )
+            return False
+        return True
+
+    def _note_latest(self, step: int, written: bool) -> None:
+        """Let the status file tell which checkpoint `checkpoint.pt` holds, if it is not the last one."""
+        noted = self.status.get(self.behavior, LATEST_STEP)
+        if written and noted is not None:
+            self.status.set(self.behavior, LATEST_STEP, step)
+        elif not written and noted is None:
+            before = self.checkpoints[-1].steps if self.checkpoints else -1
+            self.status.set(self.behavior, LATEST_STEP, before)
 
     def _export(self, model: Path, export: Callable[[Path], object]) -> None:
         try:
@@ -257,8 +269,7 @@ class CheckpointManager:
 
         That is the one that the status file names, or else `checkpoint.pt`; a numbered one that is newer
         comes before that: it was saved, and a kill or a full disk prevented `checkpoint.pt` from being
-        updated. (Copying an older one to `checkpoint.pt`, in order to go back to it, makes that the newer
-        file.)
+        updated. If an older one was copied to `checkpoint.pt`, the run goes back to it.
 
         The list of checkpoints is taken from the status file, together with those that a killed run had
         written and not yet listed.

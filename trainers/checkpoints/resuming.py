@@ -7,14 +7,17 @@ is written whole or not at all, so that a kill between the files leaves the mome
 
 from __future__ import annotations
 
+import filecmp
 from pathlib import Path
 
 from .file import numbered_checkpoints
-from .status import TrainingStatus, TrainingStatusError
+from .status import TrainingStatus, TrainingStatusError, listed
 from .transfer import LATEST
 
 RESUME_STEP = "resume_step"
 """Our own key in training_status.json, in runs of several behaviors."""
+LATEST_STEP = "latest_step"
+"""Our own key there once `checkpoint.pt` could not be written: the step of the checkpoint that it holds."""
 
 
 def resume_step(status: TrainingStatus, behavior: str) -> int | None:
@@ -37,10 +40,9 @@ def resume_step(status: TrainingStatus, behavior: str) -> int | None:
 def resumable(folder: Path, behavior: str, status: TrainingStatus) -> list[Path]:
     """What a behavior may be resumed from, of the files in its folder, the best first.
 
-    First comes the checkpoint of its `resume_step`, except where `checkpoint.pt`, and no numbered one, was
-    written after the status file: the user has copied an older one to it, in order to go back. Then come
-    `checkpoint.pt` and the numbered ones, the newest first; before it the newest, if a kill came between the
-    two.
+    First comes the checkpoint of its `resume_step`, except where the user has copied an older one to
+    `checkpoint.pt`, in order to go back. Then come `checkpoint.pt` and the numbered ones, the newest first;
+    before it the newest, if a kill came between the two.
 
     Raises:
         TrainingStatusError: its `resume_step` is malformed.
@@ -49,6 +51,8 @@ def resumable(folder: Path, behavior: str, status: TrainingStatus) -> list[Path]
     files, latest = [path for _, path in numbered], folder / LATEST
     if not latest.exists():
         ordered = files or [latest]
+    elif _is_older_copy(latest, numbered, status, behavior):
+        return [latest, *files]
     else:
         written = latest.stat().st_mtime_ns
         ahead = [path for path in files[:1] if path.stat().st_mtime_ns > written]
@@ -58,6 +62,27 @@ def resumable(folder: Path, behavior: str, status: TrainingStatus) -> list[Path]
     if chosen is None or _went_back(latest, files, status.loaded_ns):
         return ordered
     return [chosen, *(path for path in ordered if path != chosen)]
+
+
+def _is_older_copy(
+    latest: Path, numbered: list[tuple[int, Path]], status: TrainingStatus, behavior: str
+) -> bool:
+    """Whether `checkpoint.pt` is a copy of an older checkpoint than the last save left there.
+
+    Times of files do not tell: copies have the original's on Windows and with `cp -p`.
+    """
+    entries = listed(status, behavior, "checkpoints")
+    left = status.get(behavior, LATEST_STEP)
+    if not isinstance(left, int):
+        left = entries[-1].steps if entries else -1
+    return any(step < left and _same(latest, path) for step, path in numbered)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:  # reading it again tells why
+        return False
 
 
 def _went_back(latest: Path, numbered: list[Path], status_written: int) -> bool:

@@ -239,7 +239,7 @@ def _clone(options: RunOptions, name: str, demos: Demonstrations) -> None:
     from contextlib import closing
 
     from ..callbacks.factory import make_callbacks
-    from ..checkpoints.run_folder import claimed_run_folder, write_configuration
+    from ..checkpoints.run_folder import claimed_run_folder, recorded_start, write_configuration
     from ..checkpoints.status import TrainingStatus
     from ..checkpoints.transfer import check_initial_weights
     from ..learn import run_seed
@@ -263,6 +263,7 @@ def _clone(options: RunOptions, name: str, demos: Demonstrations) -> None:
             status = TrainingStatus(folder / "run_logs" / "training_status.json")
             if settings.resume:
                 status.load()
+                options = options.with_start(recorded_start(folder))
             else:
                 write_configuration(folder, options)
             limit_openmp_spinning()

@@ -58,7 +58,7 @@ def make_reward_providers(
     for name, own in signals.items():
         if name not in REWARD_SIGNAL_SETTINGS:
             providers[name] = _provider_of_plugin(name, spec, own, device, seed, non_finite)
-    return {name: providers.get(name) or _of_environment(algorithm) for name in signals}
+    return {name: providers[name] if name in providers else _of_environment(algorithm) for name in signals}
 
 
 def _provider_of_plugin(

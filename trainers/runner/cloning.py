@@ -134,7 +134,9 @@ class CloningRun(SummaryEvents):
         """
         failure = None
         try:
-            while self.trainer.should_still_train and not self._stopped:
+            while (
+                self.trainer.should_still_train and not self._stopped and not self.run.callbacks.should_stop
+            ):
                 self.trainer.advance()
         except FloatingPointError as error:
             failure = error

@@ -150,11 +150,12 @@ class StandaloneTrainer(Trainer):
         self.name, self.spec = name, spec
         if training:
             self.cloning = make_cloning(algorithm, spec, read, device, seed + 4, non_finite)
+        explores = training and algorithm.explorer is not None  # a greedy policy would not
         self.policy = make_policy(
             algorithm.network,
             spec,
             seed + 2,
-            deterministic=read.network_settings.deterministic,
+            deterministic=read.network_settings.deterministic and not explores,
             explorer=algorithm.explorer if training else None,
         )
         self._random_steps = read.hyperparameters.random_steps if training else 0

@@ -1,1 +1,1 @@
-"""No knowledge of training."""
+"""Helpers that do not depend on training."""

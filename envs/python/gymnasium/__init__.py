@@ -1,1 +1,1 @@
-"""Gymnasium."""
+"""Gymnasium environments."""

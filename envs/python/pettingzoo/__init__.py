@@ -1,1 +1,1 @@
-"""Pettingzoo."""
+"""PettingZoo environments: parallel and turn-based."""

@@ -1,6 +1,7 @@
 """Which of a behavior's files a run resumes from, and that the one that the status names is kept."""
 
 import os
+import shutil
 
 import pytest
 from lanista.trainers.checkpoints.file import save_checkpoint
@@ -134,3 +135,32 @@ def test_a_malformed_resume_step_is_named(make, found):
     manager.save_status()
     with pytest.raises(TrainingStatusError, match=r"Ball\.resume_step: found .*, expected a whole number"):
         make(load=True).load()
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_copy_that_keeps_the_time_of_the_older_checkpoint_goes_back_too(make, several):
+    """As copies do on Windows, and with `cp -p`."""
+    manager = make(keep=5)
+    for step in (10, 20, 30):
+        manager.save(step, {"step": step})
+        if several:
+            set_point(manager, step)
+    older, latest = manager.folder / "Ball-10.pt", manager.folder / "checkpoint.pt"
+    long_ago = older.stat().st_mtime_ns - 10**9
+    os.utime(older, ns=(long_ago, long_ago))
+    shutil.copy2(older, latest)
+    assert make(load=True).load() == {"step": 10}
+
+
+def test_a_checkpoint_that_could_not_be_copied_is_resumed_from_although_checkpoint_pt_is_older(
+    make, monkeypatch
+):
+    manager = make(keep=5)
+    manager.save(10, {"step": 10})
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointManager, "latest_path", manager.folder / "missing" / "checkpoint.pt")
+        manager.save(20, {"step": 20})
+    assert make(load=True).load() == {"step": 20}
+    manager.save(30, {"step": 30})
+    shutil.copy2(manager.folder / "Ball-10.pt", manager.folder / "checkpoint.pt")
+    assert make(load=True).load() == {"step": 10}

@@ -1,1 +1,1 @@
-"""Counterfactual multi-agent policy gradients: a centralised critic asks what an agent's action was worth."""
+"""Counterfactual multi-agent policy gradients: a centralized critic asks what an agent's action was worth."""

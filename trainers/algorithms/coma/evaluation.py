@@ -106,7 +106,7 @@ class NextMembers:
             if own is not None:
                 states[i] = final[own]
             elif last is not None:
-                states[i] = 0.0 if rollout.done_reached[last] else final[last]
+                states[i] = 0.0 if rollout.episode_over[last] else final[last]
         return states
 
     def _agents(self) -> list[AgentKey]:
@@ -213,7 +213,7 @@ class CounterfactualEvaluator:
         return PackedSequences(lengths, critic), PackedSequences(lengths, target)
 
     def _store(self, rollout: Rollout, some: Ints, final: _States) -> None:
-        agents, ended = [rollout.agents[j] for j in some.tolist()], rollout.done_reached[some]
+        agents, ended = [rollout.agents[j] for j in some.tolist()], rollout.episode_over[some]
         self.memories.write(agents, final.critic[some].cpu().numpy(), ended)
         self.target_memories.write(agents, final.target[some].cpu().numpy(), ended)
 

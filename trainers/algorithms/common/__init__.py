@@ -1,1 +1,1 @@
-"""Common."""
+"""What several algorithms share: optimizers, returns, target networks."""

@@ -127,7 +127,7 @@ def unroll(
         if following is not None and next_outputs is not None:
             ends = torch.from_numpy(wave).to(steps.device)
             next_outputs[ends] = memory(following[ends], state, 1)[0]
-        memories.write(agents, state.cpu().numpy(), rollout.done_reached[wave])
+        memories.write(agents, state.cpu().numpy(), rollout.episode_over[wave])
     return MemoryOutputs(outputs, next_outputs, starts)
 
 

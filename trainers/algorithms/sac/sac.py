@@ -63,7 +63,7 @@ class SAC(OffPolicyAlgorithm):
         parameters = [p for network in self.networks[:-1] for p in network.parameters()]
         self.optimizer = CheckedAdam(parameters, hyper.learning_rate, self.non_finite)
         """One for all: Adam treats each parameter by itself."""
-        size = sum(p.numel() for p in value.parameters())
+        size = sum(p.numel() for p in value.parameters() if p.requires_grad)
         self._value_weights = self.optimizer.flat.vector.detach()[-size:]
         self._target_weights = FlatParameters(self.networks.target.parameters()).vector.detach()
         self.networks.target.requires_grad_(False)
@@ -72,9 +72,9 @@ class SAC(OffPolicyAlgorithm):
         fusible = is_fusible(self.networks) and self.precision is Precision.FLOAT32
         self.fused = FusedSACGradient(self.networks) if fusible else None
         """The gradient by hand, for networks that are dense MLPs."""
-        self._actor_parameters = list(self.network.parameters())
+        self._actor_parameters = [p for p in self.network.parameters() if p.requires_grad]
         critics = (self.networks.q, value, self.networks.temperatures)
-        self._critic_parameters = [p for network in critics for p in network.parameters()]
+        self._critic_parameters = [p for one in critics for p in one.parameters() if p.requires_grad]
         self.noise = torch.Generator().manual_seed(seed + 1)
         actor, q, temperatures, value, target = self.networks
         self.register(  # the networks in the optimizer's order

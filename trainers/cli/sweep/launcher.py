@@ -150,7 +150,9 @@ class Commands:
         steps = _steps(self.settings, self.base)
         with _quietly():
             options = parse_command_line(_arguments(self.settings, {**steps, **values})).as_dict()
-        del options["checkpoint_settings"]
+        start = options.pop("checkpoint_settings").get("initialize_from")
+        if start is not None:
+            options["checkpoint_settings"] = {"initialize_from": start}
         options["env_settings"].pop("seed", None)
         return options
 

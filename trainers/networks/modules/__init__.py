@@ -1,1 +1,1 @@
-"""Modules."""
+"""The parts that networks are made of."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from itertools import count, takewhile
@@ -105,10 +106,10 @@ def _has_policy(folder: Path) -> bool:
 
 
 def _newest(folder: Path, run: Path, place: int | None) -> Path:
-    """The brain of the most steps, the run's final one or a checkpoint's; else the checkpoint.
+    """The brain that was written last, the run's final one or a checkpoint's; else the checkpoint.
 
-    The run's status tells of how many steps the final one is, for times of files are lost when a folder is
-    copied. Without a status they have to do.
+    The run's status tells when each was written, for times of files are lost when a folder is copied. Without
+    a status they have to do. The most steps do not tell: a run may have gone back to an older checkpoint.
     """
     name, suffix = folder.name, "" if place is None else f"-place{place}"
     numbered = {}
@@ -118,22 +119,31 @@ def _newest(folder: Path, run: Path, place: int | None) -> Path:
     final = run / f"{name}{suffix}.onnx"
     if not numbered:
         return final if final.is_file() else folder / "checkpoint.pt"
-    last = max(numbered)
+    ended, created = _times(run, name)
+    # One that is not listed was written last, and a kill came before the status.
+    moment, last = max((created.get(step, math.inf), step) for step in numbered)
     if not final.is_file():
         return numbered[last]
-    final_step = _final_step(run, name)
-    if final_step is None:
+    if ended is None:
         return max((final, numbered[last]), key=lambda path: path.stat().st_mtime)  # the final one if alike
-    return final if final_step >= last else numbered[last]
+    return final if ended >= (moment, last) else numbered[last]
 
 
-def _final_step(run: Path, behavior: str) -> int | None:
-    """At which step a run's final brain was written; None where its status does not tell."""
+def _times(run: Path, behavior: str) -> tuple[tuple[float, int] | None, dict[int, float]]:
+    """When a run's final brain was written, and its step; and when each listed checkpoint was, by steps.
+
+    None and nothing where its status does not tell.
+    """
     try:
-        status = json.loads((run / "run_logs" / "training_status.json").read_text(encoding="utf-8"))
-        return int(status[behavior]["final_checkpoint"]["steps"])
-    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
-        return None
+        status = json.loads((run / "run_logs" / "training_status.json").read_text(encoding="utf-8"))[behavior]
+        created: dict[int, float] = {}
+        for entry in (*status.get("checkpoints", ()), *status.get("best_checkpoints", ())):
+            created[int(entry["steps"])] = float(entry.get("creation_time", math.inf))
+        final = status.get("final_checkpoint")
+        ended = None if final is None else (float(final.get("creation_time", math.inf)), int(final["steps"]))
+        return ended, created
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None, {}
 
 
 def _escaped(name: str) -> str:

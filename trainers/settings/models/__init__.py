@@ -1,1 +1,1 @@
-"""Models."""
+"""The settings as typed models, one file per section."""

@@ -2,7 +2,7 @@
 
 All are circles that do not turn physically. Whatever touches in a step is solved in that step: a step is a
 fixed number of array operations, and those for contacts are made only for pairs that touch. Contacts are
-solved by Jacobi iterations with mass splitting, as in `bodies2d`.
+solved by Jacobi iterations with mass splitting, as in `physics2d`.
 
 Lengths are meters, times seconds, masses kilograms; x points from the goal of team 0 to that of team 1, z to
 the left of it, seen from above.

@@ -234,6 +234,20 @@ def test_the_newest_brain_of_a_copied_run_is_told_by_its_steps(tmp_path, ended, 
     assert lanista.load(run).path.name == "Ball-12.onnx"
 
 
+def test_of_a_run_that_went_back_to_an_older_checkpoint_the_brain_written_last_is_taken(tmp_path):
+    run = tmp_path / "run"
+    _, brain = write(run / "Ball", SPECS["continuous"])
+    for copy in (run / "Ball" / "Ball-50.onnx", run / "Ball" / "Ball-25.onnx", run / "Ball.onnx"):
+        shutil.copy(brain, copy)
+    listed = [{"steps": step, "creation_time": when} for step, when in ((5, 1.0), (50, 2.0), (25, 3.0))]
+    status = {"Ball": {"checkpoints": listed, "final_checkpoint": listed[-1]}}
+    (run / "run_logs").mkdir()
+    (run / "run_logs" / "training_status.json").write_text(json.dumps(status))
+    assert lanista.load(run).path.name == "Ball.onnx"
+    (run / "Ball.onnx").unlink()
+    assert lanista.load(run).path.name == "Ball-25.onnx"
+
+
 @pytest.mark.parametrize(
     "status", ["", "[" * 9999, "[]", '{"Ball": []}', '{"Ball": {"final_checkpoint": 1}}']
 )
