@@ -40,6 +40,7 @@ class UnityVecEnv(VecEnv):  # type: ignore[misc]
         self.env = env
         self._masks: NDArray[np.bool_] | None = None
         self._actions: Any = None
+        self._set_masks(env.infos())  # is masking supported? sb3-contrib asks before it resets
         super().__init__(env.num_envs, self._space(env.single_observation_space), env.single_action_space)
 
     def reset(self) -> Any:
@@ -105,10 +106,13 @@ class UnityVecEnv(VecEnv):  # type: ignore[misc]
         return [False for _ in self._get_indices(indices)]
 
     def _info_dicts(self, infos: dict[str, Any]) -> list[dict[str, Any]]:
-        masks = infos.get(ACTION_MASK)
-        self._masks = None if masks is None else masks.astype(np.bool_)
+        self._set_masks(infos)
         slots = zip(infos["agent_id"].tolist(), infos["asks"].tolist())
         return [{"agent_id": agent, "asks": asks} for agent, asks in slots]
+
+    def _set_masks(self, infos: dict[str, Any]) -> None:
+        masks = infos.get(ACTION_MASK)
+        self._masks = None if masks is None else masks.astype(np.bool_)
 
     def _space(self, space: Any) -> Any:
         if not isinstance(space, spaces.Tuple):

@@ -140,7 +140,7 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
         self._stepper.reset(seed, options)
         self._check_size()
         self._was_reset = True
-        return self._observations.convert(self._obs()), make_infos(self._batches, self._actions)
+        return self._observations.convert(self._obs()), self.infos()
 
     def step(
         self, actions: Any
@@ -162,7 +162,7 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
             raise must_reset("You are calling step() before the first episode.")
         self._stepper.step(self._split(self._convert(actions)), self._stepper.any_asks)
         self._check_size()
-        infos = make_infos(self._batches, self._actions)
+        infos = self.infos()
         add_final_infos(infos, self._batches, self._observations)
         rewards = concatenate([batch.reward for batch in self._batches]).astype(np.float64)
         if self._add_group_reward:
@@ -170,6 +170,10 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
         terminated = concatenate([batch.terminated for batch in self._batches])
         truncated = concatenate([batch.truncated for batch in self._batches])
         return self._observations.convert(self._obs()), rewards, terminated, truncated, infos
+
+    def infos(self) -> dict[str, Any]:
+        """What `reset` and `step` say of the agents as they are now, without that of ended episodes."""
+        return make_infos(self._batches, self._actions)
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """The current frame of each slot, [height, width, 3]; None without a render mode."""

@@ -136,6 +136,25 @@ def test_a_behavior_that_the_dict_does_not_name_is_refused():
         lanista.train({"behaviors": {"Tinny": TINY}}, env=make_game, run_id="r")
 
 
+def test_a_behavior_that_options_do_not_name_is_refused():
+    options = RunOptions.from_dict({"behaviors": {"Tinny": TINY}})
+    with pytest.raises(TrainerConfigError, match="Tiny has not been specified"):
+        lanista.train(options, env=make_game, run_id="r")
+
+
+def test_options_without_behaviors_train_any_with_defaults():
+    steps = {"default_settings.max_steps": 100}
+    assert lanista.train(RunOptions(), env=make_game, run_id="r", overrides=steps).steps["Tiny"] >= 100
+
+
+def test_inference_returns_a_result_without_rewards():
+    lanista.train(CONFIG, env=make_game, run_id="old")
+    inference = {"inference": True, "inference_steps": 50, "initialize_from": "old"}
+    overrides = {f"checkpoint_settings.{key}": value for key, value in inference.items()}
+    result = lanista.train(CONFIG, env=make_game, run_id="new", overrides=overrides)
+    assert result.folder.name == "new" and result.rewards == result.steps == {}
+
+
 def test_callbacks_are_called():
     class Updates(Callback):
         count = 0

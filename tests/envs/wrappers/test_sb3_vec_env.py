@@ -49,6 +49,7 @@ def test_several_observations_are_a_dict_and_masks_are_available():
 spec = spec_of((2,), (3, 4, 5), branches=(3, 2))
 first = [Asks(0, 1, allowed=((0,), (0, 1))), Asks(1, 1)]
 env = wrap(first, [Ends(0), Asks(2), Asks(1)], spec=spec, allow_multiple_obs=True)
+assert env.has_attr("action_masks"), "sb3-contrib asks before it resets"
 seen = env.reset()
 assert {key: array.shape for key, array in seen.items()} == {"visual_0": (2, 3, 4, 5), "vector": (2, 2)}
 assert env.observation_space["vector"].shape == (2,)

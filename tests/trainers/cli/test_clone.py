@@ -84,6 +84,19 @@ def test_a_run_that_was_stopped_resumes_bit_for_bit(monkeypatch):
     assert brains[0] == brains[1]
 
 
+def test_a_run_that_saved_nothing_starts_over_with_the_weights_that_it_was_given(monkeypatch):
+    steps = ["--gradient-steps", 5, "--seed", 5]
+    assert clone(*NAMED, "--gradient-steps", 40, "--seed", 3, "--run-id", "teacher") == 0
+    assert clone(*NAMED, *steps, "--run-id", "whole", "--initialize-from", "teacher") == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(CloningRun, "learn", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert clone(*NAMED, *steps, "--run-id", "parts", "--initialize-from", "teacher") != 0
+    assert clone(*NAMED, *steps, "--run-id", "parts", "--resume") == 0
+    assert not differences(
+        *(load_checkpoint(f"results/{name}/Basic/checkpoint.pt") for name in ("whole", "parts"))
+    )
+
+
 def test_a_run_by_rewards_resumes_bit_for_bit_and_says_what_was_worth_imitating(monkeypatch):
     steps = ["--method", "iql", "--gradient-steps", 60, "--seed", 5]
     expectile = ["--set", "behaviors.Basic.clone.iql.expectile=0.9"]
