@@ -144,7 +144,10 @@ def test_a_behavior_that_options_do_not_name_is_refused():
 
 def test_options_without_behaviors_train_any_with_defaults():
     steps = {"default_settings.max_steps": 100}
-    assert lanista.train(RunOptions(), env=make_game, run_id="r", overrides=steps).steps["Tiny"] >= 100
+    result = lanista.train(RunOptions(), env=make_game, run_id="r", overrides=steps)
+    assert result.steps["Tiny"] >= 100
+    recorded = RunOptions.from_file(result.folder / "configuration.yaml")
+    assert recorded.behaviors["Tiny"].max_steps == 100, "the run can be repeated from it"
 
 
 def test_inference_returns_a_result_without_rewards():

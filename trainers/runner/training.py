@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -153,6 +153,7 @@ def _controller(
     if tested(options) and distributed.rank() == 0:
         environment = make_evaluation_environment(options, folder / "run_logs", cluster)
         evaluator = Evaluator(environment, context.callbacks)
+    listed = frozenset(options.behaviors)
     controller = TrainerController(
         partial(make_env_manager, options, context.seed, folder / "run_logs", cluster),
         partial(_make_learner, options, context),
@@ -160,7 +161,7 @@ def _controller(
         context.curriculum,
         training=context.training,
         decision_timeout=options.env_settings.timeout_wait,
-        on_first_learner=lambda: _on_first_learner(options, folder, controller, signals),
+        on_first_learner=lambda: _on_first_learner(options, listed, folder, controller, signals),
         timers=context.timers,
         callbacks=context.callbacks,
         evaluator=evaluator,
@@ -171,14 +172,22 @@ def _controller(
 
 
 def _on_first_learner(
-    options: RunOptions, folder: Path, controller: TrainerController, signals: StopSignals
+    options: RunOptions,
+    listed: Collection[str],
+    folder: Path,
+    controller: TrainerController,
+    signals: StopSignals,
 ) -> None:
-    """A learner is ready, and the settings of a resumed run fit its checkpoint: from now on a stop saves."""
+    """A learner is ready, and the settings of a resumed run fit its checkpoint: from now on a stop saves.
+
+    `listed`: the behaviors that the configuration file named. The run's own one names those that appear, too.
+    """
     signals.call(controller.stop)
     if len(controller.learners) == 1:
         _log_lessons(controller)
-    resumes = options.checkpoint_settings.resume and not options.checkpoint_settings.inference
-    if resumes and distributed.rank() == 0:
+    appeared = options.behaviors.keys() - set(listed)
+    writes = options.checkpoint_settings.resume or bool(appeared)
+    if writes and not options.checkpoint_settings.inference and distributed.rank() == 0:
         write_configuration(folder, options)
 
 

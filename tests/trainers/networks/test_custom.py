@@ -5,6 +5,7 @@ import textwrap
 
 import numpy as np
 import pytest
+import sacbatches
 import torch
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
@@ -48,6 +49,14 @@ class Ray(Scale):
     def export(self, graph, inputs):
         flat = nodes.reshape(graph, inputs, [-1, self.layer.in_features])
         return graph.add("Tanh", nodes.dense(graph, "ray", self.layer.weight.T, self.layer.bias, flat))
+
+
+class Frozen(Ray):
+    """As a network that was trained elsewhere."""
+
+    def __init__(self, spec, settings):
+        super().__init__(spec, settings)
+        self.requires_grad_(False)
 
 
 class Wrong(Ray):
@@ -282,3 +291,16 @@ def test_an_invalid_class_reference_is_refused_with_the_settings():
     text = "behaviors: {B: {network_settings: {body: 'my networks'}}}"
     with pytest.raises(TrainerConfigError, match=r"body: found 'my networks', expected a class"):
         RunOptions.from_text(text)
+
+
+def test_sac_learns_beside_weights_that_are_frozen():
+    network = {"normalize": True, "encoders": {"obs0": "my_networks:Frozen"}}
+    spec = sacbatches.spec_of(ActionSpec(2, (3,)))
+    sac = sacbatches.algorithm(spec, network=network)
+    encoders = [m for m in sac.network.modules() if type(m).__name__ == "Frozen"]
+    before = [encoder.layer.weight.clone() for encoder in encoders]
+    head = sac.network.actions.weight.detach().clone()
+    sac.on_transfer({}, [])
+    sac.update(sacbatches.some_batch(spec, 8), 0)
+    assert encoders and not torch.equal(sac.network.actions.weight, head)
+    assert all(torch.equal(one, encoder.layer.weight) for one, encoder in zip(before, encoders, strict=True))

@@ -107,6 +107,19 @@ def test_the_agents_of_a_script_act_at_random_first():
     np.testing.assert_array_equal(*taken)
 
 
+@pytest.mark.parametrize(("name", "rules"), [("DQNTrainer", {"disc": (3,)}), ("TD3Trainer", {"cont": 1})])
+def test_a_greedy_policy_explores_while_it_is_trained(name, rules):
+    game = LineGame(1, ["Tiny?team=0"], agents=4, max_len=10, **rules)
+    game.reset()
+    decisions, _ = game.get_steps("Tiny?team=0")
+    network = COMMON["network_settings"] | {"deterministic": True}
+    settings = COMMON | OFF_POLICY | {"network_settings": network}
+    trainer = getattr(trainers, name)("Tiny?team=0", game.behavior_specs["Tiny?team=0"], settings)
+    manager = trainer.make_manager("Tiny?team=0")
+    taken = [trainer.act(decisions, manager).action for _ in range(20)]
+    assert len({(action.discrete.tobytes(), action.continuous.tobytes()) for action in taken}) > 1
+
+
 def test_the_events_of_a_script_are_called():
     class Events(trainers.trainer.standalone.SummaryEvents):
         updates = 0

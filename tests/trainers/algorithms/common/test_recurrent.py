@@ -94,6 +94,18 @@ def test_an_agent_that_starts_over_has_no_memory_of_an_unfinished_episode():
     assert not said.starts.any()
 
 
+def test_an_agent_that_loses_a_life_goes_on_with_its_memory():
+    made, memories = memory(), CriticStates(SIZE)
+    first = recurrent_rollout([2], [A], [True], [True])
+    first.life_lost = np.array([True])
+    unroll(made, memories, first, 2, torch.randn(2, 3))
+    kept = memories.read([A])
+    said = unroll(made, memories, recurrent_rollout([2], [A], [False], [True]), 2, torch.randn(2, 3))
+    assert kept.all()
+    np.testing.assert_array_equal(said.starts, kept)
+    assert not len(memories), "its episode is over"
+
+
 SPEC = vector_spec([3], 1)
 
 
