@@ -206,11 +206,10 @@ def test_the_container_image_has_all_files_of_an_installation(monkeypatch):
     monkeypatch.setattr("setuptools.setup", described.update)
     runpy.run_path("setup.py")
     needed = {package.split(".")[1] for package in described["packages"] if "." in package}
+    needed |= {path.name for path in ROOT.glob("*.py")}
     needed |= {
-        "setup.py",
         "README.md",
         "pyproject.toml",
-        "__init__.py",
         "constraints.txt",
         *described["license_files"],
     }

@@ -44,9 +44,10 @@ class CsvWriter(StatsWriter):
         row: dict[str, object] = {"step": step, "time": round(self._clock(), 3)}
         for key, summary in values.items():
             if key not in HIDDEN_KEYS:
-                row[key] = summary.aggregated_value
+                column = f"Environment/{key}" if key in FIRST_COLUMNS else key  # an engine names its own
+                row[column] = summary.aggregated_value
                 if summary.aggregation_method is StatsAggregationMethod.HISTOGRAM:
-                    row[f"{key}_std"] = summary.std
+                    row[f"{column}_std"] = summary.std
         table.append(row)
 
 

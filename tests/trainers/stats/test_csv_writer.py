@@ -50,6 +50,14 @@ def test_columns_keep_their_positions_when_keys_come_and_go(tmp_path):
     assert [(row["a"], row["b"]) for row in found] == [("1.0", ""), ("3.0", "2.0"), ("", "4.0")]
 
 
+def test_an_engine_that_names_a_statistic_time_or_step_leaves_these_columns_alone(tmp_path):
+    writer = CsvWriter(tmp_path, clock=lambda: 1700000000.0)
+    writer.write_stats("Ball", summaries(time=1.5, step=2.5), 10)
+    (row,) = rows(tmp_path)
+    assert (row["step"], row["time"]) == ("10", "1700000000.0")
+    assert (row["Environment/step"], row["Environment/time"]) == ("2.5", "1.5")
+
+
 def test_a_resumed_run_appends_to_its_table(tmp_path):
     CsvWriter(tmp_path).write_stats("Ball", summaries(a=1.0, b=2.0), 10)
     CsvWriter(tmp_path).write_stats("Ball", summaries(c=5.0, b=3.0), 20)
