@@ -77,6 +77,15 @@ def test_an_interrupted_group_is_followed_by_its_last_observations() -> None:
     assert seen(rows, rows.roster) == [[401, -1, -1]]
 
 
+def test_a_member_that_is_interrupted_alone_stands_beside_no_later_step() -> None:
+    teams = teams_of()
+    teams.step([1, 2, 3])
+    rows = build_rollout(teams.step([1, 3], [2], interrupted=True))
+    assert seen(rows, rows.next_roster) == [[101, 201, 301]]
+    rows = build_rollout(teams.step([], [1, 3]))
+    assert seen(rows, rows.roster) == [[100, 200, 300], [101, -1, 301]] * 2
+
+
 def test_a_truncated_trajectory_is_followed_by_the_current_observations_of_all() -> None:
     teams = teams_of(horizon=2)
     teams.step([1, 2])
@@ -180,7 +189,7 @@ def test_rosters_equal_those_of_a_simple_model(data: st.DataObject) -> None:
             newest[agent] = 100 * agent + tick
         for agent in deciding:
             expected[newest[agent]] = {place[a]: n for a, n in newest.items()}
-        trajectories += teams.step(deciding, end)
+        trajectories += teams.step(deciding, end, interrupted=data.draw(st.booleans()))
     if trajectories:
         rows = build_rollout(trajectories)
         for own, there in zip(rows.obs[0][: rows.steps, 0].tolist(), seen(rows, rows.roster), strict=True):
