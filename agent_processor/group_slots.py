@@ -58,8 +58,8 @@ class GroupSlots:
         self._table[rosters, self._place[slots]] = np.asarray(rows)
         self._slots[rosters, self._place[slots]] = slots
         seated: Rows = self._table[rosters]
-        for roster, place in self._last:  # the interrupted follow their own steps, and stand beside no others
-            seated[rosters == roster, place] = -1
+        if self._last:  # what the interrupted saw last follows their own steps, and stands beside no others
+            seated[np.isin(seated, self._table[tuple(np.array(self._last).T)])] = -1
         return seated
 
     def leave(self, slots: Slots, last_rows: Rows | None = None) -> None:

@@ -94,12 +94,11 @@ class AgentProcessor:
             self._publish()
         if len(ended):
             self._groups.remove(ended)
-        if new is not None:  # after the ends: an id may end and start again in one step
-            self._groups.add_pending(env, *new)
-        if len(ended):
             gone = ended[self._agents.row[ended] < 0]
             if len(gone):
                 self._agents.release(env, gone)
+        if new is not None:  # after the ends: an id may end and start again in one step
+            self._groups.add_pending(env, *new)
         if self._rows.needs_compaction:
             seated = [] if self._rosters is None else [self._rosters.referenced_rows()]
             self._rows.compact([*self._agents.referenced_rows(), *self._groups.referenced_rows(), *seated])

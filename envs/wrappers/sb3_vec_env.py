@@ -38,9 +38,8 @@ class UnityVecEnv(VecEnv):  # type: ignore[misc]
                 f"{env.single_action_space}. flatten_actions=True makes one Box of them."
             )
         self.env = env
-        self._masks: NDArray[np.bool_] | None = None
+        self._masks = _masks_of(env.infos())  # is masking supported? sb3-contrib asks before it resets
         self._actions: Any = None
-        self._set_masks(env.infos())  # is masking supported? sb3-contrib asks before it resets
         super().__init__(env.num_envs, self._space(env.single_observation_space), env.single_action_space)
 
     def reset(self) -> Any:
@@ -106,13 +105,9 @@ class UnityVecEnv(VecEnv):  # type: ignore[misc]
         return [False for _ in self._get_indices(indices)]
 
     def _info_dicts(self, infos: dict[str, Any]) -> list[dict[str, Any]]:
-        self._set_masks(infos)
+        self._masks = _masks_of(infos)
         slots = zip(infos["agent_id"].tolist(), infos["asks"].tolist())
         return [{"agent_id": agent, "asks": asks} for agent, asks in slots]
-
-    def _set_masks(self, infos: dict[str, Any]) -> None:
-        masks = infos.get(ACTION_MASK)
-        self._masks = None if masks is None else masks.astype(np.bool_)
 
     def _space(self, space: Any) -> Any:
         if not isinstance(space, spaces.Tuple):
@@ -125,6 +120,11 @@ class UnityVecEnv(VecEnv):  # type: ignore[misc]
             if isinstance(observations, tuple)
             else observations
         )
+
+
+def _masks_of(infos: dict[str, Any]) -> NDArray[np.bool_] | None:
+    masks = infos.get(ACTION_MASK)
+    return None if masks is None else masks.astype(np.bool_)
 
 
 def make_sb3(file_name: str | None = None, num_envs: int | None = None, **options: Any) -> UnityVecEnv:

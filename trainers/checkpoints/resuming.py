@@ -45,7 +45,7 @@ def resumable(folder: Path, behavior: str, status: TrainingStatus) -> list[Path]
     before it the newest, if a kill came between the two.
 
     Raises:
-        TrainingStatusError: its `resume_step` is malformed.
+        TrainingStatusError: an entry of the status file is malformed.
     """
     numbered = numbered_checkpoints(folder, behavior)
     files, latest = [path for _, path in numbered], folder / LATEST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -173,7 +173,7 @@ def _controller(
 
 def _on_first_learner(
     options: RunOptions,
-    listed: Collection[str],
+    listed: frozenset[str],
     folder: Path,
     controller: TrainerController,
     signals: StopSignals,
@@ -185,8 +185,8 @@ def _on_first_learner(
     signals.call(controller.stop)
     if len(controller.learners) == 1:
         _log_lessons(controller)
-    appeared = options.behaviors.keys() - set(listed)
-    writes = options.checkpoint_settings.resume or bool(appeared)
+    appeared = options.behaviors.keys() - listed
+    writes = options.checkpoint_settings.resume or appeared
     if writes and not options.checkpoint_settings.inference and distributed.rank() == 0:
         write_configuration(folder, options)
 

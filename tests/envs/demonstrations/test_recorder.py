@@ -83,6 +83,17 @@ def test_an_episode_that_is_cut_off_ends_interrupted(tmp_path: Path) -> None:
     assert demo.done.tolist() == demo.interrupted.tolist() == [False, False, True]
 
 
+def test_a_reset_of_the_environment_drops_what_was_unfinished(tmp_path: Path) -> None:
+    with DemonstrationRecorder(tmp_path) as recorder:
+        env = game()
+        assert not play(env, recorder, 2), "no episode has ended"
+        recorder.reset()
+        finished = play(env, recorder, 30)
+    demo = read_demonstration(tmp_path / "Tiny.demo")
+    pairs = [pair for episode in finished for pair in episode]
+    np.testing.assert_array_equal(demo.obs[0], [obs for obs, _, _ in pairs])
+
+
 def test_behaviors_and_teams_have_separate_files_and_later_recordings_are_numbered(tmp_path: Path) -> None:
     for _ in range(2):
         with DemonstrationRecorder(tmp_path) as recorder:

@@ -97,6 +97,16 @@ def test_a_run_that_saved_nothing_starts_over_with_the_weights_that_it_was_given
     )
 
 
+def test_a_callback_ends_a_run_which_is_saved(tmp_path, monkeypatch, capsys):
+    code = "import lanista.trainers as t\n\nclass Stop(t.Callback):\n    def on_summary(self, event):\n"
+    (tmp_path / "mine.py").write_text(code + "        return 'it knows enough'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("c.yaml").write_text("default_settings: {}\ncallbacks: [mine:Stop]\n")
+    assert clone("--config", "c.yaml", *NAMED, "--gradient-steps", 500, "--run-id", "r") == 0
+    assert "it knows enough" in capsys.readouterr().out
+    assert 0 < load_checkpoint("results/r/Basic/checkpoint.pt")["step"] < 500
+
+
 def test_a_run_by_rewards_resumes_bit_for_bit_and_says_what_was_worth_imitating(monkeypatch):
     steps = ["--method", "iql", "--gradient-steps", 60, "--seed", 5]
     expectile = ["--set", "behaviors.Basic.clone.iql.expectile=0.9"]

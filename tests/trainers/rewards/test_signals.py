@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from lanista.agent_processor.rollout import next_steps
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.networks.modules.distributions import flat_actions
+from lanista.trainers.rewards import factory
 from lanista.trainers.rewards.curiosity import Curiosity
 from lanista.trainers.rewards.discriminator import RandomDraws, Sample, gradient_penalty
 from lanista.trainers.rewards.factory import make_learned_rewards
@@ -23,6 +26,7 @@ from lanista.trainers.settings.models.rewards import (
     CuriositySettings,
     GAILSettings,
     LearnedRewardSettings,
+    RewardSignalSettings,
     RNDSettings,
 )
 from rollouts import demonstrations, random_rollout
@@ -242,3 +246,12 @@ def test_a_signal_that_nothing_builds_is_an_error_and_never_the_rewards_of_the_e
             NonFinitePolicy.STOP,
             squashed=False,
         )
+
+
+def test_a_plugins_signal_that_is_an_empty_container_is_used(monkeypatch):
+    counts = Counter()
+    monkeypatch.setattr(factory, "_provider_of_plugin", lambda *_: counts)
+    settings = SimpleNamespace(reward_signals={"counts": RewardSignalSettings()})
+    algorithm = SimpleNamespace(network=SimpleNamespace(actions=SimpleNamespace(squashed=False)))
+    made = factory.make_reward_providers(algorithm, None, settings, "cpu", 0, NonFinitePolicy.STOP)
+    assert made["counts"] is counts

@@ -48,6 +48,16 @@ def test_every_trial_is_run_and_reported_once(place):
         assert picture.width > 300
 
 
+def test_the_best_configuration_starts_with_the_weights_that_its_trials_had(place):
+    (place.folder / "pre.pt").touch()
+    place.write(flags=["--initialize-from", "pre.pt"])
+    place.fake()
+    status, said = place.run()
+    assert status == 0, said
+    best = parse_command_line([str(place.sweep / "best.yaml")])
+    assert best.checkpoint_settings.initialize_from == "pre.pt" and best.checkpoint_settings.run_id == "ppo"
+
+
 def test_minimize_prefers_lower_values(place):
     place.write(direction="minimize")
     place.fake(worth={"trial-001": -3.0})
