@@ -10,7 +10,7 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
-from ..settings.models.networks import NetworkSettings
+from ..settings.models.networks import ConditioningType, NetworkSettings
 from .actor import Actor
 from .actor_critic import ActorCritic
 from .modules.body import Body, DenseStack
@@ -18,7 +18,7 @@ from .modules.distributions import ActionDistribution
 from .modules.memory import PackedSequences, by_slot
 from .modules.passes import encode
 from .observation_kinds import UnsupportedObservationError
-from .observations import ObservationEncoder, only_vectors
+from .observations import ObservationEncoder, goal_observations, only_vectors
 
 
 class MultiActor(nn.Module):
@@ -53,12 +53,12 @@ class MultiActor(nn.Module):
         """What a checkpoint needs to build the networks; its keys stay."""
         self.slot_count = slots
         count = 1 if shared else slots
-        vectors = only_vectors(spec.observation_specs, settings) and not settings.critic_only_observations
-        unseen = () if vectors or hidden is None else (hidden,)
+        in_weights = _can_hide_in_weights(spec, settings)
+        unseen = () if in_weights or hidden is None else (hidden,)
         self.members = nn.ModuleList(Actor(spec, settings, generator, leave_out=unseen) for _ in range(count))
         # Hidden vectors have weights, which are zero: so policies can be transferred to tasks that show them.
         self._hidden = slice(0, 0)
-        if vectors and hidden is not None:
+        if in_weights and hidden is not None:
             self._hidden = self.member(0).encoder.columns[hidden]
         for slot in range(count):
             _rescale_for_hidden(self.member(slot), self._hidden)
@@ -173,6 +173,16 @@ class MultiActor(nn.Module):
         if self.index is not None:
             actor.body.first_bias()[0] += self.index[slot]
         return actor
+
+
+def _can_hide_in_weights(spec: BehaviorSpec, settings: NetworkSettings) -> bool:
+    """Whether one dense layer with weights of its own reads all observations, vectors."""
+    if settings.critic_only_observations or not only_vectors(spec.observation_specs, settings):
+        return False
+    goals = settings.goal_conditioning_type is ConditioningType.HYPER and goal_observations(
+        spec.observation_specs
+    )
+    return not goals or settings.num_layers > 1
 
 
 @torch.no_grad()

@@ -8,7 +8,6 @@ from typing import Any
 from ..utils.errors import did_you_mean
 from .base import Settings, found, plain
 from .errors import Problem, TrainerConfigError
-from .models.algorithms import DQNSettings
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import CompletionCriteriaSettings, MeasureType
 from .models.rewards import LearnedRewardSettings
@@ -110,10 +109,6 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
         recurrent = [name for name, kind in trainer_types.items() if kind.recurrent]
         message = f"this version gives agents a memory with {', '.join(recurrent)} alone: remove this section"
         yield ("network_settings", "memory"), message
-    hyper = settings.hyperparameters
-    if settings.network_settings.memory is not None and isinstance(hyper, DQNSettings) and hyper.n_step > 1:
-        message = "with a memory what follows a step is valued within its own sequence, step by step: set 1"
-        yield ("hyperparameters", "n_step"), f"found {hyper.n_step}; {message}"
     yield from _n_steps_lack(settings)
     if settings.network_settings.critic is not None and not (kind and kind.own_critic):
         own = [name for name, kind in trainer_types.items() if kind.own_critic]
@@ -126,8 +121,11 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
 
 
 def _n_steps_lack(settings: TrainerSettings) -> Iterator[Lack]:
-    """Learned signals are evaluated for each sampled step, not for the steps that follow it."""
+    """Neither memories nor learned signals are evaluated for the steps that follow a sampled one."""
     n_step = getattr(settings.hyperparameters, "n_step", 1)
+    if n_step > 1 and settings.network_settings.memory is not None:
+        message = "with a memory what follows a step is valued within its own sequence, step by step: set 1"
+        yield ("hyperparameters", "n_step"), f"found {n_step}; {message}"
     learned = [
         name for name, one in settings.reward_signals.items() if isinstance(one, LearnedRewardSettings)
     ]

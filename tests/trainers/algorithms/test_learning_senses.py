@@ -98,6 +98,26 @@ def test_coma_s_actors_and_critic_read_them_too(shared, hidden):
     assert all(p.grad is not None for n, p in critic.named_parameters() if "encoder" in n)
 
 
+@pytest.mark.parametrize("num_layers", [1, 2])
+@pytest.mark.parametrize("hidden", [0, 1])
+def test_coma_s_actors_have_goals_and_a_state_that_they_do_not_read(hidden, num_layers):
+    """Also where the goal makes the weights of the only layer."""
+    spec = spec_of_shapes([(3,), (4,), (2,)], [0, 0, 1], branches=(5,))
+    config = NetworkSettings(hidden_units=8, num_layers=num_layers)
+    actors = MultiActor(spec, config, 2, hidden=hidden)
+    obs = [torch.randn(6, *o.shape) for o in spec.observation_specs]
+    where = torch.tensor([0, 1] * 3)
+
+    def logits(index):
+        changed = [o.clone() for o in obs]
+        changed[index] += 1.0
+        return actors.logits(actors.prepare(changed), where)[0]
+
+    expected, _ = actors.logits(actors.prepare(obs), where)
+    read = [index for index in range(3) if not torch.equal(logits(index), expected)]
+    assert read == [1 - hidden, 2]
+
+
 def test_coma_s_actor_of_a_checkpoint_passes_over_a_state_that_is_a_picture():
     """Though what it reads is a vector alone."""
     spec, ids, zeros = spec_of_shapes([(3,), (3, 20, 20)], branches=(5,)), np.arange(40), np.zeros(40)

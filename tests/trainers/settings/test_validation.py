@@ -17,9 +17,12 @@ def read(behavior, more=""):
 
 UNSUPPORTED = {
     "network_settings.memory": "{trainer_type: td3, network_settings: {memory: {}}}",
-    "hyperparameters.n_step": (
-        "{trainer_type: dqn, hyperparameters: {n_step: 3}, network_settings: {memory: {}}}"
-    ),
+    **{
+        f"hyperparameters.n_step: found 3; with a memory ({trainer})": (
+            f"{{trainer_type: {trainer}, hyperparameters: {{n_step: 3}}, network_settings: {{memory: {{}}}}}}"
+        )
+        for trainer in ("sac", "dqn")
+    },
     **{
         f"hyperparameters.n_step: found 3; rnd ({trainer})": (
             f"{{trainer_type: {trainer}, hyperparameters: {{n_step: 3}}, reward_signals: {{rnd: {{}}}}}}"

@@ -58,11 +58,10 @@ class Outputs(NamedTuple):
 class ForwardPass:
     """Passes a batch through policy, critics and target; with memories, through whole sequences."""
 
-    def __init__(self, networks: SACNetworks, sequences: BurnInSequences | None, n_step: int) -> None:
-        """`sequences`: with memories; `n_step`: steps from an observation to the one that bootstraps it."""
+    def __init__(self, networks: SACNetworks, sequences: BurnInSequences | None) -> None:
+        """`sequences`: with memories."""
         self.networks = networks
         self.sequences = sequences
-        self.n_step = n_step
 
     def __call__(self, batch: ReplayBatch, noise: Tensor) -> Outputs:
         """`noise` [B, A]: standard Gaussian, with which the policy's actions are sampled."""
@@ -147,8 +146,8 @@ class ForwardPass:
         others = q.bodies(features, sampled.continuous)
         return q_taken, widened(q.over_sequences(others, warm, after_burn_in))
 
+    @staticmethod
     def _next_values(
-        self,
         target: ValueNetwork,
         inputs: Sequence[Tensor],
         next_inputs: Sequence[Tensor],
@@ -157,11 +156,11 @@ class ForwardPass:
     ) -> Tensor:
         """The target's values of the observations that bootstrap the returns.
 
-        Its memory first runs through the first `n_step` observations of the sequence, which precede those.
+        Its memory first runs through the first observation of the sequence, which precedes those. (Returns
+        must therefore be of one step.)
         """
-        n_step = min(self.n_step, sequences.length)
         encodings = target.encoding(next_inputs)
-        first = BurnInSequences(sequences.length, n_step)
+        first = BurnInSequences(sequences.length, 1)
         states = first.warm_up(target.memory(), target.encoding(inputs), start)
         values: Tensor = target.values(sequences.run(target.memory(), encodings, states))
         return values

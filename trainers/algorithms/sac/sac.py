@@ -68,7 +68,7 @@ class SAC(OffPolicyAlgorithm):
         self._target_weights = FlatParameters(self.networks.target.parameters()).vector.detach()
         self.networks.target.requires_grad_(False)
         self.branches = BranchSums(self.network.actions.branches.sizes, self.device)
-        self.forward = ForwardPass(self.networks, self._sequences(hyper), hyper.n_step)
+        self.forward = ForwardPass(self.networks, self._sequences(hyper))
         fusible = is_fusible(self.networks) and self.precision is Precision.FLOAT32
         self.fused = FusedSACGradient(self.networks) if fusible else None
         """The gradient by hand, for networks that are dense MLPs."""

@@ -165,16 +165,13 @@ def test_the_value_s_memory_is_kept_with_the_steps():
     assert not kept[0].any() and not kept[6].any() and kept[4].any()
 
 
-@pytest.mark.parametrize("n_step", [1, 2])
-def test_the_target_remembers_what_came_before(n_step):
+def test_the_target_remembers_what_came_before():
     """V' of a sequence's t-th next observation is that of a memory which has seen all up to there."""
-    sac = algorithm(
-        spec_of(ACTIONS["continuous"], ((3,),)), network=MEMORY | {"normalize": False}, n_step=n_step
-    )
+    sac = algorithm(spec_of(ACTIONS["continuous"], ((3,),)), network=MEMORY | {"normalize": False})
     target, states = sac.networks.target, torch.zeros(COUNT, SIZE)
-    seen = torch.randn(COUNT, LENGTH + n_step, 3)
-    obs, following = (seen[:, k : k + LENGTH].flatten(0, 1) for k in (0, n_step))
+    seen = torch.randn(COUNT, LENGTH + 1, 3)
+    obs, following = (seen[:, k : k + LENGTH].flatten(0, 1) for k in (0, 1))
     found = sac.forward._next_values(target, [obs], [following], states, BurnInSequences(LENGTH))
-    said, _ = target.memory()(target.encoding([seen.flatten(0, 1)]), states, LENGTH + n_step)
-    expected = target.values(said).view(COUNT, LENGTH + n_step, -1)[:, n_step:].flatten(0, 1)
+    said, _ = target.memory()(target.encoding([seen.flatten(0, 1)]), states, LENGTH + 1)
+    expected = target.values(said).view(COUNT, LENGTH + 1, -1)[:, 1:].flatten(0, 1)
     torch.testing.assert_close(found, expected)
