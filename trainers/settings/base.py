@@ -162,6 +162,18 @@ class Settings(BaseModel):
         extra = cls.model_fields[key].json_schema_extra
         return isinstance(extra, dict) and bool(extra.get(mark))
 
+    def complete(self, key: str, value: Any) -> None:
+        """Set a key to what follows from others; it does not count as written."""
+        self.__dict__[key] = value
+
+    def as_written(self) -> dict[str, Any]:
+        """Plain values of the keys that were written."""
+        values = {key: getattr(self, key) for key in self.written() if key in self.model_fields_set}
+        return {
+            key: value.as_written() if isinstance(value, Settings) else plain(value)
+            for key, value in values.items()
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, key for key and in the order of ML-Agents' configuration.yaml.
 

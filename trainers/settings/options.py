@@ -217,12 +217,17 @@ def _hyperparameters(trainer: Any) -> Collection[str]:
 def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
     """A behavior's mapping of the YAML, laid over the default settings.
 
+    Whether a key was written matters in a network, of which recipes and critics complete the rest, and to the
+    hyperparameters that depend on Lanista's own. The others are as ML-Agents has them: with all defaults.
     A behavior with another trainer than the defaults' gets only those hyperparameters that the defaults name
     and its own trainer has: a default that was not written would be the wrong algorithm's.
     """
     if not isinstance(own, dict):
         return own
     base = defaults.as_dict()
+    base["network_settings"] = defaults.network_settings.as_written()
+    if "init_entcoef" not in defaults.hyperparameters.model_fields_set:
+        base["hyperparameters"].pop("init_entcoef", None)
     if "self_play" not in defaults.model_fields_set:
         del base["self_play"]  # null means something only where it is written
     trainer = own.get("trainer_type", defaults.trainer_type)

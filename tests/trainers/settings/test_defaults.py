@@ -43,6 +43,28 @@ behaviors: {A: {trainer_type: ppo}, B: {trainer_type: poca, hyperparameters: {be
     assert (b.hyperparameters.batch_size, b.hyperparameters.beta) == (77, 0.5)
 
 
+def test_what_the_defaults_do_not_write_is_completed_for_each_behavior():
+    """A recipe's networks, a critic's and coefficients: as if the behavior stood alone."""
+    options = read("""
+default_settings: {trainer_type: sac, network_settings: {num_layers: 3, critic: {num_layers: 1}}}
+behaviors:
+  A: {hyperparameters: {recipe: simba}}
+  B: {network_settings: {hidden_units: 64}}
+""")
+    alone = RunOptions.from_text("""
+behaviors:
+  A:
+    trainer_type: sac
+    hyperparameters: {recipe: simba}
+    network_settings: {num_layers: 3, critic: {num_layers: 1}}
+  B: {trainer_type: sac, network_settings: {hidden_units: 64, num_layers: 3, critic: {num_layers: 1}}}
+""")
+    for name, settings in alone.behaviors.items():
+        assert options.behaviors[name].as_dict() == settings.as_dict()
+    assert options.behaviors["A"].hyperparameters.init_entcoef == 0.01
+    assert options.behaviors["B"].network_settings.critic.hidden_units == 64
+
+
 def test_unlisted_behavior_gets_its_own_copy_of_the_default_settings():
     options = read("default_settings: {max_steps: 7}\nbehaviors: {A: {}}\n")
     new = options.behavior("New")

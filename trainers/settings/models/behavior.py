@@ -314,7 +314,7 @@ class TrainerSettings(Settings):
                         "remove this key, or the recipe"
                     )
                     refusals.append(((*path, key), not value, message))
-                setattr(network, key, value)
+                network.complete(key, value)
         if policy.memory is not None:
             message = (
                 "hyperparameters.recipe: simba learns from single steps, without a memory; remove this "

@@ -165,7 +165,7 @@ class NetworkSettings(Settings):
             message = "it says what the policy does not read: move this key from critic to network_settings"
             raise refuse(type(self).__name__, message, "critic", key, value=getattr(self.critic, key))
         for key in self.model_fields_set - self.critic.model_fields_set - {"critic"}:
-            setattr(self.critic, key, getattr(self, key))
+            self.critic.complete(key, getattr(self, key))
         return self
 
     def as_dict(self) -> dict[str, Any]:
