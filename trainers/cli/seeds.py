@@ -17,7 +17,7 @@ from ..settings.errors import TrainerConfigError
 from ..utils.atomic_files import atomic_write_text
 from ..utils.errors import CommandError, TrainerError
 from ..utils.text import typed
-from .report.command import report
+from .report.command import report, require_replaceable
 from .seed_runs import SeedDisplay, SeedRun, terminal
 
 SEEDS = "--seeds"
@@ -35,12 +35,13 @@ def run(argv: Sequence[str]) -> int:
     given, rest = _read(argv)
     try:
         runs = _checked(given.seeds, rest)
-    except (TrainerConfigError, TrainerError) as error:
+        page = runs[0].folder.with_name(f"{_stem(runs)}.html")
+        require_replaceable(page, "Move it away, or choose another --run-id.")
+    except (TrainerConfigError, TrainerError, CommandError) as error:
         raise CommandError(f"{error}\nNo run has begun.") from error
     stopped = _train(runs, given.parallel)
     begun = {one.folder.name: one.folder for one in runs if one.folder.is_dir()}
     if begun:
-        page = runs[0].folder.with_name(f"{_stem(runs)}.html")
         atomic_write_text(page, report(begun))
         print(f"The report is {page}.")
     if stopped:

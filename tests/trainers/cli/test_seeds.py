@@ -54,6 +54,15 @@ def test_every_seed_is_trained_and_the_report_shows_them_as_one_group(config, tm
     assert "No run has begun" in capfd.readouterr().err
 
 
+def test_a_page_that_is_no_report_is_not_replaced(config, tmp_path, capfd):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "b.html").write_text("mine")
+    assert run(["learn", config, "--env", "scene:basic", "--run-id", "b", "--seeds=2"]) == 1
+    said = capfd.readouterr().err
+    assert "b.html is there and is not a report" in said and "No run has begun" in said
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["b.html"]
+
+
 def test_a_run_that_fails_is_named_and_the_others_go_on(config, tmp_path, capfd):
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / ".b-0.lock").mkdir()  # where the run's lock would be

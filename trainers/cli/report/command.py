@@ -14,7 +14,7 @@ from ..arguments import add_results_dir
 from ..page_server import PageServer, port_number
 from ..runs.record import find_runs, is_run, read_run
 from .contents import RunResult, group_runs
-from .page import make_page
+from .page import is_page, make_page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     folders = find(arguments.runs, arguments.results_dir)
     page = report(folders)
     output: Path = arguments.output
+    require_replaceable(output, "Name another file with -o.")
     try:
         atomic_write_text(output, page)
     except OSError as error:
@@ -67,6 +68,16 @@ def run(arguments: argparse.Namespace) -> int:
 def report(folders: dict[str, Path]) -> str:
     """The page of these runs, by name."""
     return make_page(group_runs([RunResult.read(read_run(path, name)) for name, path in folders.items()]))
+
+
+def require_replaceable(output: Path, remedy: str) -> None:
+    """Refuse to write a report over anything but a report.
+
+    Raises:
+        CommandError: something else is there.
+    """
+    if output.is_file() and not is_page(output):
+        raise CommandError(f"{harmless(str(output))} is there and is not a report. {remedy}")
 
 
 def _watch(arguments: argparse.Namespace) -> int:

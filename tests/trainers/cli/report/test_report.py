@@ -42,6 +42,18 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+def test_a_report_replaces_a_report_and_nothing_else(tmp_path, capsys):
+    make_run(tmp_path, "ball")
+    first = page_of(tmp_path, "ball")
+    make_run(tmp_path, "slow")
+    assert page_of(tmp_path, "slow") != first
+    (tmp_path / "page.html").write_text("<title>My game</title>")
+    arguments = ["report", "ball", "--results-dir", str(tmp_path), "-o", str(tmp_path / "page.html")]
+    assert run(arguments) == 1
+    assert "page.html is there and is not a report. Name another" in capsys.readouterr().err
+    assert (tmp_path / "page.html").read_text() == "<title>My game</title>"
+
+
 def test_runs_that_differ_only_in_their_seed_are_one_line_with_a_band(tmp_path):
     for seed, rewards in enumerate([(1.0, 2.0), (3.0, 6.0), (2.0, 4.0)]):
         make_run(tmp_path, f"ball-{seed}", seed=seed, rewards=rewards)
