@@ -16,7 +16,7 @@ from ..policies.onnx.slots import SlotPolicies
 from ..settings.errors import TrainerConfigError
 from ..settings.options import RunOptions
 from ..utils.errors import CommandError, did_you_mean
-from .runs.record import find_runs
+from .runs.record import find_runs, place_of
 
 _STEP = re.compile(r"-([0-9]+|best)$")
 
@@ -41,14 +41,14 @@ class Model:
 
 
 def find_run(given: str, results: Path) -> Path:
-    """The folder of a run that is given by its folder or ID.
+    """The folder of a run that is given by its ID (that comes first) or folder.
 
     Raises:
         LoadError: there is neither such a folder nor such a run.
     """
-    for folder in (Path(given), results / given):
-        if folder.is_dir():
-            return folder
+    folder = place_of(given, results)
+    if folder.is_dir():
+        return folder
     hint = did_you_mean(given, (path.relative_to(results).as_posix() for path in find_runs(results)))
     raise LoadError(f"{given}: there is no such file or folder, and no run {results / given}.{hint}")
 

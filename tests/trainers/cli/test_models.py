@@ -1,10 +1,13 @@
 """The models of a run are found, those too that differ by the agents' slots."""
 
+from pathlib import Path
+
 import pytest
 from lanista.trainers.checkpoints.file import save_checkpoint
 from lanista.trainers.checkpoints.metadata import describe_network
 from lanista.trainers.cli.main import run
-from lanista.trainers.cli.models import find_models
+from lanista.trainers.cli.models import find_models, find_run
+from lanista.trainers.cli.report.command import find
 from lanista.trainers.networks.multi_actor import MultiActor
 from lanista.trainers.policies.onnx.load import LoadError
 from lanista.trainers.policies.onnx.slots import SlotPolicies
@@ -31,6 +34,17 @@ def test_a_run_whose_slots_have_models_of_their_own_is_one_model(results, given)
     (model,) = find_models([given], results)
     assert isinstance(model.policy, SlotPolicies) and model.behavior == "Runner"
     assert model.source.name == "Runner-place0.onnx" and model.policy.observations == {0: (3,)}
+
+
+def test_a_run_s_id_comes_before_a_folder_of_the_same_name(results, tmp_path):
+    run_folder = results / "game"
+    (run_folder / "run_logs").mkdir(parents=True)
+    for folder in (tmp_path / "game", tmp_path / "other"):
+        folder.mkdir()
+    assert find_run("game", Path("results")) == Path("results/game")
+    assert find_run("./game", Path("elsewhere")) == Path("game")
+    assert find_run("other", Path("results")) == Path("other")
+    assert list(find(["game"], Path("results"))) == ["game"]
 
 
 def test_checkpoints_whose_slots_have_actors_of_their_own_must_be_exported(results):

@@ -134,6 +134,10 @@ class Commands:
             "env_settings.seed": seed,
             "stats_writers": _writers(self.base.stats_writers),
         }
+        start = self.base.checkpoint_settings.initialize_from
+        if start is not None:  # its ID is looked for in the folder of the trial's runs
+            run = Path(self.settings.results_dir) / start
+            own["checkpoint_settings.initialize_from"] = str(run) if run.exists() else start
         return _arguments(self.settings, {**_steps(self.settings, self.base), **values, **own})
 
     def options(self, values: Values, run_id: str = "0", seed: int = 0) -> RunOptions:

@@ -5,9 +5,13 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from lanista.trainers.checkpoints.transfer import find_start
+from lanista.trainers.cli.sweep.launcher import Commands, base_options
 from lanista.trainers.cli.sweep.metric import LOGS
+from lanista.trainers.cli.sweep.settings import read_sweep
 from lanista.trainers.settings.command_line import parse_command_line
 from PIL import Image
 
@@ -56,6 +60,15 @@ def test_the_best_configuration_starts_with_the_weights_that_its_trials_had(plac
     assert status == 0, said
     best = parse_command_line([str(place.sweep / "best.yaml")])
     assert best.checkpoint_settings.initialize_from == "pre.pt" and best.checkpoint_settings.run_id == "ppo"
+
+
+def test_trials_start_with_the_weights_of_a_run_by_its_id(place):
+    (place.folder / "results" / "pre" / "Basic").mkdir(parents=True)
+    place.write(flags=["--initialize-from", "pre"])
+    settings = read_sweep("mine.yaml")
+    commands = Commands(settings, place.sweep, base_options(settings))
+    options = commands.options({})
+    assert find_start(options.checkpoint_settings) == Path("results/pre")
 
 
 def test_minimize_prefers_lower_values(place):
