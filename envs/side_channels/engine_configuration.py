@@ -89,4 +89,4 @@ class EngineConfigurationChannel(OutgoingSideChannel):
                 message.write_float32(value)
             else:
                 message.write_int32(value)
-        self.queue_message_to_send(message)
+        self.queue_setting(kind, message)

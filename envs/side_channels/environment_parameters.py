@@ -61,21 +61,21 @@ class EnvironmentParametersChannel(OutgoingSideChannel):
         """Set a parameter to a number."""
         message = self._begin(key, self.EnvironmentDataTypes.FLOAT)
         message.write_float32(value)
-        self.queue_message_to_send(message)
+        self.queue_setting(key, message)
 
     def set_uniform_sampler_parameters(self, key: str, min_value: float, max_value: float, seed: int) -> None:
         """Sample a parameter uniformly from `min_value` to `max_value`."""
         message = self._begin_sampler(key, seed, self.SamplerTypes.UNIFORM)
         message.write_float32(min_value)
         message.write_float32(max_value)
-        self.queue_message_to_send(message)
+        self.queue_setting(key, message)
 
     def set_gaussian_sampler_parameters(self, key: str, mean: float, st_dev: float, seed: int) -> None:
         """Sample a parameter from a normal distribution."""
         message = self._begin_sampler(key, seed, self.SamplerTypes.GAUSSIAN)
         message.write_float32(mean)
         message.write_float32(st_dev)
-        self.queue_message_to_send(message)
+        self.queue_setting(key, message)
 
     def set_multirangeuniform_sampler_parameters(
         self, key: str, intervals: Sequence[Sequence[float]], seed: int
@@ -93,7 +93,7 @@ class EnvironmentParametersChannel(OutgoingSideChannel):
                 )
         message = self._begin_sampler(key, seed, self.SamplerTypes.MULTIRANGEUNIFORM)
         message.write_float32_list([bound for interval in intervals for bound in interval])
-        self.queue_message_to_send(message)
+        self.queue_setting(key, message)
 
     def _begin(self, key: str, kind: EnvironmentDataTypes) -> OutgoingMessage:
         message = OutgoingMessage()

@@ -2,6 +2,7 @@
 
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 
 from mlagents_envs.exception import UnityCommunicationException, UnitySideChannelException
 
@@ -18,6 +19,7 @@ class SideChannel(ABC):
     def __init__(self, channel_id: uuid.UUID) -> None:
         self._channel_id = channel_id
         self.message_queue: list[bytearray] = []
+        self._settings: dict[Hashable, bytearray] = {}
 
     @property
     def channel_id(self) -> uuid.UUID:
@@ -27,6 +29,16 @@ class SideChannel(ABC):
     def queue_message_to_send(self, msg: OutgoingMessage) -> None:
         """Send a message with the next step or reset."""
         self.message_queue.append(msg.buffer)
+
+    def queue_setting(self, key: Hashable, msg: OutgoingMessage) -> None:
+        """Send a message with the next step or reset; it counts until the next one with its key."""
+        self.queue_message_to_send(msg)
+        self._settings[key] = msg.buffer
+
+    def resend_settings(self) -> None:
+        """Send all settings that count to an engine that has begun anew."""
+        waiting = {id(buffer) for buffer in self.message_queue}
+        self.message_queue += [buffer for buffer in self._settings.values() if id(buffer) not in waiting]
 
     @abstractmethod
     def on_message_received(self, msg: IncomingMessage) -> None:
@@ -84,7 +96,7 @@ class FloatPropertiesChannel(SideChannel):
         message = OutgoingMessage()
         message.write_string(key)
         message.write_float32(value)
-        self.queue_message_to_send(message)
+        self.queue_setting(key, message)
 
     def get_property(self, key: str) -> float | None:
         """The number; None if it was not set."""

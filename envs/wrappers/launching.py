@@ -116,7 +116,7 @@ class ReseededEnvironment(LaunchedEnvironment):
     def reseed(self, seed: int, is_fresh: bool = False) -> bool:
         """Restart the engine with a seed, unless it `is_fresh` after a start with this seed.
 
-        Environment parameters that were set by `set_parameters` stay set.
+        Environment parameters and what was set on the channels of `side_channel` stay set.
 
         Returns:
             Whether it was restarted, and must be reset.
@@ -130,6 +130,8 @@ class ReseededEnvironment(LaunchedEnvironment):
         self._loaded = True
         if self._parameters:
             self._env.set_parameters(self._parameters)
+        for channel in self.side_channel.values():
+            channel.resend_settings()
         return True
 
 
@@ -169,22 +171,22 @@ def launch(
     if num_engines != 1:
         _check_several(num_engines, file_name, side_channels)
     chosen = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
-    channels = _with_default_channels(side_channels)
+    channels = _with_default_channels(side_channels, time_scale)
 
     def start(seed: int) -> BaseEnv:
         if in_process(file_name):
             arguments, areas = options.get("additional_args"), options.get("num_areas", 1)
             return make_source(str(file_name), seed, arguments, areas)
         if num_engines == 1:
-            return _start(file_name, seed, channels, time_scale, options)
+            return _start(file_name, seed, channels, options, real_time=time_scale == 1)
         with ExitStack() as started:  # closes them if one of them does not start
             engines = []
             for index in range(num_engines):
                 own = {**options, "worker_id": options.get("worker_id", 0) + index}
-                engines.append(
-                    _start(file_name, (seed + index) % SEEDS, _with_default_channels(()), time_scale, own)
-                )
-                started.callback(engines[-1].close)
+                its = _with_default_channels((), time_scale)
+                engine = _start(file_name, (seed + index) % SEEDS, its, own, real_time=time_scale == 1)
+                engines.append(engine)
+                started.callback(engine.close)
             started.pop_all()
         return JoinedEnvironment(engines)
 
@@ -205,26 +207,29 @@ def _start(
     file_name: str | None,
     seed: int,
     channels: Sequence[SideChannel],
-    time_scale: float | None,
     options: Mapping[str, Any],
+    *,
+    real_time: bool,
 ) -> UnityEnvironment | GodotEnvironment:
     if file_name is not None and is_godot(file_name):
-        return GodotEnvironment(file_name, seed=seed, real_time=time_scale == 1, **options)
-    engine = next(channel for channel in channels if isinstance(channel, EngineConfigurationChannel))
-    if time_scale is not None:
-        engine.set_configuration_parameters(time_scale=time_scale)
+        return GodotEnvironment(file_name, seed=seed, real_time=real_time, **options)
     if file_name is not None:
         file_name, arguments = resolve_registered(file_name, options.get("additional_args"))
         options = {**options, "additional_args": arguments}
     return UnityEnvironment(file_name, seed=seed, side_channels=channels, **options)
 
 
-def _with_default_channels(side_channels: Sequence[SideChannel]) -> list[SideChannel]:
-    """The given channels, and Lanista's own of the kinds that are missing."""
+def _with_default_channels(
+    side_channels: Sequence[SideChannel], time_scale: float | None
+) -> list[SideChannel]:
+    """The given channels, and Lanista's own of the kinds that are missing; they set the time scale."""
     channels = list(side_channels)
     for kind in (EngineConfigurationChannel, EnvironmentParametersChannel, StatsSideChannel):
         if not any(isinstance(channel, kind) for channel in channels):
             channels.append(kind())
+    engine = next(channel for channel in channels if isinstance(channel, EngineConfigurationChannel))
+    if time_scale is not None:
+        engine.set_configuration_parameters(time_scale=time_scale)
     return channels
 
 

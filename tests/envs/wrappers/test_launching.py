@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from lanista.envs.side_channels import EnvironmentParametersChannel
+from lanista.envs.side_channels.messages import IncomingMessage
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.wrappers import UnityGymException, UnityToGymWrapper, launch, make_gym, make_vector
 from lanista.envs.wrappers.launching import JoinedEnvironment, LaunchedEnvironment, ReseededEnvironment
@@ -77,6 +78,28 @@ def test_parameters_survive_a_restart():
     env.reset(options={"parameters": {"mass": 2.0}})
     env.reset(seed=4, options={"parameters": {"size": 1.0}})
     assert starts.engines[1].parameters == {"mass": 2.0, "size": 1.0}
+
+
+def test_what_is_set_on_channels_survives_a_restart():
+    env = launch("scene:ball3d?areas=1", seed=3, time_scale=20.0)
+    engine = env.side_channel["EngineConfigurationChannel"]
+    parameters = env.side_channel["EnvironmentParametersChannel"]
+    engine.set_configuration_parameters(time_scale=2.0, target_frame_rate=30)
+    engine.set_configuration_parameters(target_frame_rate=50)
+    parameters.set_float_parameter("mass", 4.0)
+    kinds = engine.ConfigurationType
+    for seed in (4, 5):
+        env.reset()
+        assert not engine.message_queue and not parameters.message_queue
+        assert env.reseed(seed)
+        scale, rate = map(IncomingMessage, engine.message_queue)
+        assert (scale.read_int32(), scale.read_float32()) == (kinds.TIME_SCALE, 2.0)
+        assert (rate.read_int32(), rate.read_int32()) == (kinds.TARGET_FRAME_RATE, 50)
+        (mass,) = map(IncomingMessage, parameters.message_queue)
+        assert (mass.read_string(), mass.read_int32(), mass.read_float32()) == ("mass", 0, 4.0)
+    env.reseed(6)
+    assert len(engine.message_queue) == 2, "what waits is not sent twice"
+    env.close()
 
 
 def test_a_failed_restart_leaves_nothing_to_close():
