@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,8 +26,10 @@ MARK = b"_GlobalSteps__global_step"
 """The name of the step counter in every checkpoint of ML-Agents; ours has another."""
 
 
-def check_initial_weights(options: RunOptions) -> None:
-    """Refuse a run whose listed behaviors are to start from weights that do not exist.
+def check_initial_weights(options: RunOptions, behaviors: Collection[str] | None = None) -> None:
+    """Refuse a run whose behaviors are to start from weights that do not exist.
+
+    `behaviors`: those that are trained; None for all that are listed.
 
     Raises:
         TrainerError: names what was looked for, and what exists.
@@ -38,8 +40,9 @@ def check_initial_weights(options: RunOptions) -> None:
         return
     start = find_start(settings)
     _require_another_run(start, settings)
-    for name, behavior in options.behaviors.items():
-        _require_another_run(initial_checkpoint(name, behavior.init_path, start), settings)
+    for name in options.behaviors if behaviors is None else behaviors:
+        init_path = options.behavior(name).init_path
+        _require_another_run(initial_checkpoint(name, init_path, start), settings)
 
 
 def is_mlagents_file(path: Path) -> bool:

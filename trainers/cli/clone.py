@@ -255,7 +255,7 @@ def _clone(options: RunOptions, name: str, demos: Demonstrations) -> None:
     display = make_display(settings.run_id, plain=True, silent=not writes_to(options.stats_writers, CONSOLE))
     configure_logging(options.debug, display.terminal)
     with StopSignals() as signals, closing(display):
-        check_initial_weights(options)
+        check_initial_weights(options, [name])
         callbacks = make_callbacks(options, ())
         with claimed_run_folder(settings) as folder:
             if options.env_settings.seed == -1:

@@ -97,6 +97,18 @@ def test_a_run_that_saved_nothing_starts_over_with_the_weights_that_it_was_given
     )
 
 
+def test_other_behaviors_need_no_weights_to_start_from(capsys):
+    """The configuration is the game's; the run that is started from knows one of its behaviors."""
+    config = {"behaviors": {name: {"trainer_type": "ppo"} for name in ("Basic", "Other")}}
+    Path("game.yaml").write_text(yaml.safe_dump(config))
+    assert clone(*NAMED, "--gradient-steps", 5, "--run-id", "teacher") == 0
+    start = ["--config", "game.yaml", "--initialize-from", "teacher"]
+    assert clone(*NAMED, *start, "--gradient-steps", 5, "--run-id", "pupil") == 0
+    Path("results/teacher/Basic/checkpoint.pt").unlink()
+    assert clone(*NAMED, *start, "--gradient-steps", 5, "--run-id", "another") == 1
+    assert "Basic" in capsys.readouterr().err
+
+
 def test_a_callback_ends_a_run_which_is_saved(tmp_path, monkeypatch, capsys):
     code = "import lanista.trainers as t\n\nclass Stop(t.Callback):\n    def on_summary(self, event):\n"
     (tmp_path / "mine.py").write_text(code + "        return 'it knows enough'\n")
