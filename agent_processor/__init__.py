@@ -1,4 +1,4 @@
-"""The first floor: from steps to trajectories. It knows no algorithm."""
+"""The second layer: from steps to trajectories. It knows no algorithm."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The ground floor: where steps come from. It does not know torch."""
+"""The first layer: where steps come from. It does not know torch."""
 
 from typing import TYPE_CHECKING
 

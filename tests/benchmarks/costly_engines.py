@@ -1,4 +1,4 @@
-"""Training with engines that cost something, beside what they give to ready actions: one command, one table.
+"""Training with slow engines, beside what they give to ready actions: one command, one table.
 
     tests/peer/install.sh .cache/peer
     python tests/benchmarks/costly_engines.py [--costs 1 3 10] [--engines 1 2 4 8] [--rounds 3] [--again]

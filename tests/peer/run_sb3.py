@@ -59,7 +59,10 @@ def options(plan: Plan, envs: VecEnv) -> dict[str, Any]:
     if plan.algorithm == "dqn":
         # There the interval counts steps of the environments, here gradient steps.
         interval = hyper.get("target_update_interval", 1000) * hyper.get("steps_per_update", 1)
+        if "tau" in hyper:  # there the target moves once for all gradient steps of a step, here at each
+            given["tau"], interval = 1 - (1 - hyper["tau"]) ** int(given["gradient_steps"]), 1
         given["target_update_interval"] = int(interval)
+        given["max_grad_norm"] = hyper.get("max_grad_norm", np.inf)
         given["exploration_initial_eps"] = hyper.get("epsilon_start", 1.0)
         given["exploration_final_eps"] = hyper.get("epsilon_end", 0.05)
         given["exploration_fraction"] = hyper.get("epsilon_decay_steps", 50000) / plan.max_steps
