@@ -20,7 +20,8 @@ from ...buffers.rollout_buffer import RolloutBatch
 from ...networks.actor_critic import ActorCritic
 from ...networks.modules.body import Body, DenseStack
 from ...networks.modules.distributions import BLOCKED_LOGIT, Actions
-from ...networks.modules.packed_memory import PackedMemory, Packing, streams_of
+from ...networks.modules.packed_memory import PackedMemory, streams_of
+from ...networks.modules.packing import Packing
 from .loss_gradients import Array, Categorical, Gaussian, squared_error, surrogate
 
 silu_backward = torch.ops.aten.silu_backward.default
@@ -158,7 +159,7 @@ class FusedPPOGradient:
         trace = forward(self.layers, inputs)
         hidden = trace.out  # [streams, B, hidden]; a shared critic has the actor's stream
         if self.memory is not None and packing is not None:
-            recalled = self.memory.forward(hidden, self._states(batch, len(hidden)), packing.counts)
+            recalled = self.memory.forward(hidden, self._states(batch, len(hidden)), packing)
             hidden = recalled.out
         columns = torch.addmm(self.actions.bias, hidden[0], self.actions.weight)
         values = torch.addmm(self.values.bias, hidden[-1], self.values.weight)
@@ -166,7 +167,7 @@ class FusedPPOGradient:
         value_loss, d_values = squared_error(array(values), array(batch.returns))
         d_hidden = self._heads_backward(hidden, tensor(d_columns), tensor(d_values))
         if packing is not None:
-            d_hidden = recalled.backward(d_hidden, packing.before)
+            d_hidden = recalled.backward(d_hidden)
         backward(self.layers, trace, d_hidden)
         return policy_loss, value_loss, approx_kl, clip_fraction
 

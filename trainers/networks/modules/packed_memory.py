@@ -2,25 +2,25 @@
 
 Sequences are packed as torch packs them: the longest first, and the rows step by step, so that padding costs
 nothing. On a CPU torch's own loop takes over half a millisecond for what is a dozen small products; here the
-sums are torch's and the rest is NumPy's, whose calls cost a third. `Memory` remains the definition: tests
-compare the two.
+sums are torch's and the rest is NumPy's, whose calls cost a third. LSTMs run through long sequences by
+oneDNN. `Memory` remains the definition: tests compare them.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ...settings.models.networks import MemoryType
+from . import onednn_lstm
 from .memory import Memory
-
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
+from .onednn_lstm import LongPass
+from .packing import Floats, Ints, PackedPass, Packing
 
 
 def streams_of(tensors: Sequence[Tensor]) -> Tensor:
@@ -28,31 +28,6 @@ def streams_of(tensors: Sequence[Tensor]) -> Tensor:
     first, last = tensors[0], tensors[-1]
     distance = (last.data_ptr() - first.data_ptr()) // first.element_size()
     return first.as_strided((len(tensors), *first.shape), (distance, *first.stride()))
-
-
-class Packing(NamedTuple):
-    """The order of B sequences and of their P rows: all first steps, then all second ones, and so on."""
-
-    order: Ints
-    """[B] the sequences, the longest first."""
-    rows: Ints
-    """[P] the rows."""
-    counts: list[int]
-    """How many sequences have a first step, a second one, ..."""
-
-    @classmethod
-    def of(cls, first: Ints, lengths: Ints) -> Packing:
-        """Of sequences that start in the rows `first` [B] and have `lengths` [B], at least 1, rows each."""
-        order = np.argsort(-lengths, kind="stable")
-        steps = np.arange(lengths[order[0]])[:, None]
-        present = steps < lengths[order]
-        return cls(order, (first[order] + steps)[present], present.sum(1).tolist())
-
-    @property
-    def before(self) -> Ints:
-        """[P] where each row's state before it is, among B first states followed by those after each row."""
-        starts = np.cumsum([0, self.counts[0], *self.counts[:-1]])
-        return np.concatenate([np.arange(at, at + n) for at, n in zip(starts, self.counts)])
 
 
 class PackedMemory:
@@ -75,30 +50,34 @@ class PackedMemory:
         self.scale = np.repeat(np.array(of_gates, np.float32), self.hidden)
         self.shift = np.where(self.scale < 1.0, np.float32(0.5), np.float32(0.0))
 
-    def forward(self, inputs: Tensor, states: Tensor, counts: Sequence[int]) -> PackedPass:
+    def forward(self, inputs: Tensor, states: Tensor, packing: Packing) -> PackedPass:
         """Run through P packed rows.
 
         Args:
             inputs: [S, P, in].
             states: [S, B, size], before the sequences' first steps, the longest sequence first.
-            counts: of the packing.
+            packing: of the rows.
         """
-        kind = _LSTMPass if self.is_lstm else _GRUPass
         with torch.no_grad():
-            return kind(self, inputs, states, counts)
+            if not self.is_lstm:
+                return _GRUPass(self, inputs, states, packing)
+            if len(packing.counts) < onednn_lstm.LONG or not onednn_lstm.is_exact():
+                return _LSTMPass(self, inputs, states, packing)
+            weights = [self.weight_ih, self.weight_hh, self.bias_ih.squeeze(1), self.bias_hh.squeeze(1)]
+            return LongPass(weights, self.gradients, inputs, states, packing)
 
 
-class PackedPass:
-    """A pass through P packed rows, kept for the backward pass."""
+class _SteppedPass(PackedPass):
+    """Step by step, for all streams at once."""
 
     gates: Tensor
     """[S, P, gates * H]: the gates' values."""
     d_input_sums: Floats
     """[S, P, gates * H] the gradient by what the inputs give, once `_backward` has run."""
 
-    def __init__(self, memory: PackedMemory, inputs: Tensor, states: Tensor, counts: Sequence[int]) -> None:
-        """Run forwards; arguments as of `PackedMemory.forward`."""
-        self.memory, self.inputs, self.counts = memory, inputs, counts
+    def __init__(self, memory: PackedMemory, inputs: Tensor, states: Tensor, packing: Packing) -> None:
+        self.memory, self.inputs, self.packing = memory, inputs, packing
+        self.counts = counts = packing.counts
         streams, rows, _ = inputs.shape
         self.width, self.first = memory.hidden, counts[0]
         self.ends = np.cumsum(counts).tolist()
@@ -107,28 +86,12 @@ class PackedPass:
         """[S, B + P, H]: h before the first steps, then after each row."""
         self.hidden[:, : self.first] = states[..., : memory.hidden]
         self.recurrent = (memory.weight_hh * torch.from_numpy(memory.scale[:, None])).transpose(1, 2)
+        self.out = self.hidden[:, self.first :]
         self._forward(states)
 
-    @property
-    def out(self) -> Tensor:
-        """[S, P, H] the outputs."""
-        return self.hidden[:, self.first :]
-
-    @property
-    def states(self) -> Floats:
-        """[S, B + P, size]: the states before the first steps, then after each row."""
-        raise NotImplementedError
-
-    def backward(self, d_out: Tensor, before: Ints) -> Tensor:
-        """Write the gradients of all parameters, from that of `out` [S, P, H], which is used up.
-
-        Args:
-            d_out: the gradient of the outputs.
-            before: `Packing.before`.
-
-        Returns:
-            The gradient of the inputs, [S, P, in].
-        """
+    def backward(self, d_out: Tensor) -> Tensor:
+        """See `PackedPass.backward`."""
+        before = self.packing.before
         with torch.no_grad():
             hidden = self.hidden.numpy()[:, before]
             d_hidden_sums = torch.from_numpy(self._backward(d_out.numpy(), hidden, before))
@@ -140,15 +103,16 @@ class PackedPass:
             torch.sum(d_hidden_sums, 1, out=d_bias_hh)
             return torch.bmm(d_sums, self.memory.weight_ih)
 
+    @abstractmethod
     def _forward(self, states: Tensor) -> None:
-        raise NotImplementedError
+        """Fill `hidden` and `gates`."""
 
+    @abstractmethod
     def _backward(self, d_out: Floats, hidden: Floats, before: Ints) -> Floats:
         """The gradient by what the previous outputs give, [S, P, gates * H]; sets `d_input_sums`.
 
         `hidden` [S, P, H] is h before each row; `d_out` becomes the gradient by h after it.
         """
-        raise NotImplementedError
 
     def _blocks(self, array: Any) -> list[Any]:
         """The rows of each step, [S, n, ...] views of [S, P, ...]."""
@@ -166,7 +130,7 @@ class PackedPass:
             d_hidden[t - 1][:, : d.shape[1]] += d
 
 
-class _LSTMPass(PackedPass):
+class _LSTMPass(_SteppedPass):
     """c' = f c + i g, h' = o tanh(c')."""
 
     def _forward(self, states: Tensor) -> None:
@@ -193,11 +157,6 @@ class _LSTMPass(PackedPass):
             np.tanh(cell, out=tanh_cell)
             np.multiply(g[..., 3 * width :], tanh_cell, out=hidden)
 
-    @property
-    def states(self) -> Floats:
-        """See `PackedPass.states`."""
-        return np.concatenate([self.hidden.numpy(), self.cells], 2)
-
     def _backward(self, d_out: Floats, hidden: Floats, before: Ints) -> Floats:
         width = self.width
         i, f, g, o = np.split(self.gates.numpy(), 4, axis=2)
@@ -223,7 +182,7 @@ class _LSTMPass(PackedPass):
         return d
 
 
-class _GRUPass(PackedPass):
+class _GRUPass(_SteppedPass):
     """h' = (1 - z) n + z h with n = tanh(a + r b), where a is the inputs' sum and b the outputs'."""
 
     def _forward(self, states: Tensor) -> None:
@@ -252,11 +211,6 @@ class _GRUPass(PackedPass):
             np.subtract(before, new, out=hidden)
             hidden *= g[..., width : 2 * width]
             hidden += new
-
-    @property
-    def states(self) -> Floats:
-        """See `PackedPass.states`."""
-        return self.hidden.numpy()
 
     def _backward(self, d_out: Floats, hidden: Floats, before: Ints) -> Floats:
         width = self.width
