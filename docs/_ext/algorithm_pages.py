@@ -19,7 +19,7 @@ KEYS = {
     "on-policy": ("num_epoch", "beta"),
     "coma": ("num_epoch", "beta", "max_num_agents", "epsilon_decay_steps"),
     "sac": ("steps_per_update", "tau", "init_entcoef"),
-    "dqn": ("steps_per_update", "target_update_interval", "tau", "epsilon_decay_steps"),
+    "dqn": ("steps_per_update", "target_update_interval", "tau", "n_step", "epsilon_decay_steps"),
     "ddpg": ("steps_per_update", "tau", "noise_start", "noise_end"),
 }
 """Hyperparameters that a table shows beside the shared ones, where a file has them."""

@@ -23,7 +23,7 @@ from study import Study, Task, Way, link
 SHARED = (
     *("learning_rate", "learning_rate_schedule", "batch_size", "buffer_size", "buffer_init_steps"),
     *("steps_per_update", "tau", "target_update_interval", "epsilon_start", "epsilon_end"),
-    *("epsilon_decay_steps", "noise_end", "max_grad_norm"),
+    *("epsilon_decay_steps", "noise_end", "max_grad_norm", "n_step"),
 )
 """The hyperparameters that Stable-Baselines3 can be told."""
 

@@ -54,6 +54,7 @@ def options(plan: Plan, envs: VecEnv) -> dict[str, Any]:
         "gamma": plan.gamma,
         "train_freq": 1,
         "gradient_steps": max(1, round(plan.copies / hyper.get("steps_per_update", 1))),
+        "n_steps": hyper.get("n_step", 1),
         "policy_kwargs": {"net_arch": [plan.hidden_units] * plan.num_layers},
     }
     if plan.algorithm == "dqn":
