@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
 from mlagents_envs.base_env import ActionTuple, BaseEnv
 from mlagents_envs.exception import UnityActionException
 
@@ -50,3 +54,18 @@ class InProcessEnvironment(BaseEnv):  # type: ignore[misc]
         action = spec._validate_action(action, 1, behavior_name)
         given = self._actions.get(behavior_name)
         self._actions[behavior_name] = with_action(given, spec, decisions, agent_id, action, behavior_name)
+
+
+def make_copies(make: Callable[[], Any], count: int, first: Any = None) -> list[Any]:
+    """`count` copies of an environment; if one cannot be made, those before it are closed.
+
+    `first`: the first one, where it is there already.
+    """
+    with ExitStack() as made:
+        copies = []
+        for _ in range(count):
+            copy = make() if first is None or copies else first
+            made.callback(copy.close)
+            copies.append(copy)
+        made.pop_all()
+    return copies

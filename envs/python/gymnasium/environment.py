@@ -22,7 +22,7 @@ from ...errors import UnsupportedSpaceError
 from ...images import Images
 from ...validation import NO_AGENTS
 from ..action_spaces import find_mask, forbidden_actions
-from ..base import InProcessEnvironment
+from ..base import InProcessEnvironment, make_copies
 from ..calls import as_bool, as_number, seed_of_copy
 from ..spaces import SpaceSensor
 from .adapter import Env, Lives, convert_spaces, mismatch, reset_env, step_env
@@ -85,7 +85,7 @@ class GymnasiumEnvironment(InProcessEnvironment):
         except UnsupportedSpaceError:
             first.close()
             raise
-        self._envs = [first, *(make() for _ in range(copies - 1))]
+        self._envs = make_copies(make, copies, first)
         self._seeds = [seed_of_copy(seed, copy) for copy in range(copies)]
         self._buffers = ObservationBuffers(seen, copies, stack)
         self._lives = Lives(copies) if lives else None

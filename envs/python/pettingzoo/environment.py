@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ...base import STATE
 from ...errors import EnvContractError
 from ...images import Images
+from ..base import make_copies
 from ..calls import seed_of_copy
 from .adapter import (
     HELP,
@@ -87,7 +88,8 @@ class PettingZooEnvironment(ReportingEnvironment):
                 f"A PettingZoo environment got {areas} areas; it needs at least 1."
             )
         super().__init__()
-        self._areas = [_Area(make(), index, seed_of_copy(seed, index)) for index in range(areas)]
+        copies = enumerate(make_copies(make, areas))
+        self._areas = [_Area(copy, index, seed_of_copy(seed, index)) for index, copy in copies]
         self._state_observation = state_observation
         self._images = images
         self._behavior_of: dict[str, AgentBehavior] = {}

@@ -18,6 +18,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 from ...base import EngineStatistics, ObsArray, StatsAggregationMethod, behavior_id
 from ...errors import UnsupportedSpaceError
 from ...images import Images
+from ..base import make_copies
 from ..calls import seed_of_copy
 from ..gymnasium.environment import stacked
 from ..spaces import SpaceSensor
@@ -88,8 +89,8 @@ class TurnBasedEnvironment(ReportingEnvironment):
                 )
         super().__init__()
         self._areas = [
-            _Area(TurnLoop(make(), seed_of_copy(seed, index), max_steps_per_episode), index)
-            for index in range(areas)
+            _Area(TurnLoop(copy, seed_of_copy(seed, index), max_steps_per_episode), index)
+            for index, copy in enumerate(make_copies(make, areas))
         ]
         game = self._areas[0].loop.game
         self.seats: list[Seat] = make_seats(game, self_play, stack_size, images, boards=boards)
