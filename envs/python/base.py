@@ -62,7 +62,7 @@ def make_copies(make: Callable[[], Any], count: int, first: Any = None) -> list[
     `first`: the first one, where it is there already.
     """
     with ExitStack() as made:
-        copies = []
+        copies: list[Any] = []
         for _ in range(count):
             copy = make() if first is None or copies else first
             made.callback(copy.close)
