@@ -19,7 +19,7 @@ class SideChannel(ABC):
     def __init__(self, channel_id: uuid.UUID) -> None:
         self._channel_id = channel_id
         self.message_queue: list[bytearray] = []
-        self._settings: dict[Hashable, bytearray] = {}
+        self.__settings: dict[Hashable, bytearray] = {}
 
     @property
     def channel_id(self) -> uuid.UUID:
@@ -33,12 +33,12 @@ class SideChannel(ABC):
     def queue_setting(self, key: Hashable, msg: OutgoingMessage) -> None:
         """Send a message with the next step or reset; it counts until the next one with its key."""
         self.queue_message_to_send(msg)
-        self._settings[key] = msg.buffer
+        self.__settings[key] = msg.buffer
 
     def resend_settings(self) -> None:
         """Send all settings that count to an engine that has begun anew."""
         waiting = {id(buffer) for buffer in self.message_queue}
-        self.message_queue += [buffer for buffer in self._settings.values() if id(buffer) not in waiting]
+        self.message_queue += [buffer for buffer in self.__settings.values() if id(buffer) not in waiting]
 
     @abstractmethod
     def on_message_received(self, msg: IncomingMessage) -> None:

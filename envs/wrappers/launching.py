@@ -59,6 +59,7 @@ class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
         self.seed = int(seed) % SEEDS
         self.side_channel = {type(channel).__name__: channel for channel in channels}
         """The channels by class name, as in ML-Agents' PettingZoo wrappers."""
+        self._channels = list(channels)
         self._start = start
         self._parameters: dict[str, object] = {}
         self._env = start(self.seed)
@@ -116,7 +117,7 @@ class ReseededEnvironment(LaunchedEnvironment):
     def reseed(self, seed: int, is_fresh: bool = False) -> bool:
         """Restart the engine with a seed, unless it `is_fresh` after a start with this seed.
 
-        Environment parameters and what was set on the channels of `side_channel` stay set.
+        Environment parameters stay set, and what was set on the side channels of this package.
 
         Returns:
             Whether it was restarted, and must be reset.
@@ -128,10 +129,11 @@ class ReseededEnvironment(LaunchedEnvironment):
         self._loaded = False
         self._env, self.seed = self._start(seed), seed
         self._loaded = True
-        if self._parameters:
+        if self._parameters and not isinstance(self._env, UnityEnvironment):  # whose channel keeps them
             self._env.set_parameters(self._parameters)
-        for channel in self.side_channel.values():
-            channel.resend_settings()
+        for channel in self._channels:
+            if isinstance(channel, SideChannel):  # ML-Agents' own keep nothing
+                channel.resend_settings()
         return True
 
 

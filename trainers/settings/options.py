@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 
 from ..utils.errors import did_you_mean
 from ..utils.plugins import PluginError
-from .base import Flag, Refusal, Settings, Text, own, refuse_all, wrong
+from .base import Flag, Refusal, Settings, Text, own, plain, refuse_all, wrong
 from .errors import Notes, TrainerConfigError, logger
 from .misplaced import place_of, refuse_first_versions
 from .models.behavior import TrainerSettings
@@ -79,6 +79,7 @@ class RunOptions(Settings):
     @model_validator(mode="after")
     def _progress_has_an_end(self) -> RunOptions:
         endless = {name for name, settings in self.behaviors.items() if settings.endless}
+        by_default = self.default_settings is not None and self.default_settings.endless
         refusals: list[Refusal] = [
             (
                 ("environment_parameters", name, "curriculum", number, "completion_criteria", "measure"),
@@ -90,7 +91,7 @@ class RunOptions(Settings):
             for number, lesson in enumerate(parameter.curriculum)
             if (criteria := lesson.completion_criteria) is not None
             and criteria.measure is MeasureType.PROGRESS
-            and criteria.behavior in endless
+            and (criteria.behavior in endless or (by_default and criteria.behavior not in self.behaviors))
         ]
         if refusals:
             raise refuse_all(type(self).__name__, refusals)
@@ -140,6 +141,14 @@ class RunOptions(Settings):
             notes.report()
         options._source = source
         return options
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; read again they give the same options, whatever `default_settings` says."""
+        written = super().as_dict()
+        if self.default_settings is not None:
+            for name, settings in self.behaviors.items():
+                _write_what_differs(written["default_settings"], settings, written["behaviors"][name])
+        return written
 
     def place(self, path: Path) -> str:
         """Where the value at `path`, or what contains it, was written: file and line, or flag."""
@@ -203,6 +212,19 @@ class RunOptions(Settings):
             settings.network_settings.deterministic = self._repeatable
         self.behaviors[name] = settings
         return settings
+
+
+def _write_what_differs(defaults: Mapping[str, Any], settings: Any, written: dict[str, Any]) -> None:
+    """Add to the plain values of `settings` the keys of the defaults that they leave out.
+
+    Lanista's own keys are left out where they are as in ML-Agents, which is not what the defaults say.
+    """
+    for key, default in defaults.items():
+        value = settings.get(key) if isinstance(settings, Mapping) else getattr(settings, key, None)
+        if key not in written and key in getattr(type(settings), "model_fields", ()):
+            written[key] = plain(value)
+        elif isinstance(default, Mapping) and isinstance(written.get(key), dict):
+            _write_what_differs(default, value, written[key])
 
 
 def _hyperparameters(trainer: Any) -> Collection[str]:

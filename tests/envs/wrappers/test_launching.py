@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+import uuid
 
 import numpy as np
 import pytest
 
 pytest.importorskip("gymnasium")
 
-from lanista.envs.side_channels import EnvironmentParametersChannel
+from lanista.envs.side_channels import EnvironmentParametersChannel, FloatPropertiesChannel
 from lanista.envs.side_channels.messages import IncomingMessage
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.wrappers import UnityGymException, UnityToGymWrapper, launch, make_gym, make_vector
@@ -16,6 +17,19 @@ from lanista.envs.wrappers.launching import JoinedEnvironment, LaunchedEnvironme
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
 from scripted_env import Asks, ScriptedEnv
+
+
+class Foreign:
+    """A channel as ML-Agents has them: of another class, without what Lanista's can do besides."""
+
+    channel_id = uuid.UUID(int=3)
+
+    def __init__(self):
+        self.message_queue = []
+
+    def on_message_received(self, msg):
+        pass
+
 
 STILL = np.zeros(2, np.float32)
 
@@ -99,6 +113,25 @@ def test_what_is_set_on_channels_survives_a_restart():
         assert (mass.read_string(), mass.read_int32(), mass.read_float32()) == ("mass", 0, 4.0)
     env.reseed(6)
     assert len(engine.message_queue) == 2, "what waits is not sent twice"
+    env.close()
+
+
+def test_of_all_channels_the_last_setting_counts_after_a_restart():
+    """Whichever way it was set; two channels of one class, and ML-Agents' own, are no hindrance."""
+    first, second = (FloatPropertiesChannel(uuid.UUID(int=number)) for number in (1, 2))
+    env = launch(
+        "scene:ball3d?areas=1", seed=1, parameters={"mass": 2.0}, side_channels=[first, second, Foreign()]
+    )
+    parameters = env.side_channel["EnvironmentParametersChannel"]
+    first.set_property("x", 1.0)
+    second.set_property("y", 1.0)
+    env.reset()
+    parameters.set_float_parameter("mass", 5.0)
+    env.reset()
+    env.reseed(2)
+    assert (len(first.message_queue), len(second.message_queue)) == (1, 1)
+    (mass,) = map(IncomingMessage, parameters.message_queue)
+    assert (mass.read_string(), mass.read_int32(), mass.read_float32()) == ("mass", 0, 5.0)
     env.close()
 
 

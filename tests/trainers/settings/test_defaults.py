@@ -65,6 +65,44 @@ behaviors:
     assert options.behaviors["B"].network_settings.critic.hidden_units == 64
 
 
+ANEW = [
+    """
+default_settings:
+  trainer_type: sac
+  threaded: true
+  hyperparameters: {n_step: 3}
+  network_settings: {layer_norm: true}
+behaviors: {A: {threaded: false, hyperparameters: {n_step: 1}, network_settings: {layer_norm: false}}, B: {}}
+""",
+    """
+default_settings:
+  trainer_type: sac
+  hyperparameters: {recipe: simba}
+  network_settings: {hidden_units: 64, critic: {hidden_units: 256}}
+behaviors: {A: {}, B: {hyperparameters: {recipe: mlagents}}, C: {trainer_type: ppo}}
+""",
+    """
+default_settings:
+  network_settings: {memory: {memory_type: gru}, critic: {residual: true}}
+  reward_signals: {extrinsic: {}, rnd: {strength: 0.1, network_settings: {layer_norm: true}}}
+  self_play: {learn_from_both_sides: true}
+behaviors:
+  A: {network_settings: {memory: {memory_type: lstm}, critic: null}}
+  B: {reward_signals: {rnd: {network_settings: {layer_norm: false}}}, self_play: null}
+  C: {self_play: {learn_from_both_sides: false}}
+""",
+]
+
+
+@pytest.mark.parametrize("text", ANEW)
+def test_what_is_written_is_read_as_the_same_whatever_the_defaults(text):
+    """As a run's configuration.yaml is, which repeats the run."""
+    options = read(text)
+    again = RunOptions.from_dict(options.as_dict())
+    assert again.behaviors == options.behaviors and again.default_settings == options.default_settings
+    assert again.as_dict() == options.as_dict()
+
+
 def test_unlisted_behavior_gets_its_own_copy_of_the_default_settings():
     options = read("default_settings: {max_steps: 7}\nbehaviors: {A: {}}\n")
     new = options.behavior("New")

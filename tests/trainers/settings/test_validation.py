@@ -91,6 +91,32 @@ def test_a_behavior_without_a_reward_signal_is_refused(yaml, path):
         require_trainable("B", options.behavior("B"))
 
 
+def test_progress_of_a_behavior_that_is_endless_by_default_is_refused():
+    criteria = "completion_criteria: {measure: progress, behavior: %s, threshold: 0.1}"
+    lessons = f"[{{name: a, value: 1, {criteria}}}, {{name: b, value: 2}}]"
+    text = f"default_settings: {{trainer_type: ppo, max_steps: -1, {CONSTANT}}}\n"
+    text += "behaviors: {Listed: {max_steps: 10}}\n"
+    text += f"environment_parameters: {{m: {{curriculum: {lessons}}}}}"
+    with pytest.raises(TrainerConfigError, match="found progress, the part of max_steps"):
+        RunOptions.from_text(text % "Other", "b.yaml")
+    RunOptions.from_text(text % "Listed", "b.yaml")
+
+
+@pytest.mark.parametrize(
+    ("network", "wrong"),
+    [
+        ("layer_norm: true, critic: {residual: true}", "critic.layer_norm: found true"),
+        (
+            "num_layers: 1000, hidden_units: 8, critic: {hidden_units: 20000}",
+            "critic.hidden_units: found 20000",
+        ),
+    ],
+)
+def test_what_a_critic_takes_over_from_the_policy_must_fit_it(network, wrong):
+    with pytest.raises(TrainerConfigError, match=rf"network_settings\.{wrong}"):
+        read(f"{{network_settings: {{{network}}}}}")
+
+
 def test_default_settings_may_lack_a_reward_signal_that_every_behavior_has():
     require_support(read("{reward_signals: {extrinsic: {}}}", "default_settings: {reward_signals: {}}"))
 

@@ -25,7 +25,7 @@ LARGEST_FILM = 24_000_000
 """Bytes; a larger one is named in place of being shown."""
 MOST_FILMS = 6
 _TYPES = {".gif": "image/gif", ".mp4": "video/mp4", ".webm": "video/webm"}
-_GENERATOR = '<meta name="generator" content="lanista report">'
+_HEAD_ENDS = ' - report</title>\n<link rel="icon" href="data:,">'
 _PAGE = """\
 <!doctype html>
 <html lang="en">
@@ -34,9 +34,7 @@ _PAGE = """\
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-{generator}
-<title>{title}</title>
-<link rel="icon" href="data:,">
+<title>{title}{head_ends}
 <style>{style}</style>
 </head>
 <body>
@@ -81,8 +79,8 @@ def make_page(groups: Sequence[Group], *, refresh: float | None = None) -> str:
     script = _own("uPlot.iife.min.js") + _own("page.js")
     return _PAGE.format(
         policy=content_policy(script, refresh is not None),
-        generator=_GENERATOR,
-        title=f"{shown(title)} - report",
+        title=shown(title),
+        head_ends=_HEAD_ENDS,
         style=_own("uPlot.min.css") + _own("page.css"),
         content="\n".join(part for part in content if part),
         curves=json.dumps(curves, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
@@ -94,7 +92,7 @@ def is_page(path: Path) -> bool:
     """Whether a file is a page of this kind, which a newer one may replace."""
     try:
         with path.open("rb") as file:
-            return _GENERATOR.encode() in file.read(2048)
+            return _HEAD_ENDS.encode() in file.read(4096)
     except OSError:
         return False
 

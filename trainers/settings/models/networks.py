@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from ..base import Flag, Integer, Settings, Text, own, plain, refuse, wrong
+from ..base import Flag, Integer, Refusal, Settings, Text, own, plain, refuse, refuse_all, wrong
 
 MOST_UNITS = 32768
 
@@ -135,22 +135,28 @@ class NetworkSettings(Settings):
             cls._is_reference(reference)
         return value
 
-    @model_validator(mode="after")
-    def _fits_into_memory(self) -> NetworkSettings:
+    def _contradictions(self) -> list[Refusal]:
+        """What cannot be, whether it was written or follows from another network."""
+        refusals: list[Refusal] = []
         weights = self.hidden_units**2 * self.num_layers
         if self.num_layers > 1 and weights > MOST_UNITS**2:
             message = (
                 f"found {self.hidden_units}, which with num_layers {self.num_layers} makes {weights} "
                 f"weights, expected at most {MOST_UNITS**2} (4 GiB): use fewer or narrower layers"
             )
-            raise self._refusal("hidden_units", message)
-        return self
+            refusals.append((("hidden_units",), self.hidden_units, message))
+        if self.residual and self.layer_norm:
+            message = (
+                "found true, and residual blocks normalize their layers already: set one of them to false"
+            )
+            refusals.append((("layer_norm",), True, message))
+        return refusals
 
     @model_validator(mode="after")
-    def _normalized_once(self) -> NetworkSettings:
-        if self.residual and self.layer_norm:
-            message = "found true, and residual blocks normalize their layers already: remove this key"
-            raise self._refusal("layer_norm", message)
+    def _can_be(self) -> NetworkSettings:
+        refusals = self._contradictions()
+        if refusals:
+            raise refuse_all(type(self).__name__, refusals)
         return self
 
     @model_validator(mode="after")
@@ -166,6 +172,9 @@ class NetworkSettings(Settings):
             raise refuse(type(self).__name__, message, "critic", key, value=getattr(self.critic, key))
         for key in self.model_fields_set - self.critic.model_fields_set - {"critic"}:
             self.critic.complete(key, getattr(self, key))
+        refusals = [(("critic", *path), value, why) for path, value, why in self.critic._contradictions()]
+        if refusals:
+            raise refuse_all(type(self).__name__, refusals)
         return self
 
     def as_dict(self) -> dict[str, Any]:

@@ -308,7 +308,12 @@ class SelfPlay:
         known = self.pool.load_state_dict(state)
         self.teams = list(state["teams"])
         self.learning = state["learning"]
-        self.opponent = int(state["opponent"]) if int(state["opponent"]) < len(self.pool.snapshots) else 0
+        self.opponent = int(state["opponent"])
+        if self.opponent != NEWEST and len(state["ratings"]) != len(self.pool.ratings):
+            # With another window it lies elsewhere.
+            playing = known[state["slots"][self.opponent]]
+            places = [place for place, one in enumerate(self.pool.snapshots) if one is playing]
+            self.opponent = places[0] if places else 0
         self.opponents_step, self.last_save, self.last_swap, self.last_team_change = map(int, state["steps"])
         if isinstance(self._random, SeededRandom):
             self._random.generator.set_state(state["draws"])

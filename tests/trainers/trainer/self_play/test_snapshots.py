@@ -1,9 +1,15 @@
 """Pools of snapshots are saved and read back, whatever window they then have."""
 
+import itertools
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lanista.trainers.settings.models.behavior import SelfPlaySettings
+from lanista.trainers.trainer.self_play.self_play import SeededRandom, SelfPlay
 from lanista.trainers.trainer.self_play.snapshots import NEWEST, Snapshot, SnapshotPool
+from lanista.trainers.trainer.self_play.team_rotation import TeamRotation
 
 
 def filled(window, count):
@@ -40,3 +46,39 @@ def test_weights_are_saved_once():
     pool.save(snapshot)
     state, others = pool.state_dict({7: snapshot, 8: Snapshot({"w": torch.ones(2)})})
     assert len(state["weights"]) == 2 and state["slots"] == [0, 0] and others == {7: 0, 8: 1}
+
+
+class Assigner:
+    """Whom the game tells which weights a team plays with."""
+
+    def learn(self, team):
+        pass
+
+    def assign(self, team, snapshot):
+        pass
+
+
+def game(window):
+    """Self-play of two teams whose newest weights count the calls."""
+    drawn = itertools.count()
+    settings = SelfPlaySettings(window=window)
+    weights = lambda: {"w": torch.tensor(next(drawn))}  # noqa: E731
+    play = SelfPlay(settings, TeamRotation(), weights, Assigner(), SeededRandom(0), None)
+    play.join(0)
+    play.join(1)
+    return play
+
+
+@pytest.mark.parametrize(("opponent", "other"), [(0, 5), (2, 2), (0, 2), (1, 3)])
+def test_with_another_window_the_opponent_that_plays_is_the_one_that_is_rated(opponent, other):
+    play = game(3)
+    for _ in range(4):
+        play.on_update()
+        play.pool.save(play.newest)
+    play.opponent = opponent
+    play._assign(1, play.pool.snapshots[opponent])
+    again = game(other)
+    again.load_state_dict(play.state_dict())
+    playing, rated = again.assigned[1], again.pool.snapshots[again.opponent]
+    assert int(playing.weights["w"]) == int(play.pool.snapshots[opponent].weights["w"])
+    assert rated is playing or playing not in again.pool.snapshots
