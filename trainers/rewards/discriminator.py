@@ -86,6 +86,8 @@ class Discriminator(nn.Module):
         acted = int(actions.continuous_size) + sum(actions.discrete_branches) + 1
         input_size = self.encoder.size + (acted if settings.use_actions else 0)
         self.body = Body(1, input_size, own, generator, encoder=self.encoder)
+        if self.body.conditioned is not None:
+            self.body.conditioned.goals_encoded = True  # the penalty's gradient is that by goals too
         size = self.body.hidden
         self.latent: Dense | None = None
         self.sigma: nn.Parameter | None = None

@@ -7,7 +7,9 @@ them (Peng et al. 2018, arXiv 1810.00821).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -173,12 +175,27 @@ class GAIL(NetworkSignal):
 
     # Saving -------------------------------------------------------------------------------------------
 
+    def initialize_from(self, state: Mapping[str, Any]) -> list[str]:
+        """See `NetworkSignal.initialize_from`; the statistics stay those of the demonstrations."""
+        with self._own_statistics():
+            return super().initialize_from(state)
+
     def state_dict(self) -> dict[str, Any]:
         """Weights, normalizer, optimizer, beta and random state."""
         return super().state_dict() | {"beta": self.beta, "random": self.random.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
-        super().load_state_dict(state)
+        """Restore what `state_dict` returned, but the statistics, which are those of the demonstrations."""
+        with self._own_statistics():
+            super().load_state_dict(state)
         self.beta = float(state["beta"])
         self.random.set_state(state["random"].cpu())
+
+    @contextmanager
+    def _own_statistics(self) -> Iterator[None]:
+        """Within this context the statistics of the demonstrations may be overwritten."""
+        normalizers = self.discriminator.encoder.normalizers
+        kept = None if normalizers is None else copy.deepcopy(normalizers.state_dict())
+        yield
+        if normalizers is not None and kept is not None:
+            normalizers.load_state_dict(kept)

@@ -108,7 +108,11 @@ class SignalSteps(BufferColumns):
 
 
 def minibatches(steps: Transitions, size: int, shuffler: torch.Generator) -> Iterator[Transitions]:
-    """One epoch of shuffled minibatches; an incomplete last one is dropped."""
+    """One epoch of shuffled minibatches; an incomplete last one is dropped, unless it is the only one.
+
+    The real steps of padded sequences may be fewer than a minibatch of rows.
+    """
+    size = max(1, min(size, len(steps)))
     order = torch.randperm(len(steps), generator=shuffler, device="cpu").to(steps.done.device)
     for which in torch.split(order, size)[: len(steps) // size]:
         yield steps.rows(which)

@@ -295,6 +295,7 @@ class LearnerCheckpointer:
     def _resume(self) -> None:
         state = self.checkpoints.load()
         self._require_same_command(state)
+        self._require_same_signals(state)
         try:
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
@@ -324,6 +325,13 @@ class LearnerCheckpointer:
                 f"{self.name}: the run {run} was made by {made}, and {resumed} cannot resume it. Begin a new "
                 f"run with its weights: --run-id NEW --initialize-from {run}."
             )
+
+    def _require_same_signals(self, state: Mapping[str, Any]) -> None:
+        """Refuse other reward signals, in another order too: critics and replays have a column for each."""
+        saved = state.get(BRAIN)
+        signals = saved.get("reward_signals") if isinstance(saved, Mapping) else None
+        if signals is not None and signals != list(self.settings.reward_signals):
+            raise self._mismatch_error(state, ValueError(f"its reward signals are {', '.join(signals)}"))
 
     def _resume_self_play(self, self_play: SelfPlayManager, state: Mapping[str, Any]) -> None:
         """Restore the opponents; only the rating if the checkpoint has none."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import sacbatches
 import torch
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.custom import not_exportable
@@ -15,7 +16,9 @@ from lanista.trainers.policies.onnx.export import build_brain, export_brain
 from lanista.trainers.policies.onnx.graph import BrainVerificationError
 from lanista.trainers.policies.onnx.verify import verify
 from lanista.trainers.settings import RunOptions, TrainerConfigError
+from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.models.networks import NetworkSettings
+from lanista.trainers.trainer.factory import make_algorithm
 from lanista.trainers.utils.errors import TrainerError
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -304,3 +307,29 @@ def test_sac_learns_beside_weights_that_are_frozen():
     sac.update(sacbatches.some_batch(spec, 8), 0)
     assert encoders and not torch.equal(sac.network.actions.weight, head)
     assert all(torch.equal(one, encoder.layer.weight) for one, encoder in zip(before, encoders, strict=True))
+
+
+@pytest.mark.parametrize("trainer", ["dqn", "ddpg", "td3", "sac", "simba"])
+def test_targets_take_over_frozen_weights_too(trainer):
+    """Else values would be bootstrapped by another encoder for the whole of a run with another's weights."""
+    kind, hyper = ("sac", {"recipe": "simba"}) if trainer == "simba" else (trainer, {})
+    spec = spec_of_shapes(
+        [(3,)], continuous=0 if kind == "dqn" else 1, branches=(3,) if kind == "dqn" else ()
+    )
+    network = {"hidden_units": 8, "encoders": {"obs0": "my_networks:Frozen"}}
+    behavior = {"trainer_type": kind, "hyperparameters": hyper, "network_settings": network}
+    settings = TrainerSettings.model_validate(behavior)
+    first, second = (
+        make_algorithm(spec, settings, torch.device("cpu"), seed, NonFinitePolicy.STOP) for seed in (1, 2)
+    )
+    state = first.state_dict()
+    state.pop("Target", None)
+    assert second.initialize_from(state) == []
+    networks = {
+        "dqn": lambda: [(second.network, second.target.network)],
+        "simba": lambda: [(second.q, second.target.network)],
+        "sac": lambda: [(second.networks.value, second.networks.target)],
+    }
+    both = lambda: [(second.network, second.target.network), (second.critics, second.target_critics.network)]  # noqa: E731
+    for trained, target in networks.get(trainer, both)():
+        assert not differences(trained.state_dict(), target.state_dict())

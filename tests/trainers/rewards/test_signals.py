@@ -15,7 +15,7 @@ from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.networks.modules.distributions import flat_actions
 from lanista.trainers.rewards import factory
 from lanista.trainers.rewards.curiosity import Curiosity
-from lanista.trainers.rewards.discriminator import RandomDraws, Sample, gradient_penalty
+from lanista.trainers.rewards.discriminator import Discriminator, RandomDraws, Sample, gradient_penalty
 from lanista.trainers.rewards.factory import make_learned_rewards
 from lanista.trainers.rewards.gail import GAIL
 from lanista.trainers.rewards.rnd import RND
@@ -85,6 +85,13 @@ def test_an_epoch_uses_every_step_once_except_for_an_incomplete_minibatch():
     steps = Transitions.of_rollout(random_rollout([6, 5], seed=0), CPU)
     seen = [row for part in minibatches(steps, 4, torch.Generator().manual_seed(0)) for row in part.obs[0]]
     assert len(seen) == 8 and len({tuple(row.tolist()) for row in seen}) == 8
+
+
+def test_fewer_steps_than_a_minibatch_are_one():
+    """A recurrent policy's buffer may be full of padding; what is real in it is learned from."""
+    steps = Transitions.of_rollout(random_rollout([2, 3], seed=0), CPU)
+    (only,) = minibatches(steps, 64, torch.Generator())
+    assert len(only) == 5
 
 
 class Counting:
@@ -230,6 +237,39 @@ def test_the_penalty_is_over_all_observations_as_they_come():
             squares += ((up - estimate()) / (2 * step)) ** 2
             flat[:, k] += step
     assert found.item() == pytest.approx((((squares + 1e-7).sqrt() - 1) ** 2).mean().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("conditioning", ["hyper", "none"])
+def test_the_penalty_is_over_goals_too(conditioning):
+    """Also where the goal makes the weights of the last layer."""
+    spec = spec_of_shapes([(3,), (2,)], [0, 1])
+    settings = {**SMALL, "goal_conditioning_type": conditioning}
+    network = Discriminator(spec, GAILSettings(demo_path="-", network_settings=settings), torch.Generator())
+    network.double()
+    inputs = [
+        row.double().requires_grad_() for row in network.prepare([torch.randn(4, 3), torch.randn(4, 2)])
+    ]
+    assert torch.autograd.gradcheck(lambda *given: network(given, None).expert, inputs)
+
+
+def test_the_expert_s_statistics_stay_those_of_the_demonstrations():
+    """Whatever those of the run were whose weights are taken: its file may have been recorded anew."""
+    spec = vector_spec([3])
+    before = demonstrations(spec, [40])
+    since = replace(before, obs=[rows + np.float32(100) for rows in before.obs])
+    normal = {**SMALL, "normalize": True}
+
+    def gail(demos):
+        settings = GAILSettings(demo_path="-", network_settings=normal)
+        return GAIL(spec, settings, demos, CPU, 0, NonFinitePolicy.STOP, squashed=False)
+
+    fresh, state = gail(since).discriminator.encoder.normalizers.state_dict(), gail(before).state_dict()
+    for load in ("initialize_from", "load_state_dict"):
+        signal = gail(since)
+        getattr(signal, load)(state)
+        found = signal.discriminator.encoder.normalizers.state_dict()
+        assert found.keys() == fresh.keys() and all(torch.equal(found[key], fresh[key]) for key in fresh)
+        assert torch.equal(signal.discriminator.estimate.weight, state["discriminator"]["estimate.weight"])
 
 
 def test_a_signal_that_nothing_builds_is_an_error_and_never_the_rewards_of_the_environment(monkeypatch):

@@ -210,3 +210,14 @@ def test_a_resumed_run_loads_its_own_weights_strictly(tmp_path):
     assert same(resumed.algorithm.network, run.algorithm.network)
     with pytest.raises(CheckpointError, match="cannot be resumed"):
         make(tmp_path / "run", network_settings={"normalize": True}, run={"resume": True})
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "sac"])
+def test_a_resumed_run_has_its_reward_signals_in_their_order(tmp_path, trainer):
+    """Critics and replays have a column for each, which nothing but its place names."""
+    signals = {"extrinsic": {}, "rnd": {}}
+    make(tmp_path, trainer_type=trainer, reward_signals=signals).finish()
+    make(tmp_path, trainer_type=trainer, reward_signals=signals, run={"resume": True})
+    swapped = dict(reversed(signals.items()))
+    with pytest.raises(CheckpointError, match=r"reward_signals was .*extrinsic.*rnd.*, is .*rnd.*extrinsic"):
+        make(tmp_path, trainer_type=trainer, reward_signals=swapped, run={"resume": True})

@@ -26,6 +26,10 @@ class TargetNetwork(Generic[N]):
         self.weights = FlatParameters(self.network.parameters()).vector.data
         self.network.requires_grad_(False)
 
+    def become(self, network: N) -> None:
+        """Take over all that the network has, also what no optimizer changes."""
+        self.network.load_state_dict(network.state_dict())
+
     @torch.no_grad()
     def update(self, weights: FlatParameters, tau: float = 1.0) -> None:
         """Target := tau weights + (1 - tau) target (Polyak); with tau = 1 a copy."""

@@ -103,15 +103,15 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
         self.actor_optimizer.step(self.learning_rate(policy_step), policy_step)
         return loss.detach()
 
-    def update_targets(self, tau: float | None = None) -> None:
-        """A Polyak step of both targets with `tau`, by default the configured one."""
-        tau = self.tau if tau is None else tau
-        self.target.update(self.actor_optimizer.flat, tau)
-        self.target_critics.update(self.critic_optimizer.flat, tau)
+    def update_targets(self) -> None:
+        """A Polyak step of both targets."""
+        self.target.update(self.actor_optimizer.flat, self.tau)
+        self.target_critics.update(self.critic_optimizer.flat, self.tau)
 
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The targets become copies of the networks."""
-        self.update_targets(1.0)
+        self.target.become(self.network)
+        self.target_critics.become(self.critics)
         return []
 
 

@@ -144,7 +144,7 @@ class DQN(OffPolicyAlgorithm):
 
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The target becomes a copy of the network."""
-        self.target.update(self.optimizer.flat)
+        self.target.become(self.network)
         return []
 
 

@@ -179,7 +179,7 @@ class SAC(OffPolicyAlgorithm):
 
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The target becomes the slow copy of the value in the checkpoint, or a copy of the value."""
-        self._target_weights.copy_(self._value_weights)
+        self.networks.target.load_state_dict(self.networks.value.state_dict())
         if not any(clause.startswith(("Value", "value_network")) for clause in mismatches):
             if is_mlagents(state):
                 take_target(self.networks.target, state)

@@ -163,5 +163,5 @@ class SimbaSAC(OffPolicyAlgorithm):
 
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The target becomes a copy of Q."""
-        self.target.update(self.critic_optimizer.flat)
+        self.target.become(self.q)
         return []

@@ -26,6 +26,8 @@ for two sequences of 64 steps, 65 % for four of 32, 80 % for eight of 16, and 13
 """
 LONG_BESIDE = 8
 """The same where two LSTMs run beside each other."""
+KEPT = 8
+"""Steps are padded to a multiple of this: oneDNN builds and keeps a kernel for each shape."""
 LARGEST_ERROR = 1e-5
 """Relative, of outputs and gradients against float64. Usual is 3e-7."""
 Result = TypeVar("Result")
@@ -114,8 +116,10 @@ class LongPass(PackedPass):
             helper: the thread for the second of two LSTMs; None: one after the other.
         """
         counts, (hidden, cell) = packing.counts, states.chunk(2, 2)
-        self.gradients, self.shape, self.helper = gradients, (len(counts), counts[0]), helper
-        self.places = torch.from_numpy(packing.padded) if counts[-1] < counts[0] else None
+        steps = -(-len(counts) // KEPT) * KEPT
+        self.gradients, self.shape, self.helper = gradients, (steps, counts[0]), helper
+        is_whole = steps == len(counts) and counts[-1] == counts[0]
+        self.places = None if is_whole else torch.from_numpy(packing.padded)
         padded = self._padded(inputs)
 
         def run(stream: int) -> SequencePass:
