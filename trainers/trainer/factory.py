@@ -184,7 +184,16 @@ def make_values(
         seed=seed,
         non_finite=non_finite,
     )
-    require_equal_groups(algorithm.network.encoder, values.value.encoder)
+    state = getattr(settings.hyperparameters, "state_observation", None)
+    try:
+        require_equal_groups(algorithm.network.encoder, values.value.encoder)
+    except UnsupportedObservationError:
+        if state is None:
+            raise
+        raise UnsupportedObservationError(
+            f"clone.method: iql learns the values of all observations, and the policies do not read {state} "
+            "(hyperparameters.state_observation). That is possible where all are vectors: set clone.method: bc"
+        ) from None
     return values
 
 

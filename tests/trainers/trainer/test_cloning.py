@@ -13,6 +13,7 @@ from lanista.trainers.algorithms.imitation.implicit_q_learning import EFFECTIVE_
 from lanista.trainers.buffers.demonstrations import held_out, load_demonstrations, of_episodes
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.networks.actor import Actor
+from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.runner.cloning import CloningRun
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
 from lanista.trainers.settings.options import RunOptions
@@ -22,7 +23,7 @@ from lanista.trainers.utils.errors import CheckpointError
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from reliability.resume import differences, numbers
 from rollouts import demonstrations, reloaded
-from specs import sensor, vector_spec
+from specs import sensor, spec_of_shapes, vector_spec
 from trainers_and_networks import CELLS, behavior_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -110,6 +111,16 @@ def test_values_have_the_critics_network_and_see_what_it_sees(tmp_path, trainer,
     values.step(rows, run.trainer.imitation.policy.prepare(obs), run.trainer.imitation.policy.prepare(obs), 0)
     assert any(p.grad.any() for p in values.value.encoder.parameters())
     run.learn()
+
+
+def test_values_that_would_need_a_state_which_policies_do_not_read_are_refused(tmp_path):
+    spec = spec_of_shapes([(3,), (1, 20, 20)], branches=(3,))
+    demos = rewarded(demonstrations(spec, [5, 6]))
+    behavior = {"trainer_type": "coma", "hyperparameters": {"state_observation": "obs1"}}
+    behavior["network_settings"] = {"hidden_units": 8, "num_layers": 1}
+    refused = "iql learns the values of all observations, and the policies do not read obs1 .*method: bc"
+    with pytest.raises(UnsupportedObservationError, match=refused):
+        cloning_run(tmp_path, demos, behavior, method="iql")
 
 
 @pytest.mark.parametrize("method", ["bc", "iql"])
