@@ -192,7 +192,7 @@ def make_values(
             raise
         raise UnsupportedObservationError(
             f"clone.method: iql learns the values of all observations, and the policies do not read {state} "
-            "(hyperparameters.state_observation). That is possible where all are vectors: set clone.method: bc"
+            "(hyperparameters.state_observation), which needs vectors alone: set clone.method: bc"
         ) from None
     return values
 
