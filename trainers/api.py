@@ -44,7 +44,8 @@ class TrainingResult:
     folder: Path
     """`<results_dir>/<run_id>`: configuration, checkpoints, statistics, models."""
     brains: Mapping[str, Path]
-    """Behavior name to its exported ONNX file. Empty where a network cannot be exported."""
+    """Behavior name to its exported ONNX file; `<behavior>-place<k>` where each slot of a team has its own.
+    Empty where a network cannot be exported."""
     rewards: Mapping[str, float | None]
     """Behavior name to the mean reward of its most recent episodes; None if none was finished."""
     steps: Mapping[str, int]

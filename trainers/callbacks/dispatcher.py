@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import logging
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
@@ -224,11 +225,20 @@ def training_events(
         raise
     finally:
         counted = dict(steps())
-        brains = {name: folder / f"{name}.onnx" for name in counted}
-        written = {name: path for name, path in brains.items() if path.exists()}
+        written = final_brains(folder, counted)
         callbacks.dispatch(TrainingEnd(folder, counted, written, callbacks.reason, error))
         if error is None:
             callbacks.raise_failure()
+
+
+def final_brains(folder: Path, behaviors: Iterable[str]) -> dict[str, Path]:
+    """A run's final models by behavior; `<behavior>-place<k>` where each slot of a group has its own."""
+    found: dict[str, Path] = {}
+    for name in behaviors:
+        whole = folder / f"{name}.onnx"
+        paths = [whole] if whole.exists() else folder.glob(f"{glob.escape(name)}-place*.onnx")
+        found |= {path.stem: path for path in sorted(paths)}
+    return found
 
 
 class CallbackWriter(StatsWriter):

@@ -199,7 +199,8 @@ class TrainingEnd(Event):
     steps: Mapping[str, int]
     """Trainer steps, by behavior."""
     brains: Mapping[str, Path]
-    """`<run>/<behavior>.onnx` of the behaviors that have one."""
+    """`<run>/<behavior>.onnx` of the behaviors that have one, by their names; `<behavior>-place<k>.onnx`
+    where each slot of a group has its own."""
     reason: str | None
     """Which callback stopped it and why; None if none did."""
     error: BaseException | None

@@ -76,11 +76,25 @@ class TrainingStatus:
             TrainingStatusError: the file cannot be read or is no status file.
         """
         remove_partials(self.path.parent)
+        if not self.read():
+            logger.warning("Training status file not found. Not all functions will resume properly.")
+            return False
+        for key, here in _metadata().items():
+            there = self.get(METADATA, key)
+            if there != here:
+                logger.warning("The run was saved with %s %s and resumes with %s.", key, there, here)
+        return True
+
+    def read(self) -> bool:
+        """Read the file, to look at it alone; False if there is none.
+
+        Raises:
+            TrainingStatusError: the file cannot be read or is no status file.
+        """
         try:
             self.loaded_ns = self.path.stat().st_mtime_ns
             tree = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            logger.warning("Training status file not found. Not all functions will resume properly.")
             return False
         except (OSError, ValueError, RecursionError) as error:
             raise TrainingStatusError(
@@ -88,10 +102,6 @@ class TrainingStatus:
                 "(lessons, ratings and the list of checkpoints start over)."
             ) from error
         _check(self.path, tree)
-        for key, here in _metadata().items():
-            there = tree[METADATA].get(key)
-            if there != here:
-                logger.warning("The run was saved with %s %s and resumes with %s.", key, there, here)
         with self._lock:
             self._tree = tree
         return True

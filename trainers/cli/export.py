@@ -70,10 +70,13 @@ def _write_each(arguments: argparse.Namespace, ending: str, export: Callable[[Pa
     checkpoints = _checkpoints(arguments.source, arguments.results_dir)
     out: Path | None = arguments.out
     into_folder = out is not None and (len(checkpoints) > 1 or out.is_dir())
+    suffix = ending[ending.rindex(".") :]
     for source, default in checkpoints.items():
         target = default.with_name(f"{default.name}{ending}")
-        if out is not None:
-            target = out / target.name if into_folder else out
+        if out is not None and into_folder:
+            target = out / target.name
+        elif out is not None:
+            target = out if out.suffix == suffix else out.with_name(f"{out.name}{suffix}")
         export(source, target)
 
 

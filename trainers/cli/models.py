@@ -10,10 +10,13 @@ from itertools import count, repeat
 from pathlib import Path
 
 from ...envs.base import BehaviorName
+from ..checkpoints.status import TrainingStatus, TrainingStatusError
+from ..curriculum import Curriculum
 from ..policies.onnx.load import LoadError, behaviors_in, find_policy, slot_brains
 from ..policies.onnx.loaded_policy import PlayablePolicy
 from ..policies.onnx.slots import SlotPolicies
 from ..settings.errors import TrainerConfigError
+from ..settings.models.environment_parameters import SamplerSettings
 from ..settings.options import RunOptions
 from ..utils.errors import CommandError, did_you_mean
 from .runs.record import find_runs, place_of
@@ -32,7 +35,7 @@ class Model:
     policy: PlayablePolicy
     of_run: bool
     """Whether it is from a run's folder, which tells the behavior for certain."""
-    slots: Sequence[Path] = ()
+    slots: tuple[Path, ...] = ()
     """The files by the agents' slots, where each slot has its own."""
 
     def is_for(self, behavior_id: str) -> bool:
@@ -90,7 +93,7 @@ def _found(folder: Path, behavior: str | None, seeds: Iterator[int | None]) -> M
     slots = slot_brains(folder, behavior)
     if slots:
         brains = [find_policy(path, seed=next(seeds))[1] for path in slots]
-        return Model(slots[0], name, SlotPolicies(brains), True, slots)
+        return Model(slots[0], name, SlotPolicies(brains), True, tuple(slots))
     source, policy = find_policy(folder, behavior=behavior, seed=next(seeds))
     return Model(source, name, policy, True)
 
@@ -101,13 +104,27 @@ def _behavior_of(file: Path) -> str:
     return file.resolve().parent.name if stem == "checkpoint" else stem
 
 
-def environment_of(given: Sequence[str], results: Path) -> tuple[str | None, list[str]] | None:
-    """The environment (None: the engine's editor) and its arguments with which the first run was trained.
+@dataclass(frozen=True)
+class TrainedIn:
+    """The environment of a run."""
+
+    path: str | None
+    """None: the engine's editor."""
+    arguments: list[str]
+    """Of the environment itself."""
+    parameters: dict[str, SamplerSettings]
+    """Of the environment, in the lessons that the run has come to."""
+    lines: list[str]
+    """A sentence on each parameter."""
+
+
+def environment_of(given: Sequence[str], results: Path) -> TrainedIn | None:
+    """The environment with which the first run was trained.
 
     Returns None if no run, and no folder of a run's behavior, is given whose configuration.yaml is there.
 
     Raises:
-        CommandError: the configuration cannot be read.
+        CommandError: the configuration, or the lessons, cannot be read.
         LoadError: there is no such run.
     """
     folders = [find_run(text, results) for text in given if not Path(text).is_file()]
@@ -115,8 +132,13 @@ def environment_of(given: Sequence[str], results: Path) -> tuple[str | None, lis
         configuration = place / "configuration.yaml"
         if configuration.is_file():
             try:
-                env = RunOptions.from_file(configuration).env_settings
-            except TrainerConfigError as error:
+                options = RunOptions.from_file(configuration)
+                curriculum = Curriculum(options.environment_parameters, max(options.env_settings.seed, 0))
+                if curriculum.lessons:
+                    status = TrainingStatus(place / "run_logs" / "training_status.json")
+                    curriculum.keep_in(status, resumed=status.read())
+            except (TrainerConfigError, TrainingStatusError) as error:
                 raise CommandError(f"{configuration} cannot be read: {error}") from error
-            return env.env_path, [*(env.env_args or ())]
+            env, lines = options.env_settings, [curriculum.line(name) for name in curriculum.lessons]
+            return TrainedIn(env.env_path, [*(env.env_args or ())], curriculum.samplers(), lines)
     return None

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 from lanista.trainers.callbacks import Callback
-from lanista.trainers.callbacks.dispatcher import HOOKS, CallbackDispatcher, CallbackError, named
+from lanista.trainers.callbacks.dispatcher import HOOKS, CallbackDispatcher, CallbackError, final_brains, named
 from lanista.trainers.callbacks.events import EpisodeEnd, Event, StepTaken, TrainingEnd
 from line_runs import START
 from recorded_events import Recorder
@@ -225,3 +225,10 @@ def test_states_that_cannot_be_restored_are_reported(runs, tmp_path, text, messa
 
 def test_callbacks_of_equal_names_are_numbered():
     assert list(named([("a", Callback()), ("a", Callback()), ("b", Callback())])) == ["a", "a#2", "b"]
+
+
+def test_the_models_of_slots_are_among_the_last_ones(tmp_path):
+    for name in ("Team-place0.onnx", "Team-place1.onnx", "Solo.onnx", "Other-place0.onnx"):
+        (tmp_path / name).touch()
+    found = final_brains(tmp_path, ["Team", "Solo", "None"])
+    assert found == {name: tmp_path / f"{name}.onnx" for name in ("Team-place0", "Team-place1", "Solo")}

@@ -47,6 +47,21 @@ def test_the_models_of_a_run_are_written_to_a_folder(results, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("flags", "out", "written"),
+    [
+        (["--safetensors"], "weights", "weights.safetensors"),
+        ([], "policy-v1.2", "policy-v1.2.onnx"),
+        ([], "my.onnx", "my.onnx"),
+        (["--godot"], "my.onnx", "my.onnx.tres"),
+    ],
+)
+def test_a_file_has_the_ending_by_which_it_is_read(results, tmp_path, flags, out, written):
+    before = set(tmp_path.iterdir())
+    assert run(["export", "results/both/Ball", out, *flags]) == 0
+    assert {path.name for path in set(tmp_path.iterdir()) - before} == {written}
+
+
+@pytest.mark.parametrize(
     "words", [["SOURCE", "--godot", "OUT"], ["--godot", "SOURCE", "OUT"], ["SOURCE", "OUT", "--godot"]]
 )
 def test_flags_may_stand_anywhere(results, tmp_path, words):

@@ -88,8 +88,9 @@ def make_card(arguments: argparse.Namespace, models: list[Model], trainings: lis
         for model in models
         for path in model.slots or [model.source]
     ]
-    environment = [arguments.env, *arguments.env_args] if arguments.env else []
-    environment = environment or next((one.environment for one in trainings if one.environment), [])
+    own = next((one.environment for one in trainings if one.environment), [])
+    environment = [arguments.env] if arguments.env else own
+    environment = [*environment, *arguments.env_args] if environment else []
     name = arguments.name or (trainings[0].record.name if trainings else models[0].source.stem)
     unknown, score = [], None
     if not trainings:
@@ -153,10 +154,18 @@ def _play(arguments: argparse.Namespace, environment: list[str]) -> Score:
         CommandError: that failed; it has said why.
         KeyboardInterrupt: it was stopped.
     """
+    from ..models import environment_of
+
     words = [*_PLAY, *arguments.models, "--json", "--episodes", str(arguments.episodes)]
     words += ["--seed", str(arguments.seed), "--results-dir", str(arguments.results_dir)]
-    words += [*(["--sampled"] if arguments.sampled else []), "--env", environment[0]]
-    words += ["--env-args", *environment[1:]] if environment[1:] else []
+    words += ["--sampled"] if arguments.sampled else []
+    of_run = None if arguments.env else environment_of(arguments.models, arguments.results_dir)
+    if of_run is None or of_run.path is None:
+        words += ["--env", environment[0]]
+        given = environment[1:]
+    else:  # with its parameters
+        given = arguments.env_args
+    words += ["--env-args", *given] if given else []
     done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
     if done.returncode == INTERRUPTED:
         raise KeyboardInterrupt

@@ -136,7 +136,7 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     from ...utils.films import FilmError
     from ...utils.logging import configure_logging
     from ..models import find_models
-    from .environment import open_played
+    from .environment import open_played, set_parameters
     from .film import Film, StepRenderer
     from .player import NoModelError, NothingToDecideError, Player
     from .progress import Progress, terminal
@@ -152,6 +152,7 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
         with ExitStack() as opened:
             env = open_played(arguments, shown=film is not None or arguments.watch)
             opened.callback(env.close)
+            set_parameters(env, arguments.parameters)
             recorder = _recorder(arguments)
             if recorder is not None:
                 opened.enter_context(recorder)
@@ -220,12 +221,16 @@ def _deterministic(arguments: argparse.Namespace, models: Sequence[Model]) -> bo
 
 
 def _choose_environment(arguments: argparse.Namespace) -> None:
-    """Without --env, take the environment of the run that is given."""
+    """Without --env, take the environment of the run that is given, with its parameters."""
+    arguments.parameters = {}
     if arguments.env is not None:
         return
     from ..models import environment_of
 
+    logger = logging.getLogger(__name__)
     trained_in = environment_of(arguments.models, arguments.results_dir)
     if trained_in is not None:
-        arguments.env, own = trained_in
-        arguments.env_args = [*own, *arguments.env_args]
+        arguments.env, arguments.parameters = trained_in.path, trained_in.parameters
+        arguments.env_args = [*trained_in.arguments, *arguments.env_args]
+        for line in trained_in.lines:
+            logger.info(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mlagents_envs.base_env import BaseEnv
 
@@ -11,8 +11,13 @@ from ....envs.godot import is_godot
 from ....envs.python import in_process
 from ....envs.python.sources import make_source
 from ....envs.registry.registry import resolve_registered
-from ....envs.side_channels import EngineConfigurationChannel, StatsSideChannel
+from ....envs.side_channels import (
+    EngineConfigurationChannel,
+    EnvironmentParametersChannel,
+    StatsSideChannel,
+)
 from ....envs.unity.environment import UnityEnvironment
+from ...settings.models.environment_parameters import SamplerSettings
 from ...utils.errors import CommandError
 
 
@@ -39,7 +44,7 @@ def open_environment(
             timeout_wait=arguments.timeout_wait,
             additional_args=given,
         )
-    engine = EngineConfigurationChannel()
+    engine, parameters = EngineConfigurationChannel(), EnvironmentParametersChannel()
     engine.set_configuration_parameters(time_scale=arguments.time_scale)
     file_name, args = (None, given) if path is None else resolve_registered(path, given)
     return UnityEnvironment(
@@ -49,9 +54,16 @@ def open_environment(
         no_graphics=arguments.no_graphics,
         timeout_wait=arguments.timeout_wait,
         additional_args=args,
-        side_channels=[engine, StatsSideChannel()],
+        side_channels=[engine, parameters, StatsSideChannel()],
         num_areas=arguments.num_areas,
     )
+
+
+def set_parameters(env: BaseEnv, parameters: Mapping[str, SamplerSettings]) -> None:
+    """Set environment parameters; an environment of Python that has none was trained without them too."""
+    own = getattr(env, "set_parameters", None)
+    if parameters and own is not None:
+        own(parameters)
 
 
 def open_scene(arguments: argparse.Namespace, path: str, given: Sequence[str]) -> BaseEnv:

@@ -213,10 +213,15 @@ def _measure(run: RunRecord) -> list[Path]:
             run.size += stat.st_size
             run.updated = max(run.updated, stat.st_mtime)
         if os.path.dirname(folder) == str(run.path) and any(
-            file.startswith(PATTERN[:-1]) or file.endswith(".pt") or file == FILE_NAME for file in files
+            _is_of_behavior(file, os.path.basename(folder)) for file in files
         ):
             folders.append(Path(folder))
     return sorted(folders)
+
+
+def _is_of_behavior(file: str, name: str) -> bool:
+    """Whether a file is a behavior's: curves, or a checkpoint of this name. (`keep_best` copies others.)"""
+    return file.startswith((PATTERN[:-1], f"{name}-")) or file in (FILE_NAME, "checkpoint.pt")
 
 
 def _from_settings(name: str, settings: Any) -> BehaviorRecord:

@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ from ..arguments import add_env_args, add_results_dir
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
 
+    from ...settings.models.environment_parameters import SamplerSettings
     from .round_robin import RoundRobin
 
 
@@ -69,8 +70,10 @@ def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
     """Play; the tournament, and the environment."""
     from mlagents_envs.exception import UnityException
 
+    from ...policies.onnx.load import LoadError
     from ...policies.onnx.runtime import BrainError
     from ...utils.logging import configure_logging
+    from ..play.environment import set_parameters
     from .match import MatchError
     from .players import participants_of
     from .round_robin import RoundRobin
@@ -86,28 +89,31 @@ def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
                 f"A tournament needs at least two participants, but {participants[0].name} is the only one: "
                 "name more runs, or give --checkpoints or --snapshots."
             )
-        path, given = _named_environment(arguments)
+        path, given, parameters = _named_environment(arguments)
         tournament = RoundRobin(participants)
         env = _environment(arguments, path, given)
         try:
+            set_parameters(env, parameters)
             on_match = (lambda *match: None) if arguments.json else _print_match
             tournament.play(env, arguments.games, deterministic=arguments.deterministic, on_match=on_match)
         finally:
             env.close()
-    except (MatchError, BrainError, UnityException) as error:
+    except (MatchError, BrainError, LoadError, UnityException) as error:
         raise CommandError(str(error)) from error
     return tournament, path
 
 
-def _named_environment(arguments: argparse.Namespace) -> tuple[str, Sequence[str]]:
-    """The environment and its arguments: the given ones, or those that the first run was trained with."""
+def _named_environment(
+    arguments: argparse.Namespace,
+) -> tuple[str, Sequence[str], Mapping[str, SamplerSettings]]:
+    """The environment, its arguments and parameters: the given ones, or those of the first run."""
     if arguments.env is not None:
-        return arguments.env, arguments.env_args
+        return arguments.env, arguments.env_args, {}
     from ..models import environment_of
 
-    path, own = environment_of(arguments.runs, arguments.results_dir) or (None, [])
-    if path is not None:
-        return path, [*own, *arguments.env_args]
+    trained_in = environment_of(arguments.runs, arguments.results_dir)
+    if trained_in is not None and trained_in.path is not None:
+        return trained_in.path, [*trained_in.arguments, *arguments.env_args], trained_in.parameters
     raise CommandError("There is no environment: give --env, such as --env scene:soccer-twos.")
 
 

@@ -11,7 +11,7 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, Terminal
 from numpy.typing import NDArray
 
 from ....envs.base import BehaviorId, BehaviorName
-from ...policies.onnx.runtime import Brain
+from ...policies.onnx.loaded_policy import PlayablePolicy, misfits
 from ...trainer.self_play.snapshots import DRAW, LOSS, WIN, result_of
 
 MAX_SILENT_STEPS = 10_000
@@ -189,15 +189,17 @@ def play_match(
         games are draws.
 
     Raises:
-        MatchError: a participant has no policy for a behavior, or no agent requests decisions.
-        BrainError: a brain does not fit its behavior.
+        MatchError: a participant has no policy for a behavior, or one that does not fit, or no agent requests
+            decisions.
     """
     env.reset()
     names = {name: BehaviorName.parse(name) for name in env.behavior_specs}
     policies = {name: sides[parsed.team_id].policy(parsed) for name, parsed in names.items()}
     for name, policy in policies.items():
-        if isinstance(policy, Brain):
-            policy.check(env.behavior_specs[name])
+        problems = misfits(policy, env.behavior_specs[name]) if isinstance(policy, PlayablePolicy) else []
+        if problems:
+            player = sides[names[name].team_id].name
+            raise MatchError(f"{player} does not fit the behavior {name}: {'; '.join(problems)}.")
     counted = min(name for name, parsed in names.items() if parsed.team_id == team)
     tally = Games(games, max_decisions)
     known: dict[BehaviorId, set[int]] = {name: set() for name in names}

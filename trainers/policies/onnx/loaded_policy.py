@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps
@@ -17,6 +17,7 @@ class LoadError(Exception):
     """A policy that cannot be loaded; the message names the file and the reason."""
 
 
+@runtime_checkable
 class PlayablePolicy(Protocol):
     """A policy for agents that are identified by their ids, such as `Brain`."""
 

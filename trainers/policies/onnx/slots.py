@@ -75,7 +75,7 @@ class SlotPolicies:
             if slot is None:
                 raise LoadError(
                     f"A group has more than {len(self._policies)} members in one episode, those that have "
-                    "left it counted; the models are for so many (hyperparameters.max_num_agents)."
+                    "left it counted; the models are for so many (hyperparameters.max_num_agents)"
                 )
             taken.add(slot)
             self._members.setdefault(group, set()).add(agent)

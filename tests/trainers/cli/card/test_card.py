@@ -129,6 +129,12 @@ def test_what_is_not_known_of_a_model_without_a_run_is_said(results, tmp_path, c
     assert "How well it plays" not in text and read_front(text)["environment"] == ["scene:basic"]
 
 
+def test_arguments_of_the_environment_follow_those_of_the_run(results, capfd):
+    arguments = ["card", "walk", "--results-dir", str(results), "--episodes", "1", "--env-args", "--nonsense"]
+    assert run(arguments) == 1
+    assert "nonsense" in capfd.readouterr().err
+
+
 def test_a_file_in_the_folder_of_a_run_has_the_runs_training(results, tmp_path):
     model = results / "walk" / "Basic.onnx"
     assert run(["card", str(model), "-o", str(tmp_path / "c.md"), "--episodes", "0", "--name", "mine"]) == 0

@@ -1,11 +1,19 @@
 """`lanista play` with what a training leaves: a run by its ID or folder, its models, its checkpoints."""
 
+import argparse
 import json
 
 import pytest
+import yaml
+from lanista.envs.scenes.in_process import make_in_process
 from lanista.envs.unity.environment import UnityEnvironment
 from lanista.trainers.cli.main import run
+from lanista.trainers.cli.play.command import _choose_environment, add_arguments
+from lanista.trainers.cli.play.environment import open_environment, open_played, set_parameters
 from lanista.trainers.learn import run as learn
+from lanista.trainers.networks.multi_actor import MultiActor, exported_networks
+from lanista.trainers.policies.onnx.export import export_brain
+from lanista.trainers.settings.models.networks import NetworkSettings
 from line_runs import Restored
 
 YAML = """\
@@ -123,3 +131,69 @@ def test_ctrl_c_reports_the_episodes_so_far(results, capsys, monkeypatch):
     steps[:] = [1] * 39
     assert run(arguments) == 130, "before the first step"
     assert capsys.readouterr().out.endswith("Stopped after 0 of 100000 episodes.\n")
+
+
+SOCCER = "scene:soccer-twos"
+
+
+def slot_models(folder, behavior, slots):
+    """A run whose slots have models of their own, for the agents of SOCCER."""
+    env = make_in_process(SOCCER, 0, ["--areas", "1"])
+    env.reset()
+    network = MultiActor(
+        next(iter(env.behavior_specs.values())), NetworkSettings(hidden_units=8), slots, shared=False
+    )
+    (folder / behavior).mkdir(parents=True)
+    for suffix, actor in exported_networks(network).items():
+        export_brain(actor, folder / behavior / f"{behavior}-10{suffix}.onnx", behavior=behavior)
+    return str(folder)
+
+
+def test_the_models_of_all_slots_play(tmp_path, capsys):
+    team = slot_models(tmp_path / "team", "SoccerTwos", 2)
+    report = played(capsys, team, "--env", SOCCER)
+    assert sum(one["episodes"] for one in report["behaviors"].values()) > 0
+    both = [
+        "tournament",
+        team,
+        slot_models(tmp_path / "one", "SoccerTwos", 1),
+        "--env",
+        SOCCER,
+        "--games",
+        "1",
+    ]
+    assert run([*both, "--num-areas", "1"]) == 1
+    assert "more than 1 members in one episode" in capsys.readouterr().err
+
+
+def test_a_run_is_played_with_its_environment_parameters_in_the_lesson_that_it_came_to(tmp_path, capsys):
+    folder = tmp_path / "heavy"
+    (folder / "run_logs").mkdir(parents=True)
+    lessons = [{"name": "light", "value": 1.0}, {"name": "heavy", "value": 7.0}]
+    criteria = {"measure": "progress", "behavior": "3DBall", "threshold": 0.5}
+    lessons[0]["completion_criteria"] = criteria
+    parameters = {"mass": {"curriculum": lessons}, "scale": 3.0}
+    settings = {"behaviors": {"3DBall": {"trainer_type": "ppo"}}, "environment_parameters": parameters}
+    settings["env_settings"] = {"env_path": "scene:ball3d"}
+    (folder / "configuration.yaml").write_text(yaml.safe_dump(settings))
+    (folder / "run_logs" / "training_status.json").write_text(
+        '{"mass": {"lesson_num": 1}, "metadata": {"stats_format_version": "0.3.0"}}'
+    )
+
+    def given(*more):
+        parser = argparse.ArgumentParser()
+        add_arguments(parser)
+        arguments = parser.parse_args([str(folder), *more])
+        _choose_environment(arguments)
+        return arguments
+
+    env = open_played(given("--render", "x.gif"), shown=True)
+    set_parameters(env, given().parameters)
+    assert [env.parameters.get(name, 0.0) for name in ("mass", "scale")] == [7.0, 3.0]
+    assert given("--env", "scene:ball3d").parameters == {}, "another environment than the run's"
+    engine = open_environment(given(), "scene:ball3d", [])
+    try:
+        set_parameters(engine, given().parameters)
+        engine.reset()
+    finally:
+        engine.close()

@@ -134,6 +134,15 @@ def test_the_program_tells_ml_agents_runs_from_ours(tmp_path, capsys):
     assert programs == {"theirs": "ML-Agents 1.1.0", "ours": "Lanista 0.0.9"}
 
 
+def test_what_keep_best_copied_is_no_behavior(tmp_path, capsys):
+    best = make_run(tmp_path) / "best"
+    best.mkdir()
+    for name in ("Ball-200.pt", "Ball-200.onnx", "best.json"):
+        (best / name).touch()
+    (entry,) = listed(capsys, tmp_path).values()
+    assert "best" not in entry["behaviors"] and len(entry["behaviors"]) == 1
+
+
 def test_names_are_shown_harmless(tmp_path, capsys):
     name = "a\x1b[31m\"<b>'\u202e"
     make_run(tmp_path, name)

@@ -47,6 +47,19 @@ def test_a_match_counts_the_given_number_of_games_of_one_side():
     assert high.policies[""].played == high.policies[""].forgotten
 
 
+class Seeing(Always):
+    """A policy that says what it reads, as every saved one does."""
+
+    observations, continuous_size, branches = {0: (77,)}, 0, (3,)
+    memory_size, has_deterministic = 0, True
+
+
+def test_a_policy_of_another_game_is_refused_before_it_plays():
+    other = Participant("stranger", {"": Seeing(1)})
+    with pytest.raises(MatchError, match=r"stranger does not fit the behavior .* reads observation 0"):
+        play_match(cards(), {0: player(2), 1: other}, 0, 1)
+
+
 def test_both_participants_play_every_side():
     env = cards()
     high, low = player(2), player(1)
