@@ -68,6 +68,8 @@ def read_png(png: bytes) -> NDArray[np.uint8]:
     with image:
         if (image.height, image.width) != png_size(png):  # nothing is inflated yet
             raise ValueError(f"a second header says {image.width} x {image.height} pixels")
+        if image.mode.startswith("I;16"):  # gray, of which Pillow's conversion keeps the lowest 255 values
+            return np.repeat((np.asarray(image) >> 8).astype(np.uint8)[None], 3, axis=0)
         plain = image if image.mode in _PLAIN_MODES else image.convert("RGB")
         pixels: NDArray[np.uint8] = np.asarray(plain)
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)

@@ -52,7 +52,7 @@ class SensorFormat:
 
     def first(self, values: NDArray[Any], *agents: int) -> NDArray[Any]:
         """Values as they are sent, [*agents, size], in the shape and order in which they are returned."""
-        values = values.reshape(*agents, *self.sent_shape)
+        values = values.reshape((*agents, *self.sent_shape))
         return np.moveaxis(values, -1, -3) if self.channels_last else values
 
 

@@ -33,6 +33,8 @@ class ActionDecoder:
     spec: ActionSpec
     decode: Decode
     """From continuous [n, A] within -1 to 1 and discrete [n, K] to n values of the space."""
+    space: Any = None
+    """What is decoded to; masks have its form."""
     unbounded: tuple[str, ...] = ()
     """The paths of Boxes with unbounded values, such as `action.throttle`."""
 
@@ -58,7 +60,7 @@ def action_decoder(space: Any) -> ActionDecoder:
     layout = _Layout(0, [], [])
     decode = _decoder(space, "action", layout)
     return ActionDecoder(
-        ActionSpec(layout.continuous, tuple(layout.branches)), decode, tuple(layout.unbounded)
+        ActionSpec(layout.continuous, tuple(layout.branches)), decode, space, tuple(layout.unbounded)
     )
 
 
@@ -158,7 +160,7 @@ class _Scaling:
         share = (rows[:, self.part].reshape(len(rows), *self.space.shape).astype(np.float64) + 1) / 2
         # This sum cannot overflow, unlike the difference of the bounds.
         values = np.clip((1 - share) * self.low + share * self.high, self.least, self.most)
-        if np.issubdtype(self.space.dtype, np.integer):
+        if self.space.dtype.kind in "iub":
             values = np.rint(values)
         stretched = values.astype(self.space.dtype)
         # The ellipsis keeps a value without dimensions an array.
@@ -176,17 +178,19 @@ def find_mask(observation: Any, info: Mapping[str, Any] | None) -> Any:
     return info.get(ACTION_MASK) if info else None
 
 
-def forbidden_actions(mask: Any, branches: Sequence[int]) -> NDArray[np.bool_]:
+def forbidden_actions(mask: Any, branches: Sequence[int], space: Any = None) -> NDArray[np.bool_]:
     """[sum of branches] True for actions that are not allowed, from a mask in the form of `Space.sample`.
 
     Args:
-        mask: 1 for allowed actions; one array for Discrete, a tuple or list of arrays for several branches.
+        mask: 1 for allowed actions; one array for Discrete, a tuple or list of arrays for several branches, a
+            dict for a Dict; None for parts without discrete actions.
         branches: The branch sizes.
+        space: The action space.
 
     Raises:
         ValueError: The mask does not have as many entries as there are actions.
     """
-    flat = _flat(mask)
+    flat = _flat(mask, space)
     if flat.size != sum(branches):
         raise ValueError(
             f"An action mask has {flat.size} entries; the branches {tuple(branches)} need {sum(branches)}."
@@ -195,8 +199,21 @@ def forbidden_actions(mask: Any, branches: Sequence[int]) -> NDArray[np.bool_]:
     return closed
 
 
-def _flat(mask: Any) -> NDArray[Any]:
+def _flat(mask: Any, space: Any = None) -> NDArray[Any]:
     """Flatten a mask, whose parts may have different lengths."""
+    if mask is None:
+        return np.zeros(0)
+    if isinstance(mask, Mapping):
+        parts = dict(space.spaces) if isinstance(space, spaces.Dict) else dict.fromkeys(mask)
+        if mask.keys() != parts.keys():
+            raise ValueError(f"An action mask has the parts {list(mask)}; the space has {list(parts)}.")
+        return np.concatenate([_flat(mask[key], part) for key, part in parts.items()])
     if isinstance(mask, (tuple, list)) and mask:
-        return np.concatenate([_flat(part) for part in mask])
-    return np.ravel(mask)
+        of_parts = list(space.spaces) if isinstance(space, spaces.Tuple) else []
+        of_parts = of_parts if len(of_parts) == len(mask) else [None] * len(mask)
+        return np.concatenate([_flat(part, own) for part, own in zip(mask, of_parts)])
+    flat = np.ravel(mask)
+    if isinstance(space, spaces.MultiBinary) and flat.size == math.prod(space.shape):
+        # As Gymnasium has it: 0 and 1 are the only values of a bit that are allowed, 2 stands for both.
+        return np.stack([flat != 1, flat != 0], 1).ravel()
+    return flat

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pkgutil
 import sys
@@ -20,6 +21,8 @@ import numpy as np
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..errors import EnvContractError
+
+logger = logging.getLogger(__name__)
 
 RGB_ARRAY = "rgb_array"
 """The render mode in which an environment returns its frames."""
@@ -104,6 +107,14 @@ def as_bool(value: Any, what: str) -> bool:
 def game_error(game: object, method: str, error: BaseException) -> EnvContractError:
     """The error for an exception that a game has raised."""
     return EnvContractError(f"{method} of {game} raised {describe_error(error)}.{HINT}")
+
+
+def close_checked(env: Any) -> None:
+    """Close an environment that was only looked at; what its `close` raises is a warning, as in a run."""
+    try:
+        env.close()
+    except (Exception, SystemExit) as error:
+        logger.warning("%s", game_error(env, "close", error))
 
 
 def shorten(value: Any) -> str:

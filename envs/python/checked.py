@@ -11,7 +11,7 @@ from mlagents_envs.base_env import ActionSpec, BaseEnv, BehaviorSpec, DecisionSt
 from mlagents_envs.exception import UnityException
 from numpy.typing import NDArray
 
-from ..base import BehaviorSteps, EngineStatistics, ObsArray
+from ..base import BehaviorSteps, EngineStatistics, ObsArray, no_steps
 from ..errors import EnvContractError
 from ..validation import NO_AGENTS
 from .base import InProcessEnvironment
@@ -40,6 +40,8 @@ class CheckedEnvironment(InProcessEnvironment):
         self.env = env
         self.name = name
         self._specs: dict[str, BehaviorSpec] = {}
+        self._listed: list[str] = []
+        """The behaviors that the environment named last."""
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
@@ -59,7 +61,8 @@ class CheckedEnvironment(InProcessEnvironment):
         if not self._steps:
             self.reset()
             return
-        for name, (decisions, _) in self._steps.items():
+        for name in self._listed:
+            decisions, _ = self._steps[name]
             given = self._actions.get(name) or self._specs[name].action_spec.empty_action(len(decisions))
             self._call("set_actions", name, given)
         self._advance("step")
@@ -91,7 +94,11 @@ class CheckedEnvironment(InProcessEnvironment):
     def _advance(self, method: str) -> None:
         self._call(method)
         self._actions.clear()
-        for name, spec in self._call_specs().items():
+        specs = self._call_specs()
+        self._listed = list(specs)
+        for name in self._specs.keys() - specs.keys():  # as if its agents were not in the message
+            self._steps[name] = no_steps(self._specs[name])
+        for name, spec in specs.items():
             known = self._specs.get(name)
             if known is None:
                 known = self._specs[name] = self._spec(name, spec)

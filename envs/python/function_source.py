@@ -13,7 +13,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ..images import Images
 from . import PYTHON
-from .calls import RGB_ARRAY, Copies, seed_of_copy, shorten
+from .calls import RGB_ARRAY, Copies, close_checked, seed_of_copy, shorten
 from .checked import wrap_checked
 from .pettingzoo.source import takes_turns
 from .source_arguments import Arguments, parse_arguments, split_query
@@ -154,7 +154,7 @@ def check(path: str, arguments: Sequence[str]) -> None:
     try:
         env.reset()
     finally:
-        env.close()
+        close_checked(env)
 
 
 def _read(path: str) -> tuple[str, str, Arguments]:

@@ -158,13 +158,14 @@ def _lacking(part: Any, key: str | int) -> str:
 def _one_hot(sizes: Sequence[int], start: Any) -> Callable[[Any], NDArray[np.float32]]:
     """Make the one-hot encoding of integers, each of which has `size` values from its start on."""
     size, limits, firsts = sum(sizes), np.array(sizes), np.cumsum([0, *sizes[:-1]])
+    least = np.asarray(start).astype(np.int64)
 
     def convert(value: NDArray[Any]) -> NDArray[np.float32]:
         found = np.ravel(value)
         if found.size != len(limits) or found.dtype.kind == "f":
             expected = "an integer" if len(limits) == 1 else f"{len(limits)} integers"
             raise ValueError(f"is {shorten(value.tolist())}; expected {expected}")
-        number = found - start
+        number = found.astype(np.int64) - least
         if (number < 0).any() or (number >= limits).any():
             raise ValueError(f"is {shorten(value.tolist())}, which is not in its space")
         hot = np.zeros(size, np.float32)

@@ -47,6 +47,9 @@ def convert_spaces(env: Env, images: Images) -> tuple[list[SpaceSensor], ActionD
     Raises:
         UnsupportedSpaceError: One of them cannot be used.
     """
+    for name in ("observation_space", "action_space"):
+        if not hasattr(env, name):
+            raise UnsupportedSpaceError(f"{env} has no {name}, which Gymnasium's environments have.")
     try:
         seen, acts = sensors(env.observation_space, images=images), action_decoder(env.action_space)
     except UnsupportedSpaceError as error:

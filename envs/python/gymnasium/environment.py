@@ -231,7 +231,7 @@ class GymnasiumEnvironment(InProcessEnvironment):
         flat = np.zeros((len(self._envs), sum(branches)), np.bool_)
         for copy, mask in masks.items():
             try:
-                flat[copy] = forbidden_actions(mask, branches)
+                flat[copy] = forbidden_actions(mask, branches, self._decoder.space)
             except ValueError as error:
                 raise mismatch(self._envs[copy], error) from error
         return np.split(flat, np.cumsum(branches)[:-1], axis=1)

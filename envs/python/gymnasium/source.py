@@ -11,7 +11,14 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ...images import Images
 from .. import GYMNASIUM
-from ..calls import RGB_ARRAY, describe_error, find_in_working_folder, load_module, one_line
+from ..calls import (
+    RGB_ARRAY,
+    close_checked,
+    describe_error,
+    find_in_working_folder,
+    load_module,
+    one_line,
+)
 from ..source_arguments import Arguments, format_arguments, parse_arguments, split_query
 
 _OWN: dict[str, int | bool] = {"areas": 1, "stack": 1, "lives": False}
@@ -70,7 +77,7 @@ def check(path: str, arguments: Sequence[str]) -> None:
         if env.by_lives:
             env.reset()  # games report their lives after a reset
     finally:
-        env.close()
+        close_checked(env)
 
 
 def behavior_of(name: str) -> str:

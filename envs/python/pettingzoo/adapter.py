@@ -219,7 +219,7 @@ def read_mask(behavior: AgentBehavior, observation: Any, info: Any, ended: bool)
     """
     branches = behavior.spec.action_spec.discrete_branches
     mask = find_mask(observation, info) if branches and not ended else None
-    return None if mask is None else forbidden_actions(mask, branches)
+    return None if mask is None else forbidden_actions(mask, branches, behavior.decoder.space)
 
 
 def read_spaces(

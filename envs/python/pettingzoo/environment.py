@@ -22,7 +22,7 @@ from ...base import STATE
 from ...errors import EnvContractError
 from ...images import Images
 from ..base import make_copies
-from ..calls import seed_of_copy
+from ..calls import call_method, game_error, seed_of_copy
 from .adapter import (
     HELP,
     AgentBehavior,
@@ -49,6 +49,8 @@ class _Area:
         """For its first reset; later episodes continue its random numbers."""
         self.ids: dict[str, int] = {}
         """The ids of live agents, new in each episode."""
+        self.state: NDArray[np.float32] | None = None
+        """The last global state, if it is observed."""
 
 
 class PettingZooEnvironment(ReportingEnvironment):
@@ -170,7 +172,8 @@ class PettingZooEnvironment(ReportingEnvironment):
         try:
             if state is None:
                 raise NotImplementedError
-            return np.ravel(state()).astype(np.float32)
+            area.state = np.ravel(state()).astype(np.float32)
+            return area.state
         except NotImplementedError as error:
             if self._state_observation is None:
                 self._state_observation = False
@@ -179,6 +182,10 @@ class PettingZooEnvironment(ReportingEnvironment):
                 f"{area.env} has no global state: its state() is missing or not implemented. Leave "
                 "--state-observation out."
             ) from error
+        except (Exception, SystemExit) as error:
+            if area.state is not None and not area.env.agents:  # made of agents, of whom none is left
+                return area.state
+            raise game_error(area.env, "state", error) from error
 
     def _add_agents(
         self,
@@ -224,7 +231,7 @@ class PettingZooEnvironment(ReportingEnvironment):
         known = self._behavior_of.get(agent)
         if known is not None:
             return known
-        spaces = (area.env.observation_space(agent), area.env.action_space(agent))
+        spaces = tuple(call_method(area.env, name, agent) for name in ("observation_space", "action_space"))
         behavior = next((b for b in self._behaviors.values() if b.spaces == spaces), None)
         if behavior is None:
             behavior = self._new_behavior(area, agent, spaces)
@@ -250,6 +257,7 @@ class PettingZooEnvironment(ReportingEnvironment):
 
 def _behavior_name(agent: str, layout: Sequence[str] | Mapping[str, Any]) -> str:
     """The behavior `agent` for `agent_0`; `agent2` if that name is taken."""
-    stem = agent.rstrip("0123456789").rstrip("_- ") or "agent"
+    plain = str(agent).partition("?")[0]  # what follows is a behavior's team
+    stem = plain.rstrip("0123456789").rstrip("_- ") or "agent"
     names = [stem, *(f"{stem}{k}" for k in range(2, len(layout) + 2))]
     return next(f"{name}?team=0" for name in names if f"{name}?team=0" not in layout)

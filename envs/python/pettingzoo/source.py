@@ -137,6 +137,10 @@ def _factory(name: str) -> Callable[..., Any]:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         raise UnityEnvironmentException(_missing(module_name, error.name or "")) from error
+    except (Exception, SystemExit) as error:  # whatever the module raises
+        raise UnityEnvironmentException(
+            f"The module {module_name} cannot be imported: {describe_error(error)}."
+        ) from error
     factory = getattr(module, function or _FACTORY, None)
     if factory is None and not function:
         factory = getattr(module, _TURN_BASED_FACTORY, None)

@@ -241,7 +241,8 @@ def make_seats(
                 f"{agent!r} has {each}. Leave self_play out (or give --self-play false): each seat is then a "
                 "behavior of its own."
             )
-    names = [_stem(agents[0])] * len(agents) if self_play else agents
+    plain = [str(agent).replace("?", "_") for agent in agents]  # what follows ? is a behavior's team
+    names = [_stem(plain[0])] * len(agents) if self_play else plain
     seats = []
     for number, (agent, name, each) in enumerate(zip(agents, names, spaces)):
         seen, acts = read_spaces(game, agent, each, images, boards=boards)

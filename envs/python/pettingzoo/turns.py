@@ -86,7 +86,7 @@ class TurnLoop:
             EnvContractError: The game has no agents.
         """
         self.game = game
-        self.seats = list(game.possible_agents)
+        self.seats = list(getattr(game, "possible_agents", None) or ())
         if not self.seats:
             raise EnvContractError(f"{game} has no possible_agents. {HELP}")
         self._number = {agent: seat for seat, agent in enumerate(self.seats)}
@@ -158,6 +158,11 @@ class TurnLoop:
                 return turns, True
             turns += self._end(seat, interrupted=not terminated)
             call_method(game, "step", None)
+            if agent in game.agents:
+                raise EnvContractError(
+                    f"The agent {agent!r} of {game} has ended, and step(None) did not remove it: its step() "
+                    f"must begin with self._was_dead_step(action) for agents that have ended. {HELP}"
+                )
             self._collect_rewards()
         return turns, False
 
@@ -199,7 +204,7 @@ class TurnLoop:
         except KeyError:
             raise EnvContractError(
                 f"The agent {agent!r} of {self.game} is not one of its possible_agents, "
-                f"{', '.join(self.seats)}. {HELP}"
+                f"{', '.join(map(str, self.seats))}. {HELP}"
             ) from None
 
     def _ends(self, agent: str) -> tuple[bool, bool]:

@@ -1,5 +1,6 @@
 """Compressed images: what becomes of their planes, as floats and as bytes, and on which threads."""
 
+import io
 import struct
 import threading
 import zlib
@@ -13,6 +14,8 @@ from lanista.envs.errors import ObservationError
 from lanista.envs.images import as_bytes, as_floats
 from lanista.envs.protocol import images
 from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.png import read_png
+from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
 from wiremessages import agent, brain, compressed, decisions, message, picture, vector
 
@@ -310,3 +313,9 @@ def test_small_images_are_decoded_without_threads() -> None:
     underway = decoder.start(message(agent(small), brains=(brain(),)), pytest.fail)
     assert underway.done
     assert underway.result().steps is not None
+
+
+def test_gray_pictures_of_16_bits_keep_their_upper_ones():
+    data = io.BytesIO()
+    Image.fromarray(np.array([[42609, 22564, 300]], np.uint16)).save(data, "PNG")
+    assert read_png(data.getvalue()).tolist() == [[[166, 88, 1]]] * 3

@@ -31,7 +31,7 @@ INTS = st.one_of(st.integers(0, 200), st.integers(-(2**31), 2**31 - 1))
 
 @st.composite
 def observation_specs(draw: Any) -> ObservationSpec:
-    rank = draw(st.integers(1, 3))
+    rank = draw(st.integers(0, 3))
     shape = draw(st.tuples(*[st.integers(0 if rank < 3 else 1, 9)] * rank))
     if rank == 3:
         properties = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)

@@ -5,7 +5,13 @@ from collections import Counter
 
 import pytest
 from lanista.trainers.callbacks import Callback
-from lanista.trainers.callbacks.dispatcher import HOOKS, CallbackDispatcher, CallbackError, final_brains, named
+from lanista.trainers.callbacks.dispatcher import (
+    HOOKS,
+    CallbackDispatcher,
+    CallbackError,
+    final_brains,
+    named,
+)
 from lanista.trainers.callbacks.events import EpisodeEnd, Event, StepTaken, TrainingEnd
 from line_runs import START
 from recorded_events import Recorder
