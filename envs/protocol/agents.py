@@ -138,7 +138,7 @@ class AgentColumns:
                 f"{label} does not fit the behavior's specification: shape {sensor.sent_shape} was "
                 f"expected, got shape {shape} with {len(values)} numbers"
             )
-        out = self.obs[index][row]
+        out = self.obs[index][row, ...]  # an array, also of a single number
         if compressed:
             mapping = tuple(proto.compressed_channel_mapping)
             self.images.append(
@@ -157,7 +157,7 @@ class AgentColumns:
                 )
             out[:] = sensor.first(pixels)
         else:
-            out[:] = sensor.first(np.array(values, np.float32))
+            out[...] = sensor.first(np.array(values, np.float32))
 
 
 _COLUMNS = {

@@ -11,10 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.errors import ObservationError
+from lanista.envs.hosting.world import batch
 from lanista.envs.images import as_bytes, as_floats
 from lanista.envs.protocol import images
 from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.engine import StepEncoder
 from lanista.envs.protocol.png import read_png
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DecisionSteps,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    TerminalSteps,
+)
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
 from wiremessages import agent, brain, compressed, decisions, message, picture, vector
@@ -319,3 +330,18 @@ def test_gray_pictures_of_16_bits_keep_their_upper_ones():
     data = io.BytesIO()
     Image.fromarray(np.array([[42609, 22564, 300]], np.uint16)).save(data, "PNG")
     assert read_png(data.getvalue()).tolist() == [[[166, 88, 1]]] * 3
+
+
+def test_a_single_number_without_a_shape_comes_beside_pictures():
+    """Agents are read one by one then."""
+    across = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+    camera = ObservationSpec(
+        (3, 4, 4), (DimensionProperty.NONE, across, across), ObservationType.DEFAULT, "cam"
+    )
+    spec = BehaviorSpec([camera, ObservationSpec((), (), ObservationType.DEFAULT, "n")], ActionSpec(1, ()))
+    zeros, ids = np.zeros(2, np.float32), np.arange(2, dtype=np.int32)
+    obs = [np.zeros((2, 3, 4, 4), np.uint8), np.array([0.25, 0.5], np.float32)]
+    steps = DecisionSteps(obs, zeros, ids, None, ids * 0, zeros)
+    sent = StepEncoder({"A?team=0": spec}).encode({"A?team=0": batch(steps, TerminalSteps.empty(spec), spec)})
+    decided, _ = Decoder().decode(sent).steps["A?team=0"]
+    assert decided.obs[1].tolist() == [0.25, 0.5]
