@@ -53,6 +53,8 @@ class PolicySteps(OnPolicySteps):
     """[N], False for padding. With a memory the N rows are whole sequences, trajectories padded to these."""
     memory: Floats | None = None
     """[sequences, memory_size], the actor's states before each sequence."""
+    weights: Floats | None = None
+    """[N], of the normalized advantages in the objective; None: all are 1."""
 
     def __len__(self) -> int:
         return len(self.advantages)
@@ -117,7 +119,7 @@ class RolloutBatch(NamedTuple):
         discrete = torch.from_numpy(steps.discrete.astype(np.int64))
         columns = (
             *(None if mask is None or not mask.any() else mask, steps.log_probs),
-            *(normalized(steps.advantages, counted)[:, None], steps.values, steps.returns),
+            *(learned_advantages(steps, counted)[:, None], steps.values, steps.returns),
             *(steps.real, steps.memory, steps.critic_memory),
         )
         tensors: list[Any] = [None if c is None else torch.from_numpy(c).to(device) for c in columns]
@@ -173,6 +175,12 @@ def _cut(column: Tensor, rows: Tensor, sizes: list[int]) -> Iterable[Tensor]:
         return (column.index_select(0, some) for some in torch.split(rows, sizes))
     pieces: tuple[Tensor, ...] = torch.split(column.index_select(0, rows), sizes)
     return pieces
+
+
+def learned_advantages(steps: PolicySteps, which: NDArray[np.bool_] | None = None) -> Floats:
+    """[N] the advantages that the objective has: normalized over `which` [N], then weighted."""
+    advantages = normalized(steps.advantages, which)
+    return advantages if steps.weights is None else advantages * steps.weights
 
 
 def normalized(advantages: Floats, which: NDArray[np.bool_] | None = None) -> Floats:

@@ -37,7 +37,7 @@ AnyPolicySteps = TypeVar("AnyPolicySteps", bound=PolicySteps)
 def as_of_newest_policy(
     steps: AnyPolicySteps, network: ActingNetwork, device: torch.device, sequence_length: int
 ) -> AnyPolicySteps:
-    """The steps with the newest policy's log-probabilities, and advantages weighted by q(a) / b(a).
+    """The steps with the newest policy's log-probabilities, and the weights q(a) / b(a).
 
     Args:
         steps: with the log-probabilities of the policy that acted.
@@ -63,4 +63,4 @@ def as_of_newest_policy(
     log_probs = torch.cat(found).numpy()
     ratio = np.exp((log_probs - steps.log_probs).sum(axis=1))
     weights = np.minimum(ratio, LARGEST_WEIGHT)
-    return replace(steps, log_probs=log_probs, advantages=steps.advantages * weights)
+    return replace(steps, log_probs=log_probs, weights=weights)

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...buffers.rollout_buffer import RolloutBatch, normalized, shuffled_units
+from ...buffers.rollout_buffer import RolloutBatch, learned_advantages, shuffled_units
 from ...networks.modules.distributions import Actions
 from .steps import Ints, Rows, TeamSteps
 from .team_values import GroupSteps, TeamEvaluator, TeamRows, group_by_time
@@ -67,7 +67,7 @@ class TeamMinibatches:
             Actions(self._tensor(steps.continuous), self._tensor(steps.discrete.astype(np.int64))),
             self._tensor(steps.action_mask) if masked else None,
             self._tensor(steps.log_probs),
-            self._tensor(normalized(steps.advantages, counted)[:, None]),
+            self._tensor(learned_advantages(steps, counted)[:, None]),
             self._baselines,
             self._returns,
             None if steps.real is None else self._tensor(steps.real),

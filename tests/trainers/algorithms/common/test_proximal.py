@@ -9,6 +9,7 @@ from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common import proximal
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.buffers.rollout_buffer import learned_advantages, normalized
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from rollouts import random_rollout
 from specs import spec_of_shapes
@@ -50,7 +51,7 @@ def test_steps_of_the_newest_policy_stay_as_they_are(make, memory):
     steps = steps_of(algorithm)
     again = algorithm.as_of_newest_policy(steps)
     np.testing.assert_array_equal(again.log_probs, steps.log_probs)
-    np.testing.assert_array_equal(again.advantages, steps.advantages)
+    np.testing.assert_array_equal(again.weights, np.ones(len(steps)))
 
 
 @pytest.mark.parametrize("make, memory", CASES)
@@ -65,9 +66,29 @@ def test_actions_weigh_as_much_as_they_have_become_likelier(monkeypatch, make, m
     found = algorithm.as_of_newest_policy(steps)
     np.testing.assert_allclose(found.log_probs, whole.log_probs, atol=1e-6)
     ratio = np.exp((found.log_probs - steps.log_probs).sum(axis=1))
-    assert (ratio > 2.0).any() and (ratio < 0.8).any() and found.advantages.dtype == np.float32
-    np.testing.assert_allclose(found.advantages, steps.advantages * np.minimum(ratio, 2.0), rtol=1e-5)
+    assert (ratio > 2.0).any() and (ratio < 0.8).any() and found.weights.dtype == np.float32
+    np.testing.assert_allclose(found.weights, np.minimum(ratio, 2.0), rtol=1e-5)
+    weighted = normalized(steps.advantages) * found.weights
+    np.testing.assert_allclose(learned_advantages(found), weighted, rtol=1e-5)
+    assert found.advantages is steps.advantages
     assert found.returns is steps.returns and found.obs is steps.obs
+
+
+@pytest.mark.parametrize("offset", [3.0, -3.0])
+def test_what_all_actions_earn_alike_teaches_nothing(offset):
+    """Weights count after the mean is gone: else it would push on where the last update went, or back."""
+
+    def learned(offset):
+        algorithm = made(PPO, batch_size=72, num_epoch=1, beta=0.0)
+        steps = steps_of(algorithm)
+        moved(algorithm, 0.1)
+        steps = replace(steps, advantages=steps.advantages + np.float32(offset))
+        algorithm.update(algorithm.as_of_newest_policy(steps), 0)
+        return torch.cat(
+            [parameter.detach().flatten() for parameter in algorithm.network.actions.parameters()]
+        )
+
+    torch.testing.assert_close(learned(offset), learned(0.0), rtol=1e-4, atol=1e-5)
 
 
 def test_an_update_goes_on_where_the_one_before_has_reached_the_limit():
