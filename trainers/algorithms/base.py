@@ -112,6 +112,11 @@ class Algorithm(ABC):
                 it.
             TrainerError: a custom network cannot be built.
         """
+        actions = spec.action_spec
+        if not actions.continuous_size and not actions.discrete_branches:
+            raise UnsupportedActionError(
+                "Its agents have no actions: there is nothing to learn. Give them some."
+            )
         self.spec, self.device, self.non_finite, self.precision = spec, device, non_finite, precision
         self.hyper = settings.hyperparameters
         self.signals = list(settings.reward_signals)
@@ -164,6 +169,10 @@ class Algorithm(ABC):
     def target_modules(self) -> dict[str, nn.Module]:
         """Target networks by their checkpoint entries: saved, but derived from `modules` in a transfer."""
         return self._targets
+
+    def running_maxima(self) -> list[Tensor]:
+        """Numbers that grow with what has been seen, and are the same on all ranks."""
+        return []
 
     @property
     def policy(self) -> Network:

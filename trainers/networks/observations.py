@@ -198,7 +198,7 @@ class ObservationEncoder(nn.Module):
         if self.whole is not None or self.settings.goal_conditioning_type is ConditioningType.NONE:
             return []
         read = {index for group in self.read for index in group.indices}
-        goals = [i for i in goal_observations(self.specs) if i in read]
+        goals = [i for i in goal_observations(self.specs) if i in read and 0 not in self.specs[i].shape]
         for index in goals:
             if index not in self.columns:
                 raise UnsupportedObservationError(

@@ -17,6 +17,8 @@ from .problems import dotted
 from .registry import TrainerType, find_trainer, trainer_types
 from .yaml_source import Path
 
+ATTENTION_HEADS = 4
+"""Of `SelfAttention` in trainers/networks, which needs torch."""
 UNREWARDED = (
     "found no reward signal, so there is nothing to learn: remove this key for the environment's own "
     "rewards, or name {extrinsic: {}}"
@@ -110,6 +112,7 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
         message = f"this version gives agents a memory with {', '.join(recurrent)} alone: remove this section"
         yield ("network_settings", "memory"), message
     yield from _n_steps_lack(settings)
+    yield from _attention_lacks(settings)
     if settings.network_settings.critic is not None and not (kind and kind.own_critic):
         own = [name for name, kind in trainer_types.items() if kind.own_critic]
         message = f"this version builds a critic otherwise than the policy with {', '.join(own)} alone"
@@ -132,6 +135,21 @@ def _n_steps_lack(settings: TrainerSettings) -> Iterator[Lack]:
     if n_step > 1 and learned:
         message = f"{', '.join(learned)} evaluates each sampled step again, by itself: set 1"
         yield ("hyperparameters", "n_step"), f"found {n_step}; {message}"
+
+
+def _attention_lacks(settings: TrainerSettings) -> Iterator[Lack]:
+    """The critic of sets gives each of its attention heads an equal share of its width."""
+    if settings.trainer_type not in ("poca", "mappo"):
+        return
+    network, path = settings.network_settings, ("network_settings",)
+    critic = network if network.critic is None else network.critic
+    if critic.hidden_units % ATTENTION_HEADS:
+        message = (
+            f"the critic attends to the members of a team with {ATTENTION_HEADS} heads: set a multiple of"
+        )
+        of_critic = () if network.critic is None else ("critic",)
+        place = (*path, *of_critic, "hidden_units")
+        yield place, f"found {critic.hidden_units}; {message} {ATTENTION_HEADS}"
 
 
 def _critics_lacks(settings: TrainerSettings) -> Iterator[Lack]:

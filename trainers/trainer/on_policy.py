@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ...agent_processor.queues import StatsSink
@@ -118,8 +119,11 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             return
         with self.timers.span("wait_for_learner"):
             finished = self.learner_process.result()
+        seen = [largest.clone() for largest in self.algorithm.running_maxima()]
         with self.shared_moments.kept():
             self._load_process_state(finished.state)
+        for largest, before in zip(self.algorithm.running_maxima(), seen):
+            largest.copy_(torch.maximum(largest, before))
         self._has_older = len(self.buffer) > 0
         self._report_update(finished.metrics)
 

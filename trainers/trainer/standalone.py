@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ from numpy.typing import NDArray
 from ...agent_processor.processor import AgentManager
 from ...envs.base import BehaviorName, Decision
 from ...envs.validation import NonFinitePolicy
+from ..checkpoints.shared_weights import load_weights
+from ..checkpoints.transfer import initial_checkpoint
 from ..networks.multi_actor import exported_networks
 from ..policies.agent_states import AgentStates, BatchSource
 from ..policies.onnx.export import export_brain
@@ -43,6 +46,8 @@ from .factory import make_algorithm, make_cloning, make_policy
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
 from .trainer import Trainer, TrainerEvents
+
+logger = logging.getLogger(__name__)
 
 
 class SummaryEvents:
@@ -126,6 +131,7 @@ class StandaloneTrainer(Trainer):
         Raises:
             TrainerConfigError: Something in the settings is wrong.
             UnsupportedObservationError, UnsupportedActionError: This behavior cannot be learned so.
+            TrainerError: The weights of `init_path` cannot be loaded.
         """
         name = BehaviorName.parse(behavior_id).name
         read = self._settings(name, settings)
@@ -159,6 +165,14 @@ class StandaloneTrainer(Trainer):
             explorer=algorithm.explorer if training else None,
         )
         self._random_steps = read.hyperparameters.random_steps if training else 0
+        start = initial_checkpoint(name, read.init_path, None)
+        misfits = [] if start is None else self.load_matching(load_weights(start))
+        if misfits:
+            logger.warning("%s: not all of %s fits: %s.", name, start, "; ".join(misfits))
+        if read.threaded:
+            logger.warning(
+                "%s: threaded is for runs of lanista-learn; here updates are made one by one.", name
+            )
 
     @classmethod
     def _settings(cls, name: str, settings: TrainerSettings | Mapping[str, Any] | None) -> TrainerSettings:
@@ -175,6 +189,7 @@ class StandaloneTrainer(Trainer):
             self.stats,
             memory_size=self.algorithm.network.memory_size,
             places=self.algorithm.traits.roster_size,
+            by_worker=self.settings.worker_statistics,
         )
         self.subscribe(manager.trajectory_queue)
         return manager

@@ -294,6 +294,8 @@ class Trainer(ABC):
     def _agree(self) -> None:
         """Give all ranks the same running statistics, and let rank 0 decide whether the goal is reached."""
         self.shared_moments.merge()
+        for largest in self.algorithm.running_maxima():
+            distributed.largest(largest)
         reached = distributed.rank() == 0 and self.reached is not None
         if distributed.sums(reached)[0]:
             self.reached = self.settings.stop_at_reward

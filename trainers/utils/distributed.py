@@ -220,6 +220,14 @@ def add_up(tensor: Tensor) -> None:
         _collective(dist.all_reduce, tensor)
 
 
+def largest(tensor: Tensor) -> None:
+    """Make a tensor the greatest over all ranks, in place."""
+    if _world.connected:
+        from torch import distributed as dist
+
+        _collective(dist.all_reduce, tensor, dist.ReduceOp.MAX)
+
+
 def sums(*numbers: float) -> list[float]:
     """The sums of numbers over all ranks."""
     if not _world.connected:

@@ -13,6 +13,7 @@ from lanista.trainers.networks.modules.attention import HEADS, LAYER_NORM_EPS, P
 from lanista.trainers.networks.modules.distributions import flat_actions
 from lanista.trainers.networks.team_critic import TeamCritic, TeamSets
 from lanista.trainers.settings.models.networks import NetworkSettings
+from lanista.trainers.settings.validation import ATTENTION_HEADS
 from referencenets import load_parameters, team_critic_parameters
 from specs import vector_spec
 from torch.nn import functional
@@ -128,6 +129,10 @@ def test_the_number_of_members_is_relative_to_the_largest_team_seen():
         values = critic.value([torch.randn(3, 2)], TeamSets(((1, 1), (2, 1))))
     assert values[:, 0].tolist() == [0.0, 1.0]
     assert critic.largest.item() == 2.0
+
+
+def test_the_settings_know_the_number_of_heads():
+    assert ATTENTION_HEADS == HEADS
 
 
 def test_a_width_that_heads_do_not_divide_is_refused():

@@ -29,6 +29,13 @@ UNSUPPORTED = {
         )
         for trainer in ("sac", "dqn", "ddpg", "td3")
     },
+    **{
+        f"network_settings.{place}hidden_units: found 50; .* set a multiple of 4 ({trainer})": (
+            f"{{trainer_type: {trainer}, network_settings: {network}}}"
+        )
+        for trainer in ("poca", "mappo")
+        for place, network in (("", "{hidden_units: 50}"), ("critic.", "{critic: {hidden_units: 50}}"))
+    },
     r"network_settings.critic_only_observations: found \['Wind'\]; dqn has no critic beside its policy": (
         "{trainer_type: dqn, network_settings: {critic_only_observations: [Wind]}}"
     ),

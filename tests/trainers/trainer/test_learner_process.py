@@ -117,6 +117,15 @@ def test_statistics_of_observations_go_on_while_it_learns(learners, tmp_path):
     assert int(normalizer.steps) == seen > 160
 
 
+def test_the_largest_team_that_was_seen_stays_so_when_an_update_is_taken_in(learners, tmp_path):
+    one, crowd = learners(tmp_path, VECTOR, behavior("poca", threaded=True)), Crowd(VECTOR)
+    collected(crowd, one)
+    one.algorithm.critic.largest.fill_(7.0)
+    assert one.trainer.learner_process.is_busy
+    one.trainer.finish_update()
+    assert one.algorithm.critic.largest.item() == 7.0
+
+
 def test_what_a_checkpoint_holds_is_the_newest(learners, tmp_path):
     one, crowd = learners(tmp_path, VECTOR, behavior(threaded=True)), Crowd(VECTOR)
     collected(crowd, one)

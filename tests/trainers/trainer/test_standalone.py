@@ -6,7 +6,10 @@ import pytest
 import torch
 from lanista import trainers
 from lanista.trainers import StatsWriter, TrainerConfigError
+from lanista.trainers.checkpoints.file import save_checkpoint
+from lanista.trainers.utils.errors import TrainerError
 from line_game import LineGame
+from reliability.resume import differences
 
 ON_POLICY = {"hyperparameters": {"batch_size": 16, "buffer_size": 64}}
 OFF_POLICY = {"hyperparameters": {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 32}}
@@ -140,3 +143,23 @@ def test_wrong_settings_are_named():
     spec = LineGame(1, ["Tiny?team=0"], agents=4, max_len=10, cont=1).behavior_specs["Tiny?team=0"]
     with pytest.raises(TrainerConfigError, match=r"behaviors\.Tiny\.max_step"):
         trainers.PPOTrainer("Tiny?team=0", spec, {"max_step": 3})
+
+
+def test_a_script_starts_from_weights_and_counts_its_workers(tmp_path, caplog):
+    game = LineGame(1, ["Tiny?team=0"], agents=4, max_len=10, cont=1)
+    game.reset()
+    spec, summaries = game.behavior_specs["Tiny?team=0"], Summaries()
+    first = trainers.PPOTrainer("Tiny?team=0", spec, COMMON | ON_POLICY, seed=1)
+    path = tmp_path / "start.pt"
+    save_checkpoint(path, first.state_dict())
+    own = COMMON | ON_POLICY | {"worker_statistics": True, "threaded": True}
+    second = trainers.PPOTrainer(
+        "Tiny?team=0", spec, own | {"init_path": str(path)}, seed=2, writers=[summaries]
+    )
+    assert not differences(first.algorithm.network.state_dict(), second.algorithm.network.state_dict())
+    assert "threaded is for runs" in caplog.text
+    advance_to_the_end(second, game)
+    names = ("Cumulative Reward", "Episode Length")
+    assert {f"Environment/Worker 0/{name}" for name in names} <= summaries.values.keys()
+    with pytest.raises(TrainerError, match=r"nowhere\.pt"):
+        trainers.PPOTrainer("Tiny?team=0", spec, own | {"init_path": str(tmp_path / "nowhere.pt")})

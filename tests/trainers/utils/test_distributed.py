@@ -37,17 +37,19 @@ def test_values_are_exchanged(tmp_path):
     def exchange(rank):
         tensor = torch.tensor([1.0, 2.0]) * (rank + 1)
         distributed.average(tensor)
+        largest = torch.tensor(2.0 + rank)
+        distributed.largest(largest)
         everywhere = [distributed.everywhere(True), distributed.everywhere(rank == 0)]
         counted = [*distributed.in_step(range(3 + 2 * rank))], [*distributed.in_step(range(2))]
         return (
-            *(tensor.tolist(), distributed.sums(rank, 1.5), distributed.meet(1 - rank)),
+            *(tensor.tolist(), largest.item(), distributed.sums(rank, 1.5), distributed.meet(1 - rank)),
             *(everywhere, counted, distributed.broadcast({"from": rank}), distributed.gather(rank)),
         )
 
     found = together(tmp_path, exchange)
     assert found[0] == found[1]
     assert found[0] == (
-        *([1.5, 3.0], [1.0, 3.0], [1.0]),
+        *([1.5, 3.0], 3.0, [1.0, 3.0], [1.0]),
         *([True, False], ([0, 1, 2], [0, 1]), {"from": 0}, [0, 1]),
     )
 
@@ -55,6 +57,7 @@ def test_values_are_exchanged(tmp_path):
 def test_alone_nothing_is_exchanged():
     tensor, rows = torch.ones(2), [1, 2]
     distributed.average(tensor)
+    distributed.largest(tensor)
     assert tensor.tolist() == [1, 1] and distributed.in_step(rows) is rows
     assert distributed.sums(2.0) == distributed.meet(2.0) == [2.0] and distributed.broadcast(rows) is rows
     assert distributed.everywhere(True) and not distributed.everywhere(False)
@@ -63,6 +66,7 @@ def test_alone_nothing_is_exchanged():
 
 def test_a_lost_rank_is_detected_and_the_other_continues_alone(tmp_path):
     def lose(rank):
+        distributed.sums(1.0)  # both have connected
         if rank:
             os._exit(3)
         with pytest.raises(RankLostError):

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from ....agent_processor.trajectory import Rollout
 from ...buffers.rollout_buffer import RolloutBatch, RolloutEvaluation
@@ -93,6 +93,10 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
             steps = padded(steps, rollout, self.sequence_length, REPEATED_IN_PADDING, **states)
         estimates = {"Baseline Estimate": found.baselines} if self.has_baselines else {}
         return RolloutEvaluation(steps, {**estimates, "Value Estimate": found.values})
+
+    def running_maxima(self) -> list[Tensor]:
+        """The size of the largest team."""
+        return [self.critic.largest]
 
     def as_of_newest_policy(self, steps: TeamSteps) -> TeamSteps:
         """See `OnPolicyAlgorithm.as_of_newest_policy`."""

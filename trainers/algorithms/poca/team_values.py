@@ -239,10 +239,11 @@ class TeamEvaluator:
         members = np.arange(ends)[:, None]
         if rollout.next_mates_obs is not None:
             both = zip(obs, rollout.next_mates_obs, strict=True)
-            obs = [
-                np.concatenate([own[:, None], mates], 1).reshape(-1, *own.shape[1:]) for own, mates in both
-            ]
             width = 1 + rollout.next_mates_obs[0].shape[1]
+            obs = [
+                np.concatenate([own[:, None], mates], 1).reshape(ends * width, *own.shape[1:])
+                for own, mates in both
+            ]
             rows = np.arange(ends * width).reshape(ends, width)
             members = np.where(np.arange(width) > rollout.next_mates[:, None], -1, rows)
         steps, one = np.arange(ends), np.ones(ends, dtype=np.int64)
