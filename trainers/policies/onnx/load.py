@@ -49,7 +49,7 @@ def find_policy(
     """The file that a path refers to, and its policy for agents with ids; arguments as for `load`."""
     source = Path(path)
     if source.is_dir():
-        source = _in_folder(source, behavior, place)
+        source = _in_folder(_named(source), behavior, place)
     if not source.is_file():
         raise LoadError(
             f"{source}: there is no such file. Expected a brain (.onnx), a checkpoint (.pt), or a run's "
@@ -95,9 +95,15 @@ def slot_brains(folder: Path, behavior: str | None = None) -> list[Path]:
 
     `folder`: a run's, or with `behavior` None that of the behavior.
     """
+    folder = _named(folder)
     own, run = (folder, folder.parent) if behavior is None else (folder / behavior, folder)
     newest = (_newest(own, run, place) for place in count())
     return list(takewhile(lambda path: path.suffix == ".onnx", newest))
+
+
+def _named(folder: Path) -> Path:
+    """A folder by a path with its name, which is the behavior's; . and .. have none."""
+    return folder.resolve() if folder.name in ("", "..") else folder
 
 
 def _has_policy(folder: Path) -> bool:

@@ -263,6 +263,14 @@ def test_without_a_readable_status_the_brain_that_was_written_last_is_taken(tmp_
         assert lanista.load(run).path == last
 
 
+def test_the_working_directory_is_a_folder_like_any_other(tmp_path, monkeypatch):
+    _, brain = write(tmp_path / "run" / "Ball", SPECS["continuous"])
+    (tmp_path / "run" / "Ball" / "inner").mkdir()
+    for inside, given in ((brain.parent, "."), (brain.parent / "inner", "..")):
+        monkeypatch.chdir(inside)
+        assert lanista.load(given).path.samefile(brain)
+
+
 def test_one_of_several_behaviors_must_be_chosen(tmp_path):
     for name in ("Ball", "Goal [2]"):
         write(tmp_path / name, SPECS["continuous"], name=name)
