@@ -112,11 +112,6 @@ class Algorithm(ABC):
                 it.
             TrainerError: a custom network cannot be built.
         """
-        actions = spec.action_spec
-        if not actions.continuous_size and not actions.discrete_branches:
-            raise UnsupportedActionError(
-                "Its agents have no actions: there is nothing to learn. Give them some."
-            )
         self.spec, self.device, self.non_finite, self.precision = spec, device, non_finite, precision
         self.hyper = settings.hyperparameters
         self.signals = list(settings.reward_signals)
@@ -357,6 +352,16 @@ class OffPolicyAlgorithm(Algorithm):
             "Policy/Learning Rate": self.learning_rate(policy_step),
             self.explorer.statistic: self.explorer.schedule(policy_step),
         }
+
+
+def require_some_actions(spec: ActionSpec) -> None:
+    """Refuse agents without actions.
+
+    Raises:
+        UnsupportedActionError: they have none.
+    """
+    if not spec.continuous_size and not spec.discrete_branches:
+        raise UnsupportedActionError("Its agents have no actions: there is nothing to learn. Give them some.")
 
 
 def require_actions(

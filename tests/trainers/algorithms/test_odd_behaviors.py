@@ -12,9 +12,11 @@ from specs import spec_of_shapes
 SMALL = {"hidden_units": 8, "num_layers": 1}
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "poca", "mappo", "coma", "sac", "dqn", "ddpg", "td3"])
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "mappo", "coma", "sac", "simba", "dqn", "ddpg", "td3"])
 def test_agents_without_actions_are_refused(trainer):
-    settings = TrainerSettings.model_validate({"trainer_type": trainer, "network_settings": SMALL})
+    kind, hyper = ("sac", {"recipe": "simba"}) if trainer == "simba" else (trainer, {})
+    behavior = {"trainer_type": kind, "hyperparameters": hyper, "network_settings": SMALL}
+    settings = TrainerSettings.model_validate(behavior)
     with pytest.raises(UnsupportedActionError, match="no actions"):
         make_algorithm(spec_of_shapes([[3]]), settings, torch.device("cpu"), 0, NonFinitePolicy.STOP)
 

@@ -19,7 +19,7 @@ from ...networks.observations import require_equal_groups
 from ...networks.team_critic import TeamCritic
 from ...settings.models.algorithms import PaddedObjectiveSettings
 from ...settings.models.behavior import TrainerSettings
-from ..base import OnPolicyAlgorithm
+from ..base import OnPolicyAlgorithm, require_some_actions
 from ..common.optim import CheckedAdam, ClippedSchedules
 from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import padded
@@ -42,6 +42,7 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
         """See `Algorithm.build`."""
         hyper, network = settings.hyperparameters, settings.network_settings
         assert isinstance(hyper, PaddedObjectiveSettings)
+        require_some_actions(self.spec.action_spec)
         init = torch.Generator().manual_seed(seed)
         self.network = Actor(self.spec, network, init).to(self.device)
         of_critic = network.critic or network

@@ -19,7 +19,7 @@ from ...networks.observations import to_tensors
 from ...settings.models.algorithms import PPOSettings
 from ...settings.models.behavior import TrainerSettings
 from ...utils.distributed import in_step
-from ..base import OnPolicyAlgorithm, Traits
+from ..base import OnPolicyAlgorithm, Traits, require_some_actions
 from ..common.optim import CheckedAdam, ClippedSchedules
 from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import CriticStates, padded, unroll
@@ -43,6 +43,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         """See `Algorithm.build`."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, PPOSettings)
+        require_some_actions(self.spec.action_spec)
         init = torch.Generator().manual_seed(seed)
         network = ActorCritic(
             self.spec, settings.network_settings, self.signals, hyper.shared_critic, generator=init

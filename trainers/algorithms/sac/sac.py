@@ -22,7 +22,7 @@ from ...networks.modules.passes import Precision, chunked_forward
 from ...networks.observations import require_equal_groups, to_tensors
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
-from ..base import OffPolicyAlgorithm, Traits, UpdateResult
+from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_some_actions
 from ..common.optim import CheckedAdam, FlatParameters
 from ..common.recurrent import CriticStates, first_of_sequences, unroll
 from .forward import VALUE_STATES, ForwardPass, SACLosses, SACNetworks
@@ -52,6 +52,7 @@ class SAC(OffPolicyAlgorithm):
         """See `Algorithm.build`."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, SACSettings)
+        require_some_actions(self.spec.action_spec)
         self.networks = _networks(self.spec, settings, self.device, seed)
         self.network = self.networks.actor
         value = self.networks.value

@@ -23,7 +23,7 @@ from ...networks.modules.passes import chunked_forward, widened
 from ...networks.observations import as_float, require_equal_groups, to_tensors
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
-from ..base import OffPolicyAlgorithm, UpdateResult
+from ..base import OffPolicyAlgorithm, UpdateResult, require_some_actions
 from ..common.optim import CheckedAdam
 from ..common.target_network import TargetNetwork
 from .losses import (
@@ -55,6 +55,7 @@ class SimbaSAC(OffPolicyAlgorithm):
         """See `Algorithm.build`."""
         hyper, own = settings.hyperparameters, settings.network_settings
         assert isinstance(hyper, SACSettings)
+        require_some_actions(self.spec.action_spec)
         init, actions = torch.Generator().manual_seed(seed), self.spec.action_spec
         actor = Actor(self.spec, own, init, squashed=True, sigma_of_state=True)
         q = TwinQ(self.spec, own.critic or own, self.signals, init)
