@@ -82,8 +82,6 @@ class Algorithm(ABC):
     """How agents of a greedy policy explore while they learn."""
     critic_states: Sequence[CriticStates] = ()
     """The recurrent states of critics for living agents."""
-    has_spare_thread: bool = False
-    """Whether an update may compute in a second thread what does not depend on the first."""
     saved_numbers: ClassVar[Mapping[str, str]] = {}
     """Attributes that are saved, by their checkpoint entries."""
 

@@ -137,7 +137,6 @@ class Trainer(ABC):
         self.timers = options.get("timers") or Timers()
         threads = options.get("update_threads") or UpdateThreads()
         self.update_threads = threads.choose(algorithm.products(settings.hyperparameters.batch_size))
-        algorithm.has_spare_thread = threads.most > self.update_threads
         self.schedule = StepSchedule(settings.summary_freq, settings.checkpoint_interval)
         self.episodes = EpisodeStats(
             list(providers),

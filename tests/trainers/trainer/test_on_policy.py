@@ -8,7 +8,6 @@ import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.threads import UpdateThreads, helper_thread
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import RolloutBatch
@@ -36,14 +35,12 @@ def settings(**keys):
     return TrainerSettings.model_validate({"trainer_type": "ppo", **keys})
 
 
-def trainer_with(events=None, make=PPO, providers=None, returns_kept=1, threads=None, **keys):
+def trainer_with(events=None, make=PPO, providers=None, returns_kept=1, **keys):
     config = settings(**keys)
     algorithm = make(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     providers = providers or {"extrinsic": ExtrinsicReward()}
     return OnPolicyTrainer(
-        *(config, algorithm, providers, Record(), events or Events()),
-        returns_kept=returns_kept,
-        update_threads=threads,
+        config, algorithm, providers, Record(), events or Events(), returns_kept=returns_kept
     )
 
 
@@ -143,27 +140,6 @@ def test_when_engines_restart_at_a_checkpoint_what_follows_it_is_dropped(gathere
     trainer = trainer_with(Events(drop_after_checkpoint=True), checkpoint_interval=20)
     feed(trainer, 8, 8, 8, 8)
     assert trainer.step == len(trainer.buffer) == 16
-
-
-@pytest.mark.parametrize(
-    "threads, spare",
-    [(UpdateThreads(2), True), (UpdateThreads(2, fixed=True), False), (UpdateThreads(1), False)],
-)
-def test_a_thread_that_small_products_leave_serves_the_critic_s_memory(monkeypatch, threads, spare):
-    def gather(trajectories, with_mates=True):
-        lengths = [len(trajectory) for trajectory in trajectories]
-        return rollout_of(lengths, memory=np.zeros((sum(lengths), 8), np.float32))
-
-    monkeypatch.setattr(BUILD_ROLLOUT, gather)
-    memory = {"sequence_length": 8, "memory_size": 8}
-    trainer = trainer_with(
-        threads=threads,
-        hyperparameters={**SMALL, "batch_size": 8},
-        network_settings={"hidden_units": 8, "num_layers": 1, "memory": memory},
-    )
-    feed(trainer, 8, 8)
-    assert [call[0] for call in trainer.events.calls] == ["updated"]
-    assert trainer.algorithm.fused.memory.helper is (helper_thread() if spare else None)
 
 
 def test_an_update_waits_for_more_than_buffer_size_steps(gathered):

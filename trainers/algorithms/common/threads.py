@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 
@@ -56,12 +54,3 @@ def torch_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(ACTING_THREADS)
-
-
-@cache
-def helper_thread() -> Executor:
-    """A second thread for what an update computes beside something else; each of its products takes one.
-
-    It pays where single calls into torch take a hundred microseconds: handing over takes about twenty.
-    """
-    return ThreadPoolExecutor(1, "update", torch.set_num_threads, (ACTING_THREADS,))

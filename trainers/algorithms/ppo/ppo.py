@@ -24,7 +24,6 @@ from ..common.optim import CheckedAdam, ClippedSchedules
 from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import CriticStates, padded, unroll
 from ..common.returns import generalized_advantages
-from ..common.threads import helper_thread
 from .fused import FusedPPOGradient, Statistics
 from .losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
 
@@ -147,8 +146,6 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         with torch.no_grad():
             inputs = self.network.encoder.prepare(to_tensors(steps.obs, self.device))
         rollout = RolloutBatch.of(steps, inputs, self.device, normalize_padding=self.hyper.normalize_padding)
-        if self.fused is not None and self.fused.memory is not None and self.has_spare_thread:
-            self.fused.memory.helper = helper_thread()
         statistics: list[Statistics] = []
         for _ in range(self.hyper.num_epoch):
             minibatches = rollout.minibatches(self.hyper.batch_size, self.shuffler, self.sequence_length)

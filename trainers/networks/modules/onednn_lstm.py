@@ -7,10 +7,9 @@ same two operators, for inputs that are not packed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,20 +23,12 @@ On a processor that was busy otherwise, the passes through two LSTMs of 64 units
 for two sequences of 64 steps, 65 % for four of 32, 80 % for eight of 16, and 130 % for eight of which one had
 16 steps and most few.
 """
-LONG_BESIDE = 8
-"""The same where two LSTMs run beside each other."""
 KEPT = 8
 """Steps are padded to a multiple of this: oneDNN builds and keeps a kernel for each shape."""
 LARGEST_ERROR = 1e-5
 """Relative, of outputs and gradients against float64. Usual is 3e-7."""
-Result = TypeVar("Result")
 _LSTM = 2
 """What the operators call this kind of cell."""
-
-
-def shortest(helper: Executor | None) -> int:
-    """Steps of the longest sequence from which oneDNN is used."""
-    return LONG if helper is None else LONG_BESIDE
 
 
 class LSTMWeights(NamedTuple):
@@ -103,7 +94,6 @@ class LongPass(PackedPass):
         inputs: Tensor,
         states: Tensor,
         packing: Packing,
-        helper: Executor | None = None,
     ) -> None:
         """Run forwards.
 
@@ -113,41 +103,28 @@ class LongPass(PackedPass):
             inputs: [S, P, in].
             states: [S, B, 2 H], h and c before the sequences' first steps.
             packing: of the rows.
-            helper: the thread for the second of two LSTMs; None: one after the other.
         """
         counts, (hidden, cell) = packing.counts, states.chunk(2, 2)
         steps = -(-len(counts) // KEPT) * KEPT
-        self.gradients, self.shape, self.helper = gradients, (steps, counts[0]), helper
+        self.gradients, self.shape = gradients, (steps, counts[0])
         is_whole = steps == len(counts) and counts[-1] == counts[0]
         self.places = None if is_whole else torch.from_numpy(packing.padded)
-        padded = self._padded(inputs)
-
-        def run(stream: int) -> SequencePass:
-            own = LSTMWeights(*[part[stream] for part in weights])
-            return SequencePass(own, padded[stream], hidden[stream].contiguous(), cell[stream].contiguous())
-
-        self.passes = self._of_streams(run, len(inputs))
+        streams = zip(self._padded(inputs), hidden, cell, *weights)
+        self.passes = [
+            SequencePass(LSTMWeights(*own), x, h.contiguous(), c.contiguous()) for x, h, c, *own in streams
+        ]
         self.out = self._packed([one.out for one in self.passes])
 
     def backward(self, d_out: Tensor) -> Tensor:
         """See `PackedPass.backward`."""
+        d_inputs = []
         with torch.no_grad():
-            padded = self._padded(d_out)
-
-            def run(stream: int) -> Tensor:
-                d_input, d_weights = self.passes[stream].backward(padded[stream])
+            for stream, (one, d) in enumerate(zip(self.passes, self._padded(d_out))):
+                d_input, d_weights = one.backward(d)
+                d_inputs.append(d_input)
                 for gradient, found in zip(self.gradients, d_weights):
                     gradient[stream].copy_(found)
-                return d_input
-
-            return self._packed(self._of_streams(run, len(padded)))
-
-    def _of_streams(self, run: Callable[[int], Result], count: int) -> list[Result]:
-        if self.helper is None:
-            return [run(stream) for stream in range(count)]
-        second = self.helper.submit(run, 1)
-        first = run(0)
-        return [first, second.result()]
+            return self._packed(d_inputs)
 
     def _padded(self, rows: Tensor) -> Tensor:
         """[S, P, n] -> [S, T, B, n]; padding is zeros."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -50,8 +49,6 @@ class PackedMemory:
         of_gates = (0.5, 0.5, 1.0, 0.5) if self.is_lstm else (0.5, 0.5, 1.0)
         self.scale = np.repeat(np.array(of_gates, np.float32), self.hidden)
         self.shift = np.where(self.scale < 1.0, np.float32(0.5), np.float32(0.0))
-        self.helper: Executor | None = None
-        """Where the second of two long passes runs; None: after the first."""
 
     def forward(self, inputs: Tensor, states: Tensor, packing: Packing) -> PackedPass:
         """Run through P packed rows.
@@ -64,11 +61,10 @@ class PackedMemory:
         with torch.no_grad():
             if not self.is_lstm:
                 return _GRUPass(self, inputs, states, packing)
-            helper = self.helper if len(inputs) > 1 else None
-            if len(packing.counts) < onednn_lstm.shortest(helper) or not onednn_lstm.is_exact():
+            if len(packing.counts) < onednn_lstm.LONG or not onednn_lstm.is_exact():
                 return _LSTMPass(self, inputs, states, packing)
             weights = [self.weight_ih, self.weight_hh, self.bias_ih.squeeze(1), self.bias_hh.squeeze(1)]
-            return LongPass(weights, self.gradients, inputs, states, packing, helper)
+            return LongPass(weights, self.gradients, inputs, states, packing)
 
 
 class _SteppedPass(PackedPass):

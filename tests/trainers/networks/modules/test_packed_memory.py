@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.trainers.algorithms.common.optim import FlatParameters
-from lanista.trainers.algorithms.common.threads import helper_thread
 from lanista.trainers.networks.modules import onednn_lstm
 from lanista.trainers.networks.modules.memory import Memory
 from lanista.trainers.networks.modules.packed_memory import PackedMemory
@@ -16,7 +15,7 @@ from lanista.trainers.networks.modules.packing import Packing
 from lanista.trainers.settings.models.networks import MemorySettings
 
 
-def check(kind, streams, lengths, seed, helper=None):
+def check(kind, streams, lengths, seed):
     """Compare outputs and gradients with those of automatic differentiation; returns the pass."""
     torch.manual_seed(seed)
     memory_settings = MemorySettings(memory_type=kind, memory_size=8)
@@ -35,9 +34,7 @@ def check(kind, streams, lengths, seed, helper=None):
     flat.gradient.fill_(7.0)  # what lies there from before must not count
     packing = Packing.of(np.cumsum(lengths) - lengths, np.array(lengths))
     order, of_rows = torch.from_numpy(packing.order), torch.from_numpy(packing.rows)
-    packed = PackedMemory(memories)
-    packed.helper = helper
-    done = packed.forward(inputs.detach()[:, of_rows], states[:, order], packing)
+    done = PackedMemory(memories).forward(inputs.detach()[:, of_rows], states[:, order], packing)
     close = {"rtol": 1e-4, "atol": 2e-5}
     torch.testing.assert_close(done.out, outputs.detach()[:, of_rows], **close)
     d_inputs = done.backward(d_out[:, of_rows])
@@ -70,23 +67,6 @@ def test_long_sequences_give_the_same(streams, more, others, seed):
     done = check("lstm", streams, lengths, seed)
     assert isinstance(done, onednn_lstm.LongPass) == onednn_lstm.is_exact()
     check("lstm", streams, [onednn_lstm.LONG] * 3, seed)
-
-
-def test_two_memories_run_beside_each_other_where_a_thread_is_to_spare():
-    """The same bits as one after the other; one alone stays where it is."""
-    lengths = [onednn_lstm.LONG] * 2
-    for of, kind, streams in (
-        (lengths, "lstm", 2),
-        ([onednn_lstm.LONG_BESIDE, 3], "lstm", 2),
-        (lengths, "gru", 2),
-    ):
-        check(kind, streams, of, 5, helper_thread())
-    beside, alone = (check("lstm", 2, lengths, 5, helper) for helper in (helper_thread(), None))
-    assert torch.equal(beside.out, alone.out)
-    assert beside.helper is helper_thread() and alone.helper is None
-    assert check("lstm", 1, lengths, 5, helper_thread()).helper is None
-    short = check("lstm", 1, [onednn_lstm.LONG_BESIDE], 5, helper_thread())
-    assert not isinstance(short, onednn_lstm.LongPass)
 
 
 @pytest.mark.skipif(
