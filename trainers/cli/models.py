@@ -19,7 +19,7 @@ from ..settings.errors import TrainerConfigError
 from ..settings.models.environment_parameters import SamplerSettings
 from ..settings.options import RunOptions
 from ..utils.errors import CommandError, did_you_mean
-from .runs.record import find_runs, place_of
+from .runs.record import find_runs, run_folder
 
 _STEP = re.compile(r"-([0-9]+|best)$")
 
@@ -49,7 +49,7 @@ def find_run(given: str, results: Path) -> Path:
     Raises:
         LoadError: there is neither such a folder nor such a run.
     """
-    folder = place_of(given, results)
+    folder = run_folder(given, results)
     if folder.is_dir():
         return folder
     hint = did_you_mean(given, (path.relative_to(results).as_posix() for path in find_runs(results)))
@@ -105,7 +105,7 @@ def _behavior_of(file: Path) -> str:
 
 
 @dataclass(frozen=True)
-class TrainedIn:
+class TrainingEnvironment:
     """The environment of a run."""
 
     path: str | None
@@ -118,7 +118,7 @@ class TrainedIn:
     """A sentence on each parameter."""
 
 
-def environment_of(given: Sequence[str], results: Path) -> TrainedIn | None:
+def environment_of(given: Sequence[str], results: Path) -> TrainingEnvironment | None:
     """The environment with which the first run was trained.
 
     Returns None if no run, and no folder of a run's behavior, is given whose configuration.yaml is there.
@@ -140,5 +140,5 @@ def environment_of(given: Sequence[str], results: Path) -> TrainedIn | None:
             except (TrainerConfigError, TrainingStatusError) as error:
                 raise CommandError(f"{configuration} cannot be read: {error}") from error
             env, lines = options.env_settings, [curriculum.line(name) for name in curriculum.lessons]
-            return TrainedIn(env.env_path, [*(env.env_args or ())], curriculum.samplers(), lines)
+            return TrainingEnvironment(env.env_path, [*(env.env_args or ())], curriculum.samplers(), lines)
     return None

@@ -147,7 +147,7 @@ class RunOptions(Settings):
         written = super().as_dict()
         if self.default_settings is not None:
             for name, settings in self.behaviors.items():
-                _write_what_differs(written["default_settings"], settings, written["behaviors"][name])
+                _write_left_out(written["default_settings"], settings, written["behaviors"][name])
         return written
 
     def place(self, path: Path) -> str:
@@ -214,7 +214,7 @@ class RunOptions(Settings):
         return settings
 
 
-def _write_what_differs(defaults: Mapping[str, Any], settings: Any, written: dict[str, Any]) -> None:
+def _write_left_out(defaults: Mapping[str, Any], settings: Any, written: dict[str, Any]) -> None:
     """Add to the plain values of `settings` the keys of the defaults that they leave out.
 
     Lanista's own keys are left out where they are as in ML-Agents, which is not what the defaults say.
@@ -224,7 +224,7 @@ def _write_what_differs(defaults: Mapping[str, Any], settings: Any, written: dic
         if key not in written and key in getattr(type(settings), "model_fields", ()):
             written[key] = plain(value)
         elif isinstance(default, Mapping) and isinstance(written.get(key), dict):
-            _write_what_differs(default, value, written[key])
+            _write_left_out(default, value, written[key])
 
 
 def _hyperparameters(trainer: Any) -> Collection[str]:

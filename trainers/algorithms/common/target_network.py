@@ -26,7 +26,7 @@ class TargetNetwork(Generic[N]):
         self.weights = FlatParameters(self.network.parameters()).vector.data
         self.network.requires_grad_(False)
 
-    def become(self, network: N) -> None:
+    def copy_from(self, network: N) -> None:
         """Take over all that the network has, also what no optimizer changes."""
         self.network.load_state_dict(network.state_dict())
 

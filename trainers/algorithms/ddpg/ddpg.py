@@ -110,8 +110,8 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
 
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The targets become copies of the networks."""
-        self.target.become(self.network)
-        self.target_critics.become(self.critics)
+        self.target.copy_from(self.network)
+        self.target_critics.copy_from(self.critics)
         return []
 
 

@@ -144,7 +144,7 @@ class DQN(OffPolicyAlgorithm):
 
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The target becomes a copy of the network."""
-        self.target.become(self.network)
+        self.target.copy_from(self.network)
         return []
 
 

@@ -164,5 +164,5 @@ class SimbaSAC(OffPolicyAlgorithm):
 
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The target becomes a copy of Q."""
-        self.target.become(self.q)
+        self.target.copy_from(self.q)
         return []

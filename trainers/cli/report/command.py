@@ -12,7 +12,7 @@ from ...utils.errors import CommandError, did_you_mean
 from ...utils.text import harmless
 from ..arguments import add_results_dir
 from ..page_server import PageServer, port_number
-from ..runs.record import find_runs, is_run, place_of, read_run
+from ..runs.record import find_runs, is_run, read_run, run_folder
 from .contents import RunResult, group_runs
 from .page import is_page, make_page
 
@@ -100,7 +100,7 @@ def find(wanted: Sequence[str], results: Path) -> dict[str, Path]:
     """
     found: dict[Path, str] = {}
     for text in wanted:
-        folder = place_of(text, results)
+        folder = run_folder(text, results)
         if is_run(folder):
             found.setdefault(folder, text if folder != Path(text) else folder.resolve().name)
             continue

@@ -26,6 +26,7 @@ LARGEST_FILM = 24_000_000
 MOST_FILMS = 6
 _TYPES = {".gif": "image/gif", ".mp4": "video/mp4", ".webm": "video/webm"}
 _HEAD_ENDS = ' - report</title>\n<link rel="icon" href="data:,">'
+"""By which a page of this kind is known, also one of an earlier version."""
 _PAGE = """\
 <!doctype html>
 <html lang="en">

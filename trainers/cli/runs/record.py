@@ -126,7 +126,7 @@ def is_run(folder: str | Path) -> bool:
     return os.path.isdir(run_logs) or os.path.isfile(settings)
 
 
-def place_of(given: str, results: Path) -> Path:
+def run_folder(given: str, results: Path) -> Path:
     """The folder that `given` stands for: a run's ID comes before a folder of the same name."""
     below = results / given
     return below if is_run(below) or not Path(given).is_dir() else Path(given)

@@ -59,14 +59,8 @@ class SequencePass:
         self.before = (inputs, *weights, hidden, cell)
         self.units = hidden.shape[-1]
         operator: Any = torch.ops.aten.mkldnn_rnn_layer.default
-        shape = (
-            _LSTM,
-            self.units,
-            1,
-            True,
-            False,
-            False,
-        )  # one layer with biases, one direction, steps first
+        # One layer with biases, one direction, steps first.
+        shape = (_LSTM, self.units, 1, True, False, False)
         with torch.enable_grad():  # else nothing is kept for the backward pass, although nothing is recorded
             self.after: tuple[Tensor, ...] = operator(*self.before, False, [], *shape, True)
 

@@ -153,7 +153,7 @@ class NetworkSettings(Settings):
         return refusals
 
     @model_validator(mode="after")
-    def _can_be(self) -> NetworkSettings:
+    def _contradicts_nothing(self) -> NetworkSettings:
         refusals = self._contradictions()
         if refusals:
             raise refuse_all(type(self).__name__, refusals)
