@@ -19,7 +19,7 @@ from .models.environment_parameters import EnvironmentParameters, MeasureType
 from .models.outputs import CallbackChoices, WriterNames
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .problems import config_error
-from .registry import find_trainer
+from .registry import OF_MLAGENTS, find_trainer
 from .yaml_source import Path, Source, read_file, read_text, under
 
 MOST_BEHAVIORS = 1000
@@ -240,7 +240,8 @@ def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
     """A behavior's mapping of the YAML, laid over the default settings.
 
     Whether a key was written matters in a network, of which recipes and critics complete the rest, and to the
-    hyperparameters that depend on Lanista's own. The others are as ML-Agents has them: with all defaults.
+    hyperparameters of Lanista's own trainers and keys, which depend on one another. The others are as
+    ML-Agents has them: with all defaults.
     A behavior with another trainer than the defaults' gets only those hyperparameters that the defaults name
     and its own trainer has: a default that was not written would be the wrong algorithm's.
     """
@@ -248,7 +249,9 @@ def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
         return own
     base = defaults.as_dict()
     base["network_settings"] = defaults.network_settings.as_written()
-    if "init_entcoef" not in defaults.hyperparameters.model_fields_set:
+    if defaults.trainer_type not in OF_MLAGENTS:
+        base["hyperparameters"] = defaults.hyperparameters.as_written()
+    elif "init_entcoef" not in defaults.hyperparameters.model_fields_set:
         base["hyperparameters"].pop("init_entcoef", None)
     if "self_play" not in defaults.model_fields_set:
         del base["self_play"]  # null means something only where it is written

@@ -65,6 +65,19 @@ behaviors:
     assert options.behaviors["B"].network_settings.critic.hidden_units == 64
 
 
+@pytest.mark.parametrize("trainer", ["mappo", "coma"])
+def test_schedules_of_lanistas_own_trainers_follow_each_behaviors_learning_rate(trainer):
+    """A default that was not written does not override what depends on the behavior's own keys."""
+    options = read(f"""
+default_settings: {{trainer_type: {trainer}, hyperparameters: {{batch_size: 77}}}}
+behaviors: {{A: {{hyperparameters: {{learning_rate_schedule: constant}}}}}}
+""")
+    hyper = options.behaviors["A"].hyperparameters
+    assert hyper.batch_size == 77
+    assert hyper.beta_schedule is hyper.epsilon_schedule is ScheduleType.CONSTANT
+    assert RunOptions.from_dict(options.as_dict()).behaviors == options.behaviors
+
+
 ANEW = [
     """
 default_settings:
