@@ -201,7 +201,7 @@ def measure(
     if len(progress.returns) < criteria.min_lesson_length:
         return None, smoothed
     if criteria.measure is MeasureType.PROGRESS:
-        return progress.step / progress.max_steps, smoothed
+        return progress.step / max(progress.max_steps, 1), smoothed
     if criteria.measure is MeasureType.ELO:
         return progress.elo, smoothed
     if not progress.returns:

@@ -54,6 +54,16 @@ def test_a_rating_ends_a_lesson():
     assert advance is not None and advance.parameters == ("wall",)
 
 
+@pytest.mark.parametrize(
+    "step, max_steps, ended", [(49, 100, False), (60, 100, True), (0, 0, False), (5, 0, True)]
+)
+def test_progress_ends_a_lesson(step, max_steps, ended):
+    """Of a behavior that is not trained any step is enough."""
+    curriculum = make(LESSONS.replace("threshold: 1}", "threshold: 0.5, measure: progress}"))
+    advance = curriculum.advance(lambda behavior: TrainingProgress(step, max_steps, [1.0]))
+    assert (advance is not None) == ended
+
+
 def test_the_last_lesson_has_no_pending_criteria():
     curriculum = make()
     for _ in range(2):
