@@ -43,7 +43,8 @@ class UpdateResult(NamedTuple):
     metrics: dict[str, float]
     """By statistics' names, such as "Losses/Value Loss"."""
     td_errors: Tensor | None
-    """[B] the absolute temporal-difference error of each step, for priorities; None without any."""
+    """[B] the absolute temporal-difference error of each step, for priorities; None without any. Of sequences
+    that begin with a burn-in: of the steps after it."""
 
 
 @dataclass(frozen=True, slots=True)

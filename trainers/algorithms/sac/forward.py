@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.actor import Actor
@@ -39,7 +39,8 @@ class SACLosses(NamedTuple):
     q2: Any
     value: Any
     td_errors: Any
-    """[B] the distance of Q from its target, the mean over the twins and the signals."""
+    """The distance of Q from its target, the mean over the twins and the signals: [B], with a burn-in of the
+    steps after it."""
 
 
 class Outputs(NamedTuple):
@@ -85,13 +86,6 @@ class ForwardPass:
             weights=None if batch.weights is None else learned(batch.weights),
             real=None if batch.real is None else learned(batch.real),
         )
-
-    def with_burn_in(self, td_errors: Tensor) -> Tensor:
-        """[B] errors for all steps of the batch, zeros for those of the burn-in."""
-        if self.sequences is None or not self.sequences.burn_in:
-            return td_errors
-        rows = td_errors.view(-1, self.sequences.length - self.sequences.burn_in)
-        return nn.functional.pad(rows, (self.sequences.burn_in, 0)).flatten()
 
     def _single_steps(
         self, batch: ReplayBatch, noise: Tensor, inputs: Sequence[Tensor], next_inputs: Sequence[Tensor]

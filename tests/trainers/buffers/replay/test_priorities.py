@@ -111,3 +111,15 @@ def test_steps_with_large_errors_are_drawn_again():
     there = (batch.obs[0] == torch.from_numpy(worst.vector)).all(dim=1)
     assert int(there.sum()) > 20
     assert batch.weights[there].max() <= batch.weights.max() == 1.0
+
+
+def test_a_burn_in_does_not_count_in_the_errors_of_sequences():
+    """Algorithms give the errors of the steps that follow it; here the last three of each four."""
+    game = Game(np.random.default_rng(0), memory_size=3)
+    replay = Replay(layout(40, longest=10, sequence_length=4, memory_size=3, prioritized=True), 1.0)
+    replay.append(*rollout_of([game.trajectory(0, 10, "on")]))
+    sampler = ReplaySampler([0.9, 0.9], [False, False], torch.device("cpu"), 0)
+    batch = sampler.batch(replay, 16, beta=1.0)
+    real = batch.real.view(-1, 4)[:, 1:]
+    sampler.update_priorities(replay, torch.where(real, 2.0, 50.0).flatten())
+    np.testing.assert_allclose(replay.priorities.tree.weights(np.unique(sampler._units)), 2.0, rtol=1e-5)
