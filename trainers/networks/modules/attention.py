@@ -15,7 +15,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -102,10 +104,10 @@ class SelfAttention(nn.Module):
         sets, n, _ = entities.shape
         x = self.normalize(entities.flatten(0, 1))
         shape = (sets, n, HEADS, self.head_size)
-        q, k, v = (layer(x).view(shape) for layer in (self.query, self.key, self.value))
-        p = weights(self.logits(q, k), None if absent is None else absent[:, None, None])
-        mixed = torch.matmul(p, v.transpose(1, 2)).transpose(1, 2).reshape(sets * n, self.size)
-        rows = self.normalize(self.out(mixed) + x)
+        q, k, v = (layer(x).view(shape).transpose(1, 2) for layer in (self.query, self.key, self.value))
+        masked = None if absent is None else absent[:, None, None] * MASKED_LOGIT
+        mixed = functional.scaled_dot_product_attention(q, k, v, masked, scale=self.scale)
+        rows = self.normalize(self.out(mixed.transpose(1, 2).reshape(sets * n, self.size)) + x)
         return pooled(rows.view(sets, n, self.size), absent)
 
     def pool(self, entities: Entities) -> Tensor:
@@ -114,13 +116,6 @@ class SelfAttention(nn.Module):
         by_query = p.transpose(1, 2).flatten(2)
         mixed = torch.baddbmm(entities.embedded + self.out.bias, by_query, by_head(entities.values))
         return pooled(self.normalize(mixed), None)
-
-
-def weights(logits: Tensor, absent: Tensor | None) -> Tensor:
-    """Softmax over the last axis; keys that are `absent` (bool, broadcast) get next to nothing."""
-    if absent is not None:
-        logits = logits.masked_fill(absent, MASKED_LOGIT)
-    return logits.softmax(-1)
 
 
 def by_head(values: Tensor) -> Tensor:
@@ -140,11 +135,27 @@ def pooled(rows: Tensor, absent: Tensor | None) -> Tensor:
 ENTITY_SIZE = 128
 """Of an embedded entity, whatever hidden_units is."""
 ABSENT_BELOW = 0.01
+MOST_GROUPS = 4
+PLACES_OF_GROUP = 1024
+"""Places for entities from which it pays to encode sets in groups: each takes calls of its own."""
 
 
 def absent(entities: Tensor) -> Tensor:
     """[B, n, features] -> [B, n] bool."""
     return entities.square().sum(-1) < ABSENT_BELOW
+
+
+def _lengths(absent: Tensor) -> NDArray[np.int64]:
+    """[B, n] -> [B], up to which place each set has entities: sensors fill sets from the front."""
+    there = ~absent.numpy()
+    return np.asarray((there * np.arange(1, there.shape[1] + 1)).max(axis=1))
+
+
+def _shortened(sets: Sequence[Tensor], masks: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """Sets and masks of each observation without the places behind the last that one of the sets fills."""
+    filled = [np.flatnonzero(~mask.numpy().all(axis=0)) for mask in masks]
+    ends = [places[-1] + 1 if len(places) else 1 for places in filled]
+    return [x[:, :end] for x, end in zip(sets, ends)], [mask[:, :end] for mask, end in zip(masks, ends)]
 
 
 class EntityEncoder(nn.Module):
@@ -169,13 +180,31 @@ class EntityEncoder(nn.Module):
         return embedding
 
     def forward(self, sets: Sequence[Tensor], encodings: Tensor | None) -> Tensor:
-        """[B, n, features] of each observation and the others' encodings [B, own size] -> [B, 128]."""
+        """[B, n, features] of each observation and the others' encodings [B, own size] -> [B, 128].
+
+        On a CPU sets are encoded in groups of similar length, each without the places that none of them
+        fills. A device would have to be waited for to know these.
+        """
         own = None if self.own is None else self.own(encodings)
-        embedded = [self._embed(i, entities, own) for i, entities in enumerate(sets)]
         masks = [absent(entities) for entities in sets]
+        if masks[0].device.type != "cpu":
+            return self._encode(sets, masks, own)
+        places = sum(mask.numel() for mask in masks)
+        groups = min(places // PLACES_OF_GROUP, MOST_GROUPS)
+        if groups < 2:
+            return self._encode(*_shortened(sets, masks), own)
+        order = torch.from_numpy(np.argsort(sum(map(_lengths, masks)), kind="stable"))
+        pooled = []
+        for which in order.chunk(groups):
+            some = _shortened([x[which] for x in sets], [mask[which] for mask in masks])
+            pooled.append(self._encode(*some, None if own is None else own[which]))
+        return torch.cat(pooled)[order.argsort()]
+
+    def _encode(self, sets: Sequence[Tensor], masks: Sequence[Tensor], own: Tensor | None) -> Tensor:
+        embedded = [self._embed(i, entities, own) for i, entities in enumerate(sets)]
         if len(sets) == 1:
             return self._attend(embedded[0], masks[0])
-        return self._attend(torch.cat(embedded, 1), torch.cat(masks, 1))
+        return self._attend(torch.cat(embedded, 1), torch.cat(list(masks), 1))
 
     def _attend(self, embedded: Tensor, mask: Tensor) -> Tensor:
         pooled: Tensor = self.attention(embedded, mask)
