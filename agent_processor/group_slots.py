@@ -103,7 +103,7 @@ class GroupSlots:
     def _join(self, env: int, slot: int, group_id: int) -> None:
         if self._roster[slot] >= 0:  # the agent changes its group
             self._part(slot, -1)
-        alone = slot if group_id == 0 else -1
+        alone = slot if group_id <= 0 else -1
         roster = self._find_or_found((env, group_id, alone))
         place = int(self._taken[roster].argmin())
         if self._taken[roster, place]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
-from mlagents_envs.base_env import BehaviorSpec
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ..base import BehaviorId, EnvironmentStep
+from ..base import BehaviorId, BehaviorName, EnvironmentStep
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class MergedSpecs:
             return before
         for name, spec in new.items():
             self._check(name, spec, source)
+        _check_teams({**self._specs, **new})
         for name, spec in new.items():
             self._specs.setdefault(name, spec)
             self._sources.setdefault(name, source)
@@ -74,6 +75,29 @@ class MergedSpecs:
                 f"{first}: {known}. All environments of a run must be the same build, with the same "
                 "observations and actions."
             )
+
+
+def _check_teams(specs: Mapping[BehaviorId, BehaviorSpec]) -> None:
+    """Refuse teams of one behavior that one policy cannot act for."""
+    first: dict[str, BehaviorId] = {}
+    for team, spec in specs.items():
+        other = first.setdefault(BehaviorName.parse(team).name, team)
+        if _sizes(specs[other]) != _sizes(spec):
+            raise SpecConflictError(
+                f"{other} and {team} are teams of one behavior, which one policy plays, but they differ. "
+                f"{other}: {_described(specs[other])}. {team}: {_described(spec)}. Give their agents the "
+                "same sensors and actions, or Behavior Names of their own."
+            )
+
+
+def _sizes(spec: BehaviorSpec) -> tuple[list[tuple[int, ...]], ActionSpec]:
+    return [tuple(sensor.shape) for sensor in spec.observation_specs], spec.action_spec
+
+
+def _described(spec: BehaviorSpec) -> str:
+    shapes, actions = _sizes(spec)
+    branches = f", discrete branches {actions.discrete_branches}" if actions.discrete_branches else ""
+    return f"observations {shapes}, {actions.continuous_size} continuous actions{branches}"
 
 
 class SharedGroups:

@@ -223,4 +223,4 @@ def _array(what: str, given: Any, shape: tuple[int, ...], dtype: Any) -> NDArray
     allowed = _INTEGERS if dtype is np.int32 else _NUMBERS
     if values.dtype.kind not in allowed and values.size:
         raise EnvContractError(f"{what} holds {values.dtype}; expected {np.dtype(dtype)}.")
-    return values.astype(dtype, copy=False)
+    return np.asarray(values, dtype, order="C")  # torch takes no reversed axes

@@ -82,11 +82,13 @@ class SlotAssignment:
         """
         known, slots = self._last_assignment
         if np.array_equal(known, agents):
+            self.groups[slots] = groups
             return slots, _NONE
         new = [row for row, agent in enumerate(agents) if int(agent) not in self._slot_of]
         for row in sorted(new, key=lambda row: int(agents[row])):
             self._assign_new(int(agents[row]), int(groups[row]))
         slots = np.array([self._slot_of[int(agent)] for agent in agents], np.intp)
+        self.groups[slots] = groups
         self._last_assignment = (np.array(agents, np.int64), slots)
         return slots, slots[new]
 

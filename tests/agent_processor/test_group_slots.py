@@ -105,7 +105,7 @@ def test_members_that_decide_at_other_times_stand_with_the_last_that_they_saw() 
 
 def test_agents_without_a_group_stand_alone_and_groups_apart() -> None:
     teams = teams_of()
-    groups = {1: 0, 2: 0, 3: 1, 4: 2, 5: 1}
+    groups = {1: 0, 2: -1, 3: 1, 4: 2, 5: 1}  # what is not above 0 is no group
     teams.step([1, 2, 3, 4, 5], group=groups)
     teams.step([6], group=1, env=1)
     rows = build_rollout(teams.step([], [1, 2, 3, 4, 5], group=groups) + teams.step([], [6], group=1, env=1))

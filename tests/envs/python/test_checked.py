@@ -30,6 +30,19 @@ def test_answers_are_passed_on_in_the_dtypes_of_the_api():
     assert terminals.agent_id.tolist() == [0] and terminals.interrupted.tolist() == [True]
 
 
+def test_reversed_axes_are_copied():
+    """torch reads no array with negative strides, such as an image that was flipped."""
+
+    class Flipped(Foreign):
+        def get_steps(self, behavior_name):
+            decisions, terminals = super().get_steps(behavior_name)
+            decisions.obs[0] = np.arange(6, dtype=np.float32).reshape(2, 3)[:, ::-1]
+            return decisions, terminals
+
+    (seen,) = started(Flipped()).get_steps(NAME)[0].obs
+    assert seen.flags.c_contiguous and seen.tolist() == [[2, 1, 0], [5, 4, 3]]
+
+
 def test_actions_are_passed_on_and_default_to_zeros():
     env = started()
     env.set_actions(NAME, ActionTuple(np.full((2, 1), 0.5), np.array([[1, 2], [0, 1]])))

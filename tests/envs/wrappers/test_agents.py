@@ -70,3 +70,10 @@ def test_an_agent_keeps_a_slot_of_its_own_while_it_lives(turns):
         held.update(zip(asks, assigned))
         assert len(set(held.values())) == len(held)
         assert len(slots) <= 6
+
+
+def test_an_agent_that_changes_its_group_keeps_its_slot_and_is_reported_in_the_new_one():
+    slots = SlotAssignment()
+    for agents, groups in (((4, 5), [1, 1]), ((4, 5), [2, 1]), ((5, 4, 6), [3, 2, 2])):
+        assign(slots, *agents, groups=groups)
+        assert [slots.groups[slots.holders.tolist().index(agent)] for agent in agents] == groups

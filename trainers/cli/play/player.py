@@ -16,6 +16,9 @@ from ..models import Model
 
 logger = logging.getLogger(__name__)
 
+STEPS_WITHOUT_MODEL = 100
+"""Steps within which a behavior that a model is for has to show itself: engines describe a behavior only with
+its first agent."""
 PATIENCE = 10_000
 """Environment steps without any decision after which playing ends with an error."""
 
@@ -106,6 +109,8 @@ class Player:
         self._running: dict[tuple[str, int], Episode] = {}
         self.model_of: dict[str, Model | None] = {}
         """Which model acts for a behavior; None: its agents stand still."""
+        self._unplayed: dict[str, str] = {}
+        """Why no model acts for some behaviors, until it is said."""
         self._begun = 0
         self._cut_now: set[int] = set()
         """Agents of the current behavior whose episode was cut and counted at this step."""
@@ -139,6 +144,7 @@ class Player:
         idle = 0
         while True:
             idle = 0 if self._act() else idle + 1
+            self._explain_unplayed()
             if self._is_over():
                 return
             if idle > PATIENCE:
@@ -198,20 +204,29 @@ class Player:
             files = [model for model in fitting if not model.of_run]
             self.model_of[name] = own if own in fitting else next(iter(files), None)
             if self.model_of[name] is None:
-                self._explain(name, problems)
+                self._unplayed[name] = " ".join(
+                    f"{model.source} is for {model.behavior}."
+                    if model.of_run
+                    else f"{model.source} does not fit: {_listed(found)}"
+                    for model, found in problems.items()
+                )
         return self.model_of[name]
 
-    def _explain(self, name: str, problems: Mapping[Model, Sequence[str]]) -> None:
-        """Warn that no model acts for a behavior; raise NoModelError if none does for any."""
-        why = " ".join(
-            f"{model.source} is for {model.behavior}."
-            if model.of_run
-            else f"{model.source} does not fit: {_listed(found)}"
-            for model, found in problems.items()
-        )
-        if set(self.model_of) == set(self.env.behavior_specs) and not any(self.model_of.values()):
-            raise NoModelError(f"No model acts for the behavior {name}. {why}")
-        logger.warning("%s: its agents stand still. %s", name, why)
+    def _explain_unplayed(self) -> None:
+        """Warn of behaviors that no model acts for.
+
+        Raises:
+            NoModelError: none acts for any behavior, and none that it is for has shown itself in time.
+        """
+        if any(self.model_of.values()):
+            for name, why in self._unplayed.items():
+                logger.warning("%s: its agents stand still. %s", name, why)
+            self._unplayed.clear()
+        elif self._unplayed and self.steps >= STEPS_WITHOUT_MODEL:
+            reasons = (
+                f"No model acts for the behavior {name}. {why}" for name, why in self._unplayed.items()
+            )
+            raise NoModelError(" ".join(reasons))
 
     def _end(self, name: str, terminals: TerminalSteps) -> None:
         if self.recorder is not None:

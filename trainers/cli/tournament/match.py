@@ -16,6 +16,9 @@ from ...trainer.self_play.snapshots import DRAW, LOSS, WIN, result_of
 
 MAX_SILENT_STEPS = 10_000
 """Steps of the environment without a decision request after which a match is given up."""
+MAX_STEPS_ALONE = 1_000
+"""Steps after a reset within which a second team has to show itself: engines describe a behavior only with
+its first agent."""
 MAX_DECISIONS = 5_000
 """Decisions after which a game that does not end is a draw."""
 
@@ -117,16 +120,13 @@ class Games:
         """Process one step of the team's agents."""
         earned = (terminals.reward + terminals.group_reward).tolist()
         for agent, reward, cut in zip(terminals.agent_id.tolist(), earned, terminals.interrupted.tolist()):
-            key = self._of_agent.pop(agent, None)
-            game = None if key is None else self._games[key]
-            if key is not None and game is not None:
-                game.members.discard(agent)
-                if not game.members:
-                    del self._games[key]
-                    self._end(game, DRAW if cut else result_of(reward))
+            if agent in self._of_agent:
+                self._leave(agent, DRAW if cut else result_of(reward))
         deciding = set()
         for agent, group in zip(decisions.agent_id.tolist(), decisions.group_id.tolist()):
             key = ("group", group) if group > 0 else ("agent", agent)
+            if self._of_agent.get(agent, key) != key:
+                self._leave(agent, DRAW)
             if key not in self._games:
                 self._games[key] = _Game(self._started < self._wanted)
                 self._started += 1
@@ -139,6 +139,15 @@ class Games:
             if game.decisions > self._max_decisions:
                 self._end(game, DRAW)
 
+    def _leave(self, agent: int, result: float) -> None:
+        """The agent leaves its game, whose result this is if it was the last one in it."""
+        key = self._of_agent.pop(agent)
+        game = self._games[key]
+        game.members.discard(agent)
+        if not game.members:
+            del self._games[key]
+            self._end(game, result)
+
     def _end(self, game: _Game, result: float) -> None:
         if game.counted:
             game.counted = False
@@ -150,13 +159,18 @@ class Games:
 
 
 def teams_of(env: BaseEnv) -> list[int]:
-    """The IDs of an environment's teams.
+    """Reset an environment, and step it until it has shown two teams; the IDs of its teams.
 
     Raises:
         MatchError: there are fewer than two.
     """
-    teams = sorted({BehaviorName.parse(name).team_id for name in env.behavior_specs})
-    if len(teams) < 2:
+    env.reset()
+    for _ in range(MAX_STEPS_ALONE):
+        teams = sorted({BehaviorName.parse(name).team_id for name in env.behavior_specs})
+        if len(teams) > 1:
+            break
+        env.step()
+    else:
         shown = ", ".join(env.behavior_specs) or "none"
         raise MatchError(
             f"A match needs two teams, but the environment has these behaviors: {shown}. Teams differ in "
@@ -193,19 +207,19 @@ def play_match(
             decisions.
     """
     env.reset()
-    names = {name: BehaviorName.parse(name) for name in env.behavior_specs}
-    policies = {name: sides[parsed.team_id].policy(parsed) for name, parsed in names.items()}
-    for name, policy in policies.items():
-        problems = misfits(policy, env.behavior_specs[name]) if isinstance(policy, PlayablePolicy) else []
-        if problems:
-            player = sides[names[name].team_id].name
-            raise MatchError(f"{player} does not fit the behavior {name}: {'; '.join(problems)}.")
-    counted = min(name for name, parsed in names.items() if parsed.team_id == team)
+    policies: dict[BehaviorId, MatchPolicy] = {}
+    counted: BehaviorId | None = None
     tally = Games(games, max_decisions)
-    known: dict[BehaviorId, set[int]] = {name: set() for name in names}
+    known: dict[BehaviorId, set[int]] = {}
     silent = 0
     while True:
         silent += 1
+        for name in env.behavior_specs:
+            if name not in policies:
+                policies[name], known[name] = _policy_for(env, sides, name), set()
+        if counted is None:
+            of_team = (name for name in policies if BehaviorName.parse(name).team_id == team)
+            counted = min(of_team, default=None)
         for name, policy in policies.items():
             decisions, terminals = env.get_steps(name)
             if name == counted:
@@ -224,6 +238,26 @@ def play_match(
     for name, policy in policies.items():
         policy.reset_agents(np.array(sorted(known[name]), np.int32))
     return tally.result()
+
+
+def _policy_for(env: BaseEnv, sides: Mapping[int, Participant], name: BehaviorId) -> MatchPolicy:
+    """The policy of the participant who plays a behavior's team.
+
+    Raises:
+        MatchError: there is none, or it does not fit.
+    """
+    behavior = BehaviorName.parse(name)
+    side = sides.get(behavior.team_id)
+    if side is None:
+        raise MatchError(
+            f"The behavior {name} has shown itself only after the match began; nobody plays its team. "
+            "Let an agent of every team ask for a decision at the start."
+        )
+    policy = side.policy(behavior)
+    problems = misfits(policy, env.behavior_specs[name]) if isinstance(policy, PlayablePolicy) else []
+    if problems:
+        raise MatchError(f"{side.name} does not fit the behavior {name}: {'; '.join(problems)}.")
+    return policy
 
 
 def play_all_sides(

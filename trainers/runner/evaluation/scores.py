@@ -30,7 +30,8 @@ class GroupReturns:
     """The groups of one behavior in one environment.
 
     A group reward counts once, however many members report it. Members that decide at different times report
-    it at different times; the largest report of a step, by absolute value, then stands for all.
+    it at different times; the largest report of a step, by absolute value, then stands for all. An agent that
+    is in another group, or in none, has left its former one.
     """
 
     def __init__(self) -> None:
@@ -41,6 +42,8 @@ class GroupReturns:
         self.started = 0
         """Counted groups that have started."""
         self._running_groups: dict[int, GroupEpisode] = {}
+        self._group_of: dict[int, int] = {}
+        """The running group of each member. One that is unregistered ends without it."""
 
     @property
     def running(self) -> bool:
@@ -72,11 +75,14 @@ class GroupReturns:
         for steps in (terminals, decisions):
             rows = zip(steps.agent_id.tolist(), steps.group_id.tolist(), steps.group_reward.tolist())
             for agent, group_id, reward in rows:
-                group = self._running_groups.get(group_id)
-                if group is not None and agent in group.members:
-                    reported[group_id] = max(reported.get(group_id, 0.0), reward, key=abs)
-                    if steps is terminals:
-                        group.members.discard(agent)
+                own = self._group_of.get(agent)
+                if own is None:
+                    continue
+                earned = reported.get(own, 0.0)
+                reported[own] = max(earned, reward, key=abs) if own == group_id else earned
+                if steps is terminals or own != group_id:
+                    self._running_groups[own].members.discard(agent)
+                    del self._group_of[agent]
         for group_id, reward in reported.items():
             group = self._running_groups[group_id]
             group.reward += reward
@@ -92,6 +98,7 @@ class GroupReturns:
                     self.started += counted
                     most -= counted
                 self._running_groups[group_id].members.add(agent)
+                self._group_of[agent] = group_id
 
 
 @runtime_checkable

@@ -153,6 +153,26 @@ def test_the_models_of_a_run_act_for_no_behavior_of_another_name():
         Player(Scripted([3]), [*run_of(Ball=FakeBrain(3)), *files(FakeBrain())], 1, True).play()
 
 
+def test_a_model_whose_behavior_shows_itself_later_plays(caplog):
+    """Engines describe a behavior only with its first agent."""
+
+    class Late(Scripted):
+        time = 0
+
+        @property
+        def behavior_specs(self):
+            return dict(list(self._specs.items())[::-1][: 1 + (self.time > 2)])
+
+        def step(self):
+            self.time += 1
+            super().step()
+
+    with caplog.at_level(logging.WARNING):
+        played = Player(Late([3], ["Goalie?team=1"]), run_of(Ball=FakeBrain()), 1, True).play()
+    assert set(played) == {"Ball?team=0"}
+    assert "Goalie?team=1: its agents stand still. r/Ball.onnx is for Ball." in caplog.text
+
+
 @pytest.mark.parametrize("others", [[], ["Goalie?team=1"]], ids=["one behavior", "several behaviors"])
 def test_a_brain_that_fits_no_behavior_is_an_error(others):
     env = Scripted([3], others)

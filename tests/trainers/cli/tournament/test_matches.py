@@ -60,6 +60,34 @@ def test_a_policy_of_another_game_is_refused_before_it_plays():
         play_match(cards(), {0: player(2), 1: other}, 0, 1)
 
 
+class Late(TurnBasedEnvironment):
+    """Describes nothing before the reset, and the second seat only some steps later, as engines do."""
+
+    steps = None
+
+    @property
+    def behavior_specs(self):
+        shown = 0 if self.steps is None else 1 if self.steps < 3 else 2
+        return dict(list(super().behavior_specs.items())[:shown])
+
+    def reset(self):
+        self.steps = 0
+        super().reset()
+
+    def step(self):
+        self.steps += 1
+        super().step()
+
+
+def test_seats_that_show_themselves_late_are_played_too():
+    env = Late(Cards, seed=1, areas=1, self_play=True)
+    high, low = player(2), player(1)
+    assert play_all_sides(env, high, low, 20).wins > 15, "until they show themselves the default plays"
+    assert low.policies[""].played
+    with pytest.raises(MatchError, match=r"player\?team=1 has shown itself only after the match began"):
+        play_match(env, {0: high}, 0, 20)
+
+
 def test_both_participants_play_every_side():
     env = cards()
     high, low = player(2), player(1)
@@ -129,6 +157,18 @@ def test_a_group_s_game_ends_with_its_last_member():
     assert games.over and games.result() == Result(1, 1, 1)
 
 
+def test_whoever_changes_its_group_leaves_the_game_of_the_former_one():
+    games = Games(3, 100)
+    told(games, ([1, 2], [7, 7]))
+    told(games, ([1, 2], [7, 8]))
+    told(games, ([1, 2], [8, 8]))
+    assert games.result() == Result(0, 1, 0), "group 7 was left by all"
+    told(games, ([3], [7]), ([1, 2], [8, 8], [1, 1], False))
+    assert games.result() == Result(1, 1, 0)
+    told(games, terminals=([3], [7], [-1], False))
+    assert games.result() == Result(1, 1, 1)
+
+
 def test_the_games_that_start_first_are_counted_and_endless_ones_are_draws():
     games = Games(2, max_decisions=3)
     told(games, ([1, 2, 3], [0, 0, 0]))
@@ -143,6 +183,9 @@ def test_an_environment_of_one_team_and_a_participant_without_a_brain_are_refuse
     class Alone(Cards):
         def __init__(self):
             self.possible_agents = ["player_0"]
+
+        def step(self, action):
+            """The only player moves on and on."""
 
     with pytest.raises(MatchError, match="two teams"):
         play_all_sides(TurnBasedEnvironment(Alone), player(1), player(2), 2)

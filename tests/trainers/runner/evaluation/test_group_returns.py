@@ -59,3 +59,16 @@ def test_groups_that_begin_behind_the_counted_episodes_do_not_count():
     groups.add(decisions((1, 7, 0.0)), terminals(), counting=False)
     groups.add(decisions(), terminals((1, 7, 3.0)), counting=True)
     assert groups.finished == [] and not groups.running
+
+
+def test_a_member_that_leaves_its_group_does_not_keep_it_running():
+    """Unregistered before it ends, as Unity reports with group 0, or moved to another group."""
+    groups = GroupReturns()
+    groups.add(decisions((1, 7, 0.0), (2, 7, 0.0)), terminals(), counting=True)
+    groups.add(decisions((2, 7, 1.0)), terminals((1, 0, 0.0)), counting=True)
+    groups.add(decisions((2, 8, 4.0)), terminals(), counting=True)
+    assert groups.finished == [1.0] and groups.running
+    groups.add(decisions((3, 7, 9.0)), terminals((2, 8, 2.0)), counting=True)
+    assert groups.finished == [1.0, 2.0]
+    groups.add(decisions(), terminals((3, 0, 0.0)), counting=True)
+    assert groups.finished == [1.0, 2.0, 0.0] and not groups.running
