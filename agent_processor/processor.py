@@ -210,6 +210,9 @@ class AgentProcessor:
             interrupted = np.asarray(terminals.interrupted)[acted]
             ending = slots[acted]
             rows = agents.row[ending]
+            cut = np.flatnonzero(interrupted)
+            if len(cut):  # engines send no masks with an end, and what is never allowed is never learned
+                self._rows.repeat_masks(rows[cut], next_rows[cut])
             self._groups.discard_pending(slots[first])
             place, lengths, _ = self._finish(env, ending, rows, terminals, acted, next_rows, interrupted)
             self._emit(ending, lengths, next_rows, place, interrupted)

@@ -180,6 +180,18 @@ class RowStore:
             if mates is not None:
                 block.widen_mates(mates.shape[1])[offsets, : mates.shape[1]] = mates[which]
 
+    def repeat_masks(self, rows: Rows, later: Rows) -> None:
+        """Forbid at the rows `later` what was forbidden at `rows`; [n] each."""
+        if not self.layout.branches:
+            return
+        masks = np.zeros((len(rows), sum(self.layout.branches)), dtype=bool)
+        for block, offsets, which in self._by_block(rows):
+            assert block.columns.action_mask is not None
+            masks[which] = block.columns.action_mask[offsets]
+        for block, offsets, which in self._by_block(later):
+            assert block.columns.action_mask is not None
+            block.columns.action_mask[offsets] = masks[which]
+
     def end(self, rows: Rows) -> None:
         """With these finished rows a life is over: for what is learned nothing follows them."""
         for block, offsets, _ in self._by_block(rows):

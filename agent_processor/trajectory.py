@@ -139,7 +139,8 @@ class Rollout(RowColumns):
     """[J] the numbers of the rows that `next_obs` is of. Where the agent goes on, its next trajectory begins
     with this row. None where somebody else than `rollout` made this Rollout."""
     next_action_mask: NDArray[np.bool_] | None = None
-    """[J, sum of branch sizes] the masks there; all False after an end. None as `action_mask`."""
+    """[J, sum of branch sizes] the masks there; where an episode was interrupted that of its last decision,
+    since engines send none; all False after an end. None as `action_mask`."""
 
     @property
     def episode_over(self) -> NDArray[np.bool_]:

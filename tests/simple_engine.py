@@ -45,6 +45,7 @@ class SimpleEngine:
         sees: what an agent observes at a time, in all components; by default its number.
         group: the group of all agents, or of each.
         reward: of every step.
+        forbids: the actions that an agent must not take, of all branches side by side; None: nothing.
         manager: further arguments of `AgentManager`.
     """
 
@@ -55,10 +56,11 @@ class SimpleEngine:
         sees: Callable[[int, int], Any] = lambda agent, time: agent,
         group: int | dict[int, int] = 0,
         reward: float = 1.0,
+        forbids: Callable[[int], list[bool]] | None = None,
         **manager: Any,
     ) -> None:
         self.spec = spec or vector_spec((3,), continuous=1)
-        self.sees, self.group, self.reward = sees, group, reward
+        self.sees, self.forbids, self.group, self.reward = sees, forbids, group, reward
         self.sink, self.time = ListSink(), 0
         self.waiting: dict[int, list[int]] = {}
         self.memory_size = manager.get("memory_size", 0)
@@ -84,7 +86,7 @@ class SimpleEngine:
         decided = self._decision(answered, exploration, by_snapshot) if answered else None
         self.waiting[env] = list(decide)
         obs, reward, ids, *groups = self._batch(decide, group, group_reward)
-        decisions = DecisionSteps(obs, reward, ids, None, *groups)
+        decisions = DecisionSteps(obs, reward, ids, self._masks(decide), *groups)
         obs, reward, ids, *groups = self._batch(end, group, group_reward)
         terminals = TerminalSteps(obs, reward, np.full(len(ids), interrupted), ids, *groups)
         lives = np.array(lost, np.int32) if lost else None
@@ -106,6 +108,13 @@ class SimpleEngine:
             np.array(groups, np.int32),
             np.full(n, group_reward, np.float32),
         )
+
+    def _masks(self, agents: Sequence[int]) -> list[np.ndarray] | None:
+        if self.forbids is None:
+            return None
+        branches = self.spec.action_spec.discrete_branches
+        forbidden = np.array([self.forbids(agent) for agent in agents], bool).reshape(-1, sum(branches))
+        return np.split(forbidden, np.cumsum(branches)[:-1], axis=1)
 
     def _decision(self, agents: list[int], exploration: float, by_snapshot: bool) -> Decision:
         n, continuous = len(agents), self.spec.action_spec.continuous_size

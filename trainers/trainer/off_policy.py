@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 PASSES_PER_BATCH = 8
 """Steps are processed about this often per batch."""
 BURST = 32
-"""Updates of a threaded trainer after which it checks for new steps and publishes its weights."""
+"""Updates of a threaded trainer after which it publishes its weights, and can be paused."""
 
 
 class OffPolicyTrainer(Trainer):
@@ -89,6 +89,8 @@ class OffPolicyTrainer(Trainer):
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
         """None until the first steps arrive."""
+        self._is_behind = False
+        """Whether a threaded trainer has left due updates for the next time that it advances."""
         if self.training:
             require_room(name, self.layout)
 
@@ -167,6 +169,15 @@ class OffPolicyTrainer(Trainer):
 
     # Learning -------------------------------------------------------------------------------------------
 
+    def advance(self) -> bool:
+        """As of `Trainer`; but no steps are taken in while updates are overdue.
+
+        A collector that is faster than a threaded trainer then waits at the full queue.
+        """
+        if self._is_behind and self.should_still_train:
+            return self._learn()
+        return super().advance()
+
     @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
     def _learn(self) -> bool:
         replay = self.replay
@@ -175,11 +186,11 @@ class OffPolicyTrainer(Trainer):
         if not distributed.everywhere(ready) or replay is None:
             return False
         metrics = self._update(replay)
-        if not self.updates.is_due(self.step):
-            self._update_signals(replay)
+        self._update_signals(replay)
         if metrics:
             self.events.on_update(_means(metrics))
-        return bool(metrics)
+        self._is_behind = self.updates.is_due(self.step) or self.signal_updates.is_due(self.step)
+        return bool(metrics) or self._is_behind
 
     def _update(self, replay: Replay) -> list[dict[str, float]]:
         """Make the updates that are due (in its own thread not all at once); the metrics of each step."""
@@ -235,8 +246,9 @@ class OffPolicyTrainer(Trainer):
         return start + (1.0 - start) * share
 
     def _update_signals(self, replay: Replay) -> None:
-        """Train the learned signals, at their own interval."""
-        while self.signal_updates.is_due(self.step):
+        """Train the learned signals, at their own interval; in a thread of its own not all steps at once."""
+        most = self.signal_updates.updates + BURST if self.settings.threaded else None
+        while self.signal_updates.is_due(self.step) and self.signal_updates.updates != most:
             if self.learned:
                 self._signal_step(self.sampler.batch(replay, self.hyper.batch_size))
             self.signal_updates.count()

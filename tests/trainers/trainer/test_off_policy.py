@@ -166,7 +166,22 @@ def test_every_gradient_step_has_a_batch_of_its_own(gathered, batches):
     assert not any(torch.equal(batches[0].obs[0], other.obs[0]) for other in batches[1:])
 
 
-def test_a_threaded_trainer_checks_for_new_steps_between_bursts_of_updates(gathered):
+def test_a_threaded_trainer_takes_no_steps_in_while_updates_are_overdue(gathered):
+    """So that a collector that is faster than it waits at the full queue, and all updates are made."""
+    learned = LearnedReward()
+    trainer = trainer_of(
+        providers={"extrinsic": learned}, hyper={**HYPER, "steps_per_update": 1.0}, threaded=True
+    )
+    feed(trainer, 90)
+    assert (trainer.step, trainer.updates.updates - 1, learned.learnt) == (90, BURST, BURST)
+    feed(trainer, 60)
+    assert (trainer.step, trainer.updates.updates - 1, learned.learnt) == (90, 2 * BURST, 2 * BURST)
+    while trainer.advance():
+        assert trainer.updates.updates == trainer.signal_updates.updates
+    assert (trainer.step, trainer.updates.updates - 1, learned.learnt) == (150, 149, 149)
+
+
+def test_a_threaded_trainer_publishes_its_weights_between_bursts_of_updates(gathered):
     trainer = trainer_of(hyper={**HYPER, "steps_per_update": 0.5}, threaded=True)
     assert feed(trainer, 60)
     made = [trainer.updates.updates - 1]

@@ -86,9 +86,16 @@ class TeamMinibatches:
         as in teams whose members decide at different times, a minibatch takes up to n times the memory.
         """
         policy = self._policy.minibatches(size, generator, self._length or 1)
-        critic = self._sequences(size, generator) if self._length else self._group_steps(size, generator)
-        for batch, values in zip(policy, critic):  # teams larger than a minibatch leave fewer to the critic
+        critic = self._critic_minibatches(size, generator)
+        for batch, values in zip(policy, critic):
             yield TeamMinibatch(batch._replace(inputs=self._inputs(batch.inputs[0])), values)
+
+    def _critic_minibatches(self, size: int, generator: torch.Generator) -> Iterator[CriticBatch]:
+        """One epoch after another: of teams that are larger than a minibatch the actor's has more of them."""
+        while True:
+            yield from (
+                self._sequences(size, generator) if self._length else self._group_steps(size, generator)
+            )
 
     def _inputs(self, rows: Tensor) -> list[Tensor]:
         return [x.index_select(0, rows) for x in self._rows.inputs]
