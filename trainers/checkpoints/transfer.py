@@ -22,6 +22,8 @@ _MOST_NAMES = 1 << 24
 """Bytes of a checkpoint's names and sizes, which take some kilobytes; the weights lie beside them."""
 WEIGHTS = (".pt", ".safetensors")
 """The endings of files that a run can start from."""
+BODY = "body."
+"""How the names of a body's tensors begin."""
 MARK = b"_GlobalSteps__global_step"
 """The name of the step counter in every checkpoint of ML-Agents; ours has another."""
 
@@ -193,6 +195,9 @@ def as_lanista_state(
 def load_matching(modules: Mapping[str, nn.Module], state: Mapping[str, Any]) -> list[str]:
     """Load what fits of a checkpoint; of a module (a layer, a normalizer) all tensors, or none.
 
+    Of a body in which an actor and a critic are two streams, a network with the actor alone takes that one,
+    and the other way around.
+
     Args:
         modules: the networks by their checkpoint entries, the policy first.
         state: the checkpoint, in Lanista's form.
@@ -209,7 +214,11 @@ def load_matching(modules: Mapping[str, nn.Module], state: Mapping[str, Any]) ->
         if not isinstance(saved, Mapping):
             saved = {}
         _require_finite(saved, entry)
-        matching, unfit = fitting(network.state_dict(), saved)
+        own = network.state_dict()
+        if index == 0:
+            saved, streams = _with_own_streams(own, saved)
+            mismatches += [f"{entry}.{what}" for what in streams]
+        matching, unfit = fitting(own, saved)
         if not matching and index == 0:
             more = f" and {len(unfit) - 4} more" if len(unfit) > 4 else ""
             raise CheckpointError(
@@ -220,6 +229,27 @@ def load_matching(modules: Mapping[str, nn.Module], state: Mapping[str, Any]) ->
         network.load_state_dict(matching, strict=False)
         mismatches += [f"{entry}.{what}" for what in unfit]
     return mismatches
+
+
+def _with_own_streams(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A saved policy whose body has as many streams as our own, and what was lost or is missing for that.
+
+    The actor's stream is the first one. A critic's that the file has not keeps its initial weights.
+    """
+    fitted, unfit = dict(saved), []
+    for name, tensor in own.items():
+        there = saved.get(name)
+        if not name.startswith(BODY) or not hasattr(there, "shape") or not tensor.dim():
+            continue
+        if there.shape[1:] == tensor.shape[1:] and {len(there), len(tensor)} == {1, 2}:
+            fitted[name] = there[:1]
+            lost = "this network has no such part"
+            if len(tensor) == 2:
+                fitted[name] = tensor.clone()
+                fitted[name][:1] = there
+                lost = "not in the file"
+            unfit = [f"{BODY}the critic's stream ({lost})"]
+    return fitted, unfit
 
 
 def _require_finite(saved: Mapping[str, Any], entry: str) -> None:

@@ -14,6 +14,7 @@ from lanista.trainers.checkpoints.transfer import (
     load_optimizers,
 )
 from lanista.trainers.learn import run_seed
+from lanista.trainers.networks.modules.layers import DenseStack
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.utils.errors import CheckpointError, TrainerError
 from reliability.resume import differences
@@ -238,6 +239,27 @@ def test_modules_that_do_not_fit_are_named_and_unchanged():
     assert torch.equal(second.head.weight, first.head.weight)
     for name in ("norm.num_batches_tracked", "norm.running_mean", "body.weight", "body.bias"):
         assert torch.equal(second.state_dict()[name], before[name]), "a module is taken whole or not at all"
+
+
+class Streams(torch.nn.Module):
+    """A body of so many streams, the first of which is the actor's."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.body = DenseStack(count, 3, 5)
+        self.head = torch.nn.Linear(5, 2)
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "lost"), [(2, 1, "this network has no such part"), (1, 2, "not in the file")]
+)
+def test_an_actor_is_taken_from_a_body_that_a_critic_shares_and_the_other_way_around(there, here, lost):
+    first, second = Streams(there), Streams(here)
+    before = second.body.weight.detach().clone()
+    assert load_matching({"Policy": second}, saved_by(first)) == [f"Policy.body.the critic's stream ({lost})"]
+    assert torch.equal(second.body.weight[0], first.body.weight[0])
+    assert torch.equal(second.body.weight[1:], before[1:]), "the critic keeps its own"
+    assert torch.equal(second.head.weight, first.head.weight)
 
 
 @pytest.mark.parametrize(
