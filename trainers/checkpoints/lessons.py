@@ -21,7 +21,8 @@ def restore_lessons(run_folder: Path, status: TrainingStatus) -> None:
     """Put the lessons of the newest checkpoint of a run, of any behavior, into its status.
 
     The status file is written after the checkpoint, and is older than that after a kill between the two.
-    Checkpoints of ML-Agents and of older releases have no lessons: the status then stays as it is.
+    Checkpoints of ML-Agents and of older releases have no lessons: the status then stays as it is. So does
+    another lesson in a file that was written after the checkpoint: as in ML-Agents, users edit it there.
 
     Raises:
         CheckpointError: what the newest one has as lessons are none.
@@ -39,6 +40,13 @@ def restore_lessons(run_folder: Path, status: TrainingStatus) -> None:
                 newest, source, lessons = written, path, state.get(LESSONS)
             break
     for parameter, entries in _checked(lessons, source).items():
+        own = status.get(parameter, LESSON)
+        if status.loaded_ns > newest and type(own) is int and own != entries[LESSON]:
+            logger.info(
+                "Parameter '%s' goes on with lesson_num %d, to which %s was edited; in %s it was in %d.",
+                *(parameter, own, status.path, source, entries[LESSON]),
+            )
+            continue
         for key, value in entries.items():
             status.set(parameter, key, value)
 

@@ -116,6 +116,11 @@ def find_start(settings: CheckpointSettings) -> Path | None:
     )
 
 
+def lacks(start: Path, behavior: str) -> bool:
+    """Whether `start` is the folder of a run that has not trained a behavior."""
+    return start.is_dir() and not (start / behavior).exists()
+
+
 def initial_checkpoint(behavior: str, init_path: str | None, start: Path | None) -> Path | None:
     """The checkpoint that a behavior starts from; None for random weights.
 
@@ -238,7 +243,7 @@ def _with_own_streams(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple
     """
     fitted, unfit = dict(saved), []
     for name, tensor in own.items():
-        there = saved.get(name)
+        there: Any = saved.get(name)
         if not name.startswith(BODY) or not hasattr(there, "shape") or not tensor.dim():
             continue
         if there.shape[1:] == tensor.shape[1:] and {len(there), len(tensor)} == {1, 2}:

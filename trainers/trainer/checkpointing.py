@@ -17,7 +17,7 @@ from ..checkpoints.metadata import KEY as BRAIN
 from ..checkpoints.metadata import TRAINER_TYPE, changes, describe_network, differences
 from ..checkpoints.run_folder import recorded_behavior
 from ..checkpoints.shared_weights import load_weights
-from ..checkpoints.transfer import initial_checkpoint
+from ..checkpoints.transfer import initial_checkpoint, lacks
 from ..networks.custom import not_exportable
 from ..networks.multi_actor import export_suffixes, exported_networks
 from ..policies.policy import Policy
@@ -282,7 +282,13 @@ class LearnerCheckpointer:
             return
         if self.run.resume:
             logger.warning("%s: the run had saved no checkpoint yet; training starts from step 0.", self.name)
-        path = initial_checkpoint(self.name, self.settings.init_path, self.run.initialize_from)
+        path, start = None, self.run.initialize_from
+        of_run = None if self.settings.init_path is not None or not self.run.training else start
+        if of_run is not None and lacks(of_run, self.name):
+            # Those that are listed were looked for before the run.
+            logger.warning("%s: %s has no such behavior; it starts with random weights.", self.name, of_run)
+        else:
+            path = initial_checkpoint(self.name, self.settings.init_path, start)
         if path is not None:
             self._initialize_from(path)
         elif not self.run.training:
@@ -345,10 +351,11 @@ class LearnerCheckpointer:
     def _warn_nothing_left(self) -> None:
         """Warn why a resumed run has nothing left to train."""
         key, value = self.trainer.limit
+        name = f"'\"{self.name}\"'" if "." in self.name else self.name
         logger.warning(
             "%s: has reached %s (%s): nothing is left to train. To continue, raise it with "
             "--set behaviors.%s.%s=...",
-            *(self.name, key, value, self.name, key),
+            *(self.name, key, value, name, key),
         )
 
     def _initialize_from(self, path: Path) -> None:

@@ -43,6 +43,16 @@ def learner(tmp_path):
     return make(tmp_path)
 
 
+def test_a_behavior_that_the_run_to_start_from_has_not_trained_begins_anew(tmp_path, caplog):
+    """Those that the configuration lists are looked for before the run; this one has appeared since."""
+    make(tmp_path / "old", "Other").finish()
+    learner = make(tmp_path / "new", run={"initialize_from": tmp_path / "old"})
+    assert learner.trainer.step == 0
+    assert f"Ball: {tmp_path / 'old'} has no such behavior; it starts with random weights." in caplog.text
+    with pytest.raises(TrainerError, match="Could not initialize from"):
+        make(tmp_path / "play", run={"initialize_from": tmp_path / "old", "training": False})
+
+
 def waiting(agents):
     zeros, ids = np.zeros(agents, np.float32), np.arange(agents, dtype=np.int32)
     return DecisionSteps([torch.zeros(agents, 4).numpy()], zeros, ids, None, ids, zeros)
