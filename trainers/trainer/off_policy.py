@@ -180,6 +180,7 @@ class OffPolicyTrainer(Trainer):
 
     @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
     def _learn(self) -> bool:
+        self._is_behind = False
         replay = self.replay
         # There is room only for whole sequences: that may be less than a batch.
         ready = replay is not None and len(replay) >= min(self.hyper.batch_size, replay.layout.capacity)
