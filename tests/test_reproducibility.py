@@ -1,7 +1,7 @@
 """Runs repeat bit for bit, and equal the hashes that are kept for this kind of machine.
 
-Every case of `reproducibility.py` trains once and is compared with its kept hashes; where it has none for this
-processor and this torch, it trains twice.
+Every case of `reproducibility.py` trains once and is compared with its kept hashes; where it has none for
+this processor and this torch, it trains twice.
 """
 
 import pytest
