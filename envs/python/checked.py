@@ -223,4 +223,6 @@ def _array(what: str, given: Any, shape: tuple[int, ...], dtype: Any) -> NDArray
     allowed = _INTEGERS if dtype is np.int32 else _NUMBERS
     if values.dtype.kind not in allowed and values.size:
         raise EnvContractError(f"{what} holds {values.dtype}; expected {np.dtype(dtype)}.")
-    return np.asarray(values, dtype, order="C")  # torch takes no reversed axes
+    array = np.asarray(values, dtype, order="C")
+    # torch takes no reversed axis, which of length 1 is contiguous to NumPy.
+    return array.copy() if min(array.strides, default=0) < 0 else array

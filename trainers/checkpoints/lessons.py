@@ -21,8 +21,7 @@ def restore_lessons(run_folder: Path, status: TrainingStatus) -> None:
     """Put the lessons of the newest checkpoint of a run, of any behavior, into its status.
 
     The status file is written after the checkpoint, and is older than that after a kill between the two.
-    Checkpoints of ML-Agents and of older releases have no lessons: the status then stays as it is. So does
-    another lesson in a file that was written after the checkpoint: as in ML-Agents, users edit it there.
+    Checkpoints of ML-Agents and of older releases have no lessons: the status then stays as it is.
 
     Raises:
         CheckpointError: what the newest one has as lessons are none.
@@ -41,12 +40,12 @@ def restore_lessons(run_folder: Path, status: TrainingStatus) -> None:
             break
     for parameter, entries in _checked(lessons, source).items():
         own = status.get(parameter, LESSON)
-        if status.loaded_ns > newest and type(own) is int and own != entries[LESSON]:
-            logger.info(
-                "Parameter '%s' goes on with lesson_num %d, to which %s was edited; in %s it was in %d.",
-                *(parameter, own, status.path, source, entries[LESSON]),
+        if status.loaded_ns > newest and own not in (None, entries[LESSON]):
+            logger.warning(
+                "Parameter '%s' goes on with lesson_num %d, that of %s; the %s of %s does not count. To "
+                "train in another lesson, begin a run with --initialize-from, and without the lessons before it.",
+                *(parameter, entries[LESSON], source, own, status.path),
             )
-            continue
         for key, value in entries.items():
             status.set(parameter, key, value)
 

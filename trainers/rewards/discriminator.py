@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..networks.modules.body import Body
 from ..networks.modules.layers import Dense, xavier_uniform_
@@ -162,7 +163,8 @@ def gradient_penalty(network: Discriminator, policy: Sample, expert: Sample, dra
         eps = draws.mix[-1]
         acted = eps * policy.acted + (1.0 - eps) * expert.acted
     inputs = [rows.detach().requires_grad_() for rows in network.prepare(mixtures)]
-    found = network(inputs, acted, None if draws.noise is None else draws.noise[2])
+    with sdpa_kernel(SDPBackend.MATH):  # fused attention can be differentiated once
+        found = network(inputs, acted, None if draws.noise is None else draws.noise[2])
     slopes = torch.autograd.grad(found.expert.sum(), inputs, create_graph=True)
     squares = [
         (slope * scale).square().flatten(1).sum(1)

@@ -269,7 +269,8 @@ class Learner:
         self._requests = 0
         if self.self_play is None:
             return self.trainer.advance()
-        self._split_by_team(self.self_play)
+        if not self.trainer.is_behind:
+            self._split_by_team(self.self_play)
         worked = self.trainer.advance()
         if not self.restart_due:  # otherwise what falls due now is done when the engines run again
             self.self_play.advance(self.trainer.step)

@@ -169,14 +169,14 @@ class OffPolicyTrainer(Trainer):
 
     # Learning -------------------------------------------------------------------------------------------
 
-    def advance(self) -> bool:
-        """As of `Trainer`; but no steps are taken in while updates are overdue.
+    @property
+    def is_behind(self) -> bool:
+        """See `Trainer`. A collector that is faster than a threaded trainer then waits at the full queue."""
+        return self._is_behind and self.should_still_train
 
-        A collector that is faster than a threaded trainer then waits at the full queue.
-        """
-        if self._is_behind and self.should_still_train:
-            return self._learn()
-        return super().advance()
+    def advance(self) -> bool:
+        """As of `Trainer`; but no steps are taken in while updates are overdue."""
+        return self._learn() if self.is_behind else super().advance()
 
     @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
     def _learn(self) -> bool:

@@ -216,6 +216,11 @@ class Trainer(ABC):
         """Process trajectories from this queue too."""
         self.queues.append(queue)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether updates are overdue, before which no more steps are taken in."""
+        return False
+
     def advance(self) -> bool:
         """Process queued trajectories, then make the updates that are due. False: there was nothing to do."""
         processed = self.process_queues()

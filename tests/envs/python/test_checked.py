@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from foreign_env import NAME, SPEC, Foreign
 from lanista.envs.errors import EnvContractError
 from lanista.envs.python.checked import CheckedEnvironment, wrap_checked
@@ -37,10 +38,15 @@ def test_reversed_axes_are_copied():
         def get_steps(self, behavior_name):
             decisions, terminals = super().get_steps(behavior_name)
             decisions.obs[0] = np.arange(6, dtype=np.float32).reshape(2, 3)[:, ::-1]
+            terminals.obs[0] = terminals.obs[0][::-1]  # of one agent at most
             return decisions, terminals
 
-    (seen,) = started(Flipped()).get_steps(NAME)[0].obs
-    assert seen.flags.c_contiguous and seen.tolist() == [[2, 1, 0], [5, 4, 3]]
+    env = started(Flipped())
+    for _ in range(4):
+        env.step()
+    decisions, terminals = env.get_steps(NAME)
+    assert torch.from_numpy(decisions.obs[0]).tolist() == [[2, 1, 0], [5, 4, 3]]
+    assert torch.from_numpy(terminals.obs[0]).tolist() == [[4, 4, 4]]
 
 
 def test_actions_are_passed_on_and_default_to_zeros():

@@ -116,15 +116,15 @@ def test_a_resumed_run_continues_in_its_lesson(sent, capsys):
     assert "Parameter 'max_len' is in lesson 'Third'" in capsys.readouterr().out
 
 
-def test_a_resumed_run_continues_in_the_lesson_that_the_status_was_edited_to(sent, tmp_path, capsys):
+def test_a_lesson_that_was_edited_in_the_status_does_not_count_and_that_is_said(sent, tmp_path, capsys):
     sent("--set", "behaviors.Tiny.max_steps=300")
     file = tmp_path / "results" / "r" / "run_logs" / "training_status.json"
     file.write_text(file.read_text().replace('"lesson_num": 2', '"lesson_num": 0'))
     capsys.readouterr()
     sent("--resume")
     said = capsys.readouterr().out
-    assert "Parameter 'max_len' goes on with lesson_num 0, to which" in said
-    assert "Parameter 'max_len' is in lesson 'First'" in said
+    assert "Parameter 'max_len' goes on with lesson_num 2, that of" in said and "; the 0 of" in said
+    assert "Parameter 'max_len' is in lesson 'Third'" in said
 
 
 def test_a_lesson_that_depends_on_an_absent_behavior_is_a_warning(sent, capsys):

@@ -239,6 +239,14 @@ def test_the_penalty_is_over_all_observations_as_they_come():
     assert found.item() == pytest.approx((((squares + 1e-7).sqrt() - 1) ** 2).mean().item(), rel=1e-4)
 
 
+def test_gail_learns_from_entities():
+    """Its penalty differentiates twice, through their attention too."""
+    spec = spec_of_shapes([[6, 4], [3]], continuous=1)
+    signal = gail_of(spec, demonstrations(spec, [20]))
+    told = signal.learn(Transitions.of_rollout(random_rollout([20], seed=1, spec=spec), CPU), 0)
+    assert np.isfinite(list(told.values())).all() and told["Policy/GAIL Grad Mag Loss"] > 0
+
+
 @pytest.mark.parametrize("conditioning", ["hyper", "none"])
 def test_the_penalty_is_over_goals_too(conditioning):
     """Also where the goal makes the weights of the last layer."""

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from lanista.agent_processor.trajectory import EpisodesForgotten
 from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint
 from lanista.trainers.checkpoints.status import TrainingStatus
@@ -16,6 +17,7 @@ from lanista.trainers.stats.display import make_display
 from lanista.trainers.stats.writer import StatsWriter
 from lanista.trainers.trainer.context import RunContext
 from lanista.trainers.trainer.learner import Learner
+from lanista.trainers.trainer.off_policy import OffPolicyTrainer
 from lanista.trainers.utils.errors import TrainerError
 from mlagents_envs.base_env import DecisionSteps
 from specs import vector_spec
@@ -51,6 +53,18 @@ def test_a_behavior_that_the_run_to_start_from_has_not_trained_begins_anew(tmp_p
     assert f"Ball: {tmp_path / 'old'} has no such behavior; it starts with random weights." in caplog.text
     with pytest.raises(TrainerError, match="Could not initialize from"):
         make(tmp_path / "play", run={"initialize_from": tmp_path / "old", "training": False})
+
+
+def test_a_trainer_that_is_behind_leaves_new_trajectories_in_the_bounded_queue(tmp_path, monkeypatch):
+    learner = make(tmp_path, trainer_type="sac", hyperparameters={}, self_play={})
+    learner.add_team("Ball?team=0")
+    learner.trainer.advance = lambda: True
+    for behind, left in ((True, 1), (False, 0)):
+        monkeypatch.setattr(OffPolicyTrainer, "is_behind", property(lambda self, behind=behind: behind))
+        learner.collected.put(EpisodesForgotten(0, None))
+        learner.learn()
+        assert learner.collected.qsize() == left
+        learner.collected.drain()
 
 
 def waiting(agents):
