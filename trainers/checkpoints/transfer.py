@@ -221,8 +221,8 @@ def load_matching(modules: Mapping[str, nn.Module], state: Mapping[str, Any]) ->
         _require_finite(saved, entry)
         own = network.state_dict()
         if index == 0:
-            saved, streams = _with_own_streams(own, saved)
-            mismatches += [f"{entry}.{what}" for what in streams]
+            saved, lost = _with_own_streams(own, saved)
+            mismatches += [f"{entry}.body of the critic ({lost})"] if lost else []
         matching, unfit = fitting(own, saved)
         if not matching and index == 0:
             more = f" and {len(unfit) - 4} more" if len(unfit) > 4 else ""
@@ -236,25 +236,22 @@ def load_matching(modules: Mapping[str, nn.Module], state: Mapping[str, Any]) ->
     return mismatches
 
 
-def _with_own_streams(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A saved policy whose body has as many streams as our own, and what was lost or is missing for that.
+def _with_own_streams(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """A saved policy whose body has as many streams as our own, and why the critic's is not taken over.
 
     The actor's stream is the first one. A critic's that the file has not keeps its initial weights.
     """
-    fitted, unfit = dict(saved), []
+    fitted, lost = dict(saved), ""
     for name, tensor in own.items():
         there: Any = saved.get(name)
         if not name.startswith(BODY) or not hasattr(there, "shape") or not tensor.dim():
             continue
-        if there.shape[1:] == tensor.shape[1:] and {len(there), len(tensor)} == {1, 2}:
-            fitted[name] = there[:1]
-            lost = "this network has no such part"
-            if len(tensor) == 2:
-                fitted[name] = tensor.clone()
-                fitted[name][:1] = there
-                lost = "not in the file"
-            unfit = [f"{BODY}the critic's stream ({lost})"]
-    return fitted, unfit
+        if there.shape[1:] == tensor.shape[1:] and (len(there), len(tensor)) == (2, 1):
+            fitted[name], lost = there[:1], "this network has no such part"
+        elif there.shape[1:] == tensor.shape[1:] and (len(there), len(tensor)) == (1, 2):
+            fitted[name], lost = tensor.clone(), "not in the file"
+            fitted[name][:1] = there
+    return fitted, lost
 
 
 def _require_finite(saved: Mapping[str, Any], entry: str) -> None:

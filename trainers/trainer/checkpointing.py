@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ..checkpoints.transfer import initial_checkpoint, lacks
 from ..networks.custom import not_exportable
 from ..networks.multi_actor import export_suffixes, exported_networks
 from ..policies.policy import Policy
+from ..settings.problems import dotted
 from ..utils import distributed
 from .cloning import DEMONSTRATIONS
 from .context import RunContext
@@ -282,13 +284,12 @@ class LearnerCheckpointer:
             return
         if self.run.resume:
             logger.warning("%s: the run had saved no checkpoint yet; training starts from step 0.", self.name)
-        path, start = None, self.run.initialize_from
-        of_run = None if self.settings.init_path is not None or not self.run.training else start
-        if of_run is not None and lacks(of_run, self.name):
+        start, init_path = self.run.initialize_from, self.settings.init_path
+        if self.run.training and init_path is None and start is not None and lacks(start, self.name):
             # Those that are listed were looked for before the run.
-            logger.warning("%s: %s has no such behavior; it starts with random weights.", self.name, of_run)
-        else:
-            path = initial_checkpoint(self.name, self.settings.init_path, start)
+            logger.warning("%s: %s has no such behavior; it starts with random weights.", self.name, start)
+            return
+        path = initial_checkpoint(self.name, init_path, start)
         if path is not None:
             self._initialize_from(path)
         elif not self.run.training:
@@ -351,11 +352,10 @@ class LearnerCheckpointer:
     def _warn_nothing_left(self) -> None:
         """Warn why a resumed run has nothing left to train."""
         key, value = self.trainer.limit
-        name = f"'\"{self.name}\"'" if "." in self.name else self.name
+        path = shlex.quote(dotted(("behaviors", self.name, *key.split("."))))
         logger.warning(
-            "%s: has reached %s (%s): nothing is left to train. To continue, raise it with "
-            "--set behaviors.%s.%s=...",
-            *(self.name, key, value, name, key),
+            "%s: has reached %s (%s): nothing is left to train. To continue, raise it with --set %s=...",
+            *(self.name, key, value, path),
         )
 
     def _initialize_from(self, path: Path) -> None:

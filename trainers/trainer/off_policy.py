@@ -89,8 +89,6 @@ class OffPolicyTrainer(Trainer):
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
         """None until the first steps arrive."""
-        self._is_behind = False
-        """Whether a threaded trainer has left due updates for the next time that it advances."""
         if self.training:
             require_room(name, self.layout)
 
@@ -170,28 +168,27 @@ class OffPolicyTrainer(Trainer):
     # Learning -------------------------------------------------------------------------------------------
 
     @property
+    def _is_ready(self) -> bool:
+        """Whether the replay holds a batch, or is full: there is room for whole sequences alone."""
+        replay = self.replay
+        return replay is not None and len(replay) >= min(self.hyper.batch_size, replay.layout.capacity)
+
+    @property
     def is_behind(self) -> bool:
         """See `Trainer`. A collector that is faster than a threaded trainer then waits at the full queue."""
-        return self._is_behind and self.should_still_train
-
-    def advance(self) -> bool:
-        """As of `Trainer`; but no steps are taken in while updates are overdue."""
-        return self._learn() if self.is_behind else super().advance()
+        due = self.updates.is_due(self.step) or self.signal_updates.is_due(self.step)
+        return self.settings.threaded and self.should_still_train and self._is_ready and due
 
     @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
     def _learn(self) -> bool:
-        self._is_behind = False
         replay = self.replay
-        # There is room only for whole sequences: that may be less than a batch.
-        ready = replay is not None and len(replay) >= min(self.hyper.batch_size, replay.layout.capacity)
-        if not distributed.everywhere(ready) or replay is None:
+        if not distributed.everywhere(self._is_ready) or replay is None:
             return False
         metrics = self._update(replay)
         self._update_signals(replay)
         if metrics:
             self.events.on_update(_means(metrics))
-        self._is_behind = self.updates.is_due(self.step) or self.signal_updates.is_due(self.step)
-        return bool(metrics) or self._is_behind
+        return bool(metrics) or self.is_behind
 
     def _update(self, replay: Replay) -> list[dict[str, float]]:
         """Make the updates that are due (in its own thread not all at once); the metrics of each step."""

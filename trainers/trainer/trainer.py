@@ -218,12 +218,12 @@ class Trainer(ABC):
 
     @property
     def is_behind(self) -> bool:
-        """Whether updates are overdue, before which no more steps are taken in."""
+        """Whether overdue updates are to be made before more trajectories are processed."""
         return False
 
     def advance(self) -> bool:
         """Process queued trajectories, then make the updates that are due. False: there was nothing to do."""
-        processed = self.process_queues()
+        processed = not self.is_behind and self.process_queues()
         if self._engines_restart:
             # As in a run that is resumed here, which acts before it learns.
             self._engines_restart = False

@@ -256,7 +256,7 @@ class Streams(torch.nn.Module):
 def test_an_actor_is_taken_from_a_body_that_a_critic_shares_and_the_other_way_around(there, here, lost):
     first, second = Streams(there), Streams(here)
     before = second.body.weight.detach().clone()
-    assert load_matching({"Policy": second}, saved_by(first)) == [f"Policy.body.the critic's stream ({lost})"]
+    assert load_matching({"Policy": second}, saved_by(first)) == [f"Policy.body of the critic ({lost})"]
     assert torch.equal(second.body.weight[0], first.body.weight[0])
     assert torch.equal(second.body.weight[1:], before[1:]), "the critic keeps its own"
     assert torch.equal(second.head.weight, first.head.weight)

@@ -248,6 +248,7 @@ def test_a_clone_goes_on_with_its_own_demonstrations_alone(tmp_path, cloned, cap
         cloning_run(tmp_path / "cloned", other, behavior, resume=True)
     cloning_run(tmp_path / "cloned", demos, behavior, resume=True)
     assert "has reached clone.gradient_steps (12): nothing is left to train" in caplog.text
+    assert ".clone.gradient_steps=" in caplog.text
     longer = cloning_run(tmp_path / "cloned", demos, behavior, steps=20, resume=True)
     longer.learn()
     assert longer.trainer.step == 20

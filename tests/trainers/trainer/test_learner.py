@@ -211,15 +211,19 @@ def test_a_new_run_starts_with_the_weights_that_fit(tmp_path, caplog):
         make(tmp_path / "third", init_path=path, network_settings={"hidden_units": 17})
 
 
-def test_a_run_resumed_at_its_end_says_why_nothing_happens(tmp_path, caplog):
-    run = make(tmp_path, max_steps=100)
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("Ball", "behaviors.Ball.max_steps"), ("My.Ball", "'behaviors.\"My.Ball\".max_steps'")],
+)
+def test_a_run_resumed_at_its_end_says_why_nothing_happens(tmp_path, caplog, name, advice):
+    run = make(tmp_path, name, max_steps=100)
     run.trainer.schedule.step = 101
     run.finish()
-    make(tmp_path, max_steps=102, run={"resume": True})
+    make(tmp_path, name, max_steps=102, run={"resume": True})
     assert "max_steps" not in caplog.text
-    make(tmp_path, max_steps=100, run={"resume": True})
-    assert "Ball: has reached max_steps (100): nothing is left to train" in caplog.text
-    assert "--set behaviors.Ball.max_steps=" in caplog.text
+    make(tmp_path, name, max_steps=100, run={"resume": True})
+    assert f"{name}: has reached max_steps (100): nothing is left to train" in caplog.text
+    assert f"--set {advice}=" in caplog.text
 
 
 def test_a_resumed_run_loads_its_own_weights_strictly(tmp_path):

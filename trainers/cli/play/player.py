@@ -17,8 +17,8 @@ from ..models import Model
 logger = logging.getLogger(__name__)
 
 STEPS_WITHOUT_MODEL = 100
-"""Steps within which a behavior that a model is for has to show itself: engines describe a behavior only with
-its first agent."""
+"""Steps within which a behavior that a model is for has to appear: engines describe a behavior only with its
+first agent."""
 PATIENCE = 10_000
 """Environment steps without any decision after which playing ends with an error."""
 
@@ -216,7 +216,7 @@ class Player:
         """Warn of behaviors that no model acts for.
 
         Raises:
-            NoModelError: none acts for any behavior, and none that it is for has shown itself in time.
+            NoModelError: no model acts for any behavior, and none that one is for has appeared in time.
         """
         if any(self.model_of.values()):
             for name, why in self._unplayed.items():

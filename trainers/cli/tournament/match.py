@@ -17,8 +17,8 @@ from ...trainer.self_play.snapshots import DRAW, LOSS, WIN, result_of
 MAX_SILENT_STEPS = 10_000
 """Steps of the environment without a decision request after which a match is given up."""
 MAX_STEPS_ALONE = 1_000
-"""Steps after a reset within which a second team has to show itself: engines describe a behavior only with
-its first agent."""
+"""Steps after a reset within which a second team has to appear: engines describe a behavior only with its
+first agent."""
 MAX_DECISIONS = 5_000
 """Decisions after which a game that does not end is a draw."""
 
@@ -159,7 +159,7 @@ class Games:
 
 
 def teams_of(env: BaseEnv) -> list[int]:
-    """Reset an environment, and step it until it has shown two teams; the IDs of its teams.
+    """Reset an environment, and step it until two teams have appeared; the IDs of its teams.
 
     Raises:
         MatchError: there are fewer than two.
@@ -250,7 +250,7 @@ def _policy_for(env: BaseEnv, sides: Mapping[int, Participant], name: BehaviorId
     side = sides.get(behavior.team_id)
     if side is None:
         raise MatchError(
-            f"The behavior {name} has shown itself only after the match began; nobody plays its team. "
+            f"The behavior {name} appeared only after the match had begun; nobody plays its team. "
             "Let an agent of every team ask for a decision at the start."
         )
     policy = side.policy(behavior)

@@ -136,6 +136,7 @@ ENTITY_SIZE = 128
 """Of an embedded entity, whatever hidden_units is."""
 ABSENT_BELOW = 0.01
 MOST_GROUPS = 4
+"""With evenly spread lengths, four groups compute 62 % of the places; more could spare 10 % more at most."""
 PLACES_OF_GROUP = 1024
 """Places for entities from which it pays to encode sets in groups: each takes calls of its own."""
 
@@ -200,11 +201,11 @@ class EntityEncoder(nn.Module):
             pooled.append(self._encode(*some, None if own is None else own[which]))
         return torch.cat(pooled)[order.argsort()]
 
-    def _encode(self, sets: Sequence[Tensor], masks: Sequence[Tensor], own: Tensor | None) -> Tensor:
+    def _encode(self, sets: Sequence[Tensor], masks: list[Tensor], own: Tensor | None) -> Tensor:
         embedded = [self._embed(i, entities, own) for i, entities in enumerate(sets)]
         if len(sets) == 1:
             return self._attend(embedded[0], masks[0])
-        return self._attend(torch.cat(embedded, 1), torch.cat(list(masks), 1))
+        return self._attend(torch.cat(embedded, 1), torch.cat(masks, 1))
 
     def _attend(self, embedded: Tensor, mask: Tensor) -> Tensor:
         pooled: Tensor = self.attention(embedded, mask)

@@ -153,7 +153,7 @@ def test_the_models_of_a_run_act_for_no_behavior_of_another_name():
         Player(Scripted([3]), [*run_of(Ball=FakeBrain(3)), *files(FakeBrain())], 1, True).play()
 
 
-def test_a_model_whose_behavior_shows_itself_later_plays(caplog):
+def test_a_model_whose_behavior_appears_later_plays(caplog):
     """Engines describe a behavior only with its first agent."""
 
     class Late(Scripted):

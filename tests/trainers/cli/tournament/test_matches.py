@@ -79,12 +79,12 @@ class Late(TurnBasedEnvironment):
         super().step()
 
 
-def test_seats_that_show_themselves_late_are_played_too():
+def test_seats_that_appear_late_are_played_too():
     env = Late(Cards, seed=1, areas=1, self_play=True)
     high, low = player(2), player(1)
-    assert play_all_sides(env, high, low, 20).wins > 15, "until they show themselves the default plays"
+    assert play_all_sides(env, high, low, 20).wins > 15, "until they appear the default plays"
     assert low.policies[""].played
-    with pytest.raises(MatchError, match=r"player\?team=1 has shown itself only after the match began"):
+    with pytest.raises(MatchError, match=r"player\?team=1 appeared only after the match had begun"):
         play_match(env, {0: high}, 0, 20)
 
 
