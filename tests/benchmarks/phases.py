@@ -92,8 +92,9 @@ def install(phases: Phases) -> None:
     from lanista.trainers.algorithms.sac.sac import SAC
     from lanista.trainers.networks.actor_critic import ActorCritic
     from lanista.trainers.policies.fast_forward import DenseActor, NetworkActor, RecurrentActor
+    from lanista.trainers.policies.joint import JointPolicies
     from lanista.trainers.policies.policy import Policy
-    from lanista.trainers.policies.sampling import ActionSampler
+    from lanista.trainers.policies.sampling import ActionSampler, JointSampler
     from lanista.trainers.runner.controller import TrainerController
     from lanista.trainers.trainer import on_policy, trainer
     from lanista.trainers.trainer.learner import Learner
@@ -103,7 +104,9 @@ def install(phases: Phases) -> None:
         (EnvManager, "wait", "wait for the engine, receive"),
         (Decoder, "start", "decode"),
         (worker, "check_finite", "check for NaN"),
+        (JointPolicies, "act", "act: the rest"),
         (Policy, "act", "act: the rest"),
+        (JointSampler, "__call__", "act: sample, log-probabilities, entropy"),
         (ActionSampler, "__call__", "act: sample, log-probabilities, entropy"),
         (DenseActor, "encode", "act: forward pass"),
         (DenseActor, "__call__", "act: forward pass"),
