@@ -15,6 +15,7 @@ from ..curriculum import Curriculum
 from ..policies.onnx.load import LoadError, behaviors_in, find_policy, slot_brains
 from ..policies.onnx.loaded_policy import PlayablePolicy
 from ..policies.onnx.slots import SlotPolicies
+from ..runner.python_environments import takes_state, uses_self_play
 from ..settings.errors import TrainerConfigError
 from ..settings.models.environment_parameters import SamplerSettings
 from ..settings.options import RunOptions
@@ -116,6 +117,10 @@ class TrainingEnvironment:
     """Of the environment, in the lessons that the run has come to."""
     lines: list[str]
     """A sentence on each parameter."""
+    with_state: bool
+    """Whether the run read the global state that it may offer; with other models too, they may."""
+    self_play: bool
+    """Whether the run let one policy play all seats of a turn-based game."""
 
 
 def environment_of(given: Sequence[str], results: Path) -> TrainingEnvironment | None:
@@ -140,5 +145,12 @@ def environment_of(given: Sequence[str], results: Path) -> TrainingEnvironment |
             except (TrainerConfigError, TrainingStatusError) as error:
                 raise CommandError(f"{configuration} cannot be read: {error}") from error
             env, lines = options.env_settings, [curriculum.line(name) for name in curriculum.lessons]
-            return TrainingEnvironment(env.env_path, [*(env.env_args or ())], curriculum.samplers(), lines)
+            return TrainingEnvironment(
+                env.env_path,
+                [*(env.env_args or ())],
+                curriculum.samplers(),
+                lines,
+                with_state=takes_state(options) or len(given) > 1,
+                self_play=uses_self_play(options),
+            )
     return None

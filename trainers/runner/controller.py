@@ -130,7 +130,10 @@ class TrainerController:
                 logger.info(INTERRUPTED)
             except Exception:
                 distributed.leave()
-                self._save(log_failures=True)
+                if any(self.steps().values()):
+                    self._save(log_failures=True)
+                else:  # nothing was learned: the run ID stays free
+                    self._stop_threads()
                 raise
             self._save(evaluate=complete)
             self._callbacks.raise_failure()

@@ -33,7 +33,7 @@ def make_stepped(options: RunOptions, path: str, seed: int, *, drawn: bool) -> B
     return make_source(
         *(path, seed, arguments, 1 if drawn else env.num_areas),
         with_state=takes_state(options),
-        self_play=_uses_self_play(options),
+        self_play=uses_self_play(options),
         images="uint8",
         drawn=drawn,
     )
@@ -72,11 +72,11 @@ def hosted_source(options: RunOptions) -> HostedSource:
         str(env.env_path).strip(),
         tuple(env.env_args or ()),
         with_state=takes_state(options),
-        self_play=_uses_self_play(options),
+        self_play=uses_self_play(options),
     )
 
 
-def _uses_self_play(options: RunOptions) -> bool:
+def uses_self_play(options: RunOptions) -> bool:
     """Whether any behavior uses self-play, or would if an environment showed it."""
     settings = [*options.behaviors.values(), options.default_settings]
     return any(one is not None and one.self_play is not None for one in settings)

@@ -61,6 +61,14 @@ class Late(Catch):
     assert list((folder / "results" / "r" / "Late").glob("*.pt"))
 
 
+def test_an_environment_that_fails_at_once_leaves_no_model_that_never_learned(folder):
+    game = folder / "mygame.py"
+    game.write_text(game.read_text("utf-8").replace("def step(", "def stepped("), "utf-8")
+    ended = learn(folder, "--env", "python:mygame:make", *SHORT, yaml=code("yaml"))
+    assert ended.error and "Exported" not in ended.out
+    assert not [*(folder / "results").rglob("*.onnx"), *(folder / "results").rglob("*.pt")]
+
+
 def test_a_mistyped_function_is_reported_before_anything_is_written(folder):
     ended = learn(folder, "--env", "python:mygame:mak", yaml=code("yaml"))
     assert "the module mygame has no function 'mak'. Did you mean make" in ended.error

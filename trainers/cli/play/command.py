@@ -221,8 +221,8 @@ def _deterministic(arguments: argparse.Namespace, models: Sequence[Model]) -> bo
 
 
 def _choose_environment(arguments: argparse.Namespace) -> None:
-    """Without --env, take the environment of the run that is given, with its parameters."""
-    arguments.parameters = {}
+    """Without --env, take the environment of the run that is given, as it was trained in it."""
+    arguments.parameters, arguments.with_state, arguments.self_play = {}, True, None
     if arguments.env is not None:
         return
     from ..models import environment_of
@@ -231,6 +231,7 @@ def _choose_environment(arguments: argparse.Namespace) -> None:
     trained_in = environment_of(arguments.models, arguments.results_dir)
     if trained_in is not None:
         arguments.env, arguments.parameters = trained_in.path, trained_in.parameters
+        arguments.with_state, arguments.self_play = trained_in.with_state, trained_in.self_play
         arguments.env_args = [*trained_in.arguments, *arguments.env_args]
         for line in trained_in.lines:
             logger.info(line)

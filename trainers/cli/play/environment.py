@@ -22,16 +22,32 @@ from ...utils.errors import CommandError
 
 
 def open_environment(
-    arguments: argparse.Namespace, path: str | None, given: Sequence[str], *, drawn: bool = False
+    arguments: argparse.Namespace,
+    path: str | None,
+    given: Sequence[str],
+    *,
+    drawn: bool = False,
+    with_state: bool = True,
+    self_play: bool | None = None,
 ) -> BaseEnv:
     """The environment at `path` (None: the Unity Editor), with the options of `play` and `tournament`.
 
-    `given`: arguments of the environment itself; `drawn`: it is to render itself, if it is in this process.
+    Args:
+        arguments: those options.
+        path: of the environment.
+        given: arguments of the environment itself.
+        drawn: it is to render itself, if it is in this process.
+        with_state: as of `make_source`. The state and the seat are the last observations: a brain that does
+            not read them ignores them.
+        self_play: as of `make_source`.
     """
     if path is not None and in_process(path):
-        # The state and the seat are the last observations: a brain that does not read them ignores them.
-        areas = arguments.num_areas
-        return make_source(path, arguments.seed, given, areas, with_state=True, self_play=None, drawn=drawn)
+        return make_source(
+            *(path, arguments.seed, given, arguments.num_areas),
+            with_state=with_state,
+            self_play=self_play,
+            drawn=drawn,
+        )
     if path is not None and is_godot(path):
         from ....envs.godot.environment import GodotEnvironment
 
@@ -80,15 +96,16 @@ def open_played(arguments: argparse.Namespace, *, shown: bool) -> BaseEnv:
     Raises:
         CommandError: it is to be shown and runs in an engine, which shows itself.
     """
-    path = arguments.env or ""
+    path, given = arguments.env or "", arguments.env_args
+    offered = {"with_state": arguments.with_state, "self_play": arguments.self_play}
     if not shown:
-        return open_environment(arguments, arguments.env, arguments.env_args)
+        return open_environment(arguments, arguments.env, given, **offered)
     if path.strip().startswith("scene:"):
-        return open_scene(arguments, path, arguments.env_args)
+        return open_scene(arguments, path, given)
     if not in_process(path):
         raise CommandError(
             f"{path or 'The editor'} cannot be filmed or watched: it draws itself, in a window of its own "
             "(--time-scale 1 lets it play at its natural speed). Lanista shows what runs in its "
             "own process: scene:NAME, gymnasium:ID, pettingzoo:MODULE and python:MODULE:FUNCTION."
         )
-    return open_environment(arguments, path, arguments.env_args, drawn=True)
+    return open_environment(arguments, path, given, drawn=True, **offered)

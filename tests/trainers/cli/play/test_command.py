@@ -190,10 +190,38 @@ def test_a_run_is_played_with_its_environment_parameters_in_the_lesson_that_it_c
     env = open_played(given("--render", "x.gif"), shown=True)
     set_parameters(env, given().parameters)
     assert [env.parameters.get(name, 0.0) for name in ("mass", "scale")] == [7.0, 3.0]
-    assert given("--env", "scene:ball3d").parameters == {}, "another environment than the run's"
+    other = given("--env", "scene:ball3d")
+    assert other.parameters == {}, "another environment than the run's"
+    # Recorded demonstrations then hold what the run observes, and not a state that it does not read.
+    assert [(each.with_state, each.self_play) for each in (given(), other)] == [(False, False), (True, None)]
     engine = open_environment(given(), "scene:ball3d", [])
     try:
         set_parameters(engine, given().parameters)
         engine.reset()
     finally:
         engine.close()
+
+
+TURNS = """
+from scripted_turns import Move, ScriptedGame
+
+
+def env():
+    return ScriptedGame([[Move([0, 0], {}, 1), Move([1, -1], {}, 1)]], 2)
+"""
+
+
+def test_seats_that_were_trained_as_behaviors_of_their_own_are_played_so(tmp_path, monkeypatch, capsys):
+    """Although one policy could play both: that is what environments without a run are played with."""
+    pytest.importorskip("pettingzoo")
+    (tmp_path / "played_turns.py").write_text(TURNS)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "c.yaml").write_text(YAML)
+    where = ["--results-dir", str(tmp_path / "results")]
+    with Restored():
+        arguments = ["--env", "pettingzoo:played_turns", "--run-id", "r", "--seed", "1"]
+        assert learn([str(tmp_path / "c.yaml"), *arguments, *where]) == 0
+    capsys.readouterr()
+    assert run(["play", "r", "--episodes", "4", "--json", *where]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {"player_0", "player_1"} == {name.partition("?")[0] for name in report["behaviors"]}

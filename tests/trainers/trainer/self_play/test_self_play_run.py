@@ -91,6 +91,16 @@ def test_one_team_alone_is_refused_with_what_to_do(runs, tmp_path, capsys):
     assert "shown only one team, Tiny?team=0" in error and "remove behaviors.Tiny.self_play" in error
 
 
+def test_a_resumed_run_waits_for_its_second_team(runs, tmp_path, capsys):
+    """A thread may advance between the two: the first look at a resumed run's step proves nothing."""
+    configure(tmp_path, "sac", EVERY["sac"][0])
+    runs.rules |= {"disc": EVERY["sac"][1], "cont": EVERY["sac"][2]}
+    arguments = ["--run-id", "r", "--seed", "1", "--set", "behaviors.Tiny.threaded=true"]
+    assert runs("c.yaml", *arguments) == 0
+    assert runs("c.yaml", *arguments, "--resume", "--set", "behaviors.Tiny.max_steps=900") == 0
+    assert runs.state()["step"] >= 900 and runs.state()["self_play"]["teams"] == [0, 1]
+
+
 def test_a_rating_alone_is_taken_over(runs, tmp_path, capsys):
     configure(tmp_path)
     assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
