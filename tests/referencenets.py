@@ -17,6 +17,7 @@ from lanista.trainers.checkpoints.mlagents.names import (
 )
 from lanista.trainers.networks.actor import ActingNetwork
 from lanista.trainers.networks.modules.normalizer import Normalizer
+from lanista.trainers.networks.observations import ObservationEncoder
 from lanista.trainers.networks.team_critic import TeamCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import (
@@ -59,6 +60,14 @@ def load_parameters(named: dict[str, Tensor], weights: dict[str, Any]) -> None:
             view.copy_(torch.from_numpy(array(weights[name])))
 
 
+def load_normalizers(encoder: ObservationEncoder, states: list[dict[str, Any]]) -> None:
+    """The states of all vectors; those that follow each other have one normalizer here."""
+    left = iter(states)
+    for run, normalizer in zip(encoder.runs, encoder.normalizers or (), strict=True):
+        load_normalizer(normalizer, [next(left) for _ in run.indices])
+    assert next(left, None) is None
+
+
 def load_normalizer(normalizer: Normalizer, states: list[dict[str, Any]]) -> None:
     """Several observations' states, side by side."""
     with torch.no_grad():
@@ -75,4 +84,4 @@ def load_actor(network: ActingNetwork, inputs: dict[str, Any]) -> None:
         named |= memory_tensors(network.memory(0), "network_body.lstm.")
     load_parameters(named, inputs["weights"])
     if inputs.get("normalizers"):
-        load_normalizer(network.encoder.normalizers[0], inputs["normalizers"])
+        load_normalizers(network.encoder, inputs["normalizers"])

@@ -67,7 +67,7 @@ def hyperparameter_text(settings: Mapping[str, Any], level: int = 0) -> str:
     for key, value in settings.items():
         nested = isinstance(value, Mapping)
         lines.append(f"\t{'  ' * level}{key}:\t{'' if nested else value}")
-        if nested and value:
+        if nested:  # an empty line if it is empty
             lines.append(hyperparameter_text(value, level + 1))
     return "\n".join(lines)
 

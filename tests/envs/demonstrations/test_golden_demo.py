@@ -12,6 +12,7 @@ from lanista.envs.errors import DemonstrationError
 from lanista.envs.images import as_floats
 from lanista.envs.protocol import messages
 from lanista.envs.protocol.engine import AgentBatch
+from lanista.envs.protocol.wire_format import varint
 from lanista.trainers.buffers.demonstrations import Demonstrations, load_demonstrations
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -171,7 +172,8 @@ def test_writing_equals_the_reference(case: dict, tmp_path: Path) -> None:
     data, theirs = (tmp_path / "demo.demo").read_bytes(), reference.read_bytes()
     assert pairs_of(data) == [goldendata.bytes_of(pair) for pair in case["inputs"]["pairs"]]
     brain = messages.BrainParametersProto.FromString(goldendata.bytes_of(case["inputs"]["brain_parameters"]))
-    ours = messages.BrainParametersProto.FromString(data[HEADER + 1 : HEADER + 1 + data[HEADER]])
+    length, start = varint(data, HEADER, len(data))
+    ours = messages.BrainParametersProto.FromString(data[start : start + length])
     assert (ours.brain_name, ours.action_spec.num_continuous_actions) == (
         brain.brain_name,
         brain.action_spec.num_continuous_actions,

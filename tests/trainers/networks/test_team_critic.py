@@ -36,6 +36,7 @@ def test_values_and_baselines_are_the_reference_s(case):
     obs = [np.stack([o, *(mate[k] for mate in mates)], 1) for k, o in enumerate(own)]
     absent = np.isnan(obs[0][..., 0])
     rows = [torch.from_numpy(np.nan_to_num(o).reshape(steps * width, -1).astype(np.float32)) for o in obs]
+    rows = critic.encoder.prepare(rows)
 
     def of_members(own_part, parts, columns, dtype):
         stacked = [np.zeros((steps, columns), dtype), *(np.asarray(p, dtype) for p in parts)]
@@ -56,7 +57,7 @@ def test_values_and_baselines_are_the_reference_s(case):
         np.testing.assert_allclose(values[:, 0], array(expected["value"])[order], **close)
         np.testing.assert_allclose(baselines[own_slots, 0], array(expected["baseline"])[order], **close)
         assert critic.largest.item() == expected["max_agents_after"]
-        alone = [torch.from_numpy(o.astype(np.float32)) for o in own]
+        alone = critic.encoder.prepare([torch.from_numpy(o.astype(np.float32)) for o in own])
         none = torch.zeros(steps, actions.shape[1])
         values, baselines = critic.evaluate(alone, none, TeamSets(((1, steps),)))
         np.testing.assert_allclose(values[:, 0], expected["value_without_mates"], **close)

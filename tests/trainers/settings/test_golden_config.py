@@ -124,7 +124,7 @@ def check_error(error, expected):
         match = re.search(pattern, expected["error_message"])
         if match:
             assert match[1].lower() in str(error).lower()
-    assert "config.yaml" in str(error)
+    assert "config.yaml" in str(error) or "command line" in str(error)
 
 
 def plain_text(text):
