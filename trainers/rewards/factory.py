@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from zlib import crc32
 
 import torch
@@ -12,6 +13,7 @@ from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
 from ..buffers.demonstrations import load_demonstrations
 from ..networks.allocation import naming_key_of_allocation
+from ..networks.observation_kinds import UnsupportedObservationError
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.rewards import (
     REWARD_SIGNAL_SETTINGS,
@@ -142,7 +144,8 @@ def make_learned_rewards(
     for name, own in signals.items():
         if name not in REWARD_SIGNAL_SETTINGS:
             continue
-        with naming_key_of_allocation(f"reward_signals.{name}.network_settings", own.network_settings):
+        allocation = naming_key_of_allocation(f"reward_signals.{name}.network_settings", own.network_settings)
+        with allocation, _naming_signal(name):
             if isinstance(own, CuriositySettings):
                 made[name] = Curiosity(spec, own, device, seed + CURIOSITY_SEED, non_finite)
             elif isinstance(own, GAILSettings):
@@ -153,3 +156,12 @@ def make_learned_rewards(
             elif isinstance(own, LearnedRewardSettings):
                 raise TypeError(f"reward_signals.{name}: nothing is built here from {type(own).__name__}")
     return made
+
+
+@contextmanager
+def _naming_signal(name: str) -> Iterator[None]:
+    """Name the signal in what is said about an observation that its networks do not read."""
+    try:
+        yield
+    except UnsupportedObservationError as error:
+        raise UnsupportedObservationError(f"reward_signals.{name}: {error}") from error

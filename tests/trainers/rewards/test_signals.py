@@ -13,6 +13,7 @@ from lanista.agent_processor.rollout import next_steps
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.networks.modules.distributions import flat_actions
+from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.rewards import factory
 from lanista.trainers.rewards.curiosity import Curiosity
 from lanista.trainers.rewards.discriminator import Discriminator, RandomDraws, Sample, gradient_penalty
@@ -303,3 +304,10 @@ def test_a_plugins_signal_that_is_an_empty_container_is_used(monkeypatch):
     algorithm = SimpleNamespace(network=SimpleNamespace(actions=SimpleNamespace(squashed=False)))
     made = factory.make_reward_providers(algorithm, None, settings, "cpu", 0, NonFinitePolicy.STOP)
     assert made["counts"] is counts
+
+
+def test_an_image_that_a_signal_cannot_read_is_reported_with_the_signal():
+    spec, signals = spec_of_shapes([(3, 8, 8)], continuous=1), {"rnd": RNDSettings()}
+    expected = r"reward_signals\.rnd: Observation .* 8x8 .*vis_encode_type to match3"
+    with pytest.raises(UnsupportedObservationError, match=expected):
+        make_learned_rewards(spec, signals, CPU, 0, NonFinitePolicy.STOP, squashed=False)
