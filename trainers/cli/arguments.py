@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 
@@ -25,3 +26,19 @@ def add_env_args(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="everything after this flag is passed to the environment",
     )
+
+
+def count_from_1(text: str) -> int:
+    """The value of an argument that is 1 or more. Raises ArgumentTypeError."""
+    return _count(text, 1)
+
+
+def count_from_0(text: str) -> int:
+    """The value of an argument that is 0 or more. Raises ArgumentTypeError."""
+    return _count(text, 0)
+
+
+def _count(text: str, least: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < least:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number from {least} up")
+    return int(text)

@@ -17,6 +17,7 @@ from ..settings.errors import TrainerConfigError
 from ..utils.atomic_files import atomic_write_text
 from ..utils.errors import CommandError, TrainerError
 from ..utils.text import typed
+from .arguments import count_from_1
 from .report.command import report, require_replaceable
 from .seed_runs import SeedDisplay, SeedRun, terminal
 
@@ -80,7 +81,7 @@ def _add_arguments(parser: Any) -> None:
         help="train with the seeds 0 to N - 1, or with these, a run each, and write a report on all of them",
     )
     parser.add_argument(
-        "--parallel", type=_count, default=1, metavar="N", help="how many of these runs at a time (1)"
+        "--parallel", type=count_from_1, default=1, metavar="N", help="how many of these runs at a time (1)"
     )
 
 
@@ -162,9 +163,3 @@ def _seeds(text: str) -> list[int]:
         if len(set(seeds)) == len(seeds):
             return seeds
     raise argparse.ArgumentTypeError(f"found {text!r}, expected a number of seeds, or seeds: 3 or 7,8,9")
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[1-9]\d*", text):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number from 1 up")
-    return int(text)

@@ -13,7 +13,7 @@ from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.text import harmless
-from ..arguments import add_env_args, add_results_dir
+from ..arguments import add_env_args, add_results_dir, count_from_0
 from ..runs.record import CARD, is_run, read_run
 from .contents import Card, ModelFile, Score, Training
 from .markdown import MARK, make_markdown
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", help="where to play (of a run: where it was trained)")
     parser.add_argument(
         "--episodes",
-        type=int,
+        type=count_from_0,
         default=100,
         metavar="N",
         help="episodes of the score (100; 0: none is played)",

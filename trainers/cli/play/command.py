@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.logging import print_error
-from ..arguments import add_env_args, add_results_dir
+from ..arguments import add_env_args, add_results_dir, count_from_1
 from ..page_server import port_number
 from ..pretrained import find_pretrained, list_pretrained
 from .report import make_report, print_report
@@ -52,11 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "python:MODULE:FUNCTION (of a run: the one that it was trained in; else press Play in the Unity "
         "Editor)",
     )
-    parser.add_argument("--episodes", type=_positive, default=100, help="episodes to count (100)")
+    parser.add_argument("--episodes", type=count_from_1, default=100, help="episodes to count (100)")
     parser.add_argument(
         "--max-decisions",
         metavar="N",
-        type=_positive,
+        type=count_from_1,
         default=5000,
         help="decisions after which an episode that does not end is cut and counted (5000)",
     )
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_pictures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--render", metavar="FILE", type=Path, help="film what is played (.gif, .mp4, .webm)")
     parser.add_argument(
-        "--render-steps", metavar="N", type=_positive, default=150, help="steps that are filmed (150)"
+        "--render-steps", metavar="N", type=count_from_1, default=150, help="steps that are filmed (150)"
     )
     parser.add_argument(
         "--watch", action="store_true", help="show what is played in a browser of this machine, live"
@@ -104,7 +104,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time-scale", type=float, default=20, help="speed of the engine's clock (20)")
     parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
     parser.add_argument(
-        "--num-areas", type=_positive, default=1, help="training areas, if the engine supports them (1)"
+        "--num-areas", type=count_from_1, default=1, help="training areas, if the engine supports them (1)"
     )
     add_env_args(parser)
 
@@ -202,13 +202,6 @@ def _recorder(arguments: argparse.Namespace) -> DemonstrationRecorder | None:
     from ....envs.demonstrations.recorder import DemonstrationRecorder
 
     return DemonstrationRecorder(arguments.record_demos)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
-    return number
 
 
 def _deterministic(arguments: argparse.Namespace, models: Sequence[Model]) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...utils.errors import CommandError
-from ..arguments import add_env_args, add_results_dir
+from ..arguments import add_env_args, add_results_dir, count_from_1
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--env", help="an executable, scene:NAME or pettingzoo:MODULE (that of the first run)"
     )
-    parser.add_argument("--games", metavar="N", type=_positive, default=100, help="games per pair (100)")
+    parser.add_argument("--games", metavar="N", type=count_from_1, default=100, help="games per pair (100)")
     parser.add_argument(
         "--deterministic", action="store_true", help="take the most likely actions instead of sampling"
     )
@@ -45,15 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout-wait", type=float, default=60, help="seconds to wait for the engine (60)")
     parser.add_argument("--time-scale", type=float, default=20, help="speed of the engine's clock (20)")
     parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
-    parser.add_argument("--num-areas", type=_positive, default=16, help="games in parallel (16)")
+    parser.add_argument("--num-areas", type=count_from_1, default=16, help="games in parallel (16)")
     add_env_args(parser)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not positive")
-    return number
 
 
 def run(arguments: argparse.Namespace) -> int:
