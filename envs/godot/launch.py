@@ -257,7 +257,12 @@ def resolve(name: GodotName, platform: str = sys.platform) -> list[str]:
             str(path.absolute()),
             *filter(None, [name.scene]),
         ]
-    program = find_executable(name.path, platform)
+    try:
+        program = find_executable(name.path, platform)
+    except UnityEnvironmentException as error:
+        raise UnityEnvironmentException(
+            f"{error} godot: takes a project's folder, which holds {_PROJECT_FILE}, or an exported game."
+        ) from None
     check_executable(program, platform)
     return [program, *filter(None, [name.scene])]
 

@@ -44,10 +44,12 @@ def find_executable(file_name: str, platform: str = sys.platform, plugin: Plugin
             f"Couldn't launch the environment {file_name!r}: it is {kind}, and no program. Give the path "
             "of an executable, or for example scene:ball3d."
         )
+    looked_for = ", ".join(dict.fromkeys(map(str, candidates)))
+    where = "" if path.is_absolute() else f" in {Path.cwd()}"
     raise UnityEnvironmentException(
         f"Couldn't launch the {stem.name} environment. Provided filename does not match any environments: "
         f"{file_name!r}. {_suggestion(file_name) or _hint(path, stem, platform, plugin)} Looked for "
-        f"{', '.join(str(candidate) for candidate in candidates)} in {Path.cwd()}."
+        f"{looked_for}{where}."
     )
 
 
@@ -162,4 +164,5 @@ def _hint(path: Path, stem: Path, platform: str, plugin: Plugin) -> str:
     if stem.is_dir() and programs:
         return f"That is a folder; it holds {', '.join(programs[:5])}: name one of them."
     near = get_close_matches(path.name, names, n=3) or programs[:5]
-    return f"There is {', '.join(near)}." if near else f"No {own} build is in {folder}."
+    place = "the current folder" if folder == Path() else folder
+    return f"There is {', '.join(near)}." if near else f"No {own} build is in {place}."

@@ -101,6 +101,12 @@ def test_an_exported_game_brings_its_engine(tmp_path, monkeypatch):
     assert resolve(GodotName(str(game)))[0] == str(game)
 
 
+def test_what_is_not_there_is_told_with_what_may_be_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnityEnvironmentException, match=r"godot: takes a project's folder.*exported game\.$"):
+        resolve(GodotName("nope"))
+
+
 def test_a_package_is_played_by_the_engine(engine, tmp_path):
     (tmp_path / "game.pck").touch()
     assert resolve(GodotName(str(tmp_path / "game.pck"))) == [

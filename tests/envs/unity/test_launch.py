@@ -58,7 +58,8 @@ def test_finds_the_executable(tmp_path, monkeypatch, platform, name, there, expe
         ("Game.exe", ["Game.exe"], "a build for Windows; make one for Linux"),
         ("Build", ["Build/Game.x86_64"], "it holds Game.x86_64"),
         ("nowhere/Game", [], "There is no folder nowhere"),
-        ("Game", [], "No Linux build"),
+        ("Game", [], "No Linux build is in the current folder. Looked for Game.x86_64, Game.x86, Game in "),
+        ("b/Game.x86_64", ["b/c"], "Looked for b/Game.x86_64, b/Game.x86, b/Game in "),
         ("gym:CartPole-v1", [], "Did you mean --env gymnasium:CartPole-v1?"),
         ("Gymnasium/CartPole-v1", [], "Did you mean --env gymnasium:CartPole-v1?"),
         ("CartPole-v1", [], "named --env gymnasium:CartPole-v1"),
@@ -74,6 +75,12 @@ def test_a_missing_executable_names_what_is_there(tmp_path, monkeypatch, name, t
         find_executable(name, "linux")
     assert "Provided filename does not match any environments" in str(error.value)
     assert told in str(error.value)
+
+
+def test_an_absolute_path_is_looked_for_in_no_other_folder(tmp_path):
+    with pytest.raises(UnityEnvironmentException) as error:
+        find_executable(f"{tmp_path}/Game", "linux")
+    assert str(error.value).endswith(f", {tmp_path / 'Game'}.")
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
