@@ -16,9 +16,10 @@ import yaml
 
 from ...envs.bounded_yaml import load_yaml
 from ...envs.registry.process_lock import LockingNotSupportedError, ProcessLock
+from ..settings.errors import TrainerConfigError
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
-from ..settings.yaml_source import UNREADABLE_YAML
+from ..settings.yaml_source import UNREADABLE_YAML, read_file
 from ..utils.atomic_files import atomic_write_text, is_partial
 from ..utils.errors import TrainerError, nearest
 
@@ -147,18 +148,16 @@ def recorded_seed(folder: Path) -> int | None:
     ML-Agents does not record a seed that it has chosen at random.
     """
     path = folder / "configuration.yaml"
-    cause = "it is not there"
     try:
-        settings = load_yaml(path.read_text(encoding="utf-8"))
-        seed = settings["env_settings"]["seed"]
+        seed = read_file(path).data["env_settings"]["seed"]
         if isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0:
             return seed
-        cause = f"env_settings.seed is {seed!r} there"
-    except FileNotFoundError:
-        pass
-    except (OSError, *UNREADABLE_YAML) as error:
-        cause = f"{type(error).__name__}: {error}"
-    logger.warning("The seed of the run is not known from %s (%s): a new one is drawn.", path, cause)
+        cause = f"env_settings.seed is {seed!r} in {path}"
+    except TrainerConfigError as error:
+        cause = str(error.problems[0]) if path.exists() else f"{path} is not there"
+    except (KeyError, TypeError):
+        cause = f"{path} has no env_settings.seed"
+    logger.warning("The seed of the run is not known, and a new one is drawn: %s.", cause.rstrip("."))
     return None
 
 
