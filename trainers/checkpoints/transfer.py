@@ -104,9 +104,10 @@ def find_start(settings: CheckpointSettings) -> Path | None:
             return path / LATEST if (path / LATEST).is_file() else path
         if path.suffix in WEIGHTS and path.is_file():
             return path
-    runs = [run.name for run in runs_in(Path(settings.results_dir))]
+    runs = [run.name for run in runs_in(Path(settings.results_dir)) if any(run.glob(f"*/{LATEST}"))]
     hint = did_you_mean(wanted, runs)
-    known = f" Runs in {settings.results_dir}: {', '.join(runs[:8])}{', ...' if runs[8:] else ''}."
+    listed = f"{', '.join(runs[:8])}{', ...' if runs[8:] else ''}"
+    known = f" Runs with checkpoints in {settings.results_dir}: {listed}."
     run = Path(settings.results_dir) / wanted
     raise TrainerError(
         f"Could not initialize from {run}: there is no such run, and {wanted} (--initialize-from) is neither "

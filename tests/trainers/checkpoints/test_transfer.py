@@ -156,8 +156,10 @@ def test_one_checkpoint_is_used_for_every_behavior(older):
 )
 def test_errors_list_the_runs_to_start_from(older, tmp_path, wanted):
     (older / "run_logs").mkdir()
+    (older.parent / "empty" / "run_logs").mkdir(parents=True)
     (tmp_path / "configuration.yaml").write_text("")
-    with pytest.raises(TrainerError, match=r"Could not initialize from .*Runs in results: older\.") as error:
+    listed = r"Could not initialize from .*Runs with checkpoints in results: older\."
+    with pytest.raises(TrainerError, match=listed) as error:
         find_start(options(initialize_from=wanted).checkpoint_settings)
     assert ("Did you mean older?" in str(error.value)) == (wanted == "oldr")
 
@@ -312,6 +314,13 @@ def test_the_seed_of_a_resumed_run(tmp_path, caplog, text, seed):
     with caplog.at_level(logging.WARNING):
         assert recorded_seed(tmp_path) == seed
     assert ("a new one is drawn" in caplog.text) == (seed is None)
+    assert all("\n" not in record.getMessage() for record in caplog.records)
+
+
+def test_a_damaged_record_of_a_resumed_run_is_named_with_the_line(tmp_path, caplog):
+    (tmp_path / "configuration.yaml").write_text("behaviors: {}\nenv_settings: }\n")
+    assert recorded_seed(tmp_path) is None
+    assert "configuration.yaml, line 2, column 15: error parsing yaml" in caplog.text
 
 
 def test_a_resumed_run_keeps_its_seed_and_a_new_one_draws_one(tmp_path):
