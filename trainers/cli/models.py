@@ -54,7 +54,9 @@ def find_run(given: str, results: Path) -> Path:
     if folder.is_dir():
         return folder
     hint = did_you_mean(given, (path.relative_to(results).as_posix() for path in find_runs(results)))
-    raise LoadError(f"{given}: there is no such file or folder, and no run {results / given}.{hint}")
+    names_a_file = re.search(r"[/\\]|\.(onnx|pt|safetensors)$", given)
+    run = "" if names_a_file else f", and no run {results / given}"
+    raise LoadError(f"{given}: there is no such file or folder{run}.{hint}")
 
 
 def find_models(given: Sequence[str], results: Path, seed: int | None = None) -> list[Model]:

@@ -99,6 +99,8 @@ def test_the_models_of_a_run_are_its_checkpoints_where_it_has_no_others(results,
     [
         (["wals"], "there is no such file or folder, and no run"),
         (["wals"], "Did you mean walls?"),
+        (["results/wals.onnx"], "results/wals.onnx: there is no such file or folder.\n"),
+        (["wals.onnx"], "wals.onnx: there is no such file or folder.\n"),
         (["walls", "walls/SmallWallJump.onnx"], "are for the same behavior, SmallWallJump"),
         (["walls", "--env", "scene:basic"], "No model acts for the behavior Basic?team=0"),
         (["walls/run_logs"], "holds no policy"),
