@@ -168,7 +168,7 @@ class Brain:
             }  # names may be no UTF-8
             return session, inputs, [value.name for value in session.get_outputs()]
         except Exception as error:  # onnxruntime has a dozen types of its own, below Exception only.
-            raise self._error(f"onnxruntime does not load it: {error}") from error
+            raise self._error(_why_not_loaded(error)) from error
 
     def _check_names(self) -> None:
         legacy = [name for name in self._inputs if name.startswith(_LEGACY)]
@@ -225,3 +225,13 @@ class Brain:
 
     def _error(self, problem: str) -> BrainError:
         return BrainError(f"Brain '{self.path}': {problem}.")
+
+
+def _why_not_loaded(error: Exception) -> str:
+    """What is wrong with a file for which onnxruntime raised `error`, and what to do."""
+    said = str(error)
+    if type(error).__name__ == "InvalidProtobuf" or "No graph was found" in said:
+        return (
+            "it is cut off, or it is no ONNX file at all; copy it again, or export it anew (`lanista export`)"
+        )
+    return f"onnxruntime does not load it: {said.rstrip('.')}"
