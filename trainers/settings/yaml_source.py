@@ -122,15 +122,9 @@ def read_text(text: str, name: str) -> Source:
     if data is None:
         return source
     if not isinstance(data, dict):
-        raise TrainerConfigError(
-            [
-                Problem(
-                    "",
-                    f"found a {type(data).__name__}, expected a mapping that begins like `behaviors:`",
-                    name,
-                )
-            ]
-        )
+        kind = "a list" if isinstance(data, list) else "text" if isinstance(data, str) else "a single value"
+        message = f"found {kind}, expected a mapping that begins like `behaviors:`"
+        raise TrainerConfigError([Problem("", message, name)])
     source.data = data
     return source
 
@@ -170,6 +164,8 @@ def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return Problem("", "error parsing yaml: a tab indents this line; YAML wants spaces", place)
     what = getattr(error, "problem", None) or str(error).partition("\n")[0]
+    if r"'\t'" in what:
+        return Problem("", "error parsing yaml: a tab stands here; YAML wants spaces", place)
     if "escape character" in what:
         what += "; in double quotes a backslash begins one: write paths of Windows in single quotes"
     if "<stream end>" in what:

@@ -100,12 +100,20 @@ def test_a_path_with_a_dot_is_shown_as_set_takes_it():
         ("env_settings:\n", "found nothing, expected a mapping"),
         ("behaviors: [A, B]", "expected a mapping"),
         ("- behaviors", "found a list, expected a mapping"),
+        ("behaviors", "found text, expected a mapping"),
+        ("3", "found a single value, expected a mapping"),
         ("behaviors: {B: &b {network_settings: *b}}", "an alias that contains itself"),
         ("behaviors: {B: {", "a bracket or a quotation mark is still open. Look at this line"),
         (
             "behaviors:\n\tB: 3",
             "line 2, column 1: error parsing yaml: a tab indents this line; YAML wants spaces",
         ),
+        (
+            "behaviors:\t{}",
+            "line 1, column 11: error parsing yaml: a tab stands here; YAML wants spaces",
+        ),
+        ("behaviors: {}\t\n", "line 1, column 14: error parsing yaml: a tab stands here; YAML wants spaces"),
+        ("behaviors: |\t\n  x", "line 1, column 13: error parsing yaml: a tab stands here"),
         ("behaviors: {B: {network_settings: {hidden_units: 1000000000}}}", "hidden_units: found 1000000000"),
         ("behaviors: {B: {network_settings: {num_layers: 1000000}}}", "num_layers: found 1000000"),
         (
