@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,9 @@ from pathlib import Path
 from ..utils.errors import CommandError
 from ..utils.logging import plain
 from .arguments import add_results_dir
+
+_ENDINGS = (".onnx", ".tres", ".safetensors", ".pt", ".yaml", ".yml", ".json", ".md", ".txt")
+"""Of files that may be named by mistake; `policy-v1.2` is a name without an ending."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write_each(arguments: argparse.Namespace, ending: str, export: Callable[[Path, Path], None]) -> None:
+def _write_each(arguments: argparse.Namespace, ending: str, export: Callable[..., None]) -> None:
     """Call `export` with each checkpoint and the file to write of it."""
     checkpoints = _checkpoints(arguments.source, arguments.results_dir)
     out: Path | None = arguments.out
@@ -76,8 +80,57 @@ def _write_each(arguments: argparse.Namespace, ending: str, export: Callable[[Pa
         if out is not None and into_folder:
             target = out / target.name
         elif out is not None:
-            target = out if out.suffix == suffix else out.with_name(f"{out.name}{suffix}")
-        export(source, target)
+            target = _with_ending(out, suffix)
+        export(source, target, check=_keep_others if out is not None else _replace)
+
+
+def _with_ending(out: Path, suffix: str) -> Path:
+    """The file to write for OUT.
+
+    Raises:
+        CommandError: its ending is that of another kind of file.
+    """
+    if out.suffix == suffix:
+        return out
+    if out.suffix.lower() in _ENDINGS:
+        raise CommandError(f"{out}: expected the name of the file to write to end in {suffix}.")
+    return out.with_name(f"{out.name}{suffix}")
+
+
+def _replace(_: Path) -> None:
+    """Write over whatever lies where models are written by default, such as a damaged one."""
+
+
+def _keep_others(file: Path) -> None:
+    """Refuse to write over a file that is no model of the kind that its ending tells.
+
+    Raises:
+        CommandError: it is such a file.
+    """
+    if file.exists() and not (file.is_file() and _is_model(file.read_bytes(), file.suffix)):
+        raise CommandError(
+            f"{file} is there already, and it is no {file.suffix} model that lanista export could have made. "
+            "Give another OUT, or remove it."
+        )
+
+
+def _is_model(data: bytes, suffix: str) -> bool:
+    if suffix == ".tres":
+        return b'script_class="LanistaBrain"' in data.partition(b"\n")[0]
+    if suffix == ".onnx":
+        from google.protobuf.message import DecodeError
+        from onnx import ModelProto
+
+        try:
+            return bool(ModelProto.FromString(data).graph.node)
+        except DecodeError:
+            return False
+    from ..checkpoints.metadata import KEY
+
+    try:
+        return KEY in json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _checkpoints(given: str, results: Path) -> dict[Path, Path]:
@@ -101,7 +154,14 @@ def _checkpoints(given: str, results: Path) -> dict[Path, Path]:
     return {each: folder / each.parent.name for each in found}
 
 
-def _export(source: Path, target: Path, *, write: Callable[..., None], suffix: str) -> None:
+def _export(
+    source: Path,
+    target: Path,
+    *,
+    check: Callable[[Path], None],
+    write: Callable[..., None],
+    suffix: str,
+) -> None:
     """Write the model of a checkpoint, or one for each slot where these have models of their own."""
     from ..checkpoints.file import CheckpointError
     from ..checkpoints.metadata import build_network, step_of
@@ -114,8 +174,13 @@ def _export(source: Path, target: Path, *, write: Callable[..., None], suffix: s
         state = load_weights(source)
         behavior, network = build_network(state)
         target.parent.mkdir(parents=True, exist_ok=True)
-        for place, brain in exported_networks(network).items():
-            out = target.with_name(f"{target.stem}{place}{suffix}")
+        brains = {
+            target.with_name(f"{target.stem}{place}{suffix}"): brain
+            for place, brain in exported_networks(network).items()
+        }
+        for out in brains:
+            check(out)
+        for out, brain in brains.items():
             write(brain, out, behavior=behavior, step=step_of(state))
             print(plain(f"Exported {out} ({behavior}, step {step_of(state)}), verified against its network."))
     except CheckpointError as error:
@@ -127,7 +192,7 @@ def _export(source: Path, target: Path, *, write: Callable[..., None], suffix: s
         raise CommandError(f"{out} could not be written: {error}.") from error
 
 
-def _share(source: Path, target: Path) -> None:
+def _share(source: Path, target: Path, *, check: Callable[[Path], None]) -> None:
     """Write the weights of a checkpoint."""
     from ..checkpoints.file import CheckpointError
     from ..checkpoints.metadata import build_network, step_of
@@ -136,6 +201,7 @@ def _share(source: Path, target: Path) -> None:
     try:
         state = load_weights(source)
         behavior, _ = build_network(state)
+        check(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         save_shared(target, state)
     except CheckpointError as error:

@@ -52,13 +52,52 @@ def test_the_models_of_a_run_are_written_to_a_folder(results, tmp_path):
         (["--safetensors"], "weights", "weights.safetensors"),
         ([], "policy-v1.2", "policy-v1.2.onnx"),
         ([], "my.onnx", "my.onnx"),
-        (["--godot"], "my.onnx", "my.onnx.tres"),
     ],
 )
 def test_a_file_has_the_ending_by_which_it_is_read(results, tmp_path, flags, out, written):
     before = set(tmp_path.iterdir())
     assert run(["export", "results/both/Ball", out, *flags]) == 0
     assert {path.name for path in set(tmp_path.iterdir()) - before} == {written}
+
+
+@pytest.mark.parametrize(
+    ("flags", "out", "suffix"),
+    [([], "configuration.yaml", ".onnx"), (["--godot"], "my.onnx", ".tres"), ([], "my.ONNX", ".onnx")],
+)
+def test_the_ending_of_another_kind_of_file_is_refused(results, tmp_path, flags, out, suffix, capsys):
+    before = set(tmp_path.iterdir())
+    assert run(["export", "results/both/Ball", out, *flags]) == 1
+    assert f"{out}: expected the name of the file to write to end in {suffix}." in capsys.readouterr().err
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "out", "text"),
+    [
+        ([], "mine.onnx", "hi\n"),
+        ([], "mine.onnx", ""),
+        (["--godot-rl"], "mine.onnx", "hi\n"),
+        (["--godot"], "mine.tres", '[gd_resource type="StandardMaterial3D" format=3]\n'),
+        (["--safetensors"], "mine.safetensors", "hi\n"),
+        (["--safetensors"], "mine.safetensors", "\x02\0\0\0\0\0\0\0{}"),
+    ],
+)
+def test_only_a_model_is_written_over(results, tmp_path, flags, out, text, capsys):
+    file = tmp_path / out
+    file.write_text(text)
+    words = ["export", "results/both/Ball", out, *flags]
+    assert run(words) == 1
+    assert f"{out} is there already, and it is no" in capsys.readouterr().err
+    assert file.read_text() == text
+    file.unlink()
+    assert run(words) == 0
+    assert run(words) == 0, "its own file"
+
+
+def test_a_damaged_model_of_a_run_is_exported_anew(results):
+    (results / "both" / "Ball.onnx").write_text("hi")
+    assert run(["export", "both"]) == 0
+    assert sizes(results / "both") == {"Ball.onnx": 3, "My.Walker.onnx": 5}
 
 
 @pytest.mark.parametrize(
