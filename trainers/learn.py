@@ -64,7 +64,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         print_error("\nlanista-learn", error)
         return 1
     except KeyboardInterrupt as stopped:
-        print(f"\nlanista-learn: stopped {stopped or 'before the run began'}.", file=sys.stderr)
+        print(f"\nlanista-learn: stopped {str(stopped) or 'before the run began'}.", file=sys.stderr)
         return INTERRUPTED
     return 0
 

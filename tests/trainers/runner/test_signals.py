@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from console_runs import YAML, end, start, until, weights_are_finite
+from lanista.trainers import learn
 from scripted_engine import executable
 
 if sys.platform == "win32":
@@ -88,6 +89,15 @@ def test_a_signal_before_the_engine_connects_ends_at_once(tmp_path):
     ended = end(process, tmp_path)
     assert ended.status == 130
     assert re.fullmatch(r"\s*lanista-learn: stopped before anything was learned\.\s*", ended.err)
+
+
+def test_ctrl_c_before_signals_are_handled_is_told_as_such(monkeypatch, capsys):
+    def interrupted(argv):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learn, "parse_command_line", interrupted)
+    assert learn.run([]) == 130
+    assert capsys.readouterr().err == "\nlanista-learn: stopped before the run began.\n"
 
 
 HIDE, SHOW = b"\x1b[?25l", b"\x1b[?25h"
