@@ -113,9 +113,9 @@ def _complaint(file: Path, size: int, before: int, error: Exception) -> str:
         cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     others = [path for _, path in numbered_checkpoints(file.parent) if path != file]
     advice = (
-        "Older checkpoints in its folder: " + ", ".join(path.name for path in others[:5])
+        "Other checkpoints in its folder: " + ", ".join(path.name for path in others[:5])
         if others
-        else "There is no older checkpoint in its folder: train again, or restore the file from a copy"
+        else "There is no other checkpoint in its folder: restore the file from a copy, or train again"
     )
     return f"The checkpoint {file} ({size} bytes) cannot be used: {cause}. {advice}."
 

@@ -289,7 +289,8 @@ class CheckpointManager:
             if complaints:
                 logger.warning("%s Resuming from %s instead.", " ".join(complaints), path)
             return state
-        raise CheckpointError("\n".join(complaints))
+        advice = "None of them can be used: restore one from a copy, or start over with --force."
+        raise CheckpointError("\n".join([*complaints, advice] if len(complaints) > 1 else complaints))
 
     def _restore_list(self) -> None:
         """Restore the listed checkpoints that exist, and newer ones that a kill left unlisted."""

@@ -156,9 +156,9 @@ def compressed_zeros(path):
 @pytest.mark.parametrize(
     "write, says",
     [
-        (lambda path: path.write_bytes(b""), "no older checkpoint"),
-        (lambda path: path.write_bytes(b"not a checkpoint"), "no older checkpoint"),
-        (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)), "no older checkpoint"),
+        (lambda path: path.write_bytes(b""), "no other checkpoint"),
+        (lambda path: path.write_bytes(b"not a checkpoint"), "no other checkpoint"),
+        (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)), "no other checkpoint"),
         (zip_archive, r"x\.pt"),
         (lambda path: torch.save([1, 2], path), "holds a list"),
         (lambda path: after(path, b"junk"), "cannot be used: 4 bytes that are not its own stand before it"),
@@ -236,7 +236,11 @@ def test_when_nothing_can_be_resumed_the_error_names_each_file(saved, make, tmp_
         (tmp_path / "Ball" / name).write_bytes(b"")
     with pytest.raises(CheckpointError) as error:
         make(load=True).load()
-    assert "checkpoint.pt" in str(error.value) and "Ball-10.pt" in str(error.value)
+    *complaints, advice = str(error.value).splitlines()
+    named = {Path(complaint.split()[2]).name for complaint in complaints}
+    assert named == {"checkpoint.pt", "Ball-10.pt"}
+    assert "restore one from a copy, or start over with --force" in advice
+    assert "lder checkpoint" not in str(error.value)
 
 
 def test_a_checkpoint_that_a_kill_kept_from_the_list_is_added_to_it(saved, make, tmp_path):

@@ -240,7 +240,10 @@ def test_without_an_intact_checkpoint_the_old_run_is_not_overwritten(trained):
         path.write_bytes(path.read_bytes()[:-1000])
     before = {path: path.read_bytes() for path in files}
     ended = learn(folder, *arguments, yaml=LONGER)
-    assert ended.error.count("cannot be used") == len(files)
+    assert ended.error.count(") cannot be used") == len(files)
+    assert ended.error.rstrip().endswith(
+        "None of them can be used: restore one from a copy, or start over with --force."
+    )
     assert {path: path.read_bytes() for path in ended.files("*.pt")} == before
 
 
