@@ -85,6 +85,7 @@ class CheckpointManager:
         *,
         judged: float | None = None,
         due: bool = True,
+        final: bool = False,
     ) -> Checkpoint | None:
         """Write a checkpoint at `step`.
 
@@ -95,6 +96,7 @@ class CheckpointManager:
             export: writes the ONNX file to the path that it is given; each of several with its suffix.
             judged: the reward that makes it one of the best; None: it is not.
             due: it is one of those that `keep` counts.
+            final: the run ends with it.
 
         Returns:
             None if the file system failed: this is logged, the older checkpoints are untouched, and the run
@@ -111,7 +113,7 @@ class CheckpointManager:
             self.folder.mkdir(parents=True, exist_ok=True)
             atomic_write_bytes(weights, data)
         except OSError as error:
-            self._warn_not_saved(step, error)
+            self._warn_not_saved(step, error, final=final)
             return None
         self._note_latest(step, written=self._update_latest(weights, data))
         for old in models:
@@ -147,12 +149,13 @@ class CheckpointManager:
             return False
         return True
 
-    def _warn_not_saved(self, step: int, error: OSError) -> None:
+    def _warn_not_saved(self, step: int, error: OSError, *, final: bool = False) -> None:
         steps = [f"the last one is of step {entry.steps}" for entry in self.checkpoints]
+        advice = "Training goes on. Free some space or make the folder writable before the next checkpoint."
         logger.warning(
-            "%s: the checkpoint of step %d could not be saved (%s); %s. Training goes on. Free some "
-            "space or make the folder writable before the next checkpoint.",
-            *(self.behavior, step, error, steps[-1] if steps else "there is none yet"),
+            "%s: the checkpoint of step %d could not be saved (%s); %s.%s",
+            *(self.behavior, step, error, steps[-1] if steps else "there is none" + " yet" * (not final)),
+            "" if final else f" {advice}",
         )
 
     def _weights(self, step: int) -> Path:

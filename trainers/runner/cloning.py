@@ -140,7 +140,7 @@ class CloningRun(SummaryEvents):
                 self.trainer.advance()
         except FloatingPointError as error:
             failure = error
-        self.checkpointer.finish(saved=self.checkpointer.save(None))
+        self.checkpointer.finish(saved=self.checkpointer.save(None, final=True))
         if failure is not None:
             raise failure
 

@@ -90,12 +90,13 @@ class LearnerCheckpointer:
 
     # Saving ---------------------------------------------------------------------------------------------
 
-    def save(self, score: float | None, due: bool = True) -> bool:
+    def save(self, score: float | None, due: bool = True, *, final: bool = False) -> bool:
         """Write a checkpoint and its model; whether that succeeded. A full disk costs a warning.
 
         Args:
             score: the mean reward by which the policy is one of the best; None: it is not.
             due: it is one of those that `keep_checkpoints` counts.
+            final: the run ends with it.
         """
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
         if distributed.rank():
@@ -106,7 +107,9 @@ class LearnerCheckpointer:
         export = self._export if self.exports_onnx else None
         if self.self_play is not None:
             self.run.status.set(self.name, ELO, self.self_play.elo)
-        saved = self.checkpoints.save(step, self._state(score), reward, export, judged=score, due=due)
+        saved = self.checkpoints.save(
+            step, self._state(score), reward, export, judged=score, due=due, final=final
+        )
         if saved is not None:
             self.trainer.save_beside(self.checkpoints.folder)
             self.num_saved += 1
@@ -211,9 +214,14 @@ class LearnerCheckpointer:
             return rank_file(self.folder)
         brain = self.checkpoints.finish()
         if not saved:
+            remains = (
+                "Older checkpoints are as they were; --resume goes on from the last."
+                if self.checkpoints.any_saved
+                else "The run has no checkpoint: free some space or make its folder writable; train again."
+            )
             raise CheckpointError(
                 f"{self.name}: the weights at the end of the run, step {self.trainer.step}, were not saved: "
-                "see the warning before. Older checkpoints are as they were; --resume goes on from the last."
+                f"see the warning before. {remains}"
             )
         if brain is None and self.exports_onnx:
             raise CheckpointError(

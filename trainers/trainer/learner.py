@@ -398,11 +398,11 @@ class Learner:
 
     # Files ----------------------------------------------------------------------------------------------
 
-    def save(self, due: bool = True) -> bool:
+    def save(self, due: bool = True, *, final: bool = False) -> bool:
         """Write a checkpoint and its model; whether that succeeded. A full disk costs a warning."""
         self.trainer.finish_update()
         score, self._best_score = self._best_score, None
-        return self.checkpointer.save(score, due)
+        return self.checkpointer.save(score, due, final=final)
 
     def save_with_others(self) -> bool:
         """Write what `--resume` needs, because another behavior has saved; whether that succeeded."""
@@ -428,7 +428,7 @@ class Learner:
                 everything else is written then.
         """
         self._is_one_of_the_best()
-        model = self.checkpointer.finish(saved=self.save())
+        model = self.checkpointer.finish(saved=self.save(final=True))
         if self._failure is not None:
             raise self._failure
         return model

@@ -434,6 +434,14 @@ def test_a_file_size_limit_costs_that_save_alone(saved, tmp_path, file_size_limi
     assert files_in(tmp_path) == before
 
 
+@pytest.mark.parametrize("final", [False, True])
+def test_only_a_run_that_has_not_ended_is_said_to_go_on(make, file_size_limit, caplog, final):
+    with caplog.at_level(logging.WARNING), file_size_limit(2000):
+        assert make().save(20, state(20), final=final) is None
+    assert ("; there is none.\n" in caplog.text) is final
+    assert ("Training goes on" in caplog.text) is not final
+
+
 def test_a_model_that_cannot_be_verified_is_an_error_and_the_weights_are_safe(make):
     manager = make()
 

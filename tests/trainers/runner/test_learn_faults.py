@@ -10,6 +10,7 @@ from console_runs import YAML, learn, weights_are_finite
 from lanista.trainers.checkpoints.file import load_checkpoint
 from scripted_engine import NOBODY, executable, message, observation
 
+BASIC = YAML.replace("Ball:", "Basic:")
 HURRY = ["--timeout-wait", "3"]
 """For tests of engines that do not answer."""
 
@@ -34,7 +35,7 @@ def test_mistakes_are_refused_before_anything_is_loaded_or_written(tmp_path, arg
 
 
 def test_a_quiet_run_says_only_what_is_wrong(tmp_path):
-    yaml = YAML.replace("Ball:", "Basic:") + "    framework: pytorch\n"
+    yaml = BASIC + "    framework: pytorch\n"
     ended = learn(tmp_path, "--env", "scene:basic", "--quiet", yaml=yaml)
     assert (ended.status, ended.out) == (0, "")
     assert ended.err == "framework: Framework option was deprecated but was specified\n"
@@ -267,13 +268,16 @@ def test_a_checkpoint_of_other_settings_names_them(trained, was, now, said):
     assert "hidden_units: 16" in (folder / "results" / "r" / "configuration.yaml").read_text()
 
 
+def no_file_larger_than_a_checkpoint():
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX system")
 def test_a_full_disk_costs_only_the_new_checkpoints(trained):
-    resource = pytest.importorskip("resource", reason="needs a POSIX system")
     folder, arguments = trained
     before = {path: path.read_bytes() for path in (folder / "results" / "r" / "Ball").glob("Ball-*.*")}
-
-    def no_file_larger_than_a_checkpoint():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
 
     ended = learn(folder, *arguments, yaml=LONGER, preexec_fn=no_file_larger_than_a_checkpoint)
     assert len(re.findall(r"checkpoint of step \d+ could not be saved", ended.out)) >= 3
@@ -282,3 +286,12 @@ def test_a_full_disk_costs_only_the_new_checkpoints(trained):
     assert re.search(r"Ball: .*not saved.*--resume", ended.error)
     assert {path: path.read_bytes() for path in before} == before
     assert not ended.files("*.partial")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX system")
+def test_where_nothing_was_saved_at_all_nothing_is_promised(tmp_path):
+    ended = learn(tmp_path, "--env", "scene:basic", yaml=BASIC, preexec_fn=no_file_larger_than_a_checkpoint)
+    *before, last = re.findall(r"checkpoint of step \d+ could not be saved.*", ended.out)
+    assert before and all("there is none yet. Training goes on" in warning for warning in before)
+    assert last.endswith("; there is none.")
+    assert "The run has no checkpoint" in ended.error and "--resume" not in ended.error
