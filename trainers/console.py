@@ -1,6 +1,6 @@
 """The console scripts.
 
-Little is imported here, so that Ctrl-C while a command is loaded ends it in a line too.
+Little is imported here, and guarded, so that Ctrl-C while a command is loaded ends it in a line too.
 """
 
 from __future__ import annotations
@@ -8,9 +8,13 @@ from __future__ import annotations
 import os
 import sys
 
-from .cli.completion import ASKED
-from .utils.guard import guarded
-from .utils.quick_imports import quick_imports
+try:
+    from .cli.completion import ASKED
+    from .utils.guard import guarded
+    from .utils.quick_imports import quick_imports
+except KeyboardInterrupt:
+    print(f"\n{os.path.basename(sys.argv[0])}: stopped before it began.", file=sys.stderr)
+    sys.exit(130)
 
 
 def lanista() -> None:
