@@ -3,6 +3,8 @@
 import atexit
 import logging
 import time
+from collections.abc import Callable
+from functools import partial
 
 from .connection import EngineConnection
 
@@ -35,12 +37,17 @@ def _close_all() -> None:
     connections = list(_open)
     _open.clear()
     for connection in connections:
-        try:
-            connection.send_quit()
-        except Exception as error:  # it is still to be closed, and so are the others
-            logger.warning("An engine could not be told to quit: %s", error)
+        _attempt(connection.send_quit, "told to quit")
     for connection in connections:
-        try:
-            connection.close(min(connection.timeout, max(0.0, deadline - time.monotonic())))
-        except Exception as error:  # the others are still to be closed
-            logger.warning("An engine could not be closed in good order: %s", error)
+        seconds = min(connection.timeout, max(0.0, deadline - time.monotonic()))
+        _attempt(partial(connection.close, seconds), "closed in good order")
+
+
+def _attempt(action: Callable[[], None], what: str) -> None:
+    """Do this to an engine, and go on where it fails: it is still to be closed, and so are the others."""
+    try:
+        action()
+    except OSError as error:
+        logger.warning("An engine could not be %s: %s", what, error)
+    except Exception:  # Ctrl-C may have left the connection in the middle of a message
+        logger.debug("An engine could not be %s.", what, exc_info=True)

@@ -1,5 +1,6 @@
 """Engines that a script leaves open when it ends."""
 
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -12,8 +13,8 @@ class Connection:
 
     timeout = 60.0
 
-    def __init__(self, log, clock=None, *, fails=""):
-        self.log, self.clock, self.fails = log, clock or Clock(), fails
+    def __init__(self, log, clock=None, *, fails="", error=OSError):
+        self.log, self.clock, self.fails, self.error = log, clock or Clock(), fails, error
 
     def send_quit(self):
         self._call("send_quit")
@@ -25,7 +26,7 @@ class Connection:
     def _call(self, name, *arguments):
         self.log.append((name, *arguments))
         if name == self.fails:
-            raise OSError(f"{name} failed")
+            raise self.error(f"{name} failed")
 
 
 def test_open_engines_are_told_to_quit_first_and_share_the_time_to_end(monkeypatch):
@@ -37,12 +38,18 @@ def test_open_engines_are_told_to_quit_first_and_share_the_time_to_end(monkeypat
     assert log == [("send_quit",)] * 3 + closed
 
 
+@pytest.mark.parametrize(("error", "level"), [(OSError, logging.WARNING), (TypeError, logging.DEBUG)])
 @pytest.mark.parametrize("failing", ["send_quit", "close"])
-def test_one_that_fails_does_not_keep_the_others_from_being_closed(monkeypatch, caplog, failing):
+def test_one_that_fails_does_not_keep_the_others_from_being_closed(
+    monkeypatch, caplog, failing, error, level
+):
     logs = [[], [], []]
-    connections = [Connection(logs[0]), Connection(logs[1], fails=failing), Connection(logs[2])]
+    failed = Connection(logs[1], fails=failing, error=error)
+    connections = [Connection(logs[0]), failed, Connection(logs[2])]
     monkeypatch.setattr(shutdown, "_open", dict.fromkeys(connections))
-    shutdown._close_all()
+    with caplog.at_level(logging.DEBUG):
+        shutdown._close_all()
+    assert [record.levelno for record in caplog.records] == [level]
     assert [[name for name, *_ in log] for log in logs] == [["send_quit", "close"]] * 3
     assert f"{failing} failed" in caplog.text
     assert not shutdown._open
