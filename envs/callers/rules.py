@@ -58,6 +58,8 @@ class CallerRules:
             _warn_once()
         if owned is not False:
             return ""
+        if _has_ended(self.pid):
+            return f"the engine that was started, process {self.pid}, has ended"
         return (
             f"it is not the engine that was started, process {self.pid}, but another program of this "
             f"machine; if it is meant, as a game in a container, --allow {host} admits it"
@@ -107,6 +109,14 @@ def _family(pid: int, mark: str) -> Iterator[psutil.Process]:
             with suppress(OSError, psutil.NoSuchProcess):
                 if mark.encode() in Path("/proc", str(other.pid), "environ").read_bytes().split(b"\0"):
                     yield other
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process is no more, or only its exit status is left."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.Error as error:
+        return isinstance(error, psutil.NoSuchProcess)
 
 
 def _caller(connection: Any, port: int) -> Address | None:

@@ -81,6 +81,18 @@ def test_another_program_of_this_machine_is_refused_unless_this_machine_is_allow
     assert CallerRules(AllowedNetworks.parse(["127.0.0.1"]), stranger.pid).why_not(caller, port) == ""
 
 
+@pytest.mark.parametrize("reaped", [True, False])
+def test_where_the_engine_that_was_started_has_ended_nobody_is_accused(dial, stranger, reaped: bool) -> None:
+    _, caller, port = dial("itself")
+    stranger.stdin.close()
+    if reaped:
+        stranger.wait()
+    else:
+        os.waitid(os.P_PID, stranger.pid, os.WEXITED | os.WNOWAIT)
+    refusal = CallerRules(pid=stranger.pid).why_not(caller, port)
+    assert refusal == f"the engine that was started, process {stranger.pid}, has ended"
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
 def test_where_no_process_is_known_anybody_on_this_machine_may_call(address: str) -> None:
     assert CallerRules().why_not((address, 1), 2) == ""
