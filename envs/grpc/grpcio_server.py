@@ -7,6 +7,7 @@ exchange takes about 200 microseconds where `server.ServerSession` takes 15 to 3
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -22,7 +23,7 @@ import grpc
 
 from ..callers.rejection_log import RejectionLog
 from ..callers.rules import CallerRules, owner
-from ..errors import OtherEngineError
+from ..errors import AddressInUseError, OtherEngineError
 from .headers import PATHS, UNITY_PATH
 from .listeners import listen
 from .server import FLUSH_SECONDS, QUIT
@@ -86,11 +87,7 @@ class GrpcioSession:
         self.port: int = addresses[0][1]
         """The port on which the engine calls."""
         self._rejections = RejectionLog(f" from port {self.port}")
-        for address, number in addresses:
-            self._server.add_insecure_port(
-                f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
-            )
-        self._server.start()
+        self._start(addresses)
 
     @classmethod
     def listen(cls, port: int, host: str = "localhost", path: bytes = UNITY_PATH) -> GrpcioSession:
@@ -167,6 +164,21 @@ class GrpcioSession:
         self._rejections.finish_period()
         self._wakeup_reader.close()
         self._wakeup_writer.close()
+
+    def _start(self, addresses: list[tuple[str, int]]) -> None:
+        """Serve on these addresses, which are free unless another process has taken one just now."""
+        try:
+            for address, number in addresses:
+                self._server.add_insecure_port(
+                    f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
+                )
+        except RuntimeError as error:
+            self._server.start()  # only then does `stop` release the ports bound so far
+            self.close(wait=False)
+            raise AddressInUseError(
+                errno.EADDRINUSE, f"Port {number} of {address} cannot be used: another process has taken it"
+            ) from error
+        self._server.start()
 
     def _handler(self, path: bytes) -> grpc.GenericRpcHandler:
         """The handler of one method."""

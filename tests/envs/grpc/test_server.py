@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from selectors import DefaultSelector
+from types import SimpleNamespace
 
 import pytest
 from lanista.envs.errors import AddressInUseError, OtherEngineError, TrainerGoneError
-from lanista.envs.grpc import acceptor
+from lanista.envs.grpc import acceptor, grpcio_server
 from lanista.envs.grpc.calls import FAILED_PRECONDITION
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.grpcio_server import GrpcioSession
@@ -177,6 +178,17 @@ def test_a_port_that_is_taken_on_the_other_loopback_alone_is_an_error_too() -> N
         other.listen()
         with pytest.raises(AddressInUseError, match="::1"):
             ServerSession.listen(other.getsockname()[1])
+
+
+def test_a_port_that_another_process_takes_before_grpcio_does_is_an_error(monkeypatch) -> None:
+    free, taken = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+    address = free.getsockname()
+    lost = SimpleNamespace(getsockname=taken.getsockname, close=lambda: None)
+    monkeypatch.setattr(grpcio_server, "listen", lambda host, port: [free, lost])
+    with taken, pytest.raises(AddressInUseError, match="another process has taken it") as error:
+        GrpcioSession.listen(0)
+    assert error.value.errno == errno.EADDRINUSE
+    socket.create_server(address).close()
 
 
 @both
