@@ -184,11 +184,15 @@ class Algorithm(ABC):
         return {} if norm is None else {"Policy/Gradient Norm": norm}
 
     def products(self, batch_size: int) -> int | None:
-        """Products of a minibatch's pass through the largest network; None unless it reads vectors alone."""
+        """Products of a minibatch's pass through the largest network; None unless it reads vectors alone.
+
+        With a memory: of one step of all sequences, since each step waits for the one before.
+        """
         if any(len(sensor.shape) > 1 for sensor in self.spec.observation_specs):
             return None
         sizes = (sum(p.numel() for p in module.parameters()) for module in self.modules().values())
-        return batch_size * max(sizes)
+        rows = batch_size // self.sequence_length if self.is_recurrent else batch_size
+        return rows * max(sizes)
 
     # Experience -----------------------------------------------------------------------------------------
 

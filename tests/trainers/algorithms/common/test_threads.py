@@ -2,12 +2,16 @@
 
 import pytest
 import torch
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.threads import (
     ACTING_THREADS,
     ONE_THREAD,
     UpdateThreads,
     torch_threads,
 )
+from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from specs import vector_spec
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +27,7 @@ def _threads_as_before():
     [
         (UpdateThreads(4), ONE_THREAD, 1),
         (UpdateThreads(4), ONE_THREAD + 1, 4),
-        (UpdateThreads(4), None, 4),  # images, entities or a memory
+        (UpdateThreads(4), None, 4),  # images or entities
         (UpdateThreads(4, fixed=True), 1, 4),
         (UpdateThreads(1, fixed=True), None, 1),
         (UpdateThreads(), None, 1),
@@ -39,3 +43,10 @@ def test_acting_has_its_one_thread_again_after_an_update_even_one_that_fails(cou
         assert torch.get_num_threads() == count
         raise RuntimeError
     assert torch.get_num_threads() == ACTING_THREADS
+
+
+def test_with_a_memory_the_products_of_one_step_count():
+    network = {"hidden_units": 8, "memory": {"memory_size": 8, "sequence_length": 16}}
+    settings = TrainerSettings.model_validate({"trainer_type": "ppo", "network_settings": network})
+    ppo = PPO(vector_spec([3], 2), settings, torch.device("cpu"), 0, NonFinitePolicy.STOP)
+    assert ppo.products(64) == 4 * sum(p.numel() for p in ppo.network.parameters())
