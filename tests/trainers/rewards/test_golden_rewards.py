@@ -10,7 +10,7 @@ import torch
 from goldendata import array, cases, kinds
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.buffers.demonstrations import Demonstrations
-from lanista.trainers.checkpoints.mlagents.names import body_tensors, dense_tensors
+from lanista.trainers.checkpoints.mlagents.names import body_tensors, dense_tensors, encoder_tensors
 from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.rewards.curiosity import Curiosity
 from lanista.trainers.rewards.discriminator import RandomDraws
@@ -85,9 +85,14 @@ def test_extrinsic(case):
     assert found == approximately(case["expected"]["reward"])
 
 
+def network_tensors(network, prefix):
+    """Those of the encoder and of the body."""
+    return encoder_tensors(network.encoder, prefix) | body_tensors(network.body, 0, prefix)
+
+
 def curiosity_tensors(signal):
     models = signal.models
-    named = body_tensors(models.embedding.body, 0, "_state_encoder.")
+    named = network_tensors(models.embedding, "_state_encoder.")
     named |= dense_tensors(models.inverse_hidden, "inverse_model_action_encoding.0.seq_layers.0")
     named |= dense_tensors(models.forward_hidden, "forward_model_next_state_prediction.0.seq_layers.0")
     named |= dense_tensors(models.next_embedding, "forward_model_next_state_prediction.1")
@@ -126,7 +131,7 @@ def test_rnd(case):
     given, expected = case["inputs"], case["expected"]
     signal = made(RND, settings_of(RNDSettings, given, learning_rate=0.0), given)
     for network, weights in ((signal.target, "target_weights"), (signal.predictor, "predictor_weights")):
-        load_parameters(body_tensors(network.body, 0, "_encoder."), given[weights])
+        load_parameters(network_tensors(network, "_encoder."), given[weights])
     steps = steps_of(given["batch"], given["spec"]["action_spec"]["discrete_branches"])
     rollout = random_rollout([len(steps)], seed=0)
     rollout = replace(rollout, obs=[obs.numpy() for obs in steps.obs])
@@ -147,7 +152,7 @@ def test_rnd(case):
 
 
 def gail_tensors(discriminator):
-    named = body_tensors(discriminator.body, 0, "encoder.")
+    named = network_tensors(discriminator, "encoder.")
     named |= dense_tensors(discriminator.estimate, "_estimator.0")
     if discriminator.latent is not None:
         named |= dense_tensors(discriminator.latent, "_z_mu_layer") | {"_z_sigma": discriminator.sigma}
