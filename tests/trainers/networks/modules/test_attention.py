@@ -13,7 +13,7 @@ FEATURES = (5, 3)
 
 def entities(counts, places, features, holes=False):
     """[B, places, features] of sets with so many entities, in front or anywhere."""
-    rows = torch.randn(len(counts), places, features) + 1.0
+    rows = torch.randn(len(counts), places, features, dtype=torch.float64) + 1.0
     there = torch.arange(places) < torch.tensor(counts)[:, None]
     if holes:
         there = there[:, torch.randperm(places)]
@@ -22,7 +22,7 @@ def entities(counts, places, features, holes=False):
 
 def both(sets, own):
     """An encoder's output and its gradients: of all places, and as it is used."""
-    encoder = EntityEncoder([rows.shape[2] for rows in sets], 0 if own is None else own.shape[1])
+    encoder = EntityEncoder([rows.shape[2] for rows in sets], 0 if own is None else own.shape[1]).double()
     found = []
     masks = [absent(rows) for rows in sets]
     for encode in (
@@ -48,14 +48,14 @@ def test_places_that_nobody_fills_change_nothing(data):
             places = data.draw(st.integers(1, 6))
             counts = data.draw(st.lists(st.integers(0, places), min_size=batch, max_size=batch))
             sets.append(entities(counts, places, features, holes))
-        own = torch.randn(batch, 4) if data.draw(st.booleans()) else None
+        own = torch.randn(batch, 4, dtype=torch.float64) if data.draw(st.booleans()) else None
         for of_all, of_filled in zip(*both(sets, own), strict=True):
-            torch.testing.assert_close(of_filled, of_all, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(of_filled, of_all, rtol=1e-9, atol=1e-9)
 
 
 def test_rows_keep_their_order_where_groups_are_sorted_by_length():
-    encoder = EntityEncoder([3], 0)
+    encoder = EntityEncoder([3], 0).double()
     sets = entities([5, 0, 3, 1, 5, 2, 4] * 100, 5, 3)
     assert sets.shape[0] * sets.shape[1] >= 2 * attention.PLACES_OF_GROUP
     one_by_one = torch.cat([encoder([rows[None]], None) for rows in sets])
-    torch.testing.assert_close(encoder([sets], None), one_by_one, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(encoder([sets], None), one_by_one, rtol=1e-9, atol=1e-9)
