@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -81,7 +80,8 @@ def _write_each(arguments: argparse.Namespace, ending: str, export: Callable[...
             target = out / target.name
         elif out is not None:
             target = _with_ending(out, suffix)
-        export(source, target, check=_keep_others if out is not None else _replace)
+        # Where models are written by default, a damaged one is replaced too.
+        export(source, target, over_models_alone=out is not None)
 
 
 def _with_ending(out: Path, suffix: str) -> Path:
@@ -97,40 +97,35 @@ def _with_ending(out: Path, suffix: str) -> Path:
     return out.with_name(f"{out.name}{suffix}")
 
 
-def _replace(_: Path) -> None:
-    """Write over whatever lies where models are written by default, such as a damaged one."""
-
-
-def _keep_others(file: Path) -> None:
-    """Refuse to write over a file that is no model of the kind that its ending tells.
+def _require_replaceable(file: Path) -> None:
+    """Refuse to write a model over anything but a model.
 
     Raises:
-        CommandError: it is such a file.
+        CommandError: something else is there.
     """
-    if file.exists() and not (file.is_file() and _is_model(file.read_bytes(), file.suffix)):
+    if file.exists() and not (file.is_file() and _is_model(file)):
         raise CommandError(
-            f"{file} is there already, and it is no {file.suffix} model that lanista export could have made. "
-            "Give another OUT, or remove it."
+            f"{file} is there and is not a {file.suffix} model. Give another OUT, or remove it."
         )
 
 
-def _is_model(data: bytes, suffix: str) -> bool:
-    if suffix == ".tres":
-        return b'script_class="LanistaBrain"' in data.partition(b"\n")[0]
-    if suffix == ".onnx":
-        from google.protobuf.message import DecodeError
-        from onnx import ModelProto
+def _is_model(file: Path) -> bool:
+    """Whether a file holds what its ending tells."""
+    from google.protobuf.message import DecodeError
+    from onnx import ModelProto
 
-        try:
-            return bool(ModelProto.FromString(data).graph.node)
-        except DecodeError:
-            return False
-    from ..checkpoints.metadata import KEY
+    from ..checkpoints.file import CheckpointError
+    from ..checkpoints.shared_weights import load_shared
 
+    if file.suffix == ".tres":
+        return b'script_class="LanistaBrain"' in file.read_bytes().partition(b"\n")[0]
     try:
-        return KEY in json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        if file.suffix == ".onnx":
+            return bool(ModelProto.FromString(file.read_bytes()).graph.node)
+        load_shared(file)
+    except (DecodeError, CheckpointError):
         return False
+    return True
 
 
 def _checkpoints(given: str, results: Path) -> dict[Path, Path]:
@@ -158,7 +153,7 @@ def _export(
     source: Path,
     target: Path,
     *,
-    check: Callable[[Path], None],
+    over_models_alone: bool,
     write: Callable[..., None],
     suffix: str,
 ) -> None:
@@ -178,8 +173,8 @@ def _export(
             target.with_name(f"{target.stem}{place}{suffix}"): brain
             for place, brain in exported_networks(network).items()
         }
-        for out in brains:
-            check(out)
+        for out in brains if over_models_alone else ():
+            _require_replaceable(out)
         for out, brain in brains.items():
             write(brain, out, behavior=behavior, step=step_of(state))
             print(plain(f"Exported {out} ({behavior}, step {step_of(state)}), verified against its network."))
@@ -192,7 +187,7 @@ def _export(
         raise CommandError(f"{out} could not be written: {error}.") from error
 
 
-def _share(source: Path, target: Path, *, check: Callable[[Path], None]) -> None:
+def _share(source: Path, target: Path, *, over_models_alone: bool) -> None:
     """Write the weights of a checkpoint."""
     from ..checkpoints.file import CheckpointError
     from ..checkpoints.metadata import build_network, step_of
@@ -201,7 +196,8 @@ def _share(source: Path, target: Path, *, check: Callable[[Path], None]) -> None
     try:
         state = load_weights(source)
         behavior, _ = build_network(state)
-        check(target)
+        if over_models_alone:
+            _require_replaceable(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         save_shared(target, state)
     except CheckpointError as error:

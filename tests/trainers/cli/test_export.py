@@ -87,7 +87,7 @@ def test_only_a_model_is_written_over(results, tmp_path, flags, out, text, capsy
     file.write_text(text)
     words = ["export", "results/both/Ball", out, *flags]
     assert run(words) == 1
-    assert f"{out} is there already, and it is no" in capsys.readouterr().err
+    assert f"{out} is there and is not a " in capsys.readouterr().err
     assert file.read_text() == text
     file.unlink()
     assert run(words) == 0
