@@ -98,7 +98,8 @@ class VisualEncoder(nn.Module):
         return functional.leaky_relu(self.dense(images.flatten(1)), LEAK)
 
     def _residual(self, x: Tensor) -> Tensor:
-        if x.device.type == "cpu":  # narrow convolutions and poolings: forwards and backwards in 55 to 70 %
+        if x.device.type == "cpu":
+            # So narrow convolutions and their poolings take 70 % of the time, forward and backward.
             x = x.contiguous(memory_format=torch.channels_last)
         for entrance, *blocks in self.stages():
             x = functional.max_pool2d(entrance(x), POOL, POOL_STRIDE)

@@ -245,9 +245,9 @@ class TorchSettings(Settings):
     device: Text | None = None
     """cpu, cuda, cuda:1, mps. Not given: cuda if there is one, else cpu."""
     num_threads: Integer | None = own(None, ge=1, le=1024)
-    """CPU threads of a policy update. Not given: 1 if minibatches are small and networks are dense, else as
-    many as there are processors, at most 4; 1 with --deterministic. With threaded: true one less, or 1 in
-    a thread. Acting uses one."""
+    """CPU threads of a policy update. Not given: 1 if minibatches are small (with a memory: single steps of
+    their sequences) and networks read vectors alone, else as many as there are processors, at most 4; 1 with
+    --deterministic. With threaded: true one less, or 1 in a thread. Acting uses one."""
     learners: Integer = own(1, ge=1, le=64)
     """Processes that train together: the environments are divided among them, and gradients are averaged in
     every optimizer step. With cuda each uses a GPU of its own. See docs/learners.md."""
