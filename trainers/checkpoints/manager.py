@@ -151,11 +151,11 @@ class CheckpointManager:
 
     def _warn_not_saved(self, step: int, error: OSError, *, final: bool = False) -> None:
         steps = [f"the last one is of step {entry.steps}" for entry in self.checkpoints]
-        advice = "Training goes on. Free some space or make the folder writable before the next checkpoint."
+        advice = " Training goes on. Free some space or make the folder writable before the next checkpoint."
         logger.warning(
             "%s: the checkpoint of step %d could not be saved (%s); %s.%s",
-            *(self.behavior, step, error, steps[-1] if steps else "there is none" + " yet" * (not final)),
-            "" if final else f" {advice}",
+            *(self.behavior, step, error, steps[-1] if steps else "there is no other one"),
+            "" if final else advice,
         )
 
     def _weights(self, step: int) -> Path:

@@ -132,7 +132,7 @@ class TrainerController:
                 distributed.leave()
                 if any(self.steps().values()):
                     self._save(log_failures=True)
-                else:  # nothing was learned: the run ID stays free
+                else:  # there is nothing to keep
                     self._stop_threads()
                 raise
             self._save(evaluate=complete)

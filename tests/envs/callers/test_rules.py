@@ -87,6 +87,8 @@ def test_where_the_engine_that_was_started_has_ended_nobody_is_accused(dial, str
     stranger.stdin.close()
     if reaped:
         stranger.wait()
+    elif not hasattr(os, "waitid"):
+        pytest.skip("this system cannot wait for a process without reaping it")
     else:
         os.waitid(os.P_PID, stranger.pid, os.WEXITED | os.WNOWAIT)
     refusal = CallerRules(pid=stranger.pid).why_not(caller, port)

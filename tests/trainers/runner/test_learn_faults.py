@@ -292,6 +292,6 @@ def test_a_full_disk_costs_only_the_new_checkpoints(trained):
 def test_where_nothing_was_saved_at_all_nothing_is_promised(tmp_path):
     ended = learn(tmp_path, "--env", "scene:basic", yaml=BASIC, preexec_fn=no_file_larger_than_a_checkpoint)
     *before, last = re.findall(r"checkpoint of step \d+ could not be saved.*", ended.out)
-    assert before and all("there is none yet. Training goes on" in warning for warning in before)
-    assert last.endswith("; there is none.")
+    assert before and all("there is no other one. Training goes on" in warning for warning in before)
+    assert last.endswith("; there is no other one.")
     assert "The run has no checkpoint" in ended.error and "--resume" not in ended.error

@@ -53,7 +53,7 @@ class SelfPlayManager(SelfPlay):
         self._normalizes = any(True for _ in network.buffers())
         self._last_joined: BehaviorId = ""
         self._begun: int | None = None
-        """The trainer's step at the first `advance`: before it, teams may still appear."""
+        """The trainer's step at the first `advance`: as long as it stays there, teams may still appear."""
         self._one_sided = settings.learn_from_both_sides
         """It is still to be checked whether there is another side to learn from."""
 
@@ -84,15 +84,15 @@ class SelfPlayManager(SelfPlay):
         """
         if self._begun is None:
             self._begun = step
-        has_learned = step > self._begun
-        if has_learned and self.rotation.teams < 2:
+        has_advanced = step > self._begun
+        if has_advanced and self.rotation.teams < 2:
             raise TrainerError(
                 f"The behavior {self.name} has a section self_play, but the environment has shown only one "
                 f"team, {self._last_joined}: self-play needs an opponent. Give the opponents "
                 "another Team Id (in Unity, in their Behavior Parameters); if they are another behavior, "
                 f"give that one a section self_play too; or remove behaviors.{self.name}.self_play."
             )
-        if has_learned and self._one_sided:
+        if has_advanced and self._one_sided:
             self._warn_of_one_side()
         self.follow_first_rank()
         super().advance(step)
