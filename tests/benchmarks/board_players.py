@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from lanista.envs.base import BehaviorName
+from lanista.envs.base import BehaviorId, BehaviorName
 from mlagents_envs.base_env import ActionTuple, DecisionSteps
 from numpy.typing import NDArray
 
@@ -33,7 +33,9 @@ class BoardPlayer:
         """It plays every seat."""
         return self
 
-    def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
+    def act(
+        self, steps: DecisionSteps, deterministic: bool = False, behavior_id: BehaviorId = ""
+    ) -> ActionTuple:
         """One move for each seat that waits."""
         seen = np.asarray(steps.obs[0], np.bool_)
         boards = np.moveaxis(seen, 1, 3) if seen.ndim == 4 else seen.reshape(len(steps), *self.shape, 2)
@@ -41,7 +43,7 @@ class BoardPlayer:
         moves = [self.move(board, np.flatnonzero(row)) for board, row in zip(boards, allowed)]
         return ActionTuple(discrete=np.array(moves, np.int32).reshape(-1, 1))
 
-    def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
+    def reset_agents(self, agent_ids: NDArray[np.int32], behavior_id: BehaviorId = "") -> None:
         """It has no state."""
 
     def move(self, board: Board, allowed: NDArray[np.int64]) -> int:

@@ -59,7 +59,7 @@ TASKS = [
     task("grid", "GridWorld", 100_000, areas=16, goal=0.9),
     task("hallway", "Hallway", 1_000_000, areas=64),
     task("sorter", "Sorter", 600_000, areas=32, ways=FLAT),
-    task("wall-jump", "BigWallJump", 800_000, areas=32, others={"SmallWallJump": 300_000}, episodes=170),
+    task("wall-jump", "BigWallJump", 800_000, areas=32, others={"SmallWallJump": 150_000}, episodes=170),
     task(
         "hallway", "Hallway", 5_000_000, name="hallway-long", areas=64, goal=0.7, ways=MEMORIES, optional=True
     ),

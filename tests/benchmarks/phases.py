@@ -32,6 +32,8 @@ from timed_scene import executable
 from training_run import free_port
 
 REST = "loop and all else"
+SMALL_SHARE = 0.01
+"""Of a profile's time; phases below it in all profiles are left out of the overview."""
 
 
 @dataclass
@@ -91,6 +93,7 @@ def install(phases: Phases) -> None:
     from lanista.trainers.algorithms.sac.fused import FusedSACGradient
     from lanista.trainers.algorithms.sac.sac import SAC
     from lanista.trainers.networks.actor_critic import ActorCritic
+    from lanista.trainers.networks.modules import packed_memory
     from lanista.trainers.policies.fast_forward import DenseActor, NetworkActor, RecurrentActor
     from lanista.trainers.policies.joint import JointPolicies
     from lanista.trainers.policies.policy import Policy
@@ -132,6 +135,8 @@ def install(phases: Phases) -> None:
         (fused.FusedPPOGradient, "_policy", "update: loss and its gradient"),
         (fused.FusedPPOGradient, "__call__", "update: heads, value loss"),
         (fused, "backward", "update: backward pass"),
+        (packed_memory.PackedMemory, "forward", "update: forward pass of the memory"),
+        (packed_memory._SteppedPass, "backward", "update: backward pass of the memory"),
         # By automatic differentiation, where there is no closed form:
         (ActorCritic, "evaluate", "update: forward pass"),
         (POCA, "_estimates", "update: forward pass of the critic"),
@@ -157,7 +162,7 @@ class Window:
     found: tuple[dict[str, float], dict[str, float], dict[str, int]] = ({}, {}, {})
 
     def on_summary(self, step: int) -> None:
-        """Called after each summary, within its timer, so that the timer of the first is not counted."""
+        """Called after each summary and its timer, so that the first summary is not counted."""
         self.marks.append((step, time.perf_counter(), time.thread_time()))
         if len(self.marks) == 1:
             self.phases.clear()
@@ -220,8 +225,8 @@ def profile(case: Case) -> dict[str, Any]:
     """Trains, in this process; microseconds per agent-step of every phase."""
     phases = Phases()
     window = Window(phases, case.settings["max_steps"])
-    after_summaries(window.on_summary)
     install(phases)
+    after_summaries(window.on_summary)
     train_here(case)
     return window.described(case.kind)
 
@@ -233,13 +238,33 @@ def apart(case: Case) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+def _phases(results: list[dict[str, Any]]) -> list[str]:
+    """Those of all profiles, by the greatest share that they have in one."""
+    phases = dict.fromkeys(phase for result in results for phase in result["phases"])
+    return sorted(phases, key=lambda phase: -max(_share(result, phase) for result in results))
+
+
+def _share(result: dict[str, Any], phase: str) -> float:
+    """Of a profile's time."""
+    return float(result["phases"].get(phase, (0.0,))[0] / result["total"][0])
+
+
+def overview(results: list[dict[str, Any]]) -> str:
+    """The phases as rows, the time for each profile as columns; without phases that take little in all."""
+    lines = []
+    for phase in _phases(results):
+        if any(_share(result, phase) > SMALL_SHARE for result in results):
+            walls = [result["phases"].get(phase, (0.0,))[0] for result in results]
+            lines.append([phase, *(f"{wall:,.1f}" if wall else "" for wall in walls)])
+    totals = [f"{result['total'][0]:,.1f}" for result in results]
+    return markdown(["phase", *(f"{r['title']}:" for r in results)], [*lines, ["in all", *totals]])
+
+
 def table(results: list[dict[str, Any]]) -> str:
     """The phases as rows, wall and processor time for each profile as columns."""
-    phases = list(dict.fromkeys(phase for result in results for phase in result["phases"]))
-    order = sorted(phases, key=lambda p: -max(r["phases"].get(p, (0, 0))[1] for r in results))
     heads = [head for r in results for head in (f"{r['title']}: wall:", "cpu:", "calls:")]
     lines = []
-    for phase in order:
+    for phase in _phases(results):
         cells = [phase]
         for result in results:
             wall, cpu, calls = result["phases"].get(phase, (0.0, 0.0, 0))

@@ -97,7 +97,9 @@ def page(results: Results, folder: Path) -> str:
         or "Not measured yet.",
         rates=three_rates(results),
         scaling=scaling(results),
-        phases=phases.table(json.loads(kept_phases.read_text())) if kept_phases.exists() else "Not measured.",
+        phases=phases.overview(json.loads(kept_phases.read_text()))
+        if kept_phases.exists()
+        else "Not measured.",
         memory=memory.described(read(kept_memory, memory.Reading))
         if kept_memory.exists()
         else "Not measured.",

@@ -10,7 +10,7 @@ from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...envs.base import Decision
+from ...envs.base import BehaviorId, Decision
 from ..networks.actor import ActingNetwork
 from .agent_states import AgentStates
 from .exploration import ActionNoise, EpsilonGreedy, Explorer
@@ -97,7 +97,6 @@ class CheckpointPolicy:
     """The network of a checkpoint as a `PlayablePolicy`."""
 
     has_deterministic = True
-    _SOURCE = (0, "")
 
     def __init__(self, network: ActingNetwork, seed: int | None) -> None:
         """`seed`: of sampled actions; None: a different one each time."""
@@ -112,15 +111,17 @@ class CheckpointPolicy:
             index: tuple(observation.shape) for index, observation in enumerate(spec.observation_specs)
         }
 
-    def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
+    def act(
+        self, steps: DecisionSteps, deterministic: bool = False, behavior_id: BehaviorId = ""
+    ) -> ActionTuple:
         """Decide for the n agents of `steps`; with a memory, each agent's state is read and replaced."""
         self._policy.deterministic = deterministic
         if len(steps.obs) > len(self.observations):  # sensors that the agents got after its training
             steps = DecisionSteps(steps.obs[: len(self.observations)], *_rest(steps))
-        (decision,) = self._policy.act([steps], ActContext([self._SOURCE], self._states))
+        (decision,) = self._policy.act([steps], ActContext([(0, behavior_id)], self._states))
         return decision.env_action
 
-    def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
+    def reset_agents(self, agent_ids: NDArray[np.int32], behavior_id: BehaviorId = "") -> None:
         """Drop the states of agents whose episodes have ended."""
         if self._states is not None:
-            self._states.drop(self._SOURCE, agent_ids)
+            self._states.drop((0, behavior_id), agent_ids)

@@ -173,11 +173,11 @@ class Player:
             groups = self.results.setdefault(name, BehaviorResult()).groups
             groups.add(decisions, terminals, counting=self._begun < self.episodes)
             self._end(name, terminals)
-            model.policy.reset_agents(terminals.agent_id)
+            model.policy.reset_agents(terminals.agent_id, name)
             self._continue(name, decisions)
             if len(decisions):
                 asked = True
-                action = model.policy.act(decisions, self.deterministic)
+                action = model.policy.act(decisions, self.deterministic, name)
                 self.env.set_actions(name, action)
                 self._record(name, decisions, action)
         return asked

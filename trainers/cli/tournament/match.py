@@ -30,10 +30,12 @@ class MatchError(Exception):
 class MatchPolicy(Protocol):
     """A brain, or anything else that acts for the agents of one behavior."""
 
-    def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
-        """Actions for the n agents of `steps`."""
+    def act(
+        self, steps: DecisionSteps, deterministic: bool = False, behavior_id: BehaviorId = ""
+    ) -> ActionTuple:
+        """Actions for the n agents of `steps`, which are of one behavior."""
 
-    def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
+    def reset_agents(self, agent_ids: NDArray[np.int32], behavior_id: BehaviorId = "") -> None:
         """Drop the recurrent state of these agents, whose episodes are over."""
 
 
@@ -225,18 +227,18 @@ def play_match(
             if name == counted:
                 tally.add(decisions, terminals)
             if len(terminals):
-                policy.reset_agents(terminals.agent_id)
+                policy.reset_agents(terminals.agent_id, name)
             if len(decisions):
                 silent = 0
                 known[name].update(decisions.agent_id.tolist())
-                env.set_actions(name, policy.act(decisions, deterministic))
+                env.set_actions(name, policy.act(decisions, deterministic, name))
         if tally.over:
             break
         if silent > MAX_SILENT_STEPS:
             raise MatchError(f"No agent requested a decision in {MAX_SILENT_STEPS} steps of the environment.")
         env.step()
     for name, policy in policies.items():
-        policy.reset_agents(np.array(sorted(known[name]), np.int32))
+        policy.reset_agents(np.array(sorted(known[name]), np.int32), name)
     return tally.result()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps
 from numpy.typing import ArrayLike, NDArray
 
+from ....envs.base import BehaviorId
 from ....envs.images import as_floats
 
 
@@ -19,7 +20,7 @@ class LoadError(Exception):
 
 @runtime_checkable
 class PlayablePolicy(Protocol):
-    """A policy for agents that are identified by their ids, such as `Brain`."""
+    """A policy for agents that are identified by their behavior ids and their own, such as `Brain`."""
 
     continuous_size: int
     branches: tuple[int, ...]
@@ -33,11 +34,13 @@ class PlayablePolicy(Protocol):
     def observations(self) -> Mapping[int, tuple[int | None, ...]]:
         """The observations that it reads: position -> shape (None: any size)."""
 
-    def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
-        """Decide for these agents."""
+    def act(
+        self, steps: DecisionSteps, deterministic: bool = False, behavior_id: BehaviorId = ""
+    ) -> ActionTuple:
+        """Decide for these agents of a behavior."""
 
-    def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
-        """Drop the memories of these agents."""
+    def reset_agents(self, agent_ids: NDArray[np.int32], behavior_id: BehaviorId = "") -> None:
+        """Drop the memories of these agents of a behavior."""
 
 
 def misfits(policy: PlayablePolicy, spec: BehaviorSpec) -> list[str]:

@@ -13,8 +13,9 @@ import onnxruntime
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps
 from numpy.typing import NDArray
 
+from ....envs.base import BehaviorId
 from ....envs.images import as_floats
-from ..agent_states import AgentMemories
+from ..agent_states import AgentStates
 from .loaded_policy import misfits, shape_mismatch
 
 READABLE_VERSION = 3.0
@@ -57,7 +58,7 @@ class Brain:
             self.memory_size = int(self._inputs["recurrent_in"][-1]) if "recurrent_in" in self._inputs else 0
         except (IndexError, ValueError, TypeError, OverflowError) as error:
             raise self._error(f"its version, actions and memory are no sizes ({error})") from error
-        self._memories = AgentMemories(self.memory_size)
+        self._memories = AgentStates(self.memory_size)
 
     # Description --------------------------------------------------------------------------------------
 
@@ -92,12 +93,15 @@ class Brain:
 
     # Acting -------------------------------------------------------------------------------------------
 
-    def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
+    def act(
+        self, steps: DecisionSteps, deterministic: bool = False, behavior_id: BehaviorId = ""
+    ) -> ActionTuple:
         """Decide for the n agents of `steps`: [n, continuous] and [n, branches], as the engine takes them.
 
         Args:
             steps: the agents that wait; with a memory, each agent's is read and replaced.
             deterministic: the likeliest actions instead of sampled ones.
+            behavior_id: theirs; agents of two behaviors may have the same ids.
 
         Raises:
             BrainError: an observation has another shape than the brain reads, or deterministic actions are
@@ -113,16 +117,17 @@ class Brain:
         wanted = [f"{prefix}{name}" for name in self._action_names]
         if self.memory_size:
             wanted.append("recurrent_out")
-        results = self._run(wanted, self._feeds(steps))
+        results = self._run(wanted, self._feeds(steps, behavior_id))
         if self.memory_size:
-            self._memories.store(steps.agent_id, results.pop().reshape(len(steps), self.memory_size))
+            memories = results.pop().reshape(len(steps), self.memory_size)
+            self._memories.store([(0, behavior_id)], [steps], memories)
         return self._action(len(steps), results)
 
-    def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
+    def reset_agents(self, agent_ids: NDArray[np.int32], behavior_id: BehaviorId = "") -> None:
         """Drop the memories of agents whose episode has ended."""
-        self._memories.drop(agent_ids)
+        self._memories.drop((0, behavior_id), agent_ids)
 
-    def _feeds(self, steps: DecisionSteps) -> dict[str, NDArray[Any]]:
+    def _feeds(self, steps: DecisionSteps, behavior_id: BehaviorId) -> dict[str, NDArray[Any]]:
         feeds: dict[str, NDArray[Any]] = {}
         for index, shape in self.observations.items():
             problem = shape_mismatch(index, shape, [rows.shape[1:] for rows in steps.obs])
@@ -137,7 +142,7 @@ class Brain:
                 allowed -= np.concatenate(steps.action_mask, axis=1)
             feeds["action_masks"] = allowed
         if self.memory_size:
-            feeds["recurrent_in"] = self._memories.read(steps.agent_id).reshape(
+            feeds["recurrent_in"] = self._memories.read([(0, behavior_id)], [steps]).reshape(
                 len(steps), 1, self.memory_size
             )
         return feeds

@@ -8,7 +8,11 @@ import numpy as np
 from mlagents_envs.base_env import ActionTuple, DecisionSteps
 from numpy.typing import NDArray
 
+from ....envs.base import BehaviorId
 from .loaded_policy import LoadError, PlayablePolicy
+
+_Key = tuple[BehaviorId, int]
+"""A behavior id, and the id that an agent or group has in it."""
 
 
 class SlotPolicies:
@@ -24,10 +28,10 @@ class SlotPolicies:
         self.continuous_size = policies[0].continuous_size
         self.branches = policies[0].branches
         self.memory_size = policies[0].memory_size
-        self._taken: dict[int, set[int]] = {}
+        self._taken: dict[_Key, set[int]] = {}
         """The slots that were given in each group that is not over."""
-        self._members: dict[int, set[int]] = {}
-        self._seats: dict[int, tuple[int, int]] = {}
+        self._members: dict[_Key, set[_Key]] = {}
+        self._seats: dict[_Key, tuple[_Key, int]] = {}
         """Group and slot of the members."""
 
     @property
@@ -40,33 +44,37 @@ class SlotPolicies:
         """The observations that they read: position -> shape (None: any size)."""
         return self._policies[0].observations
 
-    def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
+    def act(
+        self, steps: DecisionSteps, deterministic: bool = False, behavior_id: BehaviorId = ""
+    ) -> ActionTuple:
         """Decide for these agents.
 
         Raises:
             LoadError: a group has more members than there are slots.
         """
-        slots = np.array([self._slot(*who) for who in zip(steps.agent_id.tolist(), steps.group_id.tolist())])
+        members = zip(steps.agent_id.tolist(), steps.group_id.tolist(), strict=True)
+        slots = np.array([self._slot((behavior_id, agent), group) for agent, group in members])
         actions = ActionTuple(
             np.zeros((len(steps), self.continuous_size), np.float32),
             np.zeros((len(steps), len(self.branches)), np.int32),
         )
         for slot in np.unique(slots).tolist():
             rows = np.flatnonzero(slots == slot)
-            own = self._policies[slot].act(_select(steps, rows), deterministic)
+            own = self._policies[slot].act(_select(steps, rows), deterministic, behavior_id)
             actions.continuous[rows], actions.discrete[rows] = own.continuous, own.discrete
         return actions
 
-    def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
+    def reset_agents(self, agent_ids: NDArray[np.int32], behavior_id: BehaviorId = "") -> None:
         """Drop the memories of these agents, and let them leave their groups."""
         for policy in self._policies:
-            policy.reset_agents(agent_ids)
+            policy.reset_agents(agent_ids, behavior_id)
         for agent in agent_ids.tolist():
-            self._leave(agent)
+            self._leave((behavior_id, agent))
 
-    def _slot(self, agent: int, group: int) -> int:
-        if group <= 0:
+    def _slot(self, agent: _Key, group_id: int) -> int:
+        if group_id <= 0:
             return 0
+        group = agent[0], group_id
         if agent in self._seats and self._seats[agent][0] != group:
             self._leave(agent)
         if agent not in self._seats:
@@ -82,11 +90,12 @@ class SlotPolicies:
             self._seats[agent] = group, slot
         return self._seats[agent][1]
 
-    def _leave(self, agent: int) -> None:
-        group, _ = self._seats.pop(agent, (0, 0))
-        members = self._members.get(group, set())
-        members.discard(agent)
-        if group in self._members and not members:
+    def _leave(self, agent: _Key) -> None:
+        if agent not in self._seats:
+            return
+        group, _ = self._seats.pop(agent)
+        self._members[group].discard(agent)
+        if not self._members[group]:
             del self._members[group], self._taken[group]
 
 

@@ -78,12 +78,14 @@ class FakeBrain:
         self.forgotten = []
         self.observations = {0: (size,)}
         self.acted = 0
+        self.behaviors = set()
 
-    def act(self, decisions, deterministic):
+    def act(self, decisions, deterministic, behavior_id):
         self.acted += 1
+        self.behaviors.add(behavior_id)
         return ActionTuple(np.zeros((len(decisions), 1), np.float32))
 
-    def reset_agents(self, agents):
+    def reset_agents(self, agents, behavior_id):
         self.forgotten += list(agents)
 
 
@@ -124,6 +126,14 @@ def test_behaviors_that_the_brain_does_not_fit_do_nothing(caplog):
     assert set(results) == {"Ball?team=0"}
     assert {name for name, _ in env.acted} == {"Ball?team=0"}
     assert caplog.text.count("Goalie?team=1") == 1
+
+
+def test_a_model_of_two_behaviors_is_told_whose_agents_act():
+    env, brain = Scripted([3], others=["Ball?team=1"]), FakeBrain()
+    env._specs["Ball?team=1"] = spec()
+    env.get_steps = lambda name: (env.decisions, env.terminals)
+    Player(env, files(brain), 2, True).play()
+    assert brain.behaviors == {"Ball?team=0", "Ball?team=1"}
 
 
 def test_every_behavior_acts_with_the_model_of_its_name():

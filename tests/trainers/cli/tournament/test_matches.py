@@ -23,11 +23,11 @@ class Always:
     def __init__(self, card):
         self.card, self.played, self.forgotten = card, set(), set()
 
-    def act(self, steps, deterministic=False):
+    def act(self, steps, deterministic=False, behavior_id=""):
         self.played |= set(steps.agent_id.tolist())
         return ActionTuple(discrete=np.full((len(steps), 1), self.card, np.int32))
 
-    def reset_agents(self, agent_ids):
+    def reset_agents(self, agent_ids, behavior_id=""):
         self.forgotten |= set(agent_ids.tolist())
 
 

@@ -116,6 +116,18 @@ def test_each_agent_has_a_memory_of_its_own(tmp_path):
     assert act(3, 7) == [1, 3]
 
 
+def test_agents_of_two_behaviors_may_have_the_same_ids(tmp_path):
+    brain = counting_brain(tmp_path / "c.onnx")
+    steps = decisions([np.zeros((1, 1), np.float32)], [0])
+
+    def count(team):
+        return float(brain.act(steps, behavior_id=f"Ball?team={team}").continuous[0, 0])
+
+    assert [count(0), count(1), count(0), count(1)] == [1, 1, 2, 2]
+    brain.reset_agents(np.array([0], np.int32), "Ball?team=1")
+    assert [count(0), count(1)] == [3, 1]
+
+
 def test_memories_of_many_agents():
     memories = AgentMemories(1)
     assert memories.read(np.array([4, 5], np.int32)).tolist() == [[0], [0]]
