@@ -79,7 +79,7 @@ def train_in_turns(cases: Sequence[Case], given: argparse.Namespace, results: Re
                 for trainer in case.trainers[:: 1 if turn % 2 else -1]:
                     key = (case.kind, trainer, case.device, case.agents, turn, given.load)
                     wanted = trainer in given.trainers and (given.again or key not in results.rows)
-                    if wanted and (found := _train(case, trainer, given.peer, Path(folder))):
+                    if wanted and (found := train(case, trainer, given.peer, Path(folder))):
                         results.add(Row(*key[:-1], load=key[-1], **vars(found)))
                         rate, peak = f"{found.steps_per_s:,.0f} steps/s", f"{found.peak_mib:,.0f} MiB"
                         print(f"{case.kind}, {trainer}, round {turn}: {rate}, {peak}", flush=True)
@@ -97,7 +97,7 @@ def endless_loops(number: int) -> Iterator[None]:
             loop.wait()
 
 
-def _train(case: Case, trainer: str, peer: Path, folder: Path) -> Measured | None:
+def train(case: Case, trainer: str, peer: Path, folder: Path) -> Measured | None:
     """One run; None where there is no ML-Agents to run."""
     if trainer == PEER and not peer.exists():
         print(f"{peer} is missing: tests/peer/install.sh puts ML-Agents there", file=sys.stderr)

@@ -20,6 +20,7 @@ from pathlib import Path
 import memory
 import phases
 import rates
+import startup
 from results import (
     BF16,
     ENGINE,
@@ -84,6 +85,7 @@ def scaling(results: Results) -> str:
 def page(results: Results, folder: Path) -> str:
     """docs/results/speed.md, with what memory.py and phases.py have left beside it."""
     kept_phases, kept_memory = folder / "speed-phases.json", folder / "memory.csv"
+    kept_startup = folder / "startup.csv"
     cases = tasks()
     loads = sorted({row.load for row in results.rows.values()} - {0})
     return write_page(
@@ -99,6 +101,9 @@ def page(results: Results, folder: Path) -> str:
         scaling=scaling(results),
         phases=phases.overview(json.loads(kept_phases.read_text()))
         if kept_phases.exists()
+        else "Not measured.",
+        startup=startup.described(read(kept_startup, startup.Start))
+        if kept_startup.exists()
         else "Not measured.",
         memory=memory.described(read(kept_memory, memory.Reading))
         if kept_memory.exists()

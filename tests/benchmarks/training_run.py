@@ -117,6 +117,12 @@ def _is_engine(command: Sequence[str]) -> bool:
     return any(word == "--mlagents-port" or word.startswith("--env_seed=") for word in command)
 
 
+def measured_environment() -> dict[str, str]:
+    """Of the processes that are measured: Python may keep compiled modules, as it does for users."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONUNBUFFERED": "1"}
+
+
 def measure(command: Sequence[str], mark: Path | None, log: Path, behaviors: int = 1) -> Measured:
     """Runs a trainer to its end.
 
@@ -131,10 +137,9 @@ def measure(command: Sequence[str], mark: Path | None, log: Path, behaviors: int
     """
     if mark is not None:
         mark.unlink(missing_ok=True)
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     started = time.time()
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=measured_environment()
     )
     watch = Watch(psutil.Process(process.pid))
     ended = threading.Event()
