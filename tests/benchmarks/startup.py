@@ -63,9 +63,10 @@ def described(starts: list[Start]) -> str:
     start_s = statistics.median(start.start_s for start in starts)
     longer = statistics.median(start.start_s - start.torch_s for start in starts)
     return (
-        f"`python -c 'import torch'` takes {torch_s:.2f} s, and the first environment step of `ball {AGENTS}` "
-        f"comes {start_s:.2f} s after the command; the difference within a round is {longer:+.2f} s (wanted: at "
-        f"most {WANTED_S:+.2f} s). Medians of {len(starts)} rounds on {starts[0].machine}."
+        f"`python -c 'import torch'` takes {torch_s:.2f} s, and the first environment step of "
+        f"`ball {AGENTS}` comes {start_s:.2f} s after the command; the difference within a round is "
+        f"{longer:+.2f} s (wanted: at most {WANTED_S:+.2f} s). Medians of {len(starts)} rounds on "
+        f"{starts[0].machine}."
     )
 
 
