@@ -192,9 +192,7 @@ class CheckpointManager:
         try:
             export(model)
         except OSError as error:
-            logger.warning(
-                "%s could not be written (%s); the weights are saved and training goes on.", model, error
-            )
+            logger.warning("%s could not be written (%s); the weights are saved.", model, error)
 
     def _list(self, saved: Checkpoint, judged: float | None, due: bool) -> None:
         """Add an entry, replacing one of the same step, and remove the files that are no longer kept."""
@@ -236,7 +234,7 @@ class CheckpointManager:
         try:
             self.status.save()
         except OSError as error:
-            logger.warning("%s could not be written (%s); training goes on.", self.status.path, error)
+            logger.warning("%s could not be written (%s).", self.status.path, error)
             return False
         return True
 
