@@ -54,21 +54,22 @@ It is ML-Agents' release that this trainer stands in for, and three plain number
 look it up in the range of releases that they know, and warn when it is no version that they can read.
 """
 
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?(?:[ab]\d+)?")
+"""As ML-Agents reads versions: two or three numbers, and perhaps an alpha or beta."""
 
 
-def _parse(version: str) -> tuple[int, int, int] | None:
-    match = _VERSION.match(version)
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+def _parse(version: str) -> tuple[int, int] | None:
+    match = _VERSION.fullmatch(version)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def compatible(engine: str, ours: str = API_VERSION) -> bool:
     """Whether an engine that speaks API version `engine` and a trainer that speaks `ours` can work together.
 
     From 1.0.0 on the major numbers must be equal; before it, major and minor. A text that is no version
-    of three numbers is compatible with nothing.
+    is compatible with nothing.
     """
     theirs, own = _parse(engine), _parse(ours)
     if theirs is None or own is None:
         return False
-    return theirs[:2] == own[:2] if theirs[0] == 0 else theirs[0] == own[0]
+    return theirs == own if theirs[0] == 0 else theirs[0] == own[0]

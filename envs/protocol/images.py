@@ -22,6 +22,8 @@ Sources = tuple[tuple[int, ...], ...]
 Planes = NDArray[np.uint8]
 
 _FULL = np.float32(255)
+MOST_PIXELS = 1 << 24
+"""Of one compressed observation, of which a thousandth of the bytes may be sent."""
 
 
 class ChannelMismatchError(ValueError):
@@ -110,13 +112,9 @@ class CompressedImage:
         Raises:
             ObservationError: It is not an image, has another size, or does not fit its mapping.
         """
-        pngs = list(islice(split_pngs(self.data), len(self.out) + 1))
+        pngs = list(islice(split_pngs(self.data), self._most_pictures()))
         if not pngs:
             raise ObservationError(f"{self.label}: no PNG in the {len(self.data)} bytes of compressed data")
-        if len(pngs) > len(self.out):
-            raise ObservationError(
-                f"{self.label}: more pictures than the {len(self.out)} channels of its shape {self.out.shape}"
-            )
         files = [self._read(png, cache) for png in pngs]
         try:
             found = sources(tuple(map(len, files)), self.mapping, len(self.out))
@@ -127,6 +125,16 @@ class CompressedImage:
             self._keep(planes, found)
         else:
             self._scale(planes, found)
+
+    def _most_pictures(self) -> int:
+        """How many files to decode: every one has a plane, and thousands may be a few bytes each.
+
+        Without a mapping, the files after those that the channels need are left out, as by ML-Agents.
+        """
+        if not self.mapping:
+            return max(1, len(self.out))
+        pixels: int = self.out[0].size if len(self.out) else 1
+        return min(len(self.mapping) + 1, max(1, MOST_PIXELS // max(1, pixels)))
 
     def _scale(self, planes: Planes, found: Sources) -> None:
         if all(len(each) == 1 for each in found):

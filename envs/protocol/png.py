@@ -12,8 +12,8 @@ from .png_writer import SIGNATURE
 
 _HEAD = 26
 """Bytes up to and including the bit depth and the color type."""
-_PLAIN_MODES = ("L", "RGB", "RGBA")
-_PLANES = {(0, 2): 1, (0, 4): 1, (0, 8): 1, (4, 16): 4, (6, 8): 4, (6, 16): 4}
+_PLAIN_MODES = ("L", "LA", "RGB", "RGBA")
+_PLANES = {(0, 2): 1, (0, 4): 1, (0, 8): 1, (4, 8): 2, (4, 16): 4, (6, 8): 4, (6, 16): 4}
 """(color type, bit depth) to the planes that `read_png` returns; all others have three."""
 
 

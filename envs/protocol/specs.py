@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import ObservationError, WireError
 from ..images import Images
-from .images import holds_bytes
+from .images import MOST_PIXELS, holds_bytes
 from .messages import AgentInfoProto, BrainParametersProto, ObservationProto
 from .png import count_channels, png_size
 
@@ -28,7 +28,6 @@ _CHANNELS_LAST = (_SLIDING, _SLIDING, _NONE)
 _MOST_DIMENSIONS = 16
 MOST_ACTIONS = 1 << 20
 _MOST_NUMBERS = 1 << 28  # of one agent's observation: a gigabyte
-_MOST_PIXELS = 1 << 24  # of one compressed picture, of which a thousandth of the bytes may be sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ def _has_numbers_of(shape: tuple[int, ...], proto: ObservationProto) -> bool:
     if math.prod(max(1, length) for length in shape) > _MOST_NUMBERS:
         return False
     if proto.compression_type:
-        if math.prod(shape) > _MOST_PIXELS:
+        if math.prod(shape) > MOST_PIXELS:
             return False
         size, channels = png_size(proto.compressed_data), count_channels(proto.compressed_data)
         return len(shape) == 3 and (

@@ -63,6 +63,27 @@ class OneLineParser(argparse.ArgumentParser):
             self.error(f"{_STRANGE}{' '.join(strange)}")
         return known
 
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """The arguments, and those that are not known; what follows `--env-args` is not looked at.
+
+        argparse itself looks for flags there too, and refuses what could be short for several of them, such
+        as the `--n` of an environment.
+        """
+        given = list(sys.argv[1:] if args is None else args)
+        base: Any = super()
+        for at, text in enumerate(given):
+            action = self._option_string_actions.get(text)
+            if text == "--":
+                break
+            if action is not None and action.nargs == argparse.REMAINDER:
+                known, strange = base.parse_known_args(given[: at + 1], namespace)
+                setattr(known, action.dest, given[at + 1 :])
+                return known, strange
+        known, strange = base.parse_known_args(given, namespace)
+        return known, strange
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse what is none of the choices; names the nearest."""
         if action.choices is not None and value not in action.choices:

@@ -81,11 +81,11 @@ else:
 
 
 UNDERSTOOD = [
-    *((engine, "1.5.0") for engine in ("1.5.0", "1.0.0", "1.9.3", "1.5.0-preview")),
+    *((engine, "1.5.0") for engine in ("1.5.0", "1.0.0", "1.9.3", "1.5", "1.6.0b2")),
     ("0.15.0", "0.15.2"),
 ]
 NOT_UNDERSTOOD = [
-    *((engine, "1.5.0") for engine in ("2.0.0", "0.15.0", "", "one", "1.5")),
+    *((engine, "1.5.0") for engine in ("2.0.0", "0.15.0", "", "one", "1", "1.5.0-preview")),
     ("0.15.0", "0.16.0"),
 ]
 

@@ -1,11 +1,12 @@
 """Side channels write and read the bytes that ML-Agents 1.1.0 writes and reads."""
 
 import json
+import struct
 import uuid
 from importlib.util import find_spec
 
 import pytest
-from goldendata import bytes_of, cases, kinds
+from goldendata import bytes_of, cases, kinds, number
 from google.protobuf.any_pb2 import Any
 from lanista.envs import side_channels
 from lanista.envs.protocol import messages
@@ -20,8 +21,12 @@ from mlagents_envs import exception as exceptions
 
 
 def error_of(name: str) -> type[Exception]:
-    """The class of an error; ours say what is wrong where the reference lets Python's own errors out."""
-    return getattr(exceptions, name, exceptions.UnitySideChannelException)
+    """The class of an error; ours say what is wrong where the reference lets Python's own errors out.
+
+    Values that are no numbers are the caller's mistake: struct's own error, in both.
+    """
+    own = {"error": struct.error, "TypeError": TypeError}
+    return getattr(exceptions, name, None) or own.get(name, exceptions.UnitySideChannelException)
 
 
 def make(name: str, channel_id: str | None = None):
@@ -84,13 +89,38 @@ def test_writes(case):
     assert manager.generate() == bytes_of(expected.get("second_call_bytes", {"b64": ""}))
 
 
-def received(channel):
-    if isinstance(channel, StatsSideChannel):
-        stats = channel.get_and_reset_stats()
-        return "stats", {key: [[value, how.name] for value, how in entries] for key, entries in stats.items()}
-    if isinstance(channel, FloatPropertiesChannel):
-        return "float_properties", channel.get_property_dict_copy()
-    return "raw", [bytes(message) for message in channel.get_and_clear_received_messages()]
+def received(channels):
+    """What the channels that read messages have got; numbers as texts, of which NaN equals NaN."""
+    found = {}
+    for channel in channels:
+        if isinstance(channel, StatsSideChannel):
+            stats = channel.get_and_reset_stats()
+            found["stats"] = {k: [[repr(value), how.name] for value, how in v] for k, v in stats.items()}
+        elif isinstance(channel, FloatPropertiesChannel):
+            found["float_properties"] = {k: repr(v) for k, v in channel.get_property_dict_copy().items()}
+        elif isinstance(channel, RawBytesChannel):
+            found["raw"] = [bytes(message) for message in channel.get_and_clear_received_messages()]
+    return found
+
+
+def as_received(expected):
+    """The reference data's messages as `received` has them."""
+    convert = {
+        "stats": lambda stats: {k: [[repr(number(x)), how] for x, how in v] for k, v in stats.items()},
+        "float_properties": lambda properties: {k: repr(number(x)) for k, x in properties.items()},
+        "raw": lambda raw: [bytes_of(message) for message in raw],
+    }
+    return {key: convert[key](value) for key, value in expected.items()}
+
+
+def first_texts(data):
+    """The text with which a message on each known channel begins, and whether it has the announced length."""
+    texts = []
+    for key, content in SideChannelManager()._split(data):
+        if uuid.UUID(bytes_le=key) in (StatsSideChannel().channel_id, FloatPropertiesChannel().channel_id):
+            length = int.from_bytes(content[:4], "little", signed=True)
+            texts.append((content[4 : 4 + max(0, length)], 0 <= length <= max(0, len(content) - 4)))
+    return texts
 
 
 @pytest.mark.parametrize("case", cases("wire", "side_in"))
@@ -98,19 +128,30 @@ def test_reads(case):
     given, expected = case["inputs"]["channels"], case["expected"]
     channels = [make(*entry) if isinstance(entry, list) else make(entry) for entry in given]
 
-    def read() -> None:
-        SideChannelManager(channels).process(bytes_of(case["inputs"]["bytes"]))
+    data = bytes_of(case["inputs"]["bytes"])
 
+    def read() -> None:
+        SideChannelManager(channels).process(data)
+
+    if expected.get("error_class") == "UnicodeDecodeError":
+        read()  # pitfalls F12: UTF-8, where the reference refuses
+        (text,) = [text.decode() for text, _ in first_texts(data) if not text.isascii()]
+        assert text in str(received(channels))
+        return
+    if "received" in expected and not all(whole for _, whole in first_texts(data)):
+        with pytest.raises(exceptions.UnitySideChannelException, match="should hold a text"):
+            read()  # where the reference takes what there is of a text
+        return
     if "error_class" in expected:
         with pytest.raises(error_of(expected["error_class"])):
             read()
         return
     read()
-    found = dict(map(received, channels))
+    found = received(channels)
     if isinstance(expected["received"], str):  # described in words: the known channel got its message
         assert any(found.values())
-    for key, value in expected["received"].items() if isinstance(expected["received"], dict) else ():
-        assert found[key] == ([bytes_of(raw) for raw in value] if key == "raw" else value)
+    else:
+        assert {key: found[key] for key in expected["received"]} == as_received(expected["received"])
 
 
 def packed(channel):

@@ -134,6 +134,11 @@ def test_environment_arguments_take_the_rest_of_the_line():
     assert options.env_settings.seed == -1
 
 
+def test_environment_arguments_may_look_like_abbreviations_of_flags():
+    options = parse_command_line(["--env", "python:game:make", "--env-args", "--n", "2", "--num", "--", "-x"])
+    assert options.env_settings.env_args == ["--n", "2", "--num", "--", "-x"]
+
+
 def test_every_key_of_the_sections_has_a_flag_with_help():
     text = make_parser().format_help()
     for model, _ in SECTIONS.values():

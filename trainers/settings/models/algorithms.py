@@ -129,7 +129,8 @@ class COMASettings(ClippedObjectiveSettings):
     """Soft updates instead of copies: the share of the critic that moves into the target critic per gradient
     step."""
     normalize_values: Flag = False
-    """Learn values scaled by the running mean and variance of their targets."""
+    """Learn values scaled by the running mean and variance of their targets. The variance starts at 1 and
+    adapts slowly to rewards of about 0.001: for these, raise the reward signal's strength instead."""
     epsilon_start: Number = Field(default=0.1, ge=0, le=1)
     """Probability of a random action at the start (exploration; `epsilon` is the clip range)."""
     epsilon_end: Number = Field(default=0.01, ge=0, le=1)

@@ -103,13 +103,13 @@ def test_minibatches_and_learning_rates(case):
     ):
         seen.clear()
         found = cloning.update(policy_step)
-        faded = expected["lr_during"] == [] and expected["lr_in_optimizer_after"] <= 1e-10
-        if expected["batches_rows"] or faded:
+        if expected["reported"] == {"Losses/Pretraining Loss": "NaN"}:
+            assert seen and found == {"Losses/Pretraining Loss": 1.0}
+        else:
             assert [rows for rows, _ in seen] == expected["batches_rows"]
             assert found == expected["reported"]
-        else:
-            assert seen and found == {"Losses/Pretraining Loss": 1.0}
-        assert all(rate == pytest.approx(expected["lr_during"][0], rel=1e-9) for _, rate in seen)
+        for wanted in expected["lr_during"]:  # none without a minibatch
+            assert all(rate == pytest.approx(wanted, rel=1e-9) for _, rate in seen)
         assert cloning.rate == pytest.approx(expected["lr_in_optimizer_after"], rel=1e-9)
 
 

@@ -78,6 +78,8 @@ def test_multi_discrete(case):
         distribution.branches.flat(distribution.log_probabilities), expected["all_log_probs_concatenated"]
     )
     assert_close(distribution.entropy(), expected["entropy_sum"])
+    likeliest = np.concatenate([array(rows, np.int64) for rows in expected["deterministic_per_branch"]], 1)
+    np.testing.assert_array_equal(distribution.deterministic().discrete.numpy(), likeliest)
 
 
 @pytest.mark.parametrize("case", cases("distributions", "action_model"))
