@@ -48,13 +48,8 @@ class StepSchedule:
         self.next_checkpoint = max(self.next_checkpoint, _next(self.step, self.checkpoint_interval))
 
     def next_due(self) -> dict[str, int]:
-        """The steps at which something is due next, and the intervals that they belong to, to be saved."""
-        return {
-            "summary": self.next_summary,
-            "checkpoint": self.next_checkpoint,
-            "summary_freq": self.summary_freq,
-            "checkpoint_interval": self.checkpoint_interval,
-        }
+        """The steps at which something is due next, to be saved."""
+        return {"summary": self.next_summary, "checkpoint": self.next_checkpoint}
 
     def restore(self, step: int, due: Mapping[str, int] | None = None) -> None:
         """Continue from a saved run's step.
@@ -65,13 +60,8 @@ class StepSchedule:
                 without this it would be due again. Ignored if the run continues with other intervals.
         """
         self.step = step
-        saved = dict(due or {})
-        if saved.get("summary_freq", self.summary_freq) != self.summary_freq:
-            saved.pop("summary", None)
-        if saved.get("checkpoint_interval", self.checkpoint_interval) != self.checkpoint_interval:
-            saved.pop("checkpoint", None)
-        self.next_summary = _restored(step, self.summary_freq, saved.get("summary"))
-        self.next_checkpoint = _restored(step, self.checkpoint_interval, saved.get("checkpoint"))
+        self.next_summary = _restored(step, self.summary_freq, (due or {}).get("summary"))
+        self.next_checkpoint = _restored(step, self.checkpoint_interval, (due or {}).get("checkpoint"))
 
 
 def _next(step: int, interval: int) -> int:

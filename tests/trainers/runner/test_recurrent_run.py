@@ -51,12 +51,13 @@ def plays_as(brain, network):
         zeros = np.zeros(len(ids), np.float32)
         obs = random.normal(size=(len(ids), size)).astype(np.float32)
         ids_ = np.array(ids, np.int32)
-        found = brain.act(DecisionSteps([obs], zeros, ids_, None, ids_, zeros), deterministic=True)
+        steps = DecisionSteps([obs], zeros, ids_, None, ids_, zeros)
+        found = brain.act(steps, deterministic=True)
         before = torch.stack([states.get(i, torch.zeros(8)) for i in ids])
         with torch.no_grad():
             distribution, after = network.act_with_memory(network.prepare([torch.from_numpy(obs)]), before)
         np.testing.assert_array_equal(found.discrete, distribution.deterministic().discrete)
-        np.testing.assert_allclose(brain._memories.read(ids_), after, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(brain._memories.read([(0, "")], [steps]), after, rtol=1e-4, atol=1e-5)
         states.update(zip(ids, after))
         brain.reset_agents(np.array(ended, np.int32))
         for agent in ended:
