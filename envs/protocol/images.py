@@ -23,7 +23,7 @@ Planes = NDArray[np.uint8]
 
 _FULL = np.float32(255)
 MOST_PIXELS = 1 << 24
-"""Of one compressed observation, of which a thousandth of the bytes may be sent."""
+"""Of one compressed observation, which may be sent in a thousandth as many bytes."""
 
 
 class ChannelMismatchError(ValueError):

@@ -78,32 +78,34 @@ class Phases:
         setattr(owner, name, self.timed(phase, getattr(owner, name)))
 
 
+Timed = list[tuple[object, str, str]]
+"""Functions: whose they are, their names, and the phases that they belong to."""
+
+
 def install(phases: Phases) -> None:
     """Puts the timers in place."""
-    import torch
+    for owner, name, phase in [*_of_collecting(), *_of_updates()]:
+        phases.wrap(owner, name, phase)
+
+
+def _of_collecting() -> Timed:
     from lanista.agent_processor.processor import AgentManager
     from lanista.envs.manager import worker
     from lanista.envs.manager.manager import EnvManager
     from lanista.envs.protocol.decoder import Decoder
     from lanista.envs.protocol.encoder import Encoder
-    from lanista.trainers.algorithms.common.optim import CheckedAdam, FlatAdam
-    from lanista.trainers.algorithms.poca.poca import POCA
     from lanista.trainers.algorithms.poca.team_actor_critic import TeamActorCritic
-    from lanista.trainers.algorithms.ppo import fused, ppo
-    from lanista.trainers.algorithms.sac.fused import FusedSACGradient
-    from lanista.trainers.algorithms.sac.sac import SAC
-    from lanista.trainers.networks.actor_critic import ActorCritic
-    from lanista.trainers.networks.modules import packed_memory
+    from lanista.trainers.algorithms.ppo import ppo
     from lanista.trainers.policies.fast_forward import DenseActor, NetworkActor, RecurrentActor
     from lanista.trainers.policies.joint import JointPolicies
     from lanista.trainers.policies.policy import Policy
     from lanista.trainers.policies.sampling import ActionSampler, JointSampler
     from lanista.trainers.runner.controller import TrainerController
-    from lanista.trainers.trainer import on_policy, trainer
+    from lanista.trainers.trainer import trainer
     from lanista.trainers.trainer.learner import Learner
     from lanista.trainers.trainer.off_policy import OffPolicyTrainer
 
-    for owner, name, phase in [
+    return [
         (EnvManager, "wait", "wait for the engine, receive"),
         (Decoder, "start", "decode"),
         (worker, "check_finite", "check for NaN"),
@@ -125,7 +127,26 @@ def install(phases: Phases) -> None:
         (TeamActorCritic, "evaluate", "take in: critic's values"),
         (ppo, "generalized_advantages", "take in: advantages"),
         (OffPolicyTrainer, "_store", "take in: to the replay"),
-        (on_policy.OnPolicyTrainer, "_update", "update: shuffle, cut minibatches"),
+        (Learner, "on_summary", "summaries"),
+        (Learner, "save", "checkpoints"),
+        (TrainerController, "_train", REST),
+    ]
+
+
+def _of_updates() -> Timed:
+    import torch
+    from lanista.trainers.algorithms.common.optim import CheckedAdam, FlatAdam
+    from lanista.trainers.algorithms.poca.poca import POCA
+    from lanista.trainers.algorithms.ppo import fused, ppo
+    from lanista.trainers.algorithms.sac.fused import FusedSACGradient
+    from lanista.trainers.algorithms.sac.sac import SAC
+    from lanista.trainers.networks.actor_critic import ActorCritic
+    from lanista.trainers.networks.modules import packed_memory
+    from lanista.trainers.trainer.off_policy import OffPolicyTrainer
+    from lanista.trainers.trainer.on_policy import OnPolicyTrainer
+
+    return [
+        (OnPolicyTrainer, "_update", "update: shuffle, cut minibatches"),
         (ppo.PPO, "update", "update: the rest"),
         (POCA, "update", "update: the rest"),
         (SAC, "update", "update: the rest"),
@@ -145,11 +166,7 @@ def install(phases: Phases) -> None:
         (torch.Tensor, "backward", "update: backward pass"),
         (FlatAdam, "step", "update: optimizer"),
         (CheckedAdam, "step", "update: finite check"),
-        (Learner, "on_summary", "summaries"),
-        (Learner, "save", "checkpoints"),
-        (TrainerController, "_train", REST),
-    ]:
-        phases.wrap(owner, name, phase)
+    ]
 
 
 @dataclass

@@ -72,17 +72,21 @@ class OneLineParser(argparse.ArgumentParser):
         as the `--n` of an environment.
         """
         given = list(sys.argv[1:] if args is None else args)
-        base: Any = super()
+        at, rest = self._takes_rest(given)
+        known, strange = super().parse_known_args(given[: at + 1], namespace)
+        if rest is not None:
+            setattr(known, rest.dest, given[at + 1 :])
+        return known, strange
+
+    def _takes_rest(self, given: Sequence[str]) -> tuple[int, argparse.Action | None]:
+        """Where the first flag stands that takes the rest of the line, and the flag; without one, the end."""
         for at, text in enumerate(given):
-            action = self._option_string_actions.get(text)
             if text == "--":
                 break
+            action = self._option_string_actions.get(text)
             if action is not None and action.nargs == argparse.REMAINDER:
-                known, strange = base.parse_known_args(given[: at + 1], namespace)
-                setattr(known, action.dest, given[at + 1 :])
-                return known, strange
-        known, strange = base.parse_known_args(given, namespace)
-        return known, strange
+                return at, action
+        return len(given), None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse what is none of the choices; names the nearest."""

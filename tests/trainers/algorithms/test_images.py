@@ -192,6 +192,6 @@ def test_a_brain_and_a_checkpoint_act_alike_on_bytes_and_floats(tmp_path: Path) 
         np.testing.assert_array_equal(found.discrete, expected.discrete)
     brain = Brain(next(folder.glob("*.onnx")))
     zeros, ids = np.zeros(1, np.float32), np.zeros(1, np.int32)
-    feeds = [brain._feeds(DecisionSteps(each, zeros, ids, None, ids, zeros)) for each in (obs, floats)]
+    feeds = [brain._feeds(DecisionSteps(each, zeros, ids, None, ids, zeros), "") for each in (obs, floats)]
     for key, value in feeds[0].items():
         np.testing.assert_array_equal(value, feeds[1][key])

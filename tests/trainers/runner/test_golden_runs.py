@@ -153,12 +153,16 @@ def occasions(step, runs_of_it):
 
 
 def updated_in_every_summary(runs_of_it):
-    """Whether the buffer is full once between two summaries, however long the trajectories happen to be.
+    """Whether the buffer is full once before each summary, however long the trajectories happen to be.
 
-    A run that goes on still has the steps that waited for an update, which the reference has lost.
+    The steps that waited for an update at the end of a run count no more when it goes on: the reference has
+    lost them.
     """
-    (first, *more) = runs_of_it
-    return not more and first["summary"] >= first["buffer"] + first["horizon"] * first["agents"]
+    begun = [0, *(run["max_steps"] for run in runs_of_it)]
+    return all(
+        run["summary"] - start % run["summary"] >= run["buffer"] + run["horizon"] * run["agents"]
+        for start, run in zip(begun, runs_of_it)
+    )
 
 
 def compare_curves(run, expected, runs_of_it):

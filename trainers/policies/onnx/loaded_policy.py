@@ -20,7 +20,7 @@ class LoadError(Exception):
 
 @runtime_checkable
 class PlayablePolicy(Protocol):
-    """A policy for agents that are identified by their behavior ids and their own, such as `Brain`."""
+    """A policy for agents that are identified by their behavior ids and agent ids, such as `Brain`."""
 
     continuous_size: int
     branches: tuple[int, ...]

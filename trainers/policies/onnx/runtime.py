@@ -127,7 +127,7 @@ class Brain:
         """Drop the memories of agents whose episode has ended."""
         self._memories.drop((0, behavior_id), agent_ids)
 
-    def _feeds(self, steps: DecisionSteps, behavior_id: BehaviorId = "") -> dict[str, NDArray[Any]]:
+    def _feeds(self, steps: DecisionSteps, behavior_id: BehaviorId) -> dict[str, NDArray[Any]]:
         feeds: dict[str, NDArray[Any]] = {}
         for index, shape in self.observations.items():
             problem = shape_mismatch(index, shape, [rows.shape[1:] for rows in steps.obs])
