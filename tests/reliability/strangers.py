@@ -174,8 +174,8 @@ def still_runs(process: subprocess.Popen[bytes]) -> Callable[[], bool]:
 
 def compare(product: str, mode: str, caller: str, options: argparse.Namespace) -> Comparison:
     """What happens while the stranger hits another program, and while it hits the trainer."""
-    port = free_port()
-    with other_port() as elsewhere, stepping(product, mode, port) as run:
+    # The port is chosen when the other program holds its own, which could otherwise be the same.
+    with other_port() as elsewhere, stepping(product, mode, port := free_port()) as run:
         run.watch(1.0)  # warms up
         if caller == CROWD:
             return in_crowds(run, (elsewhere, port), options.connections, options.rounds)
