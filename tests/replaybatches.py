@@ -19,6 +19,7 @@ def algorithm(
     seed=1,
     non_finite=NonFinitePolicy.STOP,
     precision=Precision.FLOAT32,
+    device="cpu",
 ):
     """A fresh algorithm of the class `kind`, with settings as a YAML would give them."""
     behavior = {
@@ -31,7 +32,7 @@ def algorithm(
     (extrinsic,) = settings.reward_signals.values()
     several = {name: extrinsic.model_copy(update={"gamma": 0.99 - 0.1 * i}) for i, name in enumerate(signals)}
     settings = settings.model_copy(update={"reward_signals": several})
-    return kind(spec, settings, torch.device("cpu"), seed, non_finite, precision)
+    return kind(spec, settings, torch.device(device), seed, non_finite, precision)
 
 
 def batch(spec, steps, signals=1, seed=0, *, masked=False, weighted=False, real=None, states=None):

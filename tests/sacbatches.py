@@ -33,10 +33,13 @@ def algorithm(
     seed=5,
     non_finite=NonFinitePolicy.STOP,
     precision=Precision.FLOAT32,
+    device="cpu",
     **hyper,
 ):
     network = NETWORK | (network or {})
-    return replaybatches.algorithm(SAC, spec, "sac", hyper, network, signals, seed, non_finite, precision)
+    return replaybatches.algorithm(
+        SAC, spec, "sac", hyper, network, signals, seed, non_finite, precision, device
+    )
 
 
 def some_batch(spec, rows, *, signals=2, seed=1, states=None, **options):

@@ -102,6 +102,7 @@ def _of_collecting() -> Timed:
     from lanista.trainers.policies.sampling import ActionSampler, JointSampler
     from lanista.trainers.runner.controller import TrainerController
     from lanista.trainers.trainer import trainer
+    from lanista.trainers.trainer.inference import InferencePolicy
     from lanista.trainers.trainer.learner import Learner
     from lanista.trainers.trainer.off_policy import OffPolicyTrainer
 
@@ -127,6 +128,7 @@ def _of_collecting() -> Timed:
         (TeamActorCritic, "evaluate", "take in: critic's values"),
         (ppo, "generalized_advantages", "take in: advantages"),
         (OffPolicyTrainer, "_store", "take in: to the replay"),
+        (InferencePolicy, "publish", "publish weights and statistics to the copy that acts"),
         (Learner, "on_summary", "summaries"),
         (Learner, "save", "checkpoints"),
         (TrainerController, "_train", REST),
@@ -135,6 +137,7 @@ def _of_collecting() -> Timed:
 
 def _of_updates() -> Timed:
     import torch
+    from lanista.trainers.algorithms.common.cuda_graphs import CapturedStep
     from lanista.trainers.algorithms.common.optim import CheckedAdam, FlatAdam
     from lanista.trainers.algorithms.poca.poca import POCA
     from lanista.trainers.algorithms.ppo import fused, ppo
@@ -166,6 +169,8 @@ def _of_updates() -> Timed:
         (torch.Tensor, "backward", "update: backward pass"),
         (FlatAdam, "step", "update: optimizer"),
         (CheckedAdam, "step", "update: finite check"),
+        (CheckedAdam, "read_steps", "update: wait for the device"),
+        (CapturedStep, "__call__", "update: replay of the CUDA graph"),
     ]
 
 

@@ -71,8 +71,11 @@ def parse_comparison(description: str | None, *trainers: str, **options: Any) ->
     return parse_options(description, **(shared | options))
 
 
-def train_in_turns(cases: Sequence[Case], given: argparse.Namespace, results: Results) -> None:
-    """Measure what the rows lack; each row is kept at once."""
+def train_in_turns(
+    cases: Sequence[Case], given: argparse.Namespace, results: Results, machine: str | None = None
+) -> None:
+    """Measure what the rows lack; each row is kept at once. `machine`: its name in the rows."""
+    named = {} if machine is None else {"machine": machine}
     with tempfile.TemporaryDirectory() as folder, endless_loops(given.load):
         for turn in range(1, given.rounds + 1):
             for case in cases:
@@ -80,7 +83,7 @@ def train_in_turns(cases: Sequence[Case], given: argparse.Namespace, results: Re
                     key = (case.kind, trainer, case.device, case.agents, turn, given.load)
                     wanted = trainer in given.trainers and (given.again or key not in results.rows)
                     if wanted and (found := train(case, trainer, given.peer, Path(folder))):
-                        results.add(Row(*key[:-1], load=key[-1], **vars(found)))
+                        results.add(Row(*key[:-1], load=key[-1], **vars(found), **named))
                         rate, peak = f"{found.steps_per_s:,.0f} steps/s", f"{found.peak_mib:,.0f} MiB"
                         print(f"{case.kind}, {trainer}, round {turn}: {rate}, {peak}", flush=True)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import memory
 import phases
 import rates
+import speed_gpu
 import startup
 from results import (
     BF16,
@@ -97,6 +98,7 @@ def page(results: Results, folder: Path) -> str:
             f"With {load} endless loops:\n\n{beside_each_other(cases, results, load)}" for load in loads
         )
         or "Not measured yet.",
+        gpu=speed_gpu.described(Results(folder / speed_gpu.KEPT)),
         rates=three_rates(results),
         scaling=scaling(results),
         phases=phases.overview(json.loads(kept_phases.read_text()))

@@ -61,7 +61,7 @@ class FlatAdam:
 
     def __init__(self, parameters: FlatParameters, learning_rate: float, weight_decay: float = 0.0) -> None:
         self.parameters = parameters
-        self.learning_rate = learning_rate
+        self.learning_rate: float | Tensor = learning_rate
         self.weight_decay = weight_decay
         self.mean = torch.zeros_like(parameters.vector.data)
         self.square = torch.zeros_like(parameters.vector.data)
@@ -73,9 +73,10 @@ class FlatAdam:
         return int(self._steps)
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Update the weights by the current gradient."""
+    def step(self, left_out: Tensor | None = None) -> None:
+        """Update the weights by the current gradient, unless `left_out` is 1, a number on their device."""
         self._steps += 1
+        learning_rate: Any = self.learning_rate  # torch's hints allow only a number, or only a tensor
         step = torch._fused_adamw_ if self.weight_decay else torch._fused_adam_
         step(
             [self.parameters.vector],
@@ -84,14 +85,22 @@ class FlatAdam:
             [self.square],
             [],
             [self._steps],
-            lr=self.learning_rate,
+            lr=learning_rate,
             beta1=self.BETA1,
             beta2=self.BETA2,
             weight_decay=self.weight_decay,
             eps=self.EPS,
             amsgrad=False,
             maximize=False,
+            found_inf=left_out,
         )
+        if left_out is not None:
+            self._steps -= left_out
+
+    def tensors(self) -> list[Tensor]:
+        """What a step reads and changes, the gradient included."""
+        weights, gradient = self.parameters.vector.detach(), self.parameters.gradient
+        return [weights, gradient, self.mean, self.square, self._steps]
 
     def state_dict(self) -> dict[str, Any]:
         """Both moments and the number of steps."""
@@ -127,6 +136,9 @@ class CheckedAdam:
         self.max_norm: float | None = None
         """A gradient with a greater Euclidean norm is scaled down to this one."""
         self._norm_sum, self._norm_count = 0.0, 0
+        self._unread = torch.zeros(3, device=self.flat.gradient.device)
+        """Of the steps on the device that were not read yet: the sum of the gradients' norms, their number,
+        and the number of gradients that were not finite."""
         self._warned: set[str] = set()
 
     def zero_grad(self) -> None:
@@ -156,6 +168,46 @@ class CheckedAdam:
                 self.flat.gradient.mul_(self.max_norm / norm)
             self.adam.step()
             return
+        self._refuse(policy_step)
+
+    @torch.no_grad()
+    def step_on_device(self, learning_rate: Tensor) -> None:
+        """As `step`, without waiting for the device; `read_steps` is to be called before weights are used.
+
+        After a gradient that is not finite no further step is taken until then, if `non_finite` is STOP.
+        """
+        gradient = self.flat.gradient
+        norm = gradient.dot(gradient).sqrt()
+        left_out = ~norm.isfinite()
+        if self.non_finite is NonFinitePolicy.STOP:
+            left_out = left_out | (self._unread[2] > 0)
+        found = torch.stack((norm.masked_fill(left_out, 0.0), ~left_out, left_out))
+        self._unread += found
+        if self.max_norm is not None:
+            gradient.mul_((self.max_norm / norm).clamp(max=1.0))
+        self.adam.learning_rate = learning_rate
+        self.adam.step(found[2])
+
+    def read_steps(self, policy_step: int) -> None:
+        """Learn of the steps that were made on the device.
+
+        Raises:
+            FloatingPointError: a gradient was not finite, and `non_finite` is STOP; the weights are those
+                from before it.
+        """
+        norms, count, left_out = self._unread.tolist()
+        self._unread.zero_()
+        self._norm_sum += norms
+        self._norm_count += int(count)
+        if left_out:
+            self._refuse(policy_step)
+
+    def tensors(self) -> list[Tensor]:
+        """All that `step_on_device` changes."""
+        return [*self.adam.tensors(), self._unread]
+
+    def _refuse(self, policy_step: int) -> None:
+        """Report a gradient that is not finite, for which the weights have not changed."""
         if self.non_finite is NonFinitePolicy.STOP:
             raise FloatingPointError(
                 f"The gradient of {self.of} at step {policy_step} is not a finite number, or too large; the "

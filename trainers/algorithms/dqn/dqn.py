@@ -29,6 +29,7 @@ from ...policies.exploration import EpsilonGreedy
 from ...settings.models.algorithms import DQNSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_actions
+from ..common.cuda_graphs import CapturedStep, can_capture
 from ..common.optim import CheckedAdam
 from ..common.target_network import TargetNetwork
 
@@ -57,6 +58,10 @@ class DQN(OffPolicyAlgorithm):
         self.network = Actor(self.spec, settings.network_settings, init, head=head).to(self.device)
         self.target = TargetNetwork(self.network)
         self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
+        self.captured: CapturedStep[ReplayBatch] | None = None
+        """Makes the gradient steps on a GPU."""
+        if can_capture(settings, self.device):
+            self.captured = CapturedStep(self._step_on_device, 1, self.optimizer.tensors())
         sizes = [int(size) for size in actions.discrete_branches]
         starts = [sum(sizes[:k]) for k in range(len(sizes))]
         self._branch_starts = torch.tensor(starts, device=self.device)
@@ -92,6 +97,23 @@ class DQN(OffPolicyAlgorithm):
         same for all of them. a* is the best available action of each branch by the sum over signals:
         according to the network (double Q-learning), or according to the target network.
         """
+        learning_rate = self.learning_rate(policy_step)
+        if self.captured is not None:
+            found = self.captured(batch, learning_rate)
+            self.optimizer.read_steps(policy_step)
+            loss, td_errors = found[0], found[1:]
+        else:
+            loss, td_errors = self._gradient(batch)
+            self.optimizer.step(learning_rate, policy_step)
+        self.updates += 1
+        if self.hyper.tau is not None:
+            self.target.update(self.optimizer.flat, self.hyper.tau)
+        elif self.updates % self.hyper.target_update_interval == 0:
+            self.target.update(self.optimizer.flat)
+        return UpdateResult({"Losses/Value Loss": loss.item()}, td_errors)
+
+    def _gradient(self, batch: ReplayBatch) -> tuple[Tensor, Tensor]:
+        """Write the gradient of the loss to each parameter's `grad`; the loss, and the errors [B]."""
         network, target = self.network, self.target.network
         with torch.no_grad(), self.precision.passes(self.device):
             inputs, next_inputs = network.prepare(batch.obs), network.prepare(batch.next_obs)
@@ -111,13 +133,13 @@ class DQN(OffPolicyAlgorithm):
         loss, td_errors = huber_loss(q, widened(target_q), batch.weights, batch.real)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(self.learning_rate(policy_step), policy_step)
-        self.updates += 1
-        if self.hyper.tau is not None:
-            self.target.update(self.optimizer.flat, self.hyper.tau)
-        elif self.updates % self.hyper.target_update_interval == 0:
-            self.target.update(self.optimizer.flat)
-        return UpdateResult({"Losses/Value Loss": loss.item()}, td_errors)
+        return loss.detach(), td_errors
+
+    def _step_on_device(self, batch: ReplayBatch, numbers: Tensor) -> Tensor:
+        """A gradient step, given the learning rate; the loss, then the temporal-difference errors."""
+        loss, td_errors = self._gradient(batch)
+        self.optimizer.step_on_device(numbers[0])
+        return torch.cat((loss.reshape(1), td_errors))
 
     def _next_encoding(
         self, network: Actor, inputs: Sequence[Tensor], next_inputs: Sequence[Tensor], states: Tensor | None

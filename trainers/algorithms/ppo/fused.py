@@ -148,7 +148,7 @@ class FusedPPOGradient:
         self.branches = network.actions.branches
 
     @torch.no_grad()
-    def __call__(self, batch: RolloutBatch, epsilon: float, beta: float) -> Statistics:
+    def __call__(self, batch: RolloutBatch, epsilon: float | Tensor, beta: float | Tensor) -> Statistics:
         """The gradient of policy loss + 0.5 value loss - beta entropy; returns the minibatch's statistics."""
         _, array, tensor = self.backend
         packing = None
@@ -172,7 +172,7 @@ class FusedPPOGradient:
         return policy_loss, value_loss, approx_kl, clip_fraction
 
     def _policy(
-        self, columns: Tensor, batch: RolloutBatch, epsilon: float, beta: float
+        self, columns: Tensor, batch: RolloutBatch, epsilon: float | Tensor, beta: float | Tensor
     ) -> tuple[Array, Array, Array, Array]:
         """Policy loss, statistics, and the gradient by means and logits; that by log sigma is written."""
         n = self.continuous

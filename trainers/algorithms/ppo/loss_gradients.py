@@ -15,7 +15,7 @@ Array = Any
 
 
 def surrogate(
-    xp: Any, log_probs: Array, old_log_probs: Array, advantages: Array, epsilon: float
+    xp: Any, log_probs: Array, old_log_probs: Array, advantages: Array, epsilon: float | Array
 ) -> tuple[Array, Array, Array, Array]:
     """-L^CLIP, see `clipped_surrogate`; the statistics of `ratio_statistics`; the gradient by `log_probs`.
 
@@ -57,7 +57,7 @@ class Gaussian:
         self.of_sigma = sigma / padded
         self.log_probs = -LOG_SQRT_2PI - xp.log(padded) - self.exponent
 
-    def gradient(self, d_log_probs: Array, d_entropy: float, d_log_sigma: Array) -> Array:
+    def gradient(self, d_log_probs: Array, d_entropy: float | Array, d_log_sigma: Array) -> Array:
         """By mu, for gradients by the log-probabilities and by the mean entropy; `d_log_sigma` is written."""
         widening = (self.exponent * d_log_probs).sum(0) * (4.0 * self.of_variance)
         scaled = self.variance * _TWO_PI_E
@@ -83,7 +83,7 @@ class Categorical:
         self.logs = xp.log(self.padded)
         self.log_probs = self.logs.take(self.chosen).reshape(actions.shape)
 
-    def gradient(self, d_log_probs: Array, d_entropy: float) -> Array:
+    def gradient(self, d_log_probs: Array, d_entropy: float | Array) -> Array:
         """By the logits, for gradients by the log-probabilities [B, K] and by the mean entropy."""
         d_p = (self.logs + self.probabilities / self.padded) * (-d_entropy / self.rows)
         d_p.reshape(-1)[self.chosen] += d_log_probs.reshape(-1) / self.padded.take(self.chosen)

@@ -4,6 +4,8 @@ The probability ratio is taken per component of the action (each continuous dime
 the whole action: hyperparameters of existing projects are tuned to that (docs/algorithms/ppo.md).
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -26,7 +28,7 @@ def masked_mean(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def clipped_surrogate(
-    ratio: Tensor, advantages: Tensor, epsilon: float, mask: Tensor | None = None
+    ratio: Tensor, advantages: Tensor, epsilon: float | Tensor, mask: Tensor | None = None
 ) -> Tensor:
     """L^CLIP, equation 7: the mean of min(ratio A, clip(ratio, 1 - epsilon, 1 + epsilon) A).
 
@@ -36,7 +38,9 @@ def clipped_surrogate(
         epsilon: clipping range of the ratio.
         mask: [B], rows that count; None counts all.
     """
-    clipped = torch.clamp(ratio, 1.0 - epsilon, 1.0 + epsilon)
+    least: Any = 1.0 - epsilon
+    greatest: Any = 1.0 + epsilon
+    clipped = torch.clamp(ratio, least, greatest)
     return masked_mean(torch.minimum(ratio * advantages, clipped * advantages), mask)
 
 
@@ -56,7 +60,9 @@ def clipped_value_loss(
 
 
 @torch.no_grad()
-def ratio_statistics(log_ratio: Tensor, ratio: Tensor, epsilon: float, mask: Tensor | None = None) -> Tensor:
+def ratio_statistics(
+    log_ratio: Tensor, ratio: Tensor, epsilon: float | Tensor, mask: Tensor | None = None
+) -> Tensor:
     """How far the policy has moved since the actions were taken; arguments: see `clipped_surrogate`.
 
     Returns:

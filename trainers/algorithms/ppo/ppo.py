@@ -20,6 +20,7 @@ from ...settings.models.algorithms import PPOSettings
 from ...settings.models.behavior import TrainerSettings
 from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits, require_some_actions
+from ..common.cuda_graphs import CapturedStep, can_capture
 from ..common.optim import CheckedAdam, ClippedSchedules
 from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import CriticStates, padded, unroll
@@ -54,6 +55,10 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         can_fuse = self.network.is_dense_mlp and (not self.is_recurrent or self.device.type == "cpu")
         can_fuse = can_fuse and not hyper.clip_value_loss and self.precision is Precision.FLOAT32
         self.fused = FusedPPOGradient(self.network) if can_fuse else None
+        self.captured: CapturedStep[RolloutBatch] | None = None
+        """Makes the gradient steps on a GPU."""
+        if can_capture(settings, self.device):
+            self.captured = CapturedStep(self._step_on_device, 3, self.optimizer.tensors())
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
         self.register({"Policy": self.network}, {"Optimizer": self.optimizer}, {"shuffler": self.shuffler})
@@ -146,34 +151,17 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         with torch.no_grad():
             inputs = self.network.encoder.prepare(to_tensors(steps.obs, self.device))
         rollout = RolloutBatch.of(steps, inputs, self.device, normalize_padding=self.hyper.normalize_padding)
-        statistics: list[Statistics] = []
+        statistics: list[Statistics | Tensor] = []
         for _ in range(self.hyper.num_epoch):
             minibatches = rollout.minibatches(self.hyper.batch_size, self.shuffler, self.sequence_length)
             for batch in in_step(minibatches):
-                if self.fused is not None:
-                    # The objective of the other branch, differentiated by hand.
-                    statistics.append(self.fused(batch, epsilon, beta))
+                if self.captured is not None:
+                    statistics.append(self.captured(batch, learning_rate, epsilon, beta))
                 else:
-                    with self.precision.passes(self.device):
-                        distribution, values = self._evaluate_actions(batch)
-                    distribution, values = distribution.widened(), widened(values)
-                    log_ratio = distribution.log_probs(batch.actions) - batch.old_log_probs
-                    ratio = torch.exp(log_ratio)
-                    policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon, batch.real)
-                    value_loss = masked_mean((batch.returns - values) ** 2, batch.real)
-                    entropy = masked_mean(distribution.entropy(), batch.real)
-                    loss = policy_loss + VALUE_WEIGHT * value_loss - beta * entropy
-                    if self.hyper.clip_value_loss:
-                        clipped = clipped_value_loss(
-                            values, batch.old_values, batch.returns, epsilon, batch.real
-                        )
-                        unclipped = masked_mean((batch.returns - values) ** 2, batch.real)
-                        loss, value_loss = loss + VALUE_WEIGHT * (clipped - unclipped), clipped
-                    self.optimizer.zero_grad()
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    approx_kl, clip_fraction = ratio_statistics(log_ratio, ratio, epsilon, batch.real)
-                    statistics.append((policy_loss.detach(), value_loss.detach(), approx_kl, clip_fraction))
-                self.optimizer.step(learning_rate, policy_step)
+                    statistics.append(self._gradient(batch, epsilon, beta))
+                    self.optimizer.step(learning_rate, policy_step)
+        if self.captured is not None:
+            self.optimizer.read_steps(policy_step)
         schedules = self.schedules.metrics(policy_step)
         if not statistics:
             found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
@@ -188,6 +176,35 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             "Policy/Clip Fraction": mean_clip_fraction,
         }
 
+    def _gradient(self, batch: RolloutBatch, epsilon: float | Tensor, beta: float | Tensor) -> Statistics:
+        """Write the gradient of the objective of a minibatch to each parameter's `grad`."""
+        if self.fused is not None:
+            return self.fused(batch, epsilon, beta)  # the objective below, differentiated by hand
+        with self.precision.passes(self.device):
+            distribution, values = self._evaluate_actions(batch)
+        distribution, values = distribution.widened(), widened(values)
+        log_ratio = distribution.log_probs(batch.actions) - batch.old_log_probs
+        ratio = torch.exp(log_ratio)
+        policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon, batch.real)
+        value_loss = masked_mean((batch.returns - values) ** 2, batch.real)
+        entropy = masked_mean(distribution.entropy(), batch.real)
+        loss = policy_loss + VALUE_WEIGHT * value_loss - beta * entropy
+        if self.hyper.clip_value_loss:
+            clipped = clipped_value_loss(values, batch.old_values, batch.returns, epsilon, batch.real)
+            unclipped = masked_mean((batch.returns - values) ** 2, batch.real)
+            loss, value_loss = loss + VALUE_WEIGHT * (clipped - unclipped), clipped
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        approx_kl, clip_fraction = ratio_statistics(log_ratio, ratio, epsilon, batch.real)
+        return policy_loss.detach(), value_loss.detach(), approx_kl, clip_fraction
+
+    def _step_on_device(self, batch: RolloutBatch, numbers: Tensor) -> Tensor:
+        """A gradient step, given learning rate, epsilon and beta; the statistics."""
+        learning_rate, epsilon, beta = numbers
+        statistics = self._gradient(batch, epsilon, beta)
+        self.optimizer.step_on_device(learning_rate)
+        return torch.stack(statistics)
+
     def _evaluate_actions(self, batch: RolloutBatch) -> tuple[ActionDistribution, Tensor]:
         """Policy and critic at every row."""
         if batch.actor_states is None or batch.critic_states is None:
@@ -197,11 +214,12 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         )
 
 
-def _means(statistics: Sequence[Statistics]) -> list[float]:
+def _means(statistics: Sequence[Statistics | Tensor]) -> list[float]:
     """The mean size of each; tensors stay on their device until here: reading them earlier would wait."""
     means: list[float]
     if isinstance(statistics[0][0], Tensor):
-        means = torch.stack([torch.stack(row) for row in statistics]).double().abs().mean(0).tolist()
+        rows = [row if isinstance(row, Tensor) else torch.stack(row) for row in statistics]
+        means = torch.stack(rows).double().abs().mean(0).tolist()
     else:
         means = np.abs(np.array(statistics, dtype=np.float64)).mean(0).tolist()
     return means

@@ -23,6 +23,7 @@ from ...networks.observations import require_equal_groups, to_tensors
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_some_actions
+from ..common.cuda_graphs import CapturedStep, can_capture
 from ..common.optim import CheckedAdam, FlatParameters
 from ..common.recurrent import CriticStates, first_of_sequences, unroll
 from .forward import VALUE_STATES, ForwardPass, SACLosses, SACNetworks
@@ -73,6 +74,10 @@ class SAC(OffPolicyAlgorithm):
         fusible = is_fusible(self.networks) and self.precision is Precision.FLOAT32
         self.fused = FusedSACGradient(self.networks) if fusible else None
         """The gradient by hand, for networks that are dense MLPs."""
+        self.captured: CapturedStep[tuple[ReplayBatch, Tensor]] | None = None
+        """Makes the gradient steps on a GPU."""
+        if can_capture(settings, self.device):
+            self.captured = CapturedStep(self._step_on_device, 1, self.optimizer.tensors())
         self._actor_parameters = [p for p in self.network.parameters() if p.requires_grad]
         critics = (self.networks.q, value, self.networks.temperatures)
         self._critic_parameters = [p for one in critics for p in one.parameters() if p.requires_grad]
@@ -125,41 +130,55 @@ class SAC(OffPolicyAlgorithm):
         """
         noise = torch.randn((len(batch), self.network.actions.continuous_size), generator=self.noise)
         noise = noise.to(self.device)
-        if self.fused is not None:  # the objective below, differentiated by hand
-            losses = self.fused(batch, noise)
-        else:
-            with self.precision.passes(self.device):
-                outputs = self.forward(batch, noise)
-            steps, log_pi = self.forward.without_burn_in(batch), outputs.sampled.log_probs
-            alpha, log_alpha = self.networks.temperatures.alpha, self.networks.temperatures.log_alpha
-            taken, likely = None, None
-            if log_pi.discrete is not None:
-                taken = self.branches.taken_weights(steps.actions.discrete)
-                likely = log_pi.discrete.detach().exp() / self.branches.count
-            with torch.no_grad():
-                # y = r + gamma V'(o') for Q, and min(Q1, Q2)(o, a ~ pi) - alpha ln pi for V
-                target_q = q_targets(steps.rewards, steps.discounts, outputs.next_values)
-                penalty = entropy_penalty(alpha, log_pi, self.branches)
-                target_v = value_targets(expected_q(outputs.q_sampled, likely), penalty)
-            q = expected_q(outputs.q_taken, taken)
-            q1_loss = squared_error(q[0], target_q, steps.weights, steps.real)
-            q2_loss = squared_error(q[1], target_q, steps.weights, steps.real)
-            value_loss = squared_error(outputs.values, target_v, steps.weights, steps.real)
-            # E [alpha ln pi - Q1], and -E [ln alpha (ln pi + target entropy)]
-            actor_loss = policy_loss(alpha, log_pi, outputs.q_sampled[0], self.branches, steps.real)
-            target_entropies = self.networks.temperatures.entropies
-            alpha_loss = temperature_loss(log_alpha, target_entropies, log_pi, self.branches, steps.real)
-            self.optimizer.zero_grad()
-            actor_loss.backward(inputs=self._actor_parameters)  # type: ignore[no-untyped-call]
-            critic_loss = q1_loss + q2_loss + value_loss + alpha_loss
-            critic_loss.backward(inputs=self._critic_parameters)  # type: ignore[no-untyped-call]
-            td_errors = (target_q - q.detach()).abs().mean((0, 2))
-            scalars = (actor_loss.detach(), q1_loss.detach(), q2_loss.detach(), value_loss.detach())
-            losses = SACLosses(*scalars, td_errors)
         learning_rate = self.learning_rate(policy_step)
-        self.optimizer.step(learning_rate, policy_step)
+        if self.captured is not None:
+            found = self.captured((batch, noise), learning_rate)
+            self.optimizer.read_steps(policy_step)
+            losses = SACLosses(found[0], found[1], found[2], found[3], td_errors=found[4:])
+        else:
+            losses = self._gradient(batch, noise)
+            self.optimizer.step(learning_rate, policy_step)
         polyak_update(self._target_weights, self._value_weights, self.hyper.tau)
         return UpdateResult(self._update_metrics(losses, learning_rate), losses.td_errors)
+
+    def _gradient(self, batch: ReplayBatch, noise: Tensor) -> SACLosses:
+        """Write the gradients of all losses of a batch to each parameter's `grad`."""
+        if self.fused is not None:
+            return self.fused(batch, noise)  # the objective below, differentiated by hand
+        with self.precision.passes(self.device):
+            outputs = self.forward(batch, noise)
+        steps, log_pi = self.forward.without_burn_in(batch), outputs.sampled.log_probs
+        alpha, log_alpha = self.networks.temperatures.alpha, self.networks.temperatures.log_alpha
+        taken, likely = None, None
+        if log_pi.discrete is not None:
+            taken = self.branches.taken_weights(steps.actions.discrete)
+            likely = log_pi.discrete.detach().exp() / self.branches.count
+        with torch.no_grad():
+            # y = r + gamma V'(o') for Q, and min(Q1, Q2)(o, a ~ pi) - alpha ln pi for V
+            target_q = q_targets(steps.rewards, steps.discounts, outputs.next_values)
+            penalty = entropy_penalty(alpha, log_pi, self.branches)
+            target_v = value_targets(expected_q(outputs.q_sampled, likely), penalty)
+        q = expected_q(outputs.q_taken, taken)
+        q1_loss = squared_error(q[0], target_q, steps.weights, steps.real)
+        q2_loss = squared_error(q[1], target_q, steps.weights, steps.real)
+        value_loss = squared_error(outputs.values, target_v, steps.weights, steps.real)
+        # E [alpha ln pi - Q1], and -E [ln alpha (ln pi + target entropy)]
+        actor_loss = policy_loss(alpha, log_pi, outputs.q_sampled[0], self.branches, steps.real)
+        target_entropies = self.networks.temperatures.entropies
+        alpha_loss = temperature_loss(log_alpha, target_entropies, log_pi, self.branches, steps.real)
+        self.optimizer.zero_grad()
+        actor_loss.backward(inputs=self._actor_parameters)  # type: ignore[no-untyped-call]
+        critic_loss = q1_loss + q2_loss + value_loss + alpha_loss
+        critic_loss.backward(inputs=self._critic_parameters)  # type: ignore[no-untyped-call]
+        td_errors = (target_q - q.detach()).abs().mean((0, 2))
+        scalars = (actor_loss.detach(), q1_loss.detach(), q2_loss.detach(), value_loss.detach())
+        return SACLosses(*scalars, td_errors)
+
+    def _step_on_device(self, batch: tuple[ReplayBatch, Tensor], numbers: Tensor) -> Tensor:
+        """A gradient step, given the learning rate; the losses, then the temporal-difference errors."""
+        losses = self._gradient(*batch)
+        self.optimizer.step_on_device(numbers[0])
+        return torch.cat((torch.stack(losses[:-1]), losses.td_errors))
 
     def _update_metrics(self, losses: SACLosses, learning_rate: float) -> dict[str, float]:
         """The losses, and the entropy coefficients after the step, by statistics' names."""

@@ -77,14 +77,16 @@ class HyperLayer(nn.Module):
         rows = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         if not self.goals_encoded:
             rows = rows.detach()
-        # Of a goal that was itself encoded, each row's encoding must have its own gradient.
-        distinguished = None if rows.requires_grad else _distinct(rows)
+        # Of a goal that was itself encoded, each row's encoding must have its own gradient. A GPU that learns
+        # would have to be waited for, which takes longer than a few products more.
+        apart = rows.requires_grad or (rows.is_cuda and torch.is_grad_enabled())
+        distinguished = None if apart else _distinct(rows)
         return Goals(rows, None) if distinguished is None else distinguished
 
     def forward(self, inputs: Tensor, encodings: Tensor) -> Tensor:
         """The layers of all networks: [S, B, in], and [S, B, size] with the goals -> [S, B, out]."""
         goals = [self.goals(of_stream) for of_stream in encodings]
-        if not _alike(goals):
+        if self.goals_encoded:
             return torch.stack([self.stream(s, inputs[s], its) for s, its in enumerate(goals)])
         # In one pass: what is derived from single networks' weights is added up in matrices for all of them.
         distinct, of_row = goals[0]
@@ -112,12 +114,6 @@ class HyperLayer(nn.Module):
         every = torch.matmul(inputs, weights)  # [U, B, out]: a few products too many, in one call
         rows = torch.arange(len(inputs), device=inputs.device)
         return every[goals.of_row, rows] + self.bias[index]
-
-
-def _alike(goals: Sequence[Goals]) -> bool:
-    """Whether all networks read the same goals, as they do where these are not encoded."""
-    first = goals[0].distinct
-    return not first.requires_grad and all(torch.equal(first, other.distinct) for other in goals[1:])
 
 
 def _distinct(rows: Tensor) -> Goals | None:

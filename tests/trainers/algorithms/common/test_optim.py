@@ -79,3 +79,35 @@ def test_a_gradient_that_is_not_finite_is_dropped_before_it_is_clipped():
     optimizer.flat.gradient[0] = float("inf")
     optimizer.step(0.01, 0)
     assert torch.equal(optimizer.flat.vector, before) and optimizer.pop_mean_norm() is None
+
+
+@pytest.mark.parametrize("max_norm", [None, 3.0])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_steps_that_wait_for_nothing_are_the_same_steps(max_norm, weight_decay):
+    def made(on_device):
+        policy = CheckedAdam(network(1).parameters(), 0.01, NonFinitePolicy.DROP, weight_decay=weight_decay)
+        policy.max_norm = max_norm
+        for step, size in enumerate((1.0, 5.0, float("nan"), 0.0, 0.2)):
+            policy.flat.gradient.fill_(size)
+            if on_device:
+                policy.step_on_device(torch.tensor(0.01 / (step + 1)))
+            else:
+                policy.step(0.01 / (step + 1), step)
+        if on_device:
+            policy.read_steps(5)
+        return policy.flat.vector.detach(), policy.adam.steps, policy.pop_mean_norm()
+
+    (ours, steps, norm), (theirs, _, theirs_norm) = made(True), made(False)
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
+    assert steps == 4 and norm == pytest.approx(theirs_norm)
+
+
+def test_on_a_device_no_step_is_taken_after_a_gradient_that_is_not_finite():
+    policy = CheckedAdam(network(1).parameters(), 0.01, NonFinitePolicy.STOP)
+    before = policy.flat.vector.detach().clone()
+    for size in (float("inf"), 1.0, 1.0):
+        policy.flat.gradient.fill_(size)
+        policy.step_on_device(torch.tensor(0.01))
+    with pytest.raises(FloatingPointError, match="at step 7 is not a finite number"):
+        policy.read_steps(7)
+    assert torch.equal(policy.flat.vector, before) and policy.adam.steps == 0
