@@ -42,7 +42,7 @@ NEW_TAGS = (
     *("Losses/Value Explained Variance", "Losses/Baseline Explained Variance"),
 )
 """Tags that were added after the hashes had been computed first; curves are compared without them."""
-NEW_ENTRIES = (".brain.trainer_type",)
+NEW_ENTRIES = (".brain.trainer_type", ".due.summary_freq", ".due.checkpoint_interval")
 """Entries of checkpoints that are newer than the first hashes; weights are compared without them."""
 
 ON_POLICY = {"batch_size": 32, "buffer_size": 128, "num_epoch": 2}

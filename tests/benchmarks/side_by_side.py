@@ -116,7 +116,7 @@ def train(case: Case, trainer: str, peer: Path, folder: Path) -> Measured | None
         command += [word.format(behavior=case.behavior) for word in VARIANTS.get(trainer, ())]
     command += [str(config), f"--env={executable(folder, case.scene)}", "--seed=0", "--run-id=run", "--force"]
     command += [f"--results-dir={folder / 'runs'}", f"--base-port={free_port()}", *case.options(trainer)]
-    command += [f"--torch-device={case.device}"] * (case.device != "cpu")
+    command.append(f"--torch-device={case.device}")
     command += ["--env-args", *case.engine, "--mark", str(mark)]
     return measure(command, mark, folder / "log", len(behaviors))
 

@@ -60,7 +60,7 @@ def residual_cameras() -> Case:
     square = {"areas": 16, "height": 84, "width": 84}
     return task(
         *("grid, resnet", 16, "grid", "GridWorld", preset("grid", "GridWorld"), (1_920, 640), square),
-        what="the same with vis_encode_type: resnet",
+        what="PPO, 16 cameras of 84 x 84 as PNG, vis_encode_type: resnet",
         network={"vis_encode_type": "resnet"},
     )
 

@@ -10,6 +10,8 @@
 #                                     protobuf has no compiled part there, so small tasks run at half the
 #                                     speed: good for tests, unfair for measurements.
 #
+# Where neither Python can be had, as beside a GPU that needs a newer torch, port.py fits it to a current one.
+#
 # Afterwards DIR/bin/python tests/peer/run_peer.py CONFIG --env=FILE --run-id=ID trains, and the tests marked
 # `peer` run with LANISTA_PEER=DIR/bin/python (DIR .cache/peer is found without it).
 set -euo pipefail

@@ -48,8 +48,13 @@ class StepSchedule:
         self.next_checkpoint = max(self.next_checkpoint, _next(self.step, self.checkpoint_interval))
 
     def next_due(self) -> dict[str, int]:
-        """The steps at which something is due next, to be saved."""
-        return {"summary": self.next_summary, "checkpoint": self.next_checkpoint}
+        """The steps at which something is due next, and the intervals that they belong to, to be saved."""
+        return {
+            "summary": self.next_summary,
+            "checkpoint": self.next_checkpoint,
+            "summary_freq": self.summary_freq,
+            "checkpoint_interval": self.checkpoint_interval,
+        }
 
     def restore(self, step: int, due: Mapping[str, int] | None = None) -> None:
         """Continue from a saved run's step.
@@ -60,17 +65,24 @@ class StepSchedule:
                 without this it would be due again. Ignored if the run continues with other intervals.
         """
         self.step = step
-        self.next_summary = _restored(step, self.summary_freq, (due or {}).get("summary"))
-        self.next_checkpoint = _restored(step, self.checkpoint_interval, (due or {}).get("checkpoint"))
+        saved = due or {}
+        self.next_summary = _restored(
+            step, self.summary_freq, saved.get("summary"), saved.get("summary_freq")
+        )
+        self.next_checkpoint = _restored(
+            step, self.checkpoint_interval, saved.get("checkpoint"), saved.get("checkpoint_interval")
+        )
 
 
 def _next(step: int, interval: int) -> int:
     return (step // interval + 1) * interval
 
 
-def _restored(step: int, interval: int, saved: int | None) -> int:
+def _restored(step: int, interval: int, saved: int | None, saved_interval: int | None) -> int:
+    """`saved` was due of `saved_interval`; None: of a run of before this was saved."""
     following = _next(step, interval)
-    return saved if saved in (following, following + interval) else following
+    same = saved_interval in (None, interval)
+    return saved if same and saved in (following, following + interval) else following
 
 
 @dataclass

@@ -27,7 +27,16 @@ def test_other_intervals_than_the_saved_ones_count_anew():
     clock.count(1234)
     resumed = StepSchedule(30, 1000)
     resumed.restore(clock.step, clock.next_due())
-    assert resumed.next_due() == {"summary": 1260, "checkpoint": 2000}
+    assert (resumed.next_summary, resumed.next_checkpoint) == (1260, 2000)
+
+
+def test_what_was_due_is_no_multiple_that_other_intervals_have_passed():
+    """At step 414 of intervals of 300, 600 comes next: to one of 100, that is not a checkpoint at 500."""
+    clock = StepSchedule(300, 300)
+    clock.count(414)
+    resumed = StepSchedule(100, 100)
+    resumed.restore(clock.step, clock.next_due())
+    assert (resumed.next_summary, resumed.next_checkpoint) == (500, 500)
 
 
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(0, 59))
