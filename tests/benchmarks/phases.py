@@ -238,7 +238,7 @@ def train_here(case: Case) -> None:
         path = folder / "config.yaml"
         path.write_text(yaml.safe_dump(config))
         options = [f"--env={executable(folder, case.scene)}", f"--base-port={free_port()}", "--seed=1"]
-        options += ["--run-id=run", f"--results-dir={folder / 'runs'}"]
+        options += ["--run-id=run", f"--results-dir={folder / 'runs'}", f"--torch-device={case.device}"]
         if status := run([str(path), *options, "--env-args", *case.engine]):
             raise SystemExit(status)
 

@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 PASSES_PER_BUFFER = 64
 """A buffer is filled in about this many passes: what a pass costs depends on the call more than on the
 number of steps, but the normalizer should soon know what the agents observe."""
-PASSES_PER_TEAM_BUFFER = 16
-"""The same for critics of teams, whose matrix products small passes would not fill."""
-PASSES_OF_GPU = 4
-"""The same on a GPU, where a pass takes as long for ten steps as for a thousand."""
+FEWER_PASSES = 16
+"""The same for critics of teams, whose matrix products small passes would not fill, and on a GPU, where a
+pass takes as long for ten steps as for a thousand. With still fewer of them, updates would come late."""
 MAX_PASS_STEPS = 4096
 """Beyond this many steps the overhead of a pass is negligible, and queued steps cost memory."""
 
@@ -52,9 +51,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         **options: Unpack[TrainerOptions],
     ) -> None:
         """Prepare to collect; `options` as of `Trainer`."""
-        passes = PASSES_PER_TEAM_BUFFER if algorithm.traits.is_team else PASSES_PER_BUFFER
-        if algorithm.device.type != "cpu":
-            passes = PASSES_OF_GPU
+        few = algorithm.traits.is_team or algorithm.device.type != "cpu"
+        passes = FEWER_PASSES if few else PASSES_PER_BUFFER
         interval = min(settings.hyperparameters.buffer_size // passes, MAX_PASS_STEPS)
         super().__init__(
             *(settings, algorithm, providers, stats, events), advance_interval=interval, **options

@@ -189,11 +189,10 @@ def test_many_goals_and_learned_goals_have_their_own_matrices():
 @pytest.mark.parametrize("kinds", [3, 40])
 @pytest.mark.parametrize("alike", [True, False])
 def test_networks_in_one_pass_are_as_each_alone(kinds, alike):
-    """Whether few goals or many, the same for all networks or not: results and gradients."""
+    """Whether few goals or many, the same for all networks or encoded by each: results and gradients."""
     generator = torch.Generator().manual_seed(2)
-    layer = HyperLayer(
-        *(2, 6, 5, [slice(0, 2), slice(4, 5)], 7), torch.Generator().manual_seed(0), goals_encoded=False
-    )
+    columns, first = [slice(0, 2), slice(4, 5)], torch.Generator().manual_seed(0)
+    layer = HyperLayer(2, 6, 5, columns, 7, first, goals_encoded=not alike)
     goals = torch.randn(2, kinds, 6, generator=generator)[:, torch.arange(40) % kinds]
     if alike:
         goals[1] = goals[0]

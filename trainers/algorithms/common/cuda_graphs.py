@@ -6,6 +6,7 @@ A graph holds all of a gradient step's kernels, and one call launches it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -19,6 +20,8 @@ from ...utils import distributed
 Batch = TypeVar("Batch")
 WARM_UPS = 3
 """Calls before the one that is captured: libraries allocate and choose kernels in their first ones."""
+_CAPTURING = threading.Lock()
+"""torch captures one graph at a time in a process, and behaviors may learn in threads of their own."""
 
 
 def can_capture(settings: TrainerSettings, device: torch.device) -> bool:
@@ -78,21 +81,26 @@ class CapturedStep(Generic[Batch]):
         return captured.outputs.clone()
 
     def _capture(self, batch: Batch) -> _Captured:
-        """Capture the step for batches like this one; nothing is learned."""
-        own = map_tensors(batch, torch.clone)
-        before = [tensor.clone() for tensor in self._changed]
-        current, beside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        beside.wait_stream(current)
-        with torch.cuda.stream(beside):
-            for _ in range(WARM_UPS):
-                self._step(own, self._numbers)
-        current.wait_stream(beside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            outputs = self._step(own, self._numbers)
-        for tensor, kept in zip(self._changed, before, strict=True):
-            tensor.copy_(kept)
-        return _Captured(graph, tensors_of(own), outputs)
+        """Capture the step for batches like this one; nothing is learned, even if that fails."""
+        with _CAPTURING, torch.cuda.device(self._numbers.device):
+            own = map_tensors(batch, torch.clone)
+            before = [tensor.clone() for tensor in self._changed]
+            current = torch.cuda.current_stream()
+            beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            graph = torch.cuda.CUDAGraph()
+            beside.wait_stream(current)
+            try:
+                with torch.cuda.stream(beside):
+                    for _ in range(WARM_UPS):
+                        self._step(own, self._numbers)
+                current.wait_stream(beside)
+                with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                    outputs = self._step(own, self._numbers)
+            finally:
+                current.wait_stream(beside)
+                for tensor, kept in zip(self._changed, before, strict=True):
+                    tensor.copy_(kept)
+            return _Captured(graph, tensors_of(own), outputs)
 
 
 def map_tensors(batch: Any, function: Callable[[Tensor], Tensor]) -> Any:

@@ -60,7 +60,7 @@ class DQN(OffPolicyAlgorithm):
         self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
         self.captured: CapturedStep[ReplayBatch] | None = None
         """Makes the gradient steps on a GPU."""
-        if can_capture(settings, self.device):
+        if type(self) is DQN and can_capture(settings, self.device):  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 1, self.optimizer.tensors())
         sizes = [int(size) for size in actions.discrete_branches]
         starts = [sum(sizes[:k]) for k in range(len(sizes))]

@@ -57,7 +57,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         self.fused = FusedPPOGradient(self.network) if can_fuse else None
         self.captured: CapturedStep[RolloutBatch] | None = None
         """Makes the gradient steps on a GPU."""
-        if can_capture(settings, self.device):
+        if type(self) is PPO and can_capture(settings, self.device):  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 3, self.optimizer.tensors())
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)

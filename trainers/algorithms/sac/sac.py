@@ -76,7 +76,7 @@ class SAC(OffPolicyAlgorithm):
         """The gradient by hand, for networks that are dense MLPs."""
         self.captured: CapturedStep[tuple[ReplayBatch, Tensor]] | None = None
         """Makes the gradient steps on a GPU."""
-        if can_capture(settings, self.device):
+        if type(self) is SAC and can_capture(settings, self.device):  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 1, self.optimizer.tensors())
         self._actor_parameters = [p for p in self.network.parameters() if p.requires_grad]
         critics = (self.networks.q, value, self.networks.temperatures)

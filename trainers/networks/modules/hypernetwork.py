@@ -55,8 +55,8 @@ class HyperLayer(nn.Module):
             goal_columns: where in the encodings the goals are.
             layer_size: the hypernetworks' width.
             generator: of the first weights; torch's own when None.
-            goals_encoded: whether goals come from encoders, which learn too. Otherwise no gradient reaches
-                beyond them, and those of a batch may be distinguished.
+            goals_encoded: whether goals come from encoders, which learn too. Otherwise all networks read
+                the same ones, no gradient reaches beyond them, and those of a batch may be distinguished.
         """
         super().__init__()
         self.goals_encoded = goals_encoded
@@ -78,8 +78,9 @@ class HyperLayer(nn.Module):
         if not self.goals_encoded:
             rows = rows.detach()
         # Of a goal that was itself encoded, each row's encoding must have its own gradient. A GPU that learns
-        # would have to be waited for, which takes longer than a few products more.
-        apart = rows.requires_grad or (rows.is_cuda and torch.is_grad_enabled())
+        # would have to be waited for, and a gradient step that waits cannot be captured.
+        learns = rows.device.type != "cpu" and not torch.is_inference_mode_enabled()
+        apart = rows.requires_grad or learns
         distinguished = None if apart else _distinct(rows)
         return Goals(rows, None) if distinguished is None else distinguished
 
