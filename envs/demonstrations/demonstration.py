@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
@@ -145,6 +147,26 @@ def _remedy(data: bytes) -> str:
     return ""
 
 
+def _require_room(spec: BehaviorSpec, pairs: int, images: Images, at: int) -> None:
+    """Refuse observations that do not fit into memory: compressed, a picture may take a thousandth of it.
+
+    Raises:
+        Malformed: at this byte, with both sizes.
+    """
+    shapes = [sensor.shape for sensor in spec.observation_specs]
+    needed = pairs * sum(
+        math.prod(shape) * (1 if len(shape) == 3 and images == "uint8" else 4) for shape in shapes
+    )
+    available = psutil.virtual_memory().available
+    if needed > available:
+        raise Malformed(
+            at,
+            f"the observations of its {pairs:,} pairs, of the shapes {shapes}, take "
+            f"{needed / 2**30:,.1f} GiB, and {available / 2**30:,.1f} GiB of memory are free: record "
+            "smaller or fewer pictures",
+        )
+
+
 def _read(path: Path, data: bytes, images: Images, partial: bool) -> Demonstration:
     found = outline(data, partial)
     start, length = int(found.starts[0]), int(found.lengths[0])
@@ -153,6 +175,7 @@ def _read(path: Path, data: bytes, images: Images, partial: bool) -> Demonstrati
         known = describe_behavior(found.brain, first.agent_info, images)
     except WireError as error:
         raise Malformed(start, f"pair 0: {error}") from error
+    _require_room(known.spec, len(found.starts), images, start)
     columns, actions = PairReader(known, "the file").read(data, found)
     _check_values(found, columns, actions)
     meta = found.meta

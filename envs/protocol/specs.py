@@ -104,7 +104,7 @@ def action_spec(brain: BrainParametersProto) -> ActionSpec:
         sizes = tuple(brain.vector_action_size_deprecated)
         is_continuous = brain.vector_action_space_type_deprecated == 1
         continuous, branches = (sum(sizes[:1]), ()) if is_continuous else (0, sizes)
-    if min(continuous, *branches, 0) < 0 or continuous + sum(branches) > MOST_ACTIONS:
+    if continuous < 0 or min(branches, default=1) < 1 or continuous + sum(branches) > MOST_ACTIONS:
         raise WireError(
             f"impossible action sizes: {continuous} continuous, discrete branches {list(branches)[:20]}"
         )

@@ -28,6 +28,8 @@ __all__ = [
 
 MISFITS = (RuntimeError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
 """What loading an entry of the wrong type or size raises."""
+MOST_VALUES = 1_000_000
+"""Of a checkpoint, tensors and containers among them. Those of large runs have some thousands."""
 _ZIP = b"PK\x03\x04"
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 _MAPPINGS = (dict, OrderedDict)
@@ -56,6 +58,8 @@ def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "
     """
     file = Path(path)
     try:
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise CheckpointError(f"The checkpoint {file} cannot be read: it is a pipe or a device, no file.")
         data = file.read_bytes()
     except OSError as error:
         raise CheckpointError(f"The checkpoint {file} cannot be read: {error.strerror or error}.") from error
@@ -78,19 +82,42 @@ def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "
     return state
 
 
-def _require_stored(value: Any) -> None:
-    """Raise ValueError for a tensor that repeats its numbers: a file of 1 kB may have one of terabytes."""
-    if isinstance(value, torch.Tensor):
-        if value.numel() * value.element_size() > value.untyped_storage().nbytes():
-            raise ValueError(
-                f"it holds a tensor of the shape {list(value.shape)}, whose numbers are not there"
-            )
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            _require_stored(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _require_stored(item)
+def _require_stored(state: Any) -> None:
+    """Refuse what a small file can claim to hold: terabytes of numbers, or values without end.
+
+    Raises:
+        ValueError: a tensor repeats its numbers, or there are more than `MOST_VALUES`, as in lists that hold
+            the same list many times.
+    """
+    waiting, seen = [state], 0
+    while waiting:
+        value = waiting.pop()
+        seen += 1
+        if seen > MOST_VALUES:
+            raise ValueError(f"it holds more than {MOST_VALUES:,} values, or some of them in themselves")
+        if isinstance(value, torch.Tensor):
+            if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+                raise ValueError(
+                    f"it holds a tensor of the shape {list(value.shape)}, whose numbers are not there"
+                )
+        elif isinstance(value, Mapping):
+            waiting += value.values()
+        elif isinstance(value, (list, tuple)):
+            waiting += value
+
+
+def require_finite(state: Any, complaint: str, where: str = "") -> None:
+    """Refuse a state whose numbers would make every later one NaN, for which learning would be blamed.
+
+    Raises:
+        CheckpointError: `complaint` with the tensor's name.
+    """
+    if isinstance(state, torch.Tensor):
+        if state.is_floating_point() and not bool(torch.isfinite(state).all()):
+            raise CheckpointError(f"{complaint}{where} holds NaN or infinite numbers.")
+    elif isinstance(state, (Mapping, list, tuple)):
+        for key, value in state.items() if isinstance(state, Mapping) else enumerate(state):
+            require_finite(value, complaint, f"{where}.{key}" if where else str(key))
 
 
 def _complaint(file: Path, size: int, before: int, error: Exception) -> str:

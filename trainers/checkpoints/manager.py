@@ -13,7 +13,14 @@ import torch
 
 from ..utils.atomic_files import atomic_link, atomic_write_bytes, remove_partials
 from .best import BestCheckpoints
-from .file import CheckpointError, load_checkpoint, numbered_checkpoints, save_checkpoint, serialize
+from .file import (
+    CheckpointError,
+    load_checkpoint,
+    numbered_checkpoints,
+    require_finite,
+    save_checkpoint,
+    serialize,
+)
 from .resuming import LATEST_STEP, RESUME_STEP, resumable, resume_step
 from .status import Checkpoint, TrainingStatus, listed
 from .transfer import LATEST
@@ -284,6 +291,7 @@ class CheckpointManager:
         for path in resumable(self.folder, self.behavior, self.status):
             try:
                 state = load_checkpoint(path, device)
+                require_finite(state, f"The checkpoint {path} cannot be used: its tensor ")
             except CheckpointError as error:
                 complaints.append(str(error))
                 continue

@@ -232,10 +232,14 @@ def require_folder_name(behavior: str, windows: bool = os.name == "nt") -> None:
     cause = _cause(behavior, windows)
     if cause:
         raise TrainerError(
-            f"The behavior {behavior!r} cannot be trained: its name is that of its folder in the results, "
-            f"and {cause}. Change the Behavior Name in the scene (Behavior Parameters) and in the "
+            f"The behavior {_shortened(behavior)!r} cannot be trained: its name is that of its folder in the "
+            f"results, and {cause}. Change the Behavior Name in the scene (Behavior Parameters) and in the "
             "configuration."
         )
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= MAX_NAME_BYTES else name[:40] + "..."
 
 
 def _cause(name: str, windows: bool) -> str:

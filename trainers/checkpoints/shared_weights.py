@@ -64,7 +64,7 @@ def load_shared(path: str | os.PathLike[str], device: str | torch.device = "cpu"
     try:
         policy.update(json.loads(texts["numbers"]))
         return {"Policy": policy, KEY: json.loads(texts[KEY]), "step": int(texts["step"])}
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"{file} does not describe its network: found {', '.join(sorted(texts)) or 'no'} metadata. "
             "`lanista export RUN --safetensors` writes files that do."

@@ -88,6 +88,7 @@ class JointPolicies:
         rows, counts = torch.cat(columns), [len(ids) for ids in agents]
         drawn = self._samplers[policies](rows, counts, masks, generators, exploration)
         whole = decision_of(np.concatenate(agents), drawn, None, exploration)
-        policies[0].check_finite(whole, rows)
-        each = iter(split(whole, [batch for request in requests for batch in request.batches]))
+        batches = [batch for request in requests for batch in request.batches]
+        policies[0].check_finite(whole, rows, batches)
+        each = iter(split(whole, batches))
         return [list(islice(each, len(request.batches))) for request in requests]

@@ -87,7 +87,7 @@ class Policy:
             decision = self._decide_uniformly(batches, agents, states)
         else:
             decision = self._decide(batches, agents, columns, context, states)
-        self.check_finite(decision, columns)
+        self.check_finite(decision, columns, batches)
         if states is not None and context.states is not None:
             context.states.store(context.sources, batches, states)
         return [decision] if len(batches) == 1 else split(decision, batches)
@@ -139,7 +139,7 @@ class Policy:
             memory=states,
         )
 
-    def check_finite(self, decision: Decision, columns: Tensor) -> None:
+    def check_finite(self, decision: Decision, columns: Tensor, batches: Sequence[DecisionSteps]) -> None:
         """Raise FloatingPointError unless the columns of the action head, and what was drawn, are finite."""
         finite = all_finite(decision.action.continuous)
         if self._has_branches:  # the choice among logits would not show whether they are finite
@@ -147,8 +147,20 @@ class Policy:
         if not finite:
             raise FloatingPointError(
                 "The policy's output is not a finite number. Its weights or the observations went out of "
-                "range: lower learning_rate, or set network_settings.normalize: true."
+                f"range; the greatest observation is {self._greatest(batches)}. Lower learning_rate, or set "
+                "network_settings.normalize: true."
             )
+
+    def _greatest(self, batches: Sequence[DecisionSteps]) -> str:
+        """The observation that is farthest from zero, with its sensor and agent."""
+        found = [
+            (float(sizes.max()), sensor, int(batch.agent_id[int(sizes.argmax())]))
+            for batch in batches
+            for k, sensor in enumerate(self.spec.observation_specs)
+            if (sizes := np.abs(batch.obs[k].reshape(len(batch.agent_id), -1)).max(1, initial=0)).size
+        ]
+        size, sensor, agent = max(found, key=lambda each: each[0])
+        return f"{size:g}, of the sensor {sensor.name!r} of agent {agent}"
 
     def action_mask(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Mask | None:
         """[n, sum of branch sizes], True where the engine forbids an action; None if it forbids none.

@@ -33,6 +33,7 @@ from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.run import EnvironmentSettings
 from ..settings.options import RunOptions
+from ..utils.errors import TrainerError
 
 logger = logging.getLogger(__name__)
 
@@ -102,8 +103,13 @@ class NewBehaviors:
         known, reason = self._tried.get(name, (None, None))
         if known != spec:
             # Torch is loaded in a run, but need not be for a check of the address.
+            from ..checkpoints.run_folder import require_folder_name
             from ..trainer.factory import untrainable
 
+            try:
+                require_folder_name(name)
+            except TrainerError as error:
+                return str(error)
             reason = untrainable(spec, settings or TrainerSettings())
             self._tried[name] = spec, reason
         return None if reason is None else f"its behavior {name} cannot be trained: {reason}"

@@ -212,6 +212,15 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         """Continue exactly where `state_dict` was taken."""
         super().load_state_dict(state)
         self.buffer.load_state_dict(state["buffer"])
+        if len(self.buffer):
+            self._require_known_actions(self.buffer.columns())
         self._has_older = bool(state.get("has_older", False))
         if self.signal_trainer is not None:
             self.signal_trainer.load_state_dict(state["signal_learning"])
+
+    def _require_known_actions(self, steps: Steps) -> None:
+        """Refuse restored steps with actions that the behavior does not have: they index probabilities."""
+        sizes = self.algorithm.spec.action_spec.discrete_branches
+        taken = getattr(steps, "discrete", None)
+        if taken is not None and ((taken < 0) | (taken >= np.array(sizes, np.int64))).any():
+            raise ValueError(f"buffer.discrete holds actions that its branches of sizes {sizes} do not have")

@@ -63,7 +63,12 @@ class StepSchedule:
             step: agent-steps counted.
             due: what `next_due` returned. A checkpoint is saved just before the multiple that it is for:
                 without this it would be due again. Ignored if the run continues with other intervals.
+
+        Raises:
+            ValueError: no run has been at such a step.
         """
+        if step < 0:
+            raise ValueError(f"its step is {step}")
         self.step = step
         saved = due or {}
         self.next_summary = _restored(

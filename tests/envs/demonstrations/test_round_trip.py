@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -152,6 +153,16 @@ def test_invalid_values_are_refused_with_their_byte(change: dict, message: str, 
     with pytest.raises(DemonstrationError, match=message) as caught:
         read_demonstration(tmp_path / "a.demo")
     assert caught.value.byte is not None and caught.value.byte > HEADER
+
+
+def test_observations_that_do_not_fit_into_memory_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small(tmp_path / "a.demo").close()
+    free = psutil.virtual_memory()._replace(available=1)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    with pytest.raises(DemonstrationError, match=r"a\.demo.*take .* GiB, and 0\.0 GiB of memory are free"):
+        read_demonstration(tmp_path / "a.demo")
 
 
 def test_as_bytesafter_the_announced_pairs_are_ignored(tmp_path: Path) -> None:

@@ -92,9 +92,13 @@ def test_actions_of_engines_before_hybrid_actions() -> None:
 
 
 @DIALECTS
-@pytest.mark.parametrize("size", [-1, 2**31 - 1])
-def test_impossible_action_sizes_are_an_error(size: int, dialect) -> None:
-    data = spoken(message(agent(vector(1)), brains=(brain(continuous=size),)), dialect)
+@pytest.mark.parametrize(
+    ("continuous", "branches"), [(-1, ()), (2**31 - 1, ()), (0, (0,)), (1, (2, 0)), (0, (3, -1))]
+)
+def test_impossible_action_sizes_are_an_error(continuous: int, branches: tuple[int, ...], dialect) -> None:
+    data = spoken(
+        message(agent(vector(1)), brains=(brain(continuous=continuous, branches=branches),)), dialect
+    )
     with pytest.raises(WireError, match="impossible action sizes"):
         Decoder(dialect=dialect).decode(data)
 

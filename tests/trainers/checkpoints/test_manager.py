@@ -153,6 +153,20 @@ def compressed_zeros(path):
             archive.writestr(name, part)
 
 
+def nested(path):
+    """8 ** 30 values in a file of some kilobytes."""
+    value = [0]
+    for _ in range(30):
+        value = [value] * 8
+    torch.save({"Policy": value}, path)
+
+
+def inside_itself(path):
+    value = []
+    value.append(value)
+    torch.save({"Policy": value}, path)
+
+
 @pytest.mark.parametrize(
     "write, says",
     [
@@ -168,8 +182,14 @@ def compressed_zeros(path):
             lambda path: torch.save({"a": [torch.ones(1).expand(1 << 40)]}, path),
             r"\[1099511627776\], whose numbers",
         ),
+        (nested, "holds more than 1,000,000 values"),
+        (inside_itself, "holds more than 1,000,000 values, or some of them in themselves"),
+        (os.mkfifo, r"x\.pt cannot be read: it is a pipe or a device"),
     ],
-    ids=["empty", "text", "zip-like", "zip archive", "list", "after junk", "missing", "bomb", "repeated"],
+    ids=[
+        *("empty", "text", "zip-like", "zip archive", "list", "after junk", "missing", "bomb", "repeated"),
+        *("nested", "inside itself", "pipe"),
+    ],
 )
 def test_what_is_not_a_checkpoint_is_refused_with_the_reason(tmp_path, write, says):
     write(tmp_path / "x.pt")
@@ -228,6 +248,18 @@ def test_a_damaged_checkpoint_pt_is_replaced_by_the_newest_intact_one(saved, mak
     with caplog.at_level(logging.WARNING):
         assert step_of(make(load=True).load()) == 20
     assert "checkpoint.pt" in caplog.text and "Ball-20.pt instead" in caplog.text
+
+
+def test_a_checkpoint_with_numbers_that_are_not_finite_is_not_resumed_from(saved, make, tmp_path, caplog):
+    """Else every later number would be NaN, and the learning rate would be blamed."""
+    saved(10, 20)
+    for name in ("checkpoint.pt", "Ball-20.pt"):
+        spoiled = load_checkpoint(tmp_path / "Ball" / name)
+        spoiled["moments"] = [{"mean": torch.full((2,), float("nan"))}]
+        torch.save(spoiled, tmp_path / "Ball" / name)
+    with caplog.at_level(logging.WARNING):
+        assert step_of(make(load=True).load()) == 10
+    assert "its tensor moments.0.mean holds NaN or infinite numbers" in caplog.text
 
 
 def test_when_nothing_can_be_resumed_the_error_names_each_file(saved, make, tmp_path):

@@ -110,6 +110,9 @@ def test_what_cannot_be_read_is_told(checkpoint, tmp_path, capsys):
     save_file({"w": torch.ones(2)}, shared)
     assert run(["play", str(shared), "--env", "scene:basic"]) == 1
     assert "does not describe its network: found no metadata" in capsys.readouterr().err
+    save_file({"w": torch.ones(2)}, shared, {"numbers": "[" * 200_000})
+    with pytest.raises(CheckpointError, match="does not describe its network: found numbers"):
+        load_weights(shared)
     with pytest.raises(CheckpointError, match="not one of Lanista's"):
         save_shared(shared, {"Policy": {}})
 

@@ -117,7 +117,9 @@ def test_numbers_that_are_none_are_not_acted_upon(kind: str) -> None:
     policy.act([steps])
     with torch.no_grad():
         net.actions.bias[-1] = float("nan")
-    with pytest.raises(FloatingPointError, match="policy's output is not a finite number"):
+    steps.obs[0][1, 0] = -3e38
+    greatest = rf"3e\+38, of the sensor {net.spec.observation_specs[0].name!r} of agent {steps.agent_id[1]}\."
+    with pytest.raises(FloatingPointError, match=f"policy's output is not a finite number.* {greatest}"):
         policy.act([steps])
 
 

@@ -10,7 +10,7 @@ from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
-from lanista.trainers.buffers.rollout_buffer import RolloutBatch
+from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBatch
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.episode_stats import EpisodeStats
@@ -230,6 +230,33 @@ def test_dropped_episodes_reach_the_algorithm_in_order(monkeypatch):
     monkeypatch.setattr(PPO, "evaluate", lambda *given: calls.append("evaluated") or plain(*given))
     played(monkeypatch, StubTrajectory(3, A), EpisodesForgotten(0), StubTrajectory(3, A))
     assert calls == ["evaluated", ("forgotten", 0, None), "evaluated"]
+
+
+@pytest.mark.parametrize("action", [-1, 3, 120])
+def test_saved_steps_with_actions_that_there_are_not_are_refused(action):
+    """They would be indices of probabilities that belong to other agents, or to none."""
+
+    def trainer():
+        given = settings()
+        spec = vector_spec([3], branches=(3,))
+        algorithm = PPO(spec, given, torch.device("cpu"), 0, NonFinitePolicy.STOP)
+        return OnPolicyTrainer(given, algorithm, {"extrinsic": ExtrinsicReward()}, Record(), Events())
+
+    saved, zeros = trainer(), np.zeros((2, 1), np.float32)
+    steps = dict.fromkeys(("log_probs", "values", "returns"), zeros)
+    discrete = np.array([[2], [action]], np.int32)
+    saved.buffer.append(
+        EvaluatedSteps(
+            obs=[np.zeros((2, 3), np.float32)],
+            continuous=zeros[:, :0],
+            discrete=discrete,
+            action_mask=None,
+            advantages=zeros[:, 0],
+            **steps,
+        )
+    )
+    with pytest.raises(ValueError, match=r"buffer\.discrete holds actions .* \(3,\)"):
+        trainer().load_state_dict(saved.state_dict())
 
 
 # Numbers that overflow ----------------------------------------------------------------------------------

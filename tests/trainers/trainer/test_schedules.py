@@ -1,5 +1,6 @@
 """Nothing falls due twice, also across a resumed run."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.trainers.trainer.schedules import StepSchedule
@@ -28,6 +29,11 @@ def test_other_intervals_than_the_saved_ones_count_anew():
     resumed = StepSchedule(30, 1000)
     resumed.restore(clock.step, clock.next_due())
     assert (resumed.next_summary, resumed.next_checkpoint) == (1260, 2000)
+
+
+def test_no_run_continues_from_before_its_beginning():
+    with pytest.raises(ValueError, match="step is -7"):
+        StepSchedule(30, 1000).restore(-7)
 
 
 def test_what_was_due_is_no_multiple_that_other_intervals_have_passed():

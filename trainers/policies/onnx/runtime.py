@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,8 @@ from ....envs.images import as_floats
 from ..agent_states import AgentStates
 from .loaded_policy import misfits, shape_mismatch
 
+MOST_NUMBERS = 1 << 28
+"""Of an observation, as in what engines send."""
 READABLE_VERSION = 3.0
 """Of the interface (`version_number`). Version 2, of the 1.x packages, has other inputs."""
 _OBSERVATION = re.compile(r"obs_([0-9]+)")
@@ -216,10 +219,17 @@ class Brain:
             "discrete_action_output_shape",
         ]
         present = [name for name in names if name in self._outputs]
-        zeros = {
-            name: np.zeros([size if isinstance(size, int) else 1 for size in shape], np.float32)
+        shapes = {
+            name: [size if isinstance(size, int) else 1 for size in shape]
             for name, shape in self._inputs.items()
         }
+        for name, shape in shapes.items():
+            if math.prod(shape) > MOST_NUMBERS:
+                raise self._error(
+                    f"its input {name!r} has the shape {shape}, which is more than the {MOST_NUMBERS:,} "
+                    "numbers that an observation may have"
+                )
+        zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
         return dict(zip(present, self._run(present, zeros)))
 
     def _run(self, names: Sequence[str], feeds: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:

@@ -220,6 +220,16 @@ def test_constants_that_are_no_sizes_are_refused(exported, tmp_path, name, value
         Brain(with_change(exported[1], tmp_path / "x.onnx", damage))
 
 
+@pytest.mark.parametrize("size", [1 << 62, 1 << 40])
+def test_an_input_of_impossible_size_is_refused_before_it_is_made(exported, tmp_path, size):
+    def enlarge(model):
+        unread = onnx.helper.make_tensor_value_info("obs_9", onnx.TensorProto.FLOAT, [1, size])
+        model.graph.input.append(unread)
+
+    with pytest.raises(BrainError, match=rf"x\.onnx.*'obs_9'.*{size}.*numbers that an observation may have"):
+        Brain(with_change(exported[1], tmp_path / "x.onnx", enlarge))
+
+
 def test_a_brain_that_fails_when_it_is_run_is_a_brain_error(exported, tmp_path):
     def of_one_agent_alone(model):
         rename(model, "continuous_actions", "before")
