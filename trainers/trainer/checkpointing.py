@@ -399,8 +399,8 @@ class LearnerCheckpointer:
         others = differences(recorded_behavior(run, self.name), self.settings.as_dict())
         since = f"Since then {', '.join(others[:8])}. " if others else ""
         return CheckpointError(
-            f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: {cause} "
-            f"{since}Use the settings that it was made with (network_settings, reward_signals and "
-            f"trainer_type; they are in its configuration.yaml) and an environment with the same "
-            "observations and actions."
+            f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: "
+            f"{cause.rstrip('.')}. {since}Use the settings that it was made with (network_settings, "
+            "reward_signals and trainer_type; they are in its configuration.yaml) and an environment with "
+            "the same observations and actions."
         )
