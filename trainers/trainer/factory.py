@@ -88,9 +88,9 @@ def make_algorithm(
             exist.
         UnsupportedActionError: the algorithm does not support such actions.
     """
+    make = _algorithm_of(settings)
     if device.type == "cuda":  # gradients of convolutions would be summed up in another order in each run
         torch.backends.cudnn.deterministic = True
-    make = _algorithm_of(settings)
     with naming_key_of_allocation("network_settings", settings.network_settings):
         algorithm: Algorithm = make(spec, settings, device, seed, non_finite, precision)
     return algorithm

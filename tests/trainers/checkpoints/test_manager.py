@@ -184,16 +184,22 @@ def inside_itself(path):
         ),
         (nested, "holds more than 1,000,000 values"),
         (inside_itself, "holds more than 1,000,000 values, or some of them in themselves"),
-        (os.mkfifo, r"x\.pt cannot be read: it is a pipe or a device"),
     ],
     ids=[
         *("empty", "text", "zip-like", "zip archive", "list", "after junk", "missing", "bomb", "repeated"),
-        *("nested", "inside itself", "pipe"),
+        *("nested", "inside itself"),
     ],
 )
 def test_what_is_not_a_checkpoint_is_refused_with_the_reason(tmp_path, write, says):
     write(tmp_path / "x.pt")
     with pytest.raises(CheckpointError, match=says):
+        load_checkpoint(tmp_path / "x.pt")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "x.pt")
+    with pytest.raises(CheckpointError, match=r"x\.pt cannot be read: it is a pipe or a device"):
         load_checkpoint(tmp_path / "x.pt")
 
 
