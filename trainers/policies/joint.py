@@ -12,7 +12,7 @@ import torch
 from mlagents_envs.base_env import DecisionSteps
 
 from ...envs.base import Decision
-from .policy import NO_CONTEXT, ActContext, Policy, decision_of, joined, split
+from .policy import NO_CONTEXT, ActContext, Policy, check_finite, decision_of, joined, split
 from .sampling import JointSampler
 
 MOST_SAMPLERS = 16
@@ -88,7 +88,7 @@ class JointPolicies:
         rows, counts = torch.cat(columns), [len(ids) for ids in agents]
         drawn = self._samplers[policies](rows, counts, masks, generators, exploration)
         whole = decision_of(np.concatenate(agents), drawn, None, exploration)
-        batches = [batch for request in requests for batch in request.batches]
-        policies[0].check_finite(whole, rows, batches)
-        each = iter(split(whole, batches))
+        waiting = [(request.policy.spec, batch) for request in requests for batch in request.batches]
+        check_finite(whole, rows, waiting)
+        each = iter(split(whole, [batch for _, batch in waiting]))
         return [list(islice(each, len(request.batches))) for request in requests]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -87,7 +87,7 @@ class Policy:
             decision = self._decide_uniformly(batches, agents, states)
         else:
             decision = self._decide(batches, agents, columns, context, states)
-        self.check_finite(decision, columns, batches)
+        check_finite(decision, columns, ((self.spec, batch) for batch in batches))
         if states is not None and context.states is not None:
             context.states.store(context.sources, batches, states)
         return [decision] if len(batches) == 1 else split(decision, batches)
@@ -139,29 +139,6 @@ class Policy:
             memory=states,
         )
 
-    def check_finite(self, decision: Decision, columns: Tensor, batches: Sequence[DecisionSteps]) -> None:
-        """Raise FloatingPointError unless the columns of the action head, and what was drawn, are finite."""
-        finite = all_finite(decision.action.continuous)
-        if self._has_branches:  # the choice among logits would not show whether they are finite
-            finite = finite and all_finite(columns.numpy())
-        if not finite:
-            raise FloatingPointError(
-                "The policy's output is not a finite number. Its weights or the observations went out of "
-                f"range; the greatest observation is {self._greatest(batches)}. Lower learning_rate, or set "
-                "network_settings.normalize: true."
-            )
-
-    def _greatest(self, batches: Sequence[DecisionSteps]) -> str:
-        """The observation that is farthest from zero, with its sensor and agent."""
-        found = [
-            (float(sizes.max()), sensor, int(batch.agent_id[int(sizes.argmax())]))
-            for batch in batches
-            for k, sensor in enumerate(self.spec.observation_specs)
-            if (sizes := np.abs(batch.obs[k].reshape(len(batch.agent_id), -1)).max(1, initial=0)).size
-        ]
-        size, sensor, agent = max(found, key=lambda each: each[0])
-        return f"{size:g}, of the sensor {sensor.name!r} of agent {agent}"
-
     def action_mask(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Mask | None:
         """[n, sum of branch sizes], True where the engine forbids an action; None if it forbids none.
 
@@ -199,6 +176,36 @@ class Policy:
             *(agents[row], sizes[branch], branch),
             "the first one" if self.deterministic else "a random one",
         )
+
+
+def check_finite(
+    decision: Decision, columns: Tensor, waiting: Iterable[tuple[BehaviorSpec, DecisionSteps]]
+) -> None:
+    """Raise FloatingPointError unless the columns of the action head, and what was drawn, are finite.
+
+    `waiting`: each batch of agents with its behavior's spec; read for the message alone.
+    """
+    finite = all_finite(decision.action.continuous)
+    if decision.action.discrete.shape[1]:  # the choice among logits would not show whether they are finite
+        finite = finite and all_finite(columns.numpy())
+    if not finite:
+        raise FloatingPointError(
+            "The policy's output is not a finite number. Its weights or the observations went out of range; "
+            f"the greatest observation is {_greatest(waiting)}. Lower learning_rate, or set "
+            "network_settings.normalize: true."
+        )
+
+
+def _greatest(waiting: Iterable[tuple[BehaviorSpec, DecisionSteps]]) -> str:
+    """The observation that is farthest from zero, with its sensor and agent."""
+    found = [
+        (float(sizes.max()), sensor.name, int(batch.agent_id[int(sizes.argmax())]))
+        for spec, batch in waiting
+        for sensor, rows in zip(spec.observation_specs, batch.obs)
+        if (sizes := np.abs(rows.reshape(len(rows), -1)).max(1, initial=0)).size
+    ]
+    size, name, agent = max(found)
+    return f"{size:g}, of the sensor {name!r} of agent {agent}"
 
 
 class SlotPolicy(Policy):

@@ -94,3 +94,18 @@ def test_an_output_that_is_not_finite_is_an_error():
     requests = [ActRequest(policy, batches(MIXED, 2)) for policy in together]
     with pytest.raises(FloatingPointError, match="not a finite number"):
         JointPolicies().act(requests)
+
+
+def test_the_greatest_observation_is_named_whichever_behavior_has_it():
+    """Policies of one kind of actions decide together, and may read different sensors."""
+    made = []
+    for sizes in ((5,), (3, 4)):
+        behavior = vector_spec(sizes, 2)
+        network = ActorCritic(behavior, NetworkSettings(hidden_units=16), ["extrinsic"], False)
+        made.append(Policy(network, behavior, 0))
+    made[0].network.actions.bias.data[0] = float("nan")
+    waiting = [decisions(random_obs([(5,)], 2)), decisions(random_obs([(3,), (4,)], 2), ids=[7, 8])]
+    waiting[1].obs[1][1, 2] = -3e38
+    requests = [ActRequest(policy, [batch]) for policy, batch in zip(made, waiting, strict=True)]
+    with pytest.raises(FloatingPointError, match=r"3e\+38, of the sensor 'vec1' of agent 8\."):
+        JointPolicies().act(requests)
