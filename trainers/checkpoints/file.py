@@ -59,7 +59,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "
     file = Path(path)
     try:
         if file.exists() and not (file.is_file() or file.is_dir()):
-            raise CheckpointError(f"The checkpoint {file} cannot be read: it is a pipe or a device, no file.")
+            raise CheckpointError(f"The checkpoint {file} cannot be read: it is a pipe or a device, not a file.")
         data = file.read_bytes()
     except OSError as error:
         raise CheckpointError(f"The checkpoint {file} cannot be read: {error.strerror or error}.") from error
@@ -94,7 +94,7 @@ def _require_stored(state: Any) -> None:
         value = waiting.pop()
         seen += 1
         if seen > MOST_VALUES:
-            raise ValueError(f"it holds more than {MOST_VALUES:,} values, or some of them in themselves")
+            raise ValueError(f"it holds more than {MOST_VALUES:,} values, or contains itself")
         if isinstance(value, torch.Tensor):
             if value.numel() * value.element_size() > value.untyped_storage().nbytes():
                 raise ValueError(

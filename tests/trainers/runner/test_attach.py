@@ -166,7 +166,7 @@ def test_while_others_train_an_untrainable_behavior_is_reported_only_to_its_engi
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", ".", "run_logs", "x" * 5000, "a\nb"])
-def test_while_others_train_a_name_that_is_no_folders_is_reported_only_to_its_engine(name):
+def test_while_others_train_a_name_that_no_folder_can_have_is_reported_only_to_its_engine(name):
     new = NewBehaviors(RunOptions.from_text("default_settings: {}", "c.yaml"))
     told = new.refusal(f"{name}?team=0", spec_of_shapes([[2]], continuous=1), True) or ""
     assert "cannot be trained: its name is that of its folder" in told and len(told) < 500

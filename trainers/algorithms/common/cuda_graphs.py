@@ -1,7 +1,7 @@
 """Gradient steps as CUDA graphs.
 
-The kernels of a small network take a GPU a few microseconds each, and Python longer than that to launch one.
-A graph holds all of a gradient step's kernels, and one call launches it.
+Each kernel of a small network takes a GPU a few microseconds, less than Python needs to launch it. A graph
+holds all kernels of a gradient step, and one call launches it.
 """
 
 from __future__ import annotations
