@@ -59,7 +59,8 @@ def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "
     file = Path(path)
     try:
         if file.exists() and not (file.is_file() or file.is_dir()):
-            raise CheckpointError(f"The checkpoint {file} cannot be read: it is a pipe or a device, not a file.")
+            found = "it is a pipe or a device, not a file"
+            raise CheckpointError(f"The checkpoint {file} cannot be read: {found}.")
         data = file.read_bytes()
     except OSError as error:
         raise CheckpointError(f"The checkpoint {file} cannot be read: {error.strerror or error}.") from error
@@ -106,18 +107,16 @@ def _require_stored(state: Any) -> None:
             waiting += value
 
 
-def require_finite(state: Any, complaint: str, where: str = "") -> None:
-    """Refuse a state whose numbers would make every later one NaN, for which learning would be blamed.
-
-    Raises:
-        CheckpointError: `complaint` with the tensor's name.
-    """
+def not_finite(state: Any, where: str = "") -> str | None:
+    """The name of the first tensor with NaN or infinite numbers, which would make every later one NaN."""
     if isinstance(state, torch.Tensor):
-        if state.is_floating_point() and not bool(torch.isfinite(state).all()):
-            raise CheckpointError(f"{complaint}{where} holds NaN or infinite numbers.")
-    elif isinstance(state, (Mapping, list, tuple)):
+        fine = not state.is_floating_point() or bool(torch.isfinite(state).all())
+        return None if fine else where
+    if isinstance(state, (Mapping, list, tuple)):
         for key, value in state.items() if isinstance(state, Mapping) else enumerate(state):
-            require_finite(value, complaint, f"{where}.{key}" if where else str(key))
+            if found := not_finite(value, f"{where}.{key}" if where else str(key)):
+                return found
+    return None
 
 
 def _complaint(file: Path, size: int, before: int, error: Exception) -> str:

@@ -16,8 +16,8 @@ from .best import BestCheckpoints
 from .file import (
     CheckpointError,
     load_checkpoint,
+    not_finite,
     numbered_checkpoints,
-    require_finite,
     save_checkpoint,
     serialize,
 )
@@ -291,7 +291,9 @@ class CheckpointManager:
         for path in resumable(self.folder, self.behavior, self.status):
             try:
                 state = load_checkpoint(path, device)
-                require_finite(state, f"The checkpoint {path} cannot be used: its tensor ")
+                if spoiled := not_finite(state):
+                    problem = f"its tensor {spoiled} holds NaN or infinite numbers"
+                    raise CheckpointError(f"The checkpoint {path} cannot be used: {problem}.")
             except CheckpointError as error:
                 complaints.append(str(error))
                 continue

@@ -23,26 +23,24 @@ def test_what_was_saved_just_before_its_multiple_is_not_due_again():
         assert each.checkpoint_due(112) and not each.checkpoint_due(111)
 
 
-def test_other_intervals_than_the_saved_ones_count_anew():
-    clock = StepSchedule(100, 500_000)
-    clock.count(1234)
-    resumed = StepSchedule(30, 1000)
+@pytest.mark.parametrize(
+    ("saved", "step", "now", "expected"),
+    [
+        ((100, 500_000), 1234, (30, 1000), (1260, 2000)),
+        ((300, 300), 414, (100, 100), (500, 500)),  # 600 came next, which is the second one from here
+    ],
+)
+def test_other_intervals_than_the_saved_ones_count_anew(saved, step, now, expected):
+    clock = StepSchedule(*saved)
+    clock.count(step)
+    resumed = StepSchedule(*now)
     resumed.restore(clock.step, clock.next_due())
-    assert (resumed.next_summary, resumed.next_checkpoint) == (1260, 2000)
+    assert (resumed.next_summary, resumed.next_checkpoint) == expected
 
 
 def test_no_run_continues_from_before_its_beginning():
     with pytest.raises(ValueError, match="step is -7"):
         StepSchedule(30, 1000).restore(-7)
-
-
-def test_what_was_due_is_no_multiple_that_other_intervals_have_passed():
-    """At step 414 of intervals of 300, 600 comes next: to one of 100, that is not a checkpoint at 500."""
-    clock = StepSchedule(300, 300)
-    clock.count(414)
-    resumed = StepSchedule(100, 100)
-    resumed.restore(clock.step, clock.next_due())
-    assert (resumed.next_summary, resumed.next_checkpoint) == (500, 500)
 
 
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(0, 59))
