@@ -12,7 +12,7 @@ import pytest
 import study as study_module
 import yaml
 from claims import not_behind, ordered, reached
-from intervals import area, band, estimate
+from intervals import area, band, estimate, steps_to
 from products import LANISTA, ML_AGENTS, CommandFailedError, Outcome
 from records import Records, Run, fingerprint
 from study import Study, Task, Way
@@ -216,6 +216,15 @@ def test_an_area_is_the_mean_of_the_curve_over_the_budget():
     assert area([(50, 1.0), (90, 2.0)], 100) == pytest.approx(0.5 * 1 + 0.5 * 2), "the last one lasts"
     assert area([(50, 1.0), (120, 2.0)], 100) == pytest.approx(1.5), "no step counts beyond the budget"
     assert np.isnan(area([], 100))
+
+
+def test_a_level_is_reached_once_the_mean_of_a_window_is_there():
+    curve = [(10, 0.0), (20, 9.0), (30, 1.0), (40, 5.0), (50, 9.0)]
+    assert steps_to(curve, 5.0, 10) == 20, "a window of one point"
+    assert steps_to(curve, 5.0, 20) == 30, "0 and 9 are 4.5, 9 and 1 are 5"
+    assert steps_to([(10, 0.0), (90, 7.0)], 7.0, 20) == 90, "long episodes leave windows of one point"
+    assert steps_to(curve, 10.0, 10) == np.inf
+    assert steps_to([], 0.0, 10) == np.inf
 
 
 def test_a_band_covers_the_steps_that_all_curves_have():

@@ -88,6 +88,19 @@ def area(curve: Curve, max_steps: int) -> float:
     return float(np.diff(ends, prepend=0) @ values / max_steps)
 
 
+def steps_to(curve: Curve, level: float, window: int) -> float:
+    """The first step at which the mean of the points of the last `window` steps is `level` or more.
+
+    Infinite where none is.
+    """
+    points = sorted(curve)
+    for step, _ in points:
+        last = [value for at, value in points if step - window < at <= step]
+        if np.mean(last) >= level:
+            return step
+    return math.inf
+
+
 @dataclass(frozen=True)
 class Band:
     """An interquartile mean of curves with its interval at each of these steps."""

@@ -12,54 +12,19 @@ Results are added to docs/results/replay.csv and replay-curves.csv. A run that i
 today is not made again; the page and its picture are written each time.
 """
 
-from typing import Any
-
-import yaml
 from claims import claims_table, not_behind
-from products import LANISTA, Script
-from results import ROOT
+from products import LANISTA
+from stable_baselines import SB3
 from study import Study, Task, Way, link
-
-SHARED = (
-    *("learning_rate", "learning_rate_schedule", "batch_size", "buffer_size", "buffer_init_steps"),
-    *("steps_per_update", "tau", "target_update_interval", "epsilon_start", "epsilon_end"),
-    *("epsilon_decay_steps", "noise_end", "max_grad_norm", "n_step"),
-)
-"""The hyperparameters that Stable-Baselines3 can be told."""
-
-
-def plan(task: Task, way: str) -> dict[str, Any]:
-    """What Stable-Baselines3 is told."""
-    text = (ROOT / task.ways[way].config).read_text(encoding="utf-8")
-    settings = yaml.safe_load(text)["behaviors"][task.behavior]
-    return {
-        "algorithm": settings["trainer_type"],
-        "environment": task.environment.partition(":")[2],
-        "copies": task.areas,
-        "max_steps": task.max_steps,
-        "summary_freq": settings["summary_freq"],
-        "episodes": task.episodes,
-        "gamma": settings["reward_signals"]["extrinsic"]["gamma"],
-        "hidden_units": settings["network_settings"]["hidden_units"],
-        "num_layers": settings["network_settings"]["num_layers"],
-        "hyperparameters": {k: v for k, v in settings["hyperparameters"].items() if k in SHARED},
-    }
-
-
-SIMBA = "SAC, SimBa"
-"""SAC by another recipe, which Stable-Baselines3 does not have."""
-SB3 = Script("LANISTA_SB3", "run_sb3.py", plan)
 
 
 def task(
     name: str, environment: str, behavior: str, areas: int, max_steps: int, goal: float, *algorithms: str
 ) -> Task:
     """An environment and the algorithms that learn it, Stable-Baselines3's too if it is Gymnasium's."""
-    ways = {each: Way(f"config/{each.lower()}/{name}.yaml") for each in algorithms if each != SIMBA}
+    ways = {each: Way(f"config/{each.lower()}/{name}.yaml") for each in algorithms}
     if environment.startswith("gymnasium:"):
         ways |= {f"SB3 {each}": Way(way.config, product=SB3) for each, way in ways.items()}
-    if SIMBA in algorithms:
-        ways[SIMBA] = Way(f"config/sac/{name}-simba.yaml")
     return Task(name, environment, behavior, max_steps, ways, areas, goal)
 
 
@@ -67,7 +32,7 @@ TASKS = [
     task("ball3d", "scene:ball3d", "3DBall", 12, 60_000, 95, "SAC", "TD3", "DDPG"),
     task("basic", "scene:basic", "Basic", 1, 20_000, 0.9, "DQN"),
     task("cartpole", "gymnasium:CartPole-v1", "CartPole-v1", 8, 100_000, 475, "DQN"),
-    task("pendulum", "gymnasium:Pendulum-v1", "Pendulum-v1", 1, 20_000, -200, "SAC", "TD3", "DDPG", SIMBA),
+    task("pendulum", "gymnasium:Pendulum-v1", "Pendulum-v1", 1, 20_000, -200, "SAC", "TD3", "DDPG"),
 ]
 
 

@@ -130,6 +130,8 @@ class MLAgents(Lanista):
         settings = yaml.safe_load((ROOT / task.ways[way].config).read_text(encoding="utf-8"))
         for behavior, steps in {**task.others, task.behavior: task.max_steps}.items():
             settings["behaviors"][behavior]["max_steps"] = steps
+        if task.summary_freq is not None:
+            settings["behaviors"][task.behavior]["summary_freq"] = task.summary_freq
         return peer_settings(settings)
 
     def train(self, task: Task, way: str, seed: int, folder: Path, given: argparse.Namespace) -> Path:

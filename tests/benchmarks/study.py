@@ -66,6 +66,8 @@ class Task:
     """What `lanista play` reports that is the score."""
     curve: str = "Environment/Cumulative Reward"
     """The statistic that the curves show."""
+    summary_freq: int | None = None
+    """Steps from point to point of the curves; None: as the settings have it."""
     others: Mapping[str, int] = field(default_factory=dict)
     """`max_steps` of the behaviors that are trained beside it."""
     optional: bool = False
@@ -77,6 +79,8 @@ class Task:
         command = ["lanista-learn", one.config, *self.where(way), "--run-id", run_id, "--seed", str(seed)]
         for behavior, steps in {self.behavior: self.max_steps, **self.others}.items():
             command += ["--set", f"behaviors.{behavior}.max_steps={steps}"]
+        if self.summary_freq is not None:
+            command += ["--set", f"behaviors.{self.behavior}.summary_freq={self.summary_freq}"]
         return [*command, *one.options]
 
     def play_command(self, way: str, seed: int, brain: str) -> list[str]:

@@ -20,7 +20,14 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import VecEnv
 
-KINDS = {"dqn": DQN, "ddpg": DDPG, "sac": SAC, "td3": TD3}
+
+def kind(algorithm: str) -> Any:
+    """Its class; that of CrossQ is in sb3-contrib."""
+    if algorithm == "crossq":
+        from sb3_contrib import CrossQ
+
+        return CrossQ
+    return {"dqn": DQN, "ddpg": DDPG, "sac": SAC, "td3": TD3}[algorithm]
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,9 @@ class Plan:
 def options(plan: Plan, envs: VecEnv) -> dict[str, Any]:
     """The arguments of Stable-Baselines3 that mean the same."""
     hyper = plan.hyperparameters
+    if plan.algorithm == "crossq":  # its recipe is whole: learning rate, batch and networks are its own
+        keys = {"buffer_size": hyper["buffer_size"], "learning_starts": hyper.get("buffer_init_steps", 0)}
+        return {**keys, "gamma": plan.gamma}
     rate = hyper["learning_rate"]
     falls = hyper.get("learning_rate_schedule", "constant") == "linear"
     given = {
@@ -101,7 +111,7 @@ def train(plan: Plan) -> dict[str, Any]:
     """Train and score once."""
     torch.set_num_threads(1)
     envs = make_vec_env(plan.environment, n_envs=plan.copies, seed=plan.seed)
-    model = KINDS[plan.algorithm]("MlpPolicy", envs, seed=plan.seed, device="cpu", **options(plan, envs))
+    model = kind(plan.algorithm)("MlpPolicy", envs, seed=plan.seed, device="cpu", **options(plan, envs))
     curve = Curve(plan.summary_freq)
     model.learn(plan.max_steps, callback=curve)
     fresh = make_vec_env(plan.environment, n_envs=1, seed=1000 + plan.seed)
