@@ -241,7 +241,10 @@ class Worker:
             if (key := ids.tobytes()) != self._last_ids.get(name):
                 self._check_ids(ids, name)
                 self._last_ids[name] = key
-            steps[name], dropped = check_finite(received, spec, self.name, name, policy, warned)
+            steps[name], dropped = check_finite(
+                *(received, spec, self.name, name, policy, warned),
+                squares=self.pending_env is not None,  # later its numbers would be those of all engines
+            )
             if len(dropped):
                 void[name] = dropped
             if len(lost := env.lost_lives(name)):
