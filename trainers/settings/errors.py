@@ -72,7 +72,7 @@ def note(info: Any, text: str, value: Any = None) -> None:
         text: the warning.
         value: of the key that it is about, as it was written, by which its places are found.
     """
-    name = getattr(info, "field_name", None)
+    name = getattr(info, "field_name", None) or ""
     context = getattr(info, "context", None)
     if isinstance(context, Notes):
         places = context.places(name, value) if name and value is not None else []

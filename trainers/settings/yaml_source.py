@@ -148,7 +148,7 @@ def read_value(text: str) -> Any:
 def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     """Where the text is not YAML, and what to do."""
     mark = getattr(error, "problem_mark", None)
-    if isinstance(error, _ImpossibleValueError):
+    if isinstance(error, _ImpossibleValueError) and mark is not None:
         return Problem("", f"error parsing yaml: {error.problem}", f"{name}, line {mark.line + 1}")
     if isinstance(error, yaml.reader.ReaderError):
         place = f"{name}, line {text.count(chr(10), 0, error.position) + 1}"
