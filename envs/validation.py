@@ -22,6 +22,8 @@ Steps = TypeVar("Steps", DecisionSteps, TerminalSteps)
 _BYTES = np.dtype(np.uint8)
 _FEW = 8192
 """More numbers may be multiplied by threads of the BLAS library, which here cost more than they bring."""
+_LARGEST = float(np.sqrt(np.finfo(np.float32).max))
+"""The square of a greater number is infinite in float32."""
 NO_AGENTS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 NO_AGENTS.flags.writeable = False
 
@@ -61,6 +63,8 @@ def check_finite(
     behavior: str,
     policy: NonFinitePolicy,
     warned: set[tuple[str, str]] | None = None,
+    *,
+    squares: bool = False,
 ) -> tuple[BehaviorSteps, NDArray[np.int32]]:
     """Check that all numbers that one behavior's agents sent are finite.
 
@@ -75,6 +79,8 @@ def check_finite(
         policy: What to do about such a number.
         warned: (behavior, source) pairs that have been warned about; a source in it is not warned about
             again, one that is not is added. Without it every call warns.
+        squares: Treat numbers whose squares are infinite in float32 as infinite too: they would end the run
+            later, where nothing tells whose they are.
 
     Returns:
         The steps, and the ids [k] of the agents whose unfinished trajectories are void (DROP only).
@@ -87,12 +93,12 @@ def check_finite(
     for batch, kind in ((decisions, "decision"), (terminals, "terminal")):
         if len(batch.agent_id) == 0:
             continue
-        finite = all_finite(batch.reward) and all_finite(batch.group_reward)
+        finite = all_finite(batch.reward, squares) and all_finite(batch.group_reward, squares)
         for obs in batch.obs:
-            finite = finite and all_finite(obs)
+            finite = finite and all_finite(obs, squares)
         if finite:
             continue
-        for fault in _faults(batch, spec):
+        for fault in _faults(batch, spec, squares):
             message = _describe(fault, batch, kind, environment, behavior)
             if policy is NonFinitePolicy.STOP:
                 raise NonFiniteError(
@@ -104,37 +110,44 @@ def check_finite(
             # Of an id that ends and starts again in this step, the episode that has ended is sound.
             void.append(faulty if kind == "terminal" else np.setdiff1d(faulty, terminals.agent_id))
         if kind == "decision":
-            decisions = _finite(decisions)
+            decisions = _finite(decisions, squares)
         else:
-            terminals = _finite(terminals)
+            terminals = _finite(terminals, squares)
     if not void:
         return steps, NO_AGENTS
     ids = np.unique(np.concatenate(void)).astype(np.int32) if policy is NonFinitePolicy.DROP else NO_AGENTS
     return (decisions, terminals), ids
 
 
-def all_finite(numbers: ObsArray) -> bool:
-    """Whether there is no NaN and no infinity; a third of `isfinite`'s time where there are few numbers."""
+def all_finite(numbers: ObsArray, squares: bool = False) -> bool:
+    """Whether there is no NaN and no infinity; a third of `isfinite`'s time where there are few numbers.
+
+    With `squares`: nor any among the numbers' squares.
+    """
     if numbers.dtype == _BYTES:
         return True
     # NaN and infinities show in the sum of squares, as do numbers so large that theirs overflow.
     if numbers.size <= _FEW and math.isfinite(np.vdot(numbers, numbers)):
         return True
-    return bool(np.isfinite(numbers).all())
+    return bool(_are_finite(numbers, squares).all())
 
 
-def _faults(batch: DecisionSteps | TerminalSteps, spec: BehaviorSpec) -> Iterator[_Fault]:
+def _are_finite(numbers: ObsArray, squares: bool) -> NDArray[np.bool_]:
+    return np.abs(numbers) <= _LARGEST if squares else np.isfinite(numbers)
+
+
+def _faults(batch: DecisionSteps | TerminalSteps, spec: BehaviorSpec, squares: bool) -> Iterator[_Fault]:
     for index, obs in enumerate(batch.obs):
-        if obs.dtype != _BYTES and not np.isfinite(obs).all():
-            yield _fault(f"observation {spec.observation_specs[index].name!r}", obs)
-    if not np.isfinite(batch.reward).all():
-        yield _fault("reward", batch.reward)
-    if not np.isfinite(batch.group_reward).all():
-        yield _fault("group reward", batch.group_reward)
+        if not all_finite(obs, squares):
+            yield _fault(f"observation {spec.observation_specs[index].name!r}", obs, squares)
+    if not all_finite(batch.reward, squares):
+        yield _fault("reward", batch.reward, squares)
+    if not all_finite(batch.group_reward, squares):
+        yield _fault("group reward", batch.group_reward, squares)
 
 
-def _fault(source: str, numbers: NDArray[np.float32]) -> _Fault:
-    bad = np.argwhere(~np.isfinite(numbers))
+def _fault(source: str, numbers: NDArray[np.float32], squares: bool) -> _Fault:
+    bad = np.argwhere(~_are_finite(numbers, squares))
     first = tuple(int(i) for i in bad[0])
     return _Fault(source, np.unique(bad[:, 0]), first[1:], float(numbers[first]))
 
@@ -144,10 +157,11 @@ def _describe(
 ) -> str:
     row = int(fault.rows[0])
     place = f" at index {list(fault.place)}" if fault.place else ""
+    size = ", too large to learn from," if math.isfinite(fault.value) else ""
     others = f" (and {len(fault.rows) - 1} other agents)" if len(fault.rows) > 1 else ""
     return (
         f"{environment}, behavior {behavior!r}: the {fault.source} of agent {int(batch.agent_id[row])} "
-        f"is {fault.value}{place} in a {kind} step{others}"
+        f"is {fault.value}{size}{place} in a {kind} step{others}"
     )
 
 
@@ -162,15 +176,18 @@ def _warn_once(
     logger.warning("%s; %s. This is said once per sensor.", message, effect)
 
 
-def _zeroed(numbers: ObsArray) -> ObsArray:
-    return numbers if numbers.dtype == _BYTES else np.where(np.isfinite(numbers), numbers, np.float32(0))
+def _zeroed(numbers: ObsArray, squares: bool) -> ObsArray:
+    if numbers.dtype == _BYTES:
+        return numbers
+    return np.where(_are_finite(numbers, squares), numbers, np.float32(0))
 
 
-def _finite(steps: Steps) -> Steps:
+def _finite(steps: Steps, squares: bool) -> Steps:
     """A copy with zeros for numbers that are not finite; the caller's arrays stay as they are."""
     finite = copy(steps)
-    finite.obs = [_zeroed(obs) for obs in steps.obs]
-    finite.reward, finite.group_reward = _zeroed(steps.reward), _zeroed(steps.group_reward)
+    finite.obs = [_zeroed(obs, squares) for obs in steps.obs]
+    finite.reward = _zeroed(steps.reward, squares)
+    finite.group_reward = _zeroed(steps.group_reward, squares)
     return finite
 
 

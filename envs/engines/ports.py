@@ -96,6 +96,11 @@ def serve(
             f"{name}: this user may not listen there: {error.strerror} (base_port, --base-port)."
         ) from error
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise UnityEnvironmentException(
+                f"{name}: no more sockets can be opened: {error.strerror}. Give fewer environments "
+                "(--num-envs, --env-workers), or raise the limit of open files (ulimit -n)."
+            ) from error
         raise UnityEnvironmentException(
             f"{name}: cannot listen on the address {address!r} (listen, --listen): {error}. "
             "Give localhost, an address of this machine, or 0.0.0.0 for all of them."

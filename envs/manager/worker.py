@@ -11,6 +11,7 @@ from selectors import BaseSelector
 
 import numpy as np
 from mlagents_envs.base_env import BaseEnv, BehaviorSpec
+from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
 from ..base import BehaviorId, Decision, EnvironmentStep
@@ -38,6 +39,9 @@ class EnvLauncher:
         make_env: Launches it; blocks until it is ready.
         report: Called from the launcher's thread with every launched environment, or with the error that
             kept it from starting.
+
+    Raises:
+        UnityEnvironmentException: The system starts no more threads.
     """
 
     def __init__(
@@ -54,7 +58,13 @@ class EnvLauncher:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         name = f"launcher of environment {index}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise UnityEnvironmentException(
+                f"environment {index} needs a thread, and the system starts no more: {error}. Give fewer "
+                "environments (--num-envs, --env-workers), or raise the limits (ulimit -u, ulimit -v)."
+            ) from error
 
     def launch(self) -> None:
         """Close the environment, if any, and launch it again. Returns at once; the outcome is reported."""
@@ -231,7 +241,10 @@ class Worker:
             if (key := ids.tobytes()) != self._last_ids.get(name):
                 self._check_ids(ids, name)
                 self._last_ids[name] = key
-            steps[name], dropped = check_finite(received, spec, self.name, name, policy, warned)
+            steps[name], dropped = check_finite(
+                *(received, spec, self.name, name, policy, warned),
+                squares=self.pending_env is not None,  # later its numbers would be those of all engines
+            )
             if len(dropped):
                 void[name] = dropped
             if len(lost := env.lost_lives(name)):

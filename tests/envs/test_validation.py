@@ -68,6 +68,18 @@ def test_one_number_among_few_or_many_is_found(agents, value, bytes_of):
     assert np.count_nonzero(checked.obs[0] == 0) == 1
 
 
+@pytest.mark.parametrize("agents", [4, 3001])
+def test_numbers_with_infinite_squares_count_as_infinite_where_that_is_asked_for(agents):
+    steps = make_steps(agents)
+    steps[0].obs[0][:] = 1.8e19
+    steps[0].obs[1][2, 1, 0] = -1.9e19
+    with pytest.raises(NonFiniteError, match=r"'Grid' of agent 12 is -1\.9.*too large.* at index \[1, 0\]"):
+        check_finite(steps, SPEC, "environment 3", BALL, NonFinitePolicy.STOP, squares=True)
+    (checked, _), void = check_finite(steps, SPEC, "environment 3", BALL, NonFinitePolicy.DROP, squares=True)
+    assert void.tolist() == [12]
+    assert np.count_nonzero(checked.obs[1] == 0) == 1 and checked.obs[0].min() > 1e19
+
+
 def test_stop_names_environment_behavior_sensor_agent_and_value():
     steps = make_steps()
     steps[0].obs[1][2, 1, 0] = np.nan

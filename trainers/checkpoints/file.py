@@ -16,6 +16,7 @@ import torch
 
 from ..utils.atomic_files import atomic_write_bytes
 from ..utils.errors import CheckpointError
+from ..utils.regular_files import refuse_pipe
 
 __all__ = [
     "MISFITS",
@@ -58,9 +59,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "
     """
     file = Path(path)
     try:
-        if file.exists() and not (file.is_file() or file.is_dir()):
-            found = "it is a pipe or a device, not a file"
-            raise CheckpointError(f"The checkpoint {file} cannot be read: {found}.")
+        refuse_pipe(file)
         data = file.read_bytes()
     except OSError as error:
         raise CheckpointError(f"The checkpoint {file} cannot be read: {error.strerror or error}.") from error

@@ -13,6 +13,7 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
+from pydantic import ValidationError
 
 from ...envs.named_actions import NamedAction, NamedActionSpec, named_action_spec
 from ...envs.protocol.specs import MOST_ACTIONS
@@ -22,6 +23,8 @@ from ..networks.modules.heads import HeadConfig
 from ..networks.multi_actor import MultiActor, Network
 from ..settings.base import found
 from ..settings.models.networks import NetworkSettings
+from ..settings.problems import config_error
+from ..settings.yaml_source import Source
 from .file import MISFITS, CheckpointError
 
 KEY = "brain"
@@ -137,8 +140,8 @@ def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
     """The behavior's name and its network with the checkpoint's weights.
 
     Raises:
-        CheckpointError: the state has no description (ML-Agents' checkpoints have none), or its weights do
-            not fit it.
+        CheckpointError: the state has no description (ML-Agents' checkpoints have none), no network can be
+            as it says, or its weights do not fit it.
     """
     if KEY not in state:
         raise CheckpointError(
@@ -158,7 +161,12 @@ def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
             network = ActorCritic(spec, settings, described["reward_signals"], described["shared_critic"])
         network.load_state_dict(state["Policy"])
         behavior = str(described["behavior"])
-    except MISFITS as error:
+    except ValidationError as error:
+        problems = "; ".join(map(str, config_error(error, Source()).problems))
+        raise CheckpointError(f"its description has settings that no network can have: {problems}") from error
+    except (MemoryError, *MISFITS) as error:
+        if isinstance(error, MemoryError) or "allocate" in str(error):  # torch has no type for it
+            raise CheckpointError("its description is of a network that does not fit into memory") from error
         raise CheckpointError(f"its weights do not fit its description: {error}") from error
     return behavior, network
 

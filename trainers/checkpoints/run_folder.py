@@ -22,6 +22,7 @@ from ..settings.options import RunOptions
 from ..settings.yaml_source import UNREADABLE_YAML, read_file
 from ..utils.atomic_files import atomic_write_text, is_partial
 from ..utils.errors import TrainerError, nearest
+from ..utils.regular_files import refuse_pipe
 
 logger = logging.getLogger(__name__)
 
@@ -149,12 +150,15 @@ def recorded_seed(folder: Path) -> int | None:
     """
     path = folder / "configuration.yaml"
     try:
+        refuse_pipe(path)
         seed = read_file(path).data["env_settings"]["seed"]
         if isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0:
             return seed
         cause = f"env_settings.seed is {seed!r} in {path}"
     except TrainerConfigError as error:
         cause = str(error.problems[0]) if path.exists() else f"{path} is not there"
+    except OSError as error:
+        cause = f"{path} cannot be read: {error.strerror}"
     except (KeyError, TypeError):
         cause = f"{path} has no env_settings.seed"
     logger.warning("The seed of the run is not known, and a new one is drawn: %s.", cause.rstrip("."))
@@ -164,7 +168,7 @@ def recorded_seed(folder: Path) -> int | None:
 def recorded_behavior(folder: Path, name: str) -> dict[str, Any] | None:
     """The settings with which the run in `folder` trains a behavior; None if they are not known."""
     try:
-        settings = load_yaml((folder / "configuration.yaml").read_text(encoding="utf-8"))
+        settings = load_yaml(_recorded(folder))
         behavior = (settings["behaviors"] or {}).get(name) or settings.get("default_settings")
     except (OSError, *UNREADABLE_YAML):
         return None
@@ -180,11 +184,18 @@ def recorded_start(folder: Path) -> str | None:
     if next(folder.glob("*/*.pt"), None) is not None:
         return None
     try:
-        settings = load_yaml((folder / "configuration.yaml").read_text(encoding="utf-8"))
+        settings = load_yaml(_recorded(folder))
         start = settings["checkpoint_settings"]["initialize_from"]
     except (OSError, *UNREADABLE_YAML):
         return None
     return start if isinstance(start, str) else None
+
+
+def _recorded(folder: Path) -> str:
+    """The text of a run's configuration.yaml. Raises OSError where there is no such file."""
+    path = folder / "configuration.yaml"
+    refuse_pipe(path)
+    return path.read_text(encoding="utf-8")
 
 
 def _is_older_run(folder: Path) -> bool:

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any
 
 from ..utils.atomic_files import atomic_write_text, remove_partials
+from ..utils.regular_files import refuse_pipe
 from ..utils.requirements import load_torch
 
 FORMAT_VERSION = "0.3.0"
@@ -92,6 +93,7 @@ class TrainingStatus:
             TrainingStatusError: the file cannot be read or is no status file.
         """
         try:
+            refuse_pipe(self.path)
             self.loaded_ns = self.path.stat().st_mtime_ns
             tree = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
 from ..utils.errors import CheckpointError, TrainerError, did_you_mean
+from ..utils.regular_files import refuse_pipe
 from .run_folder import runs_in
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def check_initial_weights(options: RunOptions, behaviors: Collection[str] | None
 def is_mlagents_file(path: Path) -> bool:
     """Whether a .pt file is a checkpoint of ML-Agents; False also where it cannot be read."""
     try:
+        refuse_pipe(path)
         with zipfile.ZipFile(path) as archive:
             parts = [part for part in archive.infolist() if part.filename.endswith("data.pkl")]
             return any(MARK in archive.read(part) for part in parts if part.file_size <= _MOST_NAMES)

@@ -13,7 +13,7 @@ from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.engines.environment import Connect
-from ...envs.engines.ports import FIRST_PORT
+from ...envs.engines.ports import FIRST_PORT, LAST_PORT
 from ...envs.godot import is_godot
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import RestartLimits
@@ -73,7 +73,7 @@ def check_environment(options: RunOptions) -> None:
         check_source(env.env_path, env.env_args)
         _refuse_parameters(options)
         if env.env_workers:
-            _check_ports(env, number_of_environments(options))
+            _check_ports(options)
         return
     if env.attaches:
         check_attaching(options)
@@ -90,7 +90,7 @@ def check_environment(options: RunOptions) -> None:
             "(%s). A plug-in that was extended may.",
             ", ".join(options.environment_parameters),
         )
-    _check_ports(env, number_of_environments(options))
+    _check_ports(options)
 
 
 def _refuse_tests_in_the_editor(options: RunOptions) -> None:
@@ -126,14 +126,14 @@ def _refuse_parameters(options: RunOptions) -> None:
 
 
 def _check_godot(options: RunOptions) -> None:
-    from ...envs.godot.launch import GodotName, listen, resolve
+    from ...envs.godot.launch import FIRST_PORT, GodotName, listen, resolve
 
     env = options.env_settings
     name = GodotName.parse(str(env.env_path))
     if name.path:
         resolve(name)
     port = _base_port(env)
-    number = number_of_environments(options)
+    number = _number_with_ports(options, port or FIRST_PORT)
     for worker_id in range(1 if env.editor else 0 if port is None else number):
         listen(worker_id, port, env.listen, editor=env.editor).close()
 
@@ -157,12 +157,34 @@ def _check_program(env: EnvironmentSettings) -> None:
         )
 
 
-def _check_ports(env: EnvironmentSettings, number: int) -> None:
+def _check_ports(options: RunOptions) -> None:
     """Listen as launching the environments will, and stop at once."""
+    env = options.env_settings
     port = _base_port(env)
+    number = _number_with_ports(options, port or FIRST_PORT)
     # A search for a free port finds a different one each time.
     for worker_id in range(1 if port is None else number):
         listen(worker_id, port, env.listen, file_name=env.env_path).close()
+
+
+def _number_with_ports(options: RunOptions, first: int) -> int:
+    """How many environments may run at once, if there are as many ports from `first` on.
+
+    Raises:
+        TrainerConfigError: There are not.
+    """
+    env, number = options.env_settings, number_of_environments(options)
+    most = LAST_PORT + 1 - first
+    if number > most:
+        key = "env_workers" if env.env_workers else "num_envs"
+        message = (
+            f"found {env.environments}; environment k calls on the port {first} + k, and ports end at "
+            f"{LAST_PORT}: give at most {most - tested(options)}"
+            f"{', or a lower base_port' if _base_port(env) else ''}"
+        )
+        place = options.place(("env_settings", key))
+        raise TrainerConfigError([Problem(f"env_settings.{key}", message, place)])
+    return number
 
 
 def _base_port(env: EnvironmentSettings) -> int | None:

@@ -322,7 +322,7 @@ def _integer(value: Any, info: ValidationInfo | None) -> int:
     if abs(exact) > LARGEST_INTEGER:
         raise wrong(f"found {found(value)}, expected a whole number of 64 bits, at most {LARGEST_INTEGER}")
     if exact != int(exact):
-        note(info, f"{found(value)} is not a whole number; {int(exact)} is used.")
+        note(info, f"{found(value)} is not a whole number; {int(exact)} is used.", value)
     return int(exact)
 
 

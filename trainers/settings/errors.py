@@ -1,7 +1,7 @@
 """Configuration errors, and warnings about configurations that are accepted."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +43,14 @@ logger = logging.getLogger(__name__)
 
 
 class Notes:
-    """Collects warnings while a configuration is read, each once, in order."""
+    """Collects warnings while a configuration is read, each once, in order.
 
-    def __init__(self) -> None:
+    Args:
+        places: takes a key and its value, and tells where that was written, as messages name it.
+    """
+
+    def __init__(self, places: Callable[[str, Any], list[str]] = lambda key, value: []) -> None:
+        self.places = places
         self.texts: dict[str, None] = {}
 
     def add(self, text: str) -> None:
@@ -59,17 +64,19 @@ class Notes:
         self.texts.clear()
 
 
-def note(info: Any, text: str) -> None:
+def note(info: Any, text: str, value: Any = None) -> None:
     """Add a warning to the validation's `Notes` (its context), or log it at once when there are none.
 
     Args:
         info: a pydantic ValidationInfo, or None outside a validation.
         text: the warning.
+        value: of the key that it is about, as it was written, by which its places are found.
     """
-    name = getattr(info, "field_name", None)
-    text = f"{name}: {text}" if name else text
+    name = getattr(info, "field_name", None) or ""
     context = getattr(info, "context", None)
     if isinstance(context, Notes):
-        context.add(text)
+        places = context.places(name, value) if name and value is not None else []
+        for place in places or [name]:
+            context.add(f"{place}: {text}" if place else text)
     else:
-        logger.warning("%s", text)
+        logger.warning("%s", f"{name}: {text}" if name else text)

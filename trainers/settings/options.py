@@ -18,7 +18,7 @@ from .models.behavior import TrainerSettings
 from .models.environment_parameters import EnvironmentParameters, MeasureType
 from .models.outputs import CallbackChoices, WriterNames
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
-from .problems import config_error
+from .problems import config_error, places_of
 from .registry import OF_MLAGENTS, find_trainer
 from .yaml_source import Path, Source, read_file, read_text, under
 
@@ -132,7 +132,7 @@ class RunOptions(Settings):
             TrainerConfigError: something in it is wrong.
         """
         refuse_first_versions(source)
-        notes = Notes()
+        notes = Notes(partial(places_of, source))
         try:
             options = cls.model_validate(source.data, context=notes)
         except ValidationError as error:

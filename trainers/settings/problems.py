@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -56,6 +56,20 @@ def _owners(path: Path) -> str:
         return ""
     owners = [name for name, trainer in trainer_types.items() if path[-1] in trainer.settings.model_fields]
     return f" It is a hyperparameter of {', '.join(owners)}: see trainer_type." if owners else ""
+
+
+def places_of(source: Source, key: str, value: Any) -> list[str]:
+    """Where `key` has this value: `ball.yaml, line 4: behaviors.Ball.max_steps`."""
+    found_at = list(_paths_of(source.data, key, value, ()))
+    return [": ".join(part for part in (source.place(path), dotted(path)) if part) for path in found_at]
+
+
+def _paths_of(tree: Any, key: str, value: Any, path: Path) -> Iterator[Path]:
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for name, item in items:
+        if name == key and type(item) is type(value) and item == value:
+            yield (*path, name)
+        yield from _paths_of(item, key, value, (*path, name))
 
 
 def dotted(path: Path) -> str:

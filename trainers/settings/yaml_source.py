@@ -111,8 +111,6 @@ def read_text(text: str, name: str) -> Source:
         data = _parse(text, source, repeated)
     except yaml.YAMLError as error:
         raise TrainerConfigError([_syntax_problem(error, text, name)]) from error
-    except (ValueError, OverflowError) as error:  # impossible dates
-        raise TrainerConfigError([Problem("", f"error parsing yaml: {error}", name)]) from error
     except RecursionError as error:
         raise TrainerConfigError(
             [Problem("", "error parsing yaml: it is nested too deeply", name)]
@@ -150,6 +148,8 @@ def read_value(text: str) -> Any:
 def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     """Where the text is not YAML, and what to do."""
     mark = getattr(error, "problem_mark", None)
+    if isinstance(error, _ImpossibleValueError) and mark is not None:
+        return Problem("", f"error parsing yaml: {error.problem}", f"{name}, line {mark.line + 1}")
     if isinstance(error, yaml.reader.ReaderError):
         place = f"{name}, line {text.count(chr(10), 0, error.position) + 1}"
         what = f"the character #x{error.character:04x} is not allowed in YAML"
@@ -173,8 +173,27 @@ def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     return Problem("", f"error parsing yaml: {what}. Look at this line and the one before it.", place)
 
 
+class _ImpossibleValueError(yaml.constructor.ConstructorError):
+    """A value that cannot be what it looks like, such as a date, or what its tag says, such as !!int."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Tells where an impossible value stands."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """As `SafeLoader`; raises YAMLError alone."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError) as error:
+            problem = f"found {str(node.value)[:60]!r}: {error}; put it in quotes if it is text"
+            raise _ImpossibleValueError(None, None, problem, node.start_mark) from error
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            problem = "a value is not of the type that its tag, such as !!int, announces"
+            raise _ImpossibleValueError(None, None, problem, node.start_mark) from error
+
+
 def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
-    loader = yaml.SafeLoader(text)
+    loader = _Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:
@@ -182,8 +201,8 @@ def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
         require_size(node)
         _Walk(source, repeated).visit(node, ())
         return loader.construct_document(node)
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ValueError("a value is not of the type that its tag, such as !!int, announces") from error
+    except (ValueError, OverflowError) as error:  # of the scanner: an escape of a character that is none
+        raise _ImpossibleValueError(None, None, str(error), loader.get_mark()) from error
     finally:
         loader.dispose()
 

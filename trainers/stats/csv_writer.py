@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...envs.base import StatsAggregationMethod
 from ..utils.atomic_files import atomic_write_text
+from ..utils.regular_files import refuse_pipe
 from .event_files import FILE_NAME, FIRST_COLUMNS
 from .summary import StatsSummary
 from .tensorboard import HIDDEN_KEYS
@@ -65,6 +66,7 @@ class CsvTable:
         self.columns: list[str] = []
         if not path.exists():
             return
+        refuse_pipe(path)
         self._repair()
         with open(path, encoding="utf-8", newline="") as file:
             self.columns = next(csv.reader(file), [])

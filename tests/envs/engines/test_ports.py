@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from lanista.envs.engines.ports import PortInUseError, claim, holder
+from lanista.envs.engines.ports import PortInUseError, claim, holder, serve
 from mlagents_envs.exception import UnityEnvironmentException, UnityWorkerInUseException
 
 
@@ -90,6 +90,16 @@ def test_a_search_skips_ports_that_the_user_may_not_use():
 def test_a_port_out_of_range_is_an_error_with_the_remedy(port, search):
     with pytest.raises(UnityEnvironmentException, match=rf"Environment 3 .*{port}.*base_port"):
         claim(listen, port, search=search, worker_id=3)
+
+
+def test_too_many_open_files_are_no_fault_of_the_address():
+    def exhausted(port: int) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with pytest.raises(
+        UnityEnvironmentException, match=r"environment 3: .*open files.*--num-envs.*ulimit -n"
+    ):
+        serve(exhausted, 50000, "localhost", search=True, worker_id=3, name="environment 3", remedy="")
 
 
 def test_the_holder_is_named_with_its_command():

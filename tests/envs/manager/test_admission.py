@@ -206,9 +206,10 @@ def test_limits_of_restarts_do_not_apply_to_environments_that_leave(manage, sour
             "Turned away environment 1",
         ),
         (lambda: FakeEngine(float("nan")), "is nan", "Turned away environment 1"),
+        (lambda: FakeEngine(3e38), "too large to learn from", "Turned away environment 1"),
         (lambda: with_behavior("Cube"), "nobody trains it", "Turned away environment 1"),
     ],
-    ids=["another spec", "values that are not finite", "a behavior that nobody trains"],
+    ids=["another spec", "values that are not finite", "values too large", "a behavior that nobody trains"],
 )
 def test_an_environment_that_does_not_fit_is_turned_away_alone(manage, source, caplog, make, reason, log):
     manager = manage()

@@ -56,6 +56,15 @@ def test_a_failure_of_the_very_first_start_is_an_error_at_once(manage):
         assert factory.newest(env).closed.wait(20), "an environment was left behind"
 
 
+def test_a_thread_that_the_system_refuses_is_explained(manage, monkeypatch):
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(UnityEnvironmentException, match=r"environment 0 .*new thread.*--num-envs"):
+        manage(Factory(), 2, start=False)
+
+
 def test_reset_returns_the_first_step_of_each_environment_in_order(manage):
     manager = manage(Factory(), 3)
     assert not manager.behavior_specs

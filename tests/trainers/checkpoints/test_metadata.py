@@ -113,6 +113,32 @@ def test_more_actions_than_any_engine_has_are_refused_before_memory_is_taken(che
         build_network(state)
 
 
+@pytest.mark.parametrize(
+    ("network", "says"),
+    [
+        ({"hidden_units": 0}, ": hidden_units: found 0, expected at least 1$"),
+        ({"hidden_units": -5}, ": hidden_units: found -5, expected at least 1$"),
+        ({"num_layers": 10**9}, ": num_layers: found 1000000000, expected at most 1000$"),
+        ({"memory": {"memory_size": 3, "sequence_length": 0}}, "sequence_length: .* 1; memory.memory_size: "),
+        ({"hidden": 3}, ": hidden: unknown key"),
+        (3, ": found 3, expected a mapping"),
+    ],
+)
+def test_settings_that_no_network_can_have_are_named(checkpoint, network, says):
+    state = load_checkpoint(checkpoint[0])
+    state["brain"]["network"] = network
+    with pytest.raises(CheckpointError, match=says) as error:
+        build_network(state)
+    assert "pydantic" not in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_network_that_does_not_fit_into_memory_is_refused(checkpoint):
+    state = load_checkpoint(checkpoint[0])
+    state["brain"]["observations"][0]["shape"] = [2**55]  # more than any machine addresses
+    with pytest.raises(CheckpointError, match="does not fit into memory"):
+        build_network(state)
+
+
 def test_a_description_with_a_gap_is_refused(checkpoint):
     state = load_checkpoint(checkpoint[0])
     del state["brain"]["discrete_branches"]

@@ -187,3 +187,12 @@ def test_a_file_in_the_way_is_named(settings, results):
     refused = pytest.raises(TrainerError, match=r"results/r cannot be made: .*--results-dir")
     with refused, claimed_run_folder(settings()):
         pass
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_for_the_record_of_a_run_is_not_waited_for(tmp_path, caplog):
+    os.mkfifo(tmp_path / "configuration.yaml")
+    assert run_folder.recorded_seed(tmp_path) is None
+    assert "configuration.yaml cannot be read: it is a pipe or a device" in caplog.text
+    assert run_folder.recorded_behavior(tmp_path, "Ball") is None
+    assert run_folder.recorded_start(tmp_path) is None

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -115,3 +116,11 @@ def test_threads_may_set_and_save_at_once(path):
             done.result()
     status.save()
     assert len(json.loads(path.read_text())) == 4 * 300 + 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_waited_for(path):
+    path.parent.mkdir()
+    os.mkfifo(path)
+    with pytest.raises(TrainingStatusError, match=r"a pipe or a device.*Remove it"):
+        TrainingStatus(path).load()

@@ -50,7 +50,7 @@ def checked(capsys, *argv):
             [
                 "later.yaml: valid, but not trainable yet",
                 "  later.yaml, line 4: behaviors.Ball.network_settings.memory: this ver",
-                "  warning: max_steps: 12.5 is not a whole number; 12 is used.",
+                "  warning: later.yaml, line 5: behaviors.Ball.max_steps: 12.5 is not a whole number",
                 "good.yaml: ok (Ball: ppo)",
             ],
         ),

@@ -1,5 +1,6 @@
 """A run's environments, as its settings describe them."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 pytest.importorskip("mpe2")
 
 SPREAD = "pettingzoo:mpe2.simple_spread_v3"
+ON_SCENE = ["--env", "scene:basic", "--num-envs"]
 
 
 def options(tmp_path, *arguments):
@@ -108,3 +110,24 @@ def test_a_scene_without_its_prefix_is_recognized(tmp_path):
 def test_grpcio_is_refused_if_it_cannot_serve(env, reason):
     with pytest.raises(TrainerConfigError, match=rf"env_settings\.transport: found grpcio.*{reason}"):
         RunOptions.from_dict({"env_settings": {**env, "transport": "grpcio"}})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([*ON_SCENE, "100000"], r"num_envs: found 100000; .* at most 60531$"),
+        (
+            [*ON_SCENE, "100", "--base-port", "65500"],
+            r"num_envs: found 100; .*65500 \+ k.* at most 36, or a lower base_port",
+        ),
+        (["--env", SPREAD, "--env-workers", "70000"], r"--env-workers: .*env_workers: found 70000; "),
+        (["--env", f"godot:{sys.executable}", "--num-envs", "60000"], r"num_envs: .*11009 \+ k.* most 54527"),
+        (
+            [*ON_SCENE, "2", "--base-port", "65534", "--set", "behaviors.agent.test_frequency=10"],
+            r"num_envs: found 2; .* at most 1,",
+        ),
+    ],
+)
+def test_more_environments_than_there_are_ports_are_refused_early(tmp_path, arguments, says):
+    with pytest.raises(TrainerConfigError, match=says):
+        check_environment(options(tmp_path, *arguments))

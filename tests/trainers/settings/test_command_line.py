@@ -242,7 +242,8 @@ def test_a_value_of_set_is_read_like_a_file(file, capsys):
         ("!!int ''", "not of the type that its tag, such as !!int, announces"),
         ("{a: !!bool x}", "not of the type that its tag, such as !!int, announces"),
         ("!!timestamp x", "not of the type that its tag, such as !!int, announces"),
-        ("2020-13-45", "the value of 'behaviors.Ball=2020-13-45' cannot be read: month"),
+        ('"\\UFFFFFFFF"', "cannot be read"),
+        ("2020-13-45", "the value of 'behaviors.Ball=2020-13-45' cannot be read: found '2020-13-45': month"),
     ]:
         with pytest.raises(SystemExit):
             parse_command_line([file, "--set", f"behaviors.Ball={value}"])

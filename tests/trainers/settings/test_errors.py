@@ -131,7 +131,9 @@ def test_a_path_with_a_dot_is_shown_as_set_takes_it():
         ),
         ("behaviors: {" + ", ".join(f"b{k}: {{}}" for k in range(2000)) + "}", "found 2000 behaviors"),
         ("a: !!python/object:os.system {}", "error parsing yaml"),
-        ("a: 2024-13-45", "error parsing yaml"),
+        ("a:\n  b: 2024-13-45", "line 2: error parsing yaml: found '2024-13-45': month must be in 1..12"),
+        ("a:\n  b: [1, !!int '']", "line 2: error parsing yaml: a value is not of the type that its tag"),
+        ('a:\n  b: "\\UFFFFFFFF"', "line 2: error parsing yaml"),
     ],
 )
 def test_errors_say_what_is_wrong(text, message):

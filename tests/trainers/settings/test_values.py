@@ -27,6 +27,25 @@ def test_a_fraction_is_truncated_with_a_warning(caplog):
     assert "time_horizon: 12.7 is not a whole number; 12 is used" in caplog.text
 
 
+def test_a_warning_about_a_value_says_where_each_such_value_stands(caplog):
+    yaml = """\
+default_settings: {time_horizon: 9.5}
+behaviors:
+  A: {max_steps: 1.5, hyperparameters: {learning_rate: 0.3}}
+  B:
+    max_steps: 1.5
+  C: {max_steps: '1.5'}
+"""
+    RunOptions.from_text(yaml, "c.yaml")
+    assert sorted(record.getMessage().partition(" which")[0] for record in caplog.records) == [
+        "c.yaml, line 1: default_settings.time_horizon: 9.5 is not a whole number; 9 is used.",
+        "c.yaml, line 3: behaviors.A.hyperparameters.learning_rate: found 0.3,",
+        "c.yaml, line 3: behaviors.A.max_steps: 1.5 is not a whole number; 1 is used.",
+        "c.yaml, line 5: behaviors.B.max_steps: 1.5 is not a whole number; 1 is used.",
+        "c.yaml, line 6: behaviors.C.max_steps: '1.5' is not a whole number; 1 is used.",
+    ]
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=0, max_value=1e300))
 def test_numbers_survive_yaml(value):
     text = yaml.safe_dump(

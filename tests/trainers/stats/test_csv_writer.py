@@ -1,6 +1,7 @@
 """Tables of summaries keep their columns, survive kills and full disks, and are continued after a resume."""
 
 import csv
+import os
 
 import numpy as np
 import pytest
@@ -106,6 +107,13 @@ def test_a_file_that_is_no_summary_table_is_left_alone(tmp_path):
     with pytest.raises(ValueError, match="not a table of summaries"):
         CsvTable(path)
     assert path.read_text() == "name,price\napples,3\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "summaries.csv")
+    with pytest.raises(OSError, match="a pipe or a device"):
+        CsvTable(tmp_path / "summaries.csv")
 
 
 def test_names_with_commas_quotes_and_line_ends_stay_one_column(tmp_path):

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...utils.atomic_files import atomic_write
+from ...utils.regular_files import refuse_pipe
 from .buffer import Replay
 from .columns import ReplayLayout
 from .memory_limit import size_text
@@ -99,6 +100,7 @@ class SavedReplay:
         """
         self._path = path
         try:
+            refuse_pipe(path)
             with open(path, "rb") as file:
                 head = self._read(file)
         except FileNotFoundError:

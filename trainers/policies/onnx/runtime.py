@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,10 @@ MOST_NUMBERS = 1 << 28
 READABLE_VERSION = 3.0
 """Of the interface (`version_number`). Version 2, of the 1.x packages, has other inputs."""
 _OBSERVATION = re.compile(r"obs_([0-9]+)")
+_LOOPS = frozenset({"Loop", "Scan"})
+"""Operators that repeat others as often as the file says. No exporter of policies writes them."""
 _LEGACY = ("vector_observation", "visual_observation_", "epsilon", "prev_action", "sequence_length")
+_NO_FILE = "it is cut off, or it is no ONNX file at all; copy it again, or export it anew (`lanista export`)"
 
 
 class BrainError(Exception):
@@ -164,6 +167,7 @@ class Brain:
             raise self._error("there is no such file")
         if self.path.suffix == ".pt":
             raise self._error("it is a checkpoint; `lanista export` makes a brain of it")
+        self._refuse_loops()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 4  # what it would log comes with its error, without letters of the file
@@ -177,6 +181,26 @@ class Brain:
             return session, inputs, [value.name for value in session.get_outputs()]
         except Exception as error:  # onnxruntime has a dozen types of its own, below Exception only.
             raise self._error(_why_not_loaded(error)) from error
+
+    def _refuse_loops(self) -> None:
+        """Refuse a file that could compute for ever."""
+        try:
+            data = self.path.read_bytes()
+            if not any(name.encode() in data for name in _LOOPS):
+                return
+            import onnx  # takes a quarter of a second, and hardly any file holds such a word
+
+            model = onnx.load_model_from_string(data)
+        except OSError as error:
+            raise self._error(f"it cannot be read: {error.strerror or error}") from error
+        except Exception as error:  # a DecodeError of protobuf, which differs from version to version
+            raise self._error(_NO_FILE) from error
+        used = {node.op_type for nodes in (model.graph, *model.functions) for node in _nodes(nodes)} & _LOOPS
+        if used:
+            raise self._error(
+                f"it has the operator {' and '.join(sorted(used))}, which may repeat others without an end. "
+                "Unity imports no such model; export the policy without it"
+            )
 
     def _check_names(self) -> None:
         legacy = [name for name in self._inputs if name.startswith(_LEGACY)]
@@ -242,11 +266,18 @@ class Brain:
         return BrainError(f"Brain '{self.path}': {problem}.")
 
 
+def _nodes(graph: Any) -> Iterator[Any]:
+    """The nodes of a graph or function, and of the graphs within these."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _nodes(inner)
+
+
 def _why_not_loaded(error: Exception) -> str:
     """What is wrong with a file for which onnxruntime raised `error`, and what to do."""
     said = str(error)
     if type(error).__name__ == "InvalidProtobuf" or "No graph was found" in said:
-        return (
-            "it is cut off, or it is no ONNX file at all; copy it again, or export it anew (`lanista export`)"
-        )
+        return _NO_FILE
     return f"onnxruntime does not load it: {said.rstrip('.')}"

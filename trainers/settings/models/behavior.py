@@ -128,7 +128,8 @@ class SelfPlaySettings(Settings):
     def _probability(cls, value: float, info: ValidationInfo) -> float:
         if not 0 <= value <= 1:
             side = "the newest policy" if value > 1 else "a snapshot"
-            note(info, f"found {value:g}, expected a probability from 0 to 1; the opponent is always {side}.")
+            why = f"found {value:g}, expected a probability from 0 to 1; the opponent is always {side}."
+            note(info, why, value)
         return value
 
     @model_validator(mode="after")

@@ -28,6 +28,7 @@ def _warn_if_large(value: float, info: ValidationInfo) -> float:
             info,
             f"found {value:g}, which is too large as a rule: each gradient step moves every weight by about "
             "as much. 1e-5 to 1e-3 is usual.",
+            value,
         )
     return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 import numpy as np
 import pytest
@@ -82,6 +83,13 @@ def saved(tmp_path):
 def test_a_missing_replay_is_reported_as_by_mlagents(tmp_path, caplog):
     assert load_replay("B", tmp_path, new(SHAPES["wrapped"]), 5) is None
     assert "Replay buffer was unable to load, starting from scratch." in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path, caplog):
+    os.mkfifo(tmp_path / FILE)
+    assert load_replay("B", tmp_path, new(SHAPES["wrapped"]), 5) is None
+    assert NOT_LOADED in caplog.text and "a pipe or a device" in caplog.text
 
 
 def test_every_cut_and_another_file_are_detected(saved, caplog):

@@ -1,6 +1,7 @@
 """Checkpoints of ML-Agents runs are recognized, and runs start from them."""
 
 import logging
+import os
 import shutil
 import subprocess
 import sys
@@ -71,6 +72,12 @@ def test_other_files(tmp_path):
     torch.save({"Policy": {}, "step": 3}, tmp_path / "ours.pt")
     assert not is_mlagents_file(tmp_path / "ours.pt")
     assert not is_mlagents_file(tmp_path / "absent.pt")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.pt")
+    assert not is_mlagents_file(tmp_path / "pipe.pt")
 
 
 def test_resuming_an_ml_agents_run_is_refused_with_advice(tmp_path):

@@ -230,6 +230,47 @@ def test_an_input_of_impossible_size_is_refused_before_it_is_made(exported, tmp_
         Brain(with_change(exported[1], tmp_path / "x.onnx", enlarge))
 
 
+def loop_for_ever(output, given):
+    """A Loop of 2^62 rounds that hands on `given`."""
+    value = onnx.helper.make_tensor_value_info
+    kinds = (onnx.TensorProto.INT64, onnx.TensorProto.BOOL, onnx.TensorProto.FLOAT)
+    body = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", [a], [b]) for a, b in (("go", "on"), ("x", "y"))],
+        "body",
+        [value(name, kind, shape) for name, kind, shape in zip(("i", "go", "x"), kinds, ([], [], None))],
+        [value("on", kinds[1], []), value("y", kinds[2], None)],
+    )
+    rounds = onnx.numpy_helper.from_array(np.array(1 << 62, np.int64), "rounds")
+    return rounds, onnx.helper.make_node("Loop", ["rounds", "", given], [output], body=body)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_brain_with_a_loop_is_refused_before_it_runs(exported, tmp_path, hidden):
+    def add_loop(model):
+        rename(model, "version_number", "before")
+        rounds, node = loop_for_ever("version_number", "before")
+        model.graph.initializer.append(rounds)
+        if hidden:
+            inner = onnx.helper.make_graph(
+                [node], "inner", [], [onnx.helper.make_tensor_value_info("version_number", 1, None)]
+            )
+            true = onnx.numpy_helper.from_array(np.array(True), "true")
+            model.graph.initializer.append(true)
+            branches = {"then_branch": inner, "else_branch": inner}
+            node = onnx.helper.make_node("If", ["true"], ["version_number"], **branches)
+        model.graph.node.append(node)
+
+    path = with_change(exported[1], tmp_path / "loops.onnx", add_loop)
+    with pytest.raises(BrainError, match=r"loops\.onnx': it has the operator Loop, .*without an end"):
+        Brain(path)
+
+
+def test_a_name_like_that_of_a_loop_is_no_loop(exported, tmp_path):
+    path = with_change(exported[1], tmp_path / "x.onnx", lambda model: setattr(model.graph, "name", "Loop"))
+    assert b"Loop" in path.read_bytes()
+    assert Brain(path).continuous_size == 2
+
+
 def test_a_brain_that_fails_when_it_is_run_is_a_brain_error(exported, tmp_path):
     def of_one_agent_alone(model):
         rename(model, "continuous_actions", "before")
