@@ -3,9 +3,9 @@
     python tests/benchmarks/learning_simba.py [--tasks pendulum ...] [--ways SAC ...] [--seeds 0 1 ...]
     LANISTA_SB3=path/to/python python tests/benchmarks/learning_simba.py
 
-Runs and scores are made as in learning_replay.py; LANISTA_SB3 needs sb3-contrib too, and `half-cheetah` mujoco.
-Results are added to docs/results/simba.csv and simba-curves.csv. A run that is there with the settings of
-today is not made again; the page and its picture are written each time.
+Runs and scores are made as in learning_replay.py; LANISTA_SB3 needs sb3-contrib too, and `half-cheetah`
+mujoco. Results are added to docs/results/simba.csv and simba-curves.csv. A run that is there with the
+settings of today is not made again; the page and its picture are written each time.
 """
 
 from __future__ import annotations

@@ -56,7 +56,13 @@ def _read(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     own, engine = _split(argv)
     parser = argparse.ArgumentParser(prog="lanista learn", add_help=False, allow_abbrev=False)
     _add_arguments(parser)
+    parser.add_argument("--seed")
     given, rest = parser.parse_known_args(own)
+    if given.seed is not None:
+        parser.error(
+            f"found --seed {given.seed} beside {SEEDS}: --seed is that of a single run; name the seeds with "
+            f"{SEEDS}, such as {SEEDS} 7,8,9"
+        )
     return given, [*rest, *engine]
 
 

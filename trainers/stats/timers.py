@@ -25,6 +25,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -196,7 +197,7 @@ class Timers:
             "start_time_seconds": str(int(self._date)),
             "end_time_seconds": str(int(time.time())),
             "python_version": sys.version,
-            "command_line_arguments": " ".join(sys.argv),
+            "command_line_arguments": shlex.join(sys.argv),
             "mlagents_version": REFERENCE_VERSION,
             "mlagents_envs_version": REFERENCE_VERSION,
             "lanista_version": _version("lanista"),

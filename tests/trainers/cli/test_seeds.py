@@ -102,6 +102,12 @@ def test_seeds_that_are_none_are_refused(config, seeds, capfd):
     assert end.value.code == 2 and "expected a number of seeds, or seeds" in capfd.readouterr().err
 
 
+def test_the_seed_of_a_single_run_is_not_ignored(config, capfd):
+    with pytest.raises(SystemExit) as end:
+        run(["learn", config, "--env", "scene:basic", "--seeds", "2", "--seed", "4"])
+    assert end.value.code == 2 and "found --seed 4 beside --seeds" in capfd.readouterr().err
+
+
 class Ended:
     """A process that has ended with a status."""
 

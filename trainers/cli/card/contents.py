@@ -110,7 +110,7 @@ class Training:
     @property
     def command(self) -> str | None:
         """The command that makes it anew, without what concerns this machine or an earlier run alone."""
-        words = [word for word in (self.record.command or "").split() if word not in _OF_EARLIER_RUNS]
+        words = [word for word in self.record.command if word not in _OF_EARLIER_RUNS]
         for flag in _OF_THIS_MACHINE:
             if flag in words[:-1]:
                 at = words.index(flag)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ...utils.text import typed
 from ..card.contents import PAPERS, ModelFile, Training
 from ..card.markdown import read_card
 from ..runs.command import age, size
@@ -27,7 +28,9 @@ def _card(run: RunResult) -> str:
     made = f" ({shown(record.program)})" if record.program else ""
     since = f", changed {age(time.time() - record.updated)} ago" if record.state == "running" else ""
     configuration = record.path / "configuration.yaml"
-    command = record.command or f"lanista-learn {configuration} --run-id NAME   # the same settings again"
+    command = (
+        typed(record.command) or f"lanista-learn {configuration} --run-id NAME   # the same settings again"
+    )
     training = Training(record)
     facts = [*training.facts(), *_papers(record.trainers), *_score(run)]
     facts += [(path, json.dumps(value)) for path, value in training.settings().items()]

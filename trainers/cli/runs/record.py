@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -96,15 +97,25 @@ class RunRecord:
         return _mapping(self.timers.get("metadata"))
 
     @property
-    def command(self) -> str | None:
-        """The command line of the last process that ended."""
+    def command(self) -> list[str]:
+        """The command line of the last process that ended, word by word; empty if it is not known."""
         text = self.metadata.get("command_line_arguments")
         if not isinstance(text, str) or not text:
-            return None
-        program, space, rest = text.partition(" ")
+            return []
+        program, *arguments = _words(text)
         path = program.replace("\\", "/")
         name = next((name for end, name in _MODULES.items() if path.endswith(end)), path.rpartition("/")[2])
-        return f"{name}{space}{rest}"
+        return [name, *arguments]
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command line; of a line with odd quotes, which is not ours, what spaces part."""
+    lexer = shlex.shlex(command, posix=True)
+    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""  # Windows' paths have backslashes
+    try:
+        return list(lexer)
+    except ValueError:
+        return command.split()
 
 
 def find_runs(results: Path, depth: int = DEPTH) -> Iterator[Path]:

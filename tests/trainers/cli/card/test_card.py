@@ -17,6 +17,8 @@ from lanista.trainers.learn import run as learn
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.settings.models.networks import NetworkSettings
 from lanista.trainers.settings.registry import trainer_types
+from lanista.trainers.stats.timers import Timers
+from lanista.trainers.utils.text import typed
 from line_runs import Restored
 from made_runs import make_run
 from specs import vector_spec
@@ -114,6 +116,35 @@ def test_the_command_of_a_resumed_run_makes_it_anew(tmp_path):
     )
     folder = make_run(tmp_path, "walk", timers={"metadata": {"command_line_arguments": words}})
     assert Training(read_run(folder)).command == "lanista-learn c.yaml --run-id walk --seed 1"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [
+            "lanista-learn",
+            "c.yaml",
+            "--run-id",
+            "ü x.y",
+            "--set",
+            "behaviors.A.reward_signals={extrinsic: {gamma: 0.9}}",
+        ],
+        ["lanista-learn", "it's.yaml", "--env-args", "", 'a "b"'],
+    ],
+)
+def test_arguments_with_spaces_and_quotes_stay_whole(tmp_path, monkeypatch, words):
+    monkeypatch.setattr("sys.argv", words)
+    Timers().save(tmp_path / "timers.json")
+    timers = json.loads((tmp_path / "timers.json").read_text(encoding="utf-8"))
+    record = read_run(make_run(tmp_path, "walk", timers=timers))
+    assert record.command == words
+    assert Training(record).command == typed(words)
+
+
+def test_a_command_without_quotes_of_an_older_version_is_what_spaces_part(tmp_path):
+    words = r"C:\x\lanista-learn it's.yaml --run-id walk"
+    folder = make_run(tmp_path, "walk", timers={"metadata": {"command_line_arguments": words}})
+    assert read_run(folder).command == ["lanista-learn", "it's.yaml", "--run-id", "walk"]
 
 
 def test_what_is_not_known_of_a_model_without_a_run_is_said(results, tmp_path, capsys):
