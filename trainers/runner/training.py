@@ -33,6 +33,7 @@ from ..networks.observation_kinds import UnsupportedObservationError
 from ..settings.options import RunOptions
 from ..settings.validation import require_trainable
 from ..stats.display import Display
+from ..stats.event_files import OF_INFERENCE
 from ..stats.timers import GaugeWriter
 from ..stats.writer import StatsWriter
 from ..stats.writers import close_writers, make_writers
@@ -95,7 +96,8 @@ def train(
     finally:
         close_writers(context.writers)
         if distributed.rank() == 0:
-            timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
+            apart = OF_INFERENCE if not context.training and context.resume else ""
+            timers.save(folder / "run_logs" / f"timers{apart}.json", gauges.gauges)
             if not (controller.learners or context.resume):
                 remove_empty_run(folder)
     if context.training:

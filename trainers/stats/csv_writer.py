@@ -26,8 +26,12 @@ class CsvWriter(StatsWriter):
     its last row counts.
     """
 
-    def __init__(self, run_folder: str | Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, run_folder: str | Path, clock: Callable[[], float] = time.time, *, suffix: str = ""
+    ) -> None:
+        """`suffix`: of the tables' names, before the ending."""
         self.run_folder = Path(run_folder)
+        self._name = Path(FILE_NAME).stem + suffix + Path(FILE_NAME).suffix
         self._clock = clock
         self._tables: dict[str, CsvTable] = {}
 
@@ -40,7 +44,7 @@ class CsvWriter(StatsWriter):
         """
         table = self._tables.get(category)
         if table is None:
-            table = CsvTable(self.run_folder / category / FILE_NAME)
+            table = CsvTable(self.run_folder / category / self._name)
             self._tables[category] = table
         row: dict[str, object] = {"step": step, "time": round(self._clock(), 3)}
         for key, summary in values.items():

@@ -17,6 +17,8 @@ from pathlib import Path
 
 PATTERN = "events.out.tfevents*"
 FILE_NAME = "summaries.csv"
+OF_INFERENCE = "-inference"
+"""Ends the names of what an inference writes beside a run's own files: nothing was learned meanwhile."""
 FIRST_COLUMNS = ("step", "time")
 """Of the table: the trainer's step, and seconds since 1970 as in TensorBoard's files."""
 _HEADER = struct.Struct("<QI")
@@ -76,8 +78,8 @@ class Extent:
 
 
 def event_files(folder: Path) -> list[Path]:
-    """The event files of a behavior's folder, the oldest first: their names begin with their time."""
-    return sorted(folder.glob(PATTERN))
+    """The event files of a behavior's training, the oldest first: their names begin with their time."""
+    return sorted(path for path in folder.glob(PATTERN) if not path.name.endswith(OF_INFERENCE))
 
 
 def read_curves(folder: Path) -> Curves:

@@ -149,9 +149,19 @@ class TensorBoardWriter(StatsWriter):
         run_folder: str | Path,
         clear_past_data: bool = False,
         hidden_keys: Collection[str] = HIDDEN_KEYS,
+        *,
+        suffix: str = "",
     ) -> None:
-        """Write below `run_folder`; `clear_past_data` removes a category's older event files first."""
+        """Write below `run_folder`.
+
+        Args:
+            run_folder: of the run.
+            clear_past_data: remove a category's older event files first.
+            hidden_keys: statistics that are left out.
+            suffix: ends the files' names.
+        """
         self.run_folder = Path(run_folder)
+        self.suffix = suffix
         self.clear_past_data = clear_past_data
         self.hidden_keys = frozenset(hidden_keys)
         self._files: dict[str, EventFile] = {}
@@ -224,7 +234,7 @@ class TensorBoardWriter(StatsWriter):
                 _clear(folder)
             self._cleared.add(category)
             name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}"
-            paths = (folder / f"{name}.{number}" for number in count())
+            paths = (folder / f"{name}.{number}{self.suffix}" for number in count())
             self._files[category] = EventFile(next(path for path in paths if not path.exists()))
         return self._files[category]
 

@@ -20,13 +20,14 @@ from ..utils.plugins import (
     plugins,
 )
 from .csv_writer import CsvWriter
+from .event_files import OF_INFERENCE
 from .mlagents_writer import adapted
 from .tensorboard import TensorBoardWriter
 from .writer import StatsWriter
 
 logger = logging.getLogger(__name__)
 
-_MAKERS: dict[str, Callable[[Path], StatsWriter]] = {TENSORBOARD: TensorBoardWriter, CSV: CsvWriter}
+_MAKERS: dict[str, Callable[..., StatsWriter]] = {TENSORBOARD: TensorBoardWriter, CSV: CsvWriter}
 
 
 def make_writers(options: RunOptions, folder: Path) -> list[StatsWriter]:
@@ -34,7 +35,12 @@ def make_writers(options: RunOptions, folder: Path) -> list[StatsWriter]:
 
     A plug-in that cannot be used is skipped with a warning.
     """
-    writers = [make(folder) for name, make in _MAKERS.items() if writes_to(options.stats_writers, name)]
+    suffix = OF_INFERENCE if options.checkpoint_settings.inference else ""
+    writers = [
+        make(folder, suffix=suffix)
+        for name, make in _MAKERS.items()
+        if writes_to(options.stats_writers, name)
+    ]
     for entry in _chosen(options.stats_writers):
         try:
             writers += _of_plugin(entry, options)

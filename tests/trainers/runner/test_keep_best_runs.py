@@ -4,6 +4,7 @@ import re
 
 import pytest
 from lanista.trainers.checkpoints.file import load_checkpoint
+from lanista.trainers.cli.runs.record import read_run
 
 YAML = """\
 behaviors:
@@ -100,7 +101,14 @@ def test_an_inference_ends_after_its_steps_and_changes_no_checkpoint(runs, tmp_p
     run = tmp_path / "results" / "r"
     before = files(run)
     capsys.readouterr()
-    arguments = ["--resume", "--inference", "--inference-steps", "3300"]
+    arguments = [
+        "--resume",
+        "--inference",
+        "--inference-steps",
+        "3300",
+        "--set",
+        "stats_writers=[tensorboard,console,csv]",
+    ]
     assert runs("c.yaml", "--run-id", "r", *arguments, "--set", "behaviors.Tiny.keep_checkpoints=1") == 0
     out = capsys.readouterr().out
     assert "Exported" not in out and "Copied" not in out
@@ -108,12 +116,19 @@ def test_an_inference_ends_after_its_steps_and_changes_no_checkpoint(runs, tmp_p
     assert len(steps) == len(means(out)) >= 6
     assert 7300 <= steps[-1] < 7500, "what came after the last summary is reported too"
     after = files(run)
-    changed = {path.name for path in after if before.get(path) != after[path]}
-    assert {re.sub(r"tfevents.*", "tfevents", name) for name in changed} == {
-        "events.out.tfevents",
-        "timers.json",
-    }
-    assert before.keys() <= after.keys()
+    assert {path: after[path] for path in before} == before, "nor anything else of the training"
+    new = {re.sub(r"(?<=tfevents).*\d", "", path.name) for path in after.keys() - before.keys()}
+    assert new == {"events.out.tfevents-inference", "summaries-inference.csv", "timers-inference.json"}
+
+
+def test_an_inference_changes_nothing_of_what_the_run_is_listed_as(runs, tmp_path):
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
+    run = tmp_path / "results" / "r"
+    before = read_run(run)
+    assert before.state == "finished"
+    assert runs("c.yaml", "--run-id", "r", "--resume", "--inference", "--inference-steps", "3300") == 0
+    after = read_run(run)
+    assert (after.state, after.behaviors, after.command) == (before.state, before.behaviors, before.command)
 
 
 def test_an_inference_without_weights_is_warned_of(runs, capsys):
