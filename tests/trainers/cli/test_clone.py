@@ -15,7 +15,9 @@ from crowd import write_demonstration
 from lanista.envs.demonstrations.recorder import DemonstrationRecorder
 from lanista.envs.scenes.in_process import make_in_process
 from lanista.trainers.checkpoints.file import load_checkpoint, save_checkpoint
+from lanista.trainers.cli.card.contents import Training
 from lanista.trainers.cli.main import run
+from lanista.trainers.cli.runs.record import read_run
 from lanista.trainers.runner.cloning import CloningRun
 from learning_cloning import Teacher, contest
 from reliability.resume import differences
@@ -67,6 +69,19 @@ def test_the_run_folder_is_that_of_a_training():
     assert {"Losses/Pretraining Loss", "Cloning/Held-out Accuracy"} <= set(events.Tags()["scalars"])
     steps = [event.step for event in events.Scalars("Losses/Pretraining Loss")]
     assert len(steps) > 10 and steps[-1] == 100
+
+
+@pytest.mark.parametrize("method", ["bc", "iql"])
+def test_a_whole_clone_is_listed_as_finished_with_its_gradient_steps(method, monkeypatch, capsys):
+    words = [*NAMED, "--gradient-steps", 20, "--method", method, "--run-id", "c"]
+    monkeypatch.setattr("sys.argv", ["lanista", "clone", *map(str, words)])
+    assert clone(*words) == 0
+    for brief in (False, True):
+        record = read_run(Path("results/c"), brief=brief)
+        assert record.state == "finished"
+        (behavior,) = record.behaviors
+        assert (behavior.cloned, behavior.steps, behavior.max_steps) == (method, 20, 20)
+    assert ("Cloning of Basic", f"{method}, 20 of 20 gradient steps") in Training(record).facts()
 
 
 def test_a_run_that_was_stopped_resumes_bit_for_bit(monkeypatch):

@@ -123,9 +123,9 @@ class Training:
         found = [("Environment", " ".join(self.environment) or "unknown, or the engine's editor")]
         for one in record.behaviors:
             most = f" of {one.max_steps:,}" if one.max_steps else ""
-            found.append(
-                (f"Training of {one.name}", f"{one.trainer or 'unknown'}, {one.steps:,}{most} steps")
-            )
+            how, steps = (one.cloned, "gradient steps") if one.cloned else (one.trainer or "unknown", "steps")
+            label = f"{'Cloning' if one.cloned else 'Training'} of {one.name}"
+            found.append((label, f"{how}, {one.steps:,}{most} {steps}"))
         found.append(("Seed", "unknown" if record.seed is None else str(record.seed)))
         versions = [record.program or "unknown"]
         for key, name in (("pytorch_version", "PyTorch"), ("python_version", "Python")):

@@ -30,8 +30,8 @@ DEPTH = 4
 _MODULES = {"/trainers/cli/main.py": "lanista", "/trainers/learn.py": "lanista-learn"}
 """The console scripts whose modules can be run by `python -m`, as `lanista learn --seeds` does."""
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_INNER = re.compile(r"^ {6,}.*\n", re.MULTILINE)
-"""Lines of a configuration.yaml that belong to the parts of a behavior's settings."""
+_INNER = re.compile(r"^ {6}(?!(?:method|gradient_steps):).*\n", re.MULTILINE)
+"""Lines of a configuration.yaml that belong to the parts of a behavior's settings, but for a clone's."""
 _METADATA = re.compile(r'^    "metadata": (\{[^{}]*\})', re.MULTILINE)
 
 
@@ -42,8 +42,11 @@ class BehaviorRecord:
     name: str
     trainer: str | None = None
     steps: int = 0
+    """Gradient steps where it is cloned."""
     max_steps: int | None = None
     """None if unknown, or if it is trained until it is stopped."""
+    cloned: str | None = None
+    """The method by which `lanista clone` learned it; None for training."""
     last_reward: float | None = None
     best_reward: float | None = None
     final_step: int | None = None
@@ -163,7 +166,9 @@ def read_run(path: Path, name: str | None = None, *, brief: bool = False) -> Run
     listed = _mapping(run.settings.get("behaviors"))
     behaviors = [_behavior(run, folder, listed.get(folder.name)) for folder in folders]
     run.updated = max((one.updated for one in behaviors), default=0.0) or run.updated
-    behaviors += [_from_settings(name, listed[name]) for name in listed if name not in folders_of(behaviors)]
+    behaviors += [
+        _from_settings(run, name, listed[name]) for name in listed if name not in folders_of(behaviors)
+    ]
     run.behaviors = sorted(behaviors, key=lambda behavior: -behavior.steps)
     run.program = _program(run.metadata)
     run.state = _state(run)
@@ -235,16 +240,21 @@ def _is_of_behavior(file: str, name: str) -> bool:
     return file.startswith((PATTERN[:-1], f"{name}-")) or file in (FILE_NAME, "checkpoint.pt")
 
 
-def _from_settings(name: str, settings: Any) -> BehaviorRecord:
+def _from_settings(run: RunRecord, name: str, settings: Any) -> BehaviorRecord:
     """What the configuration says of a behavior."""
     settings = _mapping(settings)
-    steps = _number(settings.get("max_steps"), int)
-    trainer = _text(settings.get("trainer_type"))
-    return BehaviorRecord(str(name), trainer, max_steps=steps if steps is not None and steps >= 0 else None)
+    behavior = BehaviorRecord(str(name), _text(settings.get("trainer_type")))
+    steps = settings.get("max_steps")
+    clone = settings.get("clone")
+    if isinstance(clone, dict) and run.command[1:2] == ["clone"]:  # lanista-learn does not read the section
+        steps, behavior.cloned = clone.get("gradient_steps"), _text(clone.get("method")) or "bc"
+    number = _number(steps, int)
+    behavior.max_steps = number if number is not None and number >= 0 else None
+    return behavior
 
 
 def _behavior(run: RunRecord, folder: Path, settings: Any) -> BehaviorRecord:
-    behavior = _from_settings(folder.name, settings or _mapping(run.settings.get("default_settings")))
+    behavior = _from_settings(run, folder.name, settings or _mapping(run.settings.get("default_settings")))
     extent = read_extent(folder, (REWARD, GROUP_REWARD))
     run.problems += [f"{folder.name}: {problem}" for problem in extent.problems]
     behavior.updated = extent.time
