@@ -13,9 +13,8 @@ today is not made again; the page and its picture are written each time.
 """
 
 from claims import claims_table, not_behind
-from products import LANISTA
 from stable_baselines import SB3
-from study import Study, Task, Way, link
+from study import Study, Task, Way, ours, settings_line
 
 
 def task(
@@ -36,16 +35,6 @@ TASKS = [
 ]
 
 
-def ours(task: Task) -> list[str]:
-    """The ways of Lanista."""
-    return [name for name, way in task.ways.items() if way.product is LANISTA]
-
-
-def settings(task: Task) -> str:
-    files = ", ".join(link(task.ways[way].config) for way in ours(task))
-    return f"`{' '.join(task.where(ours(task)[0]))}`; settings: {files}."
-
-
 def main() -> None:
     study = Study("replay", TASKS)
     study.run(__doc__)
@@ -53,7 +42,7 @@ def main() -> None:
     pairs = [(task, way) for task in TASKS for way in ours(task) if f"SB3 {way}" in task.ways]
     study.write_page(
         aims=claims_table([not_behind(study, task.name, way, f"SB3 {way}") for task, way in pairs]),
-        tables=study.sections(settings),
+        tables=study.sections(settings_line),
         commands=study.commands(ours),
     )
 

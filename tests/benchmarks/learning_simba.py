@@ -15,10 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 from claims import Judgement, claims_table, missing
 from intervals import Curve, estimate, iqm, steps_to
-from products import LANISTA
 from results import table
 from stable_baselines import CROSSQ
-from study import Study, Task, Way, link
+from study import Study, Task, Way, ours, settings_line
 
 PLAIN, SIMBA, OTHER = "SAC", "SAC, SimBa", "CrossQ of sb3-contrib"
 RUNS = 5
@@ -75,7 +74,7 @@ def steps_table(study: Study) -> str:
             times = iqm(np.minimum(found[PLAIN], one.max_steps)) / iqm(bounded)
             reached = f"{np.isfinite(needed).sum()} of {len(needed)}"
             rows.append([one.name, way, reached, estimate(bounded).text(0), f"{times:.2f}"])
-    heads = ["", "", "runs that got there:", "agent-steps:", "times fewer than SAC:"]
+    heads = ["task", "trainer", "runs that got there:", "agent-steps:", "times fewer than SAC:"]
     return table(heads, rows) if rows else "Not run yet."
 
 
@@ -90,16 +89,6 @@ def fewer(study: Study, one: Task) -> Judgement:
     return Judgement(aim, bool(times >= FEWER), f"{times:.2f} times", lacking)
 
 
-def ours(one: Task) -> list[str]:
-    """The ways of Lanista."""
-    return [name for name, way in one.ways.items() if way.product is LANISTA]
-
-
-def settings(one: Task) -> str:
-    files = ", ".join(link(one.ways[way].config) for way in ours(one))
-    return f"`{' '.join(one.where(PLAIN))}`; settings: {files}."
-
-
 def main() -> None:
     study = Study("simba", TASKS)
     study.run(__doc__)
@@ -107,7 +96,7 @@ def main() -> None:
     study.write_page(
         aims=claims_table([fewer(study, one) for one in TASKS]),
         steps=steps_table(study),
-        tables=study.sections(settings),
+        tables=study.sections(settings_line),
         commands=study.commands(ours),
     )
 

@@ -289,6 +289,17 @@ class Study:
             sys.exit(f"{len(self.failed)} runs failed: {'; '.join(self.failed)}")
 
 
+def ours(task: Task) -> list[str]:
+    """The ways of Lanista."""
+    return [name for name, way in task.ways.items() if way.product is LANISTA]
+
+
+def settings_line(task: Task) -> str:
+    """The environment of a task, and links to the settings of all ways of Lanista."""
+    files = ", ".join(link(task.ways[way].config) for way in ours(task))
+    return f"`{' '.join(task.where(ours(task)[0]))}`; settings: {files}."
+
+
 def link(path: str, text: str = "") -> str:
     """To a file of the repository, from a page of results."""
     return f"[{text or path}](../../{path})"

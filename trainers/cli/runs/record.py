@@ -103,7 +103,7 @@ class RunRecord:
     def command(self) -> list[str]:
         """The command line of the last process that ended, word by word; empty if it is not known."""
         text = self.metadata.get("command_line_arguments")
-        if not isinstance(text, str) or not text:
+        if not isinstance(text, str) or not text.strip():
             return []
         program, *arguments = _words(text)
         path = program.replace("\\", "/")

@@ -147,6 +147,12 @@ def test_a_command_without_quotes_of_an_older_version_is_what_spaces_part(tmp_pa
     assert read_run(folder).command == ["lanista-learn", "it's.yaml", "--run-id", "walk"]
 
 
+@pytest.mark.parametrize("words", ["", " ", None, 3])
+def test_a_command_that_is_not_known_is_empty(tmp_path, words):
+    folder = make_run(tmp_path, "walk", timers={"metadata": {"command_line_arguments": words}})
+    assert read_run(folder).command == []
+
+
 def test_what_is_not_known_of_a_model_without_a_run_is_said(results, tmp_path, capsys):
     model = tmp_path / "Basic.onnx"
     model.write_bytes((results / "walk" / "Basic.onnx").read_bytes())
