@@ -1,6 +1,7 @@
 """`lanista doctor` names what is wrong: every fault here is set up for a process of its own."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -57,6 +58,16 @@ def test_where_all_is_well_a_training_through_the_wire_succeeds(tmp_path):
     assert subjects >= {"Python", "Lanista", "packages", "extras", "torch", "device", "processors", "memory"}
     assert subjects >= {"disk", "display", "proxies", "variables", "ports"}
     assert lines[-1].startswith("no faults") and not list(tmp_path.iterdir())
+
+
+def test_whether_bf16_pays_is_measured(tmp_path):
+    _, lines = doctor(tmp_path, "--no-training")
+    (line,) = findings(lines, "products")
+    found = re.search(r"(\d+) GFLOP/s in float32, (\d+) in bfloat16, .*: --precision bf16 (\w+)", line)
+    float32, bf16 = int(found[1]), int(found[2])
+    assert float32 > 0 and line.startswith("ok")
+    if abs(bf16 - 1.5 * float32) > 2:  # the shown numbers are rounded
+        assert found[3] == ("may" if bf16 > 1.5 * float32 else "does")
 
 
 def test_a_torch_that_cannot_be_loaded(tmp_path):
