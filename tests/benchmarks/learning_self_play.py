@@ -122,7 +122,7 @@ GAMES = [
         *("config/poca/soccer-twos-small.yaml", 75_000),
     ),
     Game(
-        *("connect-four", CONNECT_FOUR, 256, "player", "config/ppo/connect-four.yaml", 200_000),
+        *("connect-four", CONNECT_FOUR, 256, "player", "config/ppo/connect-four.yaml", 600_000),
         self_play={"save_steps": "20000", "team_change": "50000", "swap_steps": "5000"},
         board=(6, 7),
     ),

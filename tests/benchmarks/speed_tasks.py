@@ -121,6 +121,7 @@ def teams() -> list[Case]:
             *("escape", 24, "dungeon-escape", "DungeonEscape", poca, (51_200, 10_240), {"areas": 8}),
             what="POCA, 8 groups of 3 whose members leave, 7 discrete actions, 2 x 256 units",
             wanted=6,
+            trainers=(LANISTA, PEER, BF16, THREADED),
         ),
         team(3),
         team(8),
@@ -208,6 +209,7 @@ def cameras() -> list[Case]:
             what="PPO, 16 cameras of 84 x 84 as PNG, a goal, masks",
             wanted=3,
             memory_aim=1 / 3,
+            trainers=(LANISTA, PEER, BF16, THREADED),
         ),
         task(
             *("grid, large buffer", 16, "grid", "GridWorld", grid, (21_000, 1_000), square),
