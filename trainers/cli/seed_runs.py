@@ -39,12 +39,24 @@ class SeedProgress:
     reward: float | None = None
     summaries: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_SUMMARIES))
     """When the last ones were written, in seconds since 1970, and their steps."""
+    earlier: tuple[float, int] = (0.0, 0)
+    """The last one of an earlier process, which a resumed run finds in its folder."""
 
-    def read(self, folder: Path) -> None:
-        """Look into the folder of the run: at the behavior with the most steps."""
+    def note_earlier(self, folder: Path) -> None:
+        """Look into the folder before the process starts: nothing is shown until there is more in it."""
         behavior = read_run(folder, brief=True).first
-        self.step, self.max_steps, self.reward = behavior.steps, behavior.max_steps, behavior.last_reward
+        self.earlier = (behavior.updated, behavior.steps)
+
+    def read(self, folder: Path, *, ended: bool = False) -> None:
+        """Look into the folder of the run: at the behavior with the most steps.
+
+        `ended`: its process has ended, so that what is there counts, whoever wrote it.
+        """
+        behavior = read_run(folder, brief=True).first
         newest = (behavior.updated, behavior.steps)
+        if newest == self.earlier and not ended:
+            return
+        self.step, self.max_steps, self.reward = behavior.steps, behavior.max_steps, behavior.last_reward
         # The settings, which are written at step 0, are no summary.
         if behavior.updated and behavior.steps > (self.summaries[-1][1] if self.summaries else 0):
             self.summaries.append(newest)
@@ -94,6 +106,7 @@ class SeedRun:
 
     def begin(self) -> None:
         """Start its process."""
+        self.progress.note_earlier(self.folder)
         self.process, self.began = RunProcess(self.arguments, self.log), time.monotonic()
 
     def ended(self) -> bool:
@@ -153,7 +166,7 @@ class SeedDisplay:
 
     def ended(self, run: SeedRun) -> None:
         """Its process has ended."""
-        run.progress.read(run.folder)
+        run.progress.read(run.folder, ended=True)
         if self._live is None or run.state == "failed":
             self._print(run.outcome())
 

@@ -192,6 +192,26 @@ def test_speed_is_measured_between_summaries_not_from_the_settings_written_with_
     assert progress.rate is not None
 
 
+def test_what_an_earlier_process_wrote_is_not_shown_as_the_progress_of_a_resumed_run(tmp_path):
+    folder, progress = make_run(tmp_path, "b-0"), SeedProgress()
+    progress.note_earlier(folder)
+    progress.read(folder)
+    assert (progress.step, progress.reward, progress.rate) == (0, None, None)
+    write(folder, "Ball", {300: 3.0})
+    progress.read(folder)
+    assert (progress.step, progress.reward, progress.rate) == (300, 3.0, None)
+
+
+def test_a_resumed_run_that_had_nothing_left_to_do_ends_with_its_reward(tmp_path, capsys):
+    (run, *_) = three(tmp_path)
+    run.progress = SeedProgress()
+    run.progress.note_earlier(run.folder)
+    run.process.status = 0
+    assert run.ended()
+    SeedDisplay([run], None).ended(run)
+    assert capsys.readouterr().out.endswith(", mean reward 2.\n")
+
+
 def test_the_command_that_continues_is_one_to_type(config, capfd):
     line = "learn basic.yaml --force --env scene:basic --run-id b --seeds 1 --env-args --areas 2"
     assert _resuming(line.split()[1:]) == (
