@@ -13,6 +13,8 @@ from .arguments import add_results_dir
 
 _ENDINGS = (".onnx", ".tres", ".safetensors", ".pt", ".yaml", ".yml", ".json", ".md", ".txt")
 """Of files that may be named by mistake; `policy-v1.2` is a name without an ending."""
+_BRAINS = (".onnx", ".tres")
+"""What is exported."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -136,6 +138,11 @@ def _checkpoints(given: str, results: Path) -> dict[Path, Path]:
 
     path = Path(given)
     if path.suffix == ".pt" or path.is_file():
+        if path.suffix in _BRAINS and _is_model(path):
+            raise CommandError(
+                f"{path} is a brain, which is exported already. Give a checkpoint (.pt, .safetensors), or a "
+                "run's ID or folder."
+            )
         return {path: path.with_suffix("")}
     try:
         folder = find_run(given, results)

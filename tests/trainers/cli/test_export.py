@@ -117,3 +117,15 @@ def test_what_is_no_run_is_refused(results, capsys):
     }.items():
         assert run(["export", given]) == 1
         assert says in capsys.readouterr().err.replace("\\", "/")
+
+
+@pytest.mark.parametrize(("made_by", "ending"), [([], ".onnx"), (["--godot"], ".tres")])
+@pytest.mark.parametrize("flags", [[], ["--godot"], ["--safetensors"]])
+def test_a_brain_is_not_called_a_damaged_checkpoint(results, made_by, ending, flags, capsys):
+    assert run(["export", "results/both/Ball", f"ball{ending}", *made_by]) == 0
+    assert run(["export", f"ball{ending}", *flags]) == 1
+    said = capsys.readouterr().err
+    assert f"ball{ending} is a brain, which is exported already. Give a checkpoint" in said
+    (results.parent / f"cut{ending}").write_bytes(b"[gd")
+    assert run(["export", f"cut{ending}", *flags]) == 1
+    assert "cannot be used" in capsys.readouterr().err
