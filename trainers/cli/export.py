@@ -15,6 +15,8 @@ _ENDINGS = (".onnx", ".tres", ".safetensors", ".pt", ".yaml", ".yml", ".json", "
 """Of files that may be named by mistake; `policy-v1.2` is a name without an ending."""
 _BRAINS = (".onnx", ".tres")
 """What is exported."""
+_FLAGS = {".tres": "--godot", ".safetensors": "--safetensors"}
+"""The flags that write files with other endings than .onnx."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +97,9 @@ def _with_ending(out: Path, suffix: str) -> Path:
     if out.suffix == suffix:
         return out
     if out.suffix.lower() in _ENDINGS:
-        raise CommandError(f"{out}: expected the name of the file to write to end in {suffix}.")
+        flag = _FLAGS.get(out.suffix)
+        other = f" {flag} writes a file that ends in {out.suffix}." if flag else ""
+        raise CommandError(f"{out}: expected the name of the file to write to end in {suffix}.{other}")
     return out.with_name(f"{out.name}{suffix}")
 
 

@@ -72,6 +72,15 @@ def test_the_ending_of_another_kind_of_file_is_refused(results, tmp_path, flags,
 
 
 @pytest.mark.parametrize(
+    ("out", "flag"), [("q.safetensors", "--safetensors"), ("q.tres", "--godot"), ("q.pt", None)]
+)
+def test_the_flag_that_writes_the_other_kind_of_file_is_named(results, out, flag, capsys):
+    assert run(["export", "results/both/Ball", out]) == 1
+    said = capsys.readouterr().err.strip()
+    assert said.endswith(f"in .onnx. {flag} writes a file that ends in .{out[2:]}." if flag else "in .onnx.")
+
+
+@pytest.mark.parametrize(
     ("flags", "out", "text"),
     [
         ([], "mine.onnx", "hi\n"),
