@@ -171,8 +171,9 @@ class Policy:
         self._warned = True
         row, branch = found[0].tolist()
         logger.warning(
-            "Agent %d: its action mask forbids all %d actions of branch %d. It takes %s there. Correct the "
-            "agent's WriteDiscreteActionMask. This warning is not repeated.",
+            "Agent %d: its action mask forbids all %d actions of branch %d. It takes %s there. Let the mask "
+            "allow at least one: in Python the environment's action_mask, in Unity the agent's "
+            "WriteDiscreteActionMask. This warning is not repeated.",
             *(agents[row], sizes[branch], branch),
             "the first one" if self.deterministic else "a random one",
         )
