@@ -193,7 +193,7 @@ def forbidden_actions(mask: Any, branches: Sequence[int], space: Any = None) -> 
     flat = _flat(mask, space)
     if flat.size != sum(branches):
         raise ValueError(
-            f"An action mask has {flat.size} entries; the branches {tuple(branches)} need {sum(branches)}."
+            f"An action mask has {flat.size} entries; the branches {tuple(branches)} need {sum(branches)}"
         )
     closed: NDArray[np.bool_] = np.logical_not(flat)
     return closed
@@ -206,7 +206,7 @@ def _flat(mask: Any, space: Any = None) -> NDArray[Any]:
     if isinstance(mask, Mapping):
         parts = dict(space.spaces) if isinstance(space, spaces.Dict) else dict.fromkeys(mask)
         if mask.keys() != parts.keys():
-            raise ValueError(f"An action mask has the parts {list(mask)}; the space has {list(parts)}.")
+            raise ValueError(f"An action mask has the parts {list(mask)}; the space has {list(parts)}")
         return np.concatenate([_flat(mask[key], part) for key, part in parts.items()])
     if isinstance(mask, (tuple, list)) and mask:
         of_parts = list(space.spaces) if isinstance(space, spaces.Tuple) else []

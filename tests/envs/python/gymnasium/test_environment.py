@@ -118,6 +118,12 @@ def test_masks_come_from_the_info_or_the_observation():
     assert [spec.name for spec in env.behavior_specs[GAME].observation_specs] == ["place"]
 
 
+def test_a_mask_of_another_size_is_refused_in_whole_sentences():
+    env, _ = environment([moment(number(0), info={"action_mask": np.int8([1, 0, 1])})])
+    with pytest.raises(EnvContractError, match=r"has 3 entries; the branches \(2,\) need 2\. gymnasium\."):
+        env.reset()
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("reward", [2, 2.0, np.float64(2), np.array(2.0), np.array([2.0]), np.float32([[2]])])
 def test_a_reward_may_be_any_array_of_one_number(reward):
