@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import pkgutil
+import re
 import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from mlagents_envs.exception import UnityEnvironmentException
+from mlagents_envs.base_env import BaseEnv
+from mlagents_envs.exception import UnityEnvironmentException, UnityException
 
 from ..errors import EnvContractError
 
@@ -30,6 +32,8 @@ RGB_ARRAY = "rgb_array"
 HINT = " lanista-learn --debug shows the whole traceback."
 """Appended to messages that show a game's exception in one line."""
 
+_ADDRESS = re.compile(r" object at 0x[0-9a-fA-F]+(?=>)")
+"""In Python's text of an object without one of its own: `<module.Class object at 0x7f...>`."""
 _OLD = " The old package gym returns four; Gymnasium's compatibility wrappers (shimmy) convert them to five."
 
 
@@ -105,14 +109,24 @@ def as_bool(value: Any, what: str) -> bool:
 
 
 def game_error(game: object, method: str, error: BaseException) -> EnvContractError:
-    """The error for an exception that a game has raised."""
-    return EnvContractError(f"{method} of {game} raised {describe_error(error)}.{HINT}")
+    """The error for an exception that a game has raised; names its class, where it has no text of its own."""
+    name = _ADDRESS.sub("", str(game))
+    return EnvContractError(f"{method} of {name} raised {describe_error(error)}.{HINT}")
 
 
-def close_checked(env: Any) -> None:
+def close_all(games: Iterable[object]) -> None:
+    """Close every game, also if one of them cannot be closed. Raises as `call_method`."""
+    with ExitStack() as stack:
+        for game in games:
+            stack.callback(call_method, game, "close")
+
+
+def close_checked(env: BaseEnv) -> None:
     """Close an environment that was only looked at; what its `close` raises is a warning, as in a run."""
     try:
         env.close()
+    except UnityException as error:  # it names the environment
+        logger.warning("%s", error)
     except (Exception, SystemExit) as error:
         logger.warning("%s", game_error(env, "close", error))
 

@@ -88,8 +88,8 @@ class CheckedEnvironment(InProcessEnvironment):
         return frame
 
     def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
+        """Close the environment. Raises as `reset`."""
+        self._call("close")
 
     def _advance(self, method: str) -> None:
         self._call(method)

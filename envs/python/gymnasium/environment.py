@@ -23,7 +23,7 @@ from ...images import Images
 from ...validation import NO_AGENTS
 from ..action_spaces import find_mask, forbidden_actions
 from ..base import InProcessEnvironment, make_copies
-from ..calls import as_bool, as_number, seed_of_copy
+from ..calls import as_bool, as_number, close_all, seed_of_copy
 from ..spaces import SpaceSensor
 from .adapter import Env, Lives, convert_spaces, mismatch, reset_env, step_env
 
@@ -168,9 +168,12 @@ class GymnasiumEnvironment(InProcessEnvironment):
         return frame
 
     def close(self) -> None:
-        """Close every copy."""
-        for env in self._envs:
-            env.close()
+        """Close every copy.
+
+        Raises:
+            EnvContractError: One of them raises an exception; the others are closed nevertheless.
+        """
+        close_all(self._envs)
 
     def _start_step(self) -> None:
         self._actions.clear()

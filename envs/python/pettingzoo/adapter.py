@@ -16,7 +16,7 @@ from ...errors import EnvContractError, UnsupportedSpaceError
 from ...images import Images
 from ..action_spaces import ActionDecoder, action_decoder, find_mask, forbidden_actions
 from ..base import InProcessEnvironment
-from ..calls import as_bool, as_number, call_method, check_result
+from ..calls import as_bool, as_number, call_method, check_result, close_all
 from ..spaces import SpaceSensor, sensors
 
 HELP = "PettingZoo's parallel_api_test checks an environment."
@@ -175,9 +175,12 @@ class ReportingEnvironment(InProcessEnvironment):
         return frame
 
     def close(self) -> None:
-        """Close every copy."""
-        for copy in self._copies():
-            copy.close()
+        """Close every copy.
+
+        Raises:
+            EnvContractError: One of them raises an exception; the others are closed nevertheless.
+        """
+        close_all(self._copies())
 
     @abstractmethod
     def _copies(self) -> list[Any]:

@@ -244,3 +244,37 @@ def test_spaces_and_first_observations_are_checked_before_the_run():
     with pytest.raises(EnvContractError, match=r"has the shape \(3,\); expected \(4,\)"):
         check_source("python:own_games:misshapen")
     check_source("python:own_games:walk", ["--size", "2"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [("Walk", "<Stuck instance>"), ("Pair", "<own_stuck.Stuck>"), ("Foreign", "python:own_stuck:Stuck")],
+)
+def test_a_game_that_cannot_be_closed_is_named_and_not_its_address(own_module, caplog, kind, named):
+    own_module(
+        "own_stuck",
+        "from own_games import Pair, Walk\n"
+        "from foreign_env import Foreign\n"
+        f"class Stuck({kind}):\n"
+        "    def close(self):\n"
+        "        raise OSError('the window is stuck')\n",
+    )
+    check_source("python:own_stuck:Stuck", ())
+    assert f"close of {named} raised OSError: the window is stuck (own_stuck.py, line 5)" in caplog.text
+    with pytest.raises(EnvContractError, match=f"close of {named} raised OSError"):
+        make_source("python:own_stuck:Stuck").close()
+
+
+def test_all_copies_are_closed_if_one_of_them_cannot_be(own_module):
+    own_module(
+        "own_closing",
+        "from own_games import Walk\n"
+        "closed = []\n"
+        "class Closing(Walk):\n"
+        "    def close(self):\n"
+        "        closed.append(self)\n"
+        "        raise SystemExit(len(closed))\n",
+    )
+    with pytest.raises(EnvContractError, match="close of <Closing instance> raised SystemExit"):
+        make_source("python:own_closing:Closing", areas=3).close()
+    assert len(sys.modules["own_closing"].closed) == 3

@@ -174,7 +174,7 @@ def test_an_environment_that_cannot_be_closed_is_trained_in_nevertheless(own_mod
         "    return Sticky(gymnasium.make('CartPole-v1'))\n",
     )
     check_source("python:sticky:make", ())
-    assert "close of" in caplog.text and "the window is stuck" in caplog.text
+    assert "close of <Sticky<" in caplog.text and "the window is stuck" in caplog.text
 
 
 def test_a_game_that_keeps_agents_that_have_ended_is_refused():
