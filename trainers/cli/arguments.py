@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from pathlib import Path
 
@@ -36,6 +37,17 @@ def count_from_1(text: str) -> int:
 def count_from_0(text: str) -> int:
     """The value of an argument that is 0 or more. Raises ArgumentTypeError."""
     return _count(text, 0)
+
+
+def finite(text: str) -> float:
+    """The value of an argument that is a number, neither infinite nor NaN. Raises ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a finite number")
+    return value
 
 
 def _count(text: str, least: int) -> int:

@@ -28,3 +28,10 @@ def test_a_card_may_be_without_a_score_and_no_episodes_are_less(text, capsys):
         run(["card", "walls", f"--episodes={text}"])
     says = f"argument --episodes: found {text!r}, expected a whole number from 0 up"
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "abc", ""])
+def test_a_reward_to_compare_with_is_a_finite_number(text, capsys):
+    with pytest.raises(SystemExit):
+        run(["runs", f"--min-reward={text}"])
+    assert f"argument --min-reward: found {text!r}, expected a finite number" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...utils.errors import CommandError
 from ...utils.text import harmless
+from ..arguments import finite
 from .record import STATES, RunRecord, find_runs, is_run, read_run
 
 SORTS: dict[str, Callable[[RunRecord], Any]] = {
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--newer", type=_seconds, metavar="AGE", help="only runs that changed since then: 30m, 12h, 2d, 1w"
     )
     parser.add_argument(
-        "--min-reward", type=float, metavar="X", help="only runs whose best mean reward is X or more"
+        "--min-reward", type=finite, metavar="X", help="only runs whose best mean reward is X or more"
     )
     parser.add_argument(
         "--sort", choices=SORTS, default="age", help="newest (age), highest, largest, or A (name) first (age)"
