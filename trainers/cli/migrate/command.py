@@ -37,8 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, check, write."""
-    if arguments.new.exists() and not arguments.force:
-        raise CommandError(f"{arguments.new} exists: give another name, or --force to write over it.")
     try:
         old, curriculum, samplers = (
             _read(file) for file in (arguments.old, arguments.curriculum, arguments.sampler)
@@ -55,6 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{arguments.old} was not upgraded: {error}.") from error
     except TrainerConfigError as error:
         raise CommandError(f"{arguments.old} was not upgraded. {error}") from error
+    if arguments.new.exists() and not arguments.force:
+        raise CommandError(f"{arguments.new} exists: give another name, or --force to write over it.")
     try:
         atomic_write_text(arguments.new, text)
     except OSError as error:

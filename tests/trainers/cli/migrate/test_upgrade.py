@@ -143,6 +143,16 @@ def test_a_file_is_overwritten_only_with_force(old, capsys):
     assert "behaviors" in (old / "new.yaml").read_text()
 
 
+@pytest.mark.parametrize("text", [None, "A: {batch_size: 3}"])
+def test_what_is_wrong_with_the_old_file_is_said_before_that_the_new_one_exists(old, text, capsys):
+    (old / "new.yaml").write_text("mine")
+    if text is not None:
+        (old / "bad.yaml").write_text(text)
+    assert run(["upgrade", "bad.yaml", "new.yaml"]) == 1
+    said = capsys.readouterr().err
+    assert "bad.yaml was not upgraded" in said and "new.yaml exists" not in said
+
+
 def test_a_current_file_is_copied(old, capsys):
     text = "behaviors: {A: {trainer_type: ppo}}  # a comment\n"
     (old / "today.yaml").write_text(text)
