@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
-from ..utils.errors import did_you_mean
+from ..utils.errors import nearest
 from ..utils.plugins import PluginError
 from .base import Flag, Refusal, Settings, Text, own, plain, refuse_all, wrong
 from .errors import Notes, TrainerConfigError, logger
@@ -197,10 +197,12 @@ class RunOptions(Settings):
             settings = self.default_settings.model_copy(deep=True)
         elif self.file is not None:
             listed = ", ".join(self.behaviors) or "none"
+            close = nearest(name, self.behaviors)
+            meant = f" If {close} is meant for it, rename that entry to {name}." if close else ""
             raise TrainerConfigError(
                 f"The behavior name {name} has not been specified in the trainer configuration {self.file} "
-                f"(listed: {listed}).{did_you_mean(name, self.behaviors)} Please add an entry in the "
-                f"configuration file for {name}, or set default_settings."
+                f"(listed: {listed}). Please add an entry in the configuration file for {name}, or set "
+                f"default_settings.{meant}"
             )
         else:
             logger.warning(

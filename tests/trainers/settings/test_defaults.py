@@ -131,6 +131,14 @@ def test_unlisted_behavior_without_default_settings_is_an_error():
         read("behaviors: {A: {}, B: {}}").behavior("Other")
 
 
+def test_an_entry_that_may_be_meant_is_to_be_renamed_not_the_engine_s_behavior():
+    with pytest.raises(TrainerConfigError) as caught:
+        read("behaviors: {PushBlock: {}, Other: {}}").behavior("PushBlockCollab")
+    said = str(caught.value)
+    assert "set default_settings. If PushBlock is meant for it, rename that entry to PushBlockCollab" in said
+    assert "Did you mean" not in said
+
+
 def test_any_behavior_without_a_file(caplog):
     assert RunOptions.from_dict({}).behavior("Any").as_dict() == TrainerSettings().as_dict()
     assert "Any does not match any behaviors" in caplog.text
