@@ -28,6 +28,7 @@ from .runner.scenes import take_other_names
 from .runner.signals import INTERRUPTED, StopSignals
 from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
+from .settings.late_flags import warn_of_late_flags
 from .settings.models.outputs import CONSOLE, writes_to
 from .settings.options import RunOptions
 from .settings.validation import require_support
@@ -57,6 +58,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         options = parse_command_line(argv)
         debug = options.debug
+        warn_of_late_flags(options, argv)
         run_training(options)
     except EXPECTED as error:
         if debug:

@@ -14,6 +14,7 @@ from ..checkpoints.run_folder import require_usable
 from ..runner.signals import INTERRUPTED, StopSignals
 from ..settings.command_line import make_parser, parse_command_line
 from ..settings.errors import TrainerConfigError
+from ..settings.late_flags import warn_of_late_flags
 from ..utils.atomic_files import atomic_write_text
 from ..utils.errors import CommandError, TrainerError
 from ..utils.text import typed
@@ -102,7 +103,9 @@ def _checked(seeds: Sequence[int], rest: list[str]) -> list[SeedRun]:
     Raises:
         TrainerConfigError, TrainerError: one of them would be.
     """
-    name = parse_command_line(rest).checkpoint_settings.run_id
+    whole = parse_command_line(rest)
+    warn_of_late_flags(whole, rest)
+    name = whole.checkpoint_settings.run_id
     runs = []
     for seed in seeds:
         values = {"env_settings.seed": str(seed), "checkpoint_settings.run_id": f"{name}-{seed}"}

@@ -192,7 +192,7 @@ def _read(argv: Sequence[str] | None) -> CommandLine:
     return line
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> OneLineParser:
     """The parser of the command line; arguments that are not given do not appear in its result."""
     return _parser()[0]
 
@@ -217,7 +217,7 @@ def _help(model: type[Settings], key: str) -> str:
     return text
 
 
-def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
+def _parser() -> tuple[OneLineParser, dict[Path, str]]:
     parser = _Parser(
         more_of="trainer_config_path",
         prog="lanista-learn",

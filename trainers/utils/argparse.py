@@ -48,6 +48,11 @@ class OneLineParser(argparse.ArgumentParser):
         self._more_of = more_of
         self.give_way: set[str] = set()
 
+    @property
+    def long_flags(self) -> list[str]:
+        """The flags with two hyphens."""
+        return [text for text in self._option_string_actions if text.startswith("--")]
+
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> argparse.Namespace:
@@ -108,8 +113,7 @@ class OneLineParser(argparse.ArgumentParser):
         if message.startswith(_STRANGE):
             words = message.removeprefix(_STRANGE).split()
             flag = next((word for word in words if word.startswith("-")), "")
-            flags = [text for text in self._option_string_actions if text.startswith("--")]
-            message += f".{did_you_mean(flag.partition('=')[0], flags)}"
+            message += f".{did_you_mean(flag.partition('=')[0], self.long_flags)}"
         stop = "" if message.endswith((".", "?")) else "."
         self.exit(2, f"{self.prog}: error: {message}{stop} {self.prog} --help lists all flags.\n")
 
