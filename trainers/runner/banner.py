@@ -64,15 +64,17 @@ def _brain(folder: Path, behavior: str) -> Path | None:
 
 
 def _play(options: RunOptions, model: Path) -> str:
+    """The command that plays a brain, or a run's folder, which tells the environment itself."""
     env = options.env_settings
     words = ["lanista", "play", str(model)]
     if env.env_path is None:
         return f"{typed(words)}  (then press Play in the Unity Editor)"
-    words += ["--env", env.env_path]
+    of_run = model.is_dir()
+    words += [] if of_run else ["--env", env.env_path]
     if env.editor:
         return f"{typed(words)}  (then press Play in the editor)"
     if options.engine_settings.no_graphics:
         words.append("--no-graphics")
-    if env.env_args:
+    if env.env_args and not of_run:
         words += ["--env-args", *env.env_args]
     return typed(words)

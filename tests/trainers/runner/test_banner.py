@@ -39,12 +39,13 @@ def test_windows_parses_the_printed_command(tmp_path, monkeypatch):
 
 
 def test_several_behaviors_are_seen_together(tmp_path):
-    options = RunOptions.from_text("env_settings: {env_path: 'scene:wall-jump'}")
+    options = RunOptions.from_text("env_settings: {env_path: 'scene:wall-jump', env_args: [--areas, '2']}")
     for name in ("Big", "Small"):
         (tmp_path / f"{name}.onnx").write_bytes(b"")
     *brains, act = farewell.next_steps(options, tmp_path, ["Big", "Small"], unfinished=False)
     assert brains == [f"The brain of {name} is {tmp_path / name}.onnx." for name in ("Big", "Small")]
-    assert act == f"See them act: lanista play {tmp_path} --env scene:wall-jump"
+    # Without --env in the run's environment, where each seat of a board game has the behavior that it had.
+    assert act == f"See them act: lanista play {tmp_path}"
 
 
 def test_models_by_slot_are_seen_together(tmp_path):
@@ -53,4 +54,4 @@ def test_models_by_slot_are_seen_together(tmp_path):
         (tmp_path / f"Team-place{slot}.onnx").write_bytes(b"")
     brains, act = farewell.next_steps(options, tmp_path, ["Team"], unfinished=False)
     assert brains == f"The brain of Team is {tmp_path / 'Team-place'}*.onnx."
-    assert act == f"See them act: lanista play {tmp_path} --env scene:baton-pass"
+    assert act == f"See them act: lanista play {tmp_path}"
