@@ -197,13 +197,19 @@ def _importable(make: Callable[..., Any], name: str) -> Iterator[str]:
 def _kept_open(env: BaseEnv) -> Iterator[None]:
     """The run closes the environments that it steps; this one is the caller's."""
     own = vars(env).get("close")
-    env.close = lambda: None
+    env.close = lambda timeout=None: _end_turn(env)
     try:
         yield
     finally:
         del env.close
         if own is not None:
             env.close = own
+
+
+def _end_turn(env: BaseEnv) -> None:
+    """Take the answer to a run's last request, if an engine is still to give it: it is the caller's turn."""
+    if getattr(env, "awaits_answer", False):
+        env.receive()
 
 
 @contextmanager

@@ -162,6 +162,11 @@ class EngineConnection:
         """The port on which the engine calls."""
         return self._session.port
 
+    @property
+    def awaits_call(self) -> bool:
+        """Whether it is the engine's turn."""
+        return not self._our_turn
+
     def watch(self, selector: BaseSelector | None, token: object) -> None:
         """Let a selector report, with `token` as its keys' data, when to call `poll`; None ends that."""
         self._session.watch(selector, token)

@@ -209,6 +209,11 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         pending = self._pending
         return isinstance(pending, WireError) or (pending is not None and pending.done)
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether a step or a reset was sent, and its answer not received yet."""
+        return self._pending is not None or self._connection.awaits_call
+
     def receive(self) -> None:
         """Process the engine's answer, waiting for it. Raises as `reset` does."""
         while self._pending is None:

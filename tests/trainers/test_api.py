@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from lanista.envs import UnityEnvironment
 from lanista.trainers import Callback, RunOptions, TrainerConfigError
 from line_game import LineGame
 
@@ -74,6 +75,18 @@ def test_an_environment_of_the_caller_stays_open():
     assert not closed
     game.close()
     assert closed
+
+
+def test_an_engine_of_the_caller_stays_open_and_it_is_the_caller_s_turn(capsys):
+    env = UnityEnvironment("scene:basic", seed=1)
+    overrides = {"behaviors.Basic.max_steps": 300}
+    for number in range(2):
+        lanista.train("ppo/basic", env=env, run_id=f"r{number}", overrides=overrides)
+        assert not env.awaits_answer
+        env.step()
+        assert len(env.get_steps("Basic?team=0")[0]) == 1
+    assert "could not be closed" not in capsys.readouterr().out
+    env.close()
 
 
 def test_one_environment_cannot_be_used_as_several():
