@@ -20,7 +20,7 @@ from mlagents_envs.base_env import BaseEnv
 from .callbacks.base import Callback
 from .learn import run_training
 from .runner.banner import PASSED_ENV
-from .settings.command_line import assign, settle_start, split_path
+from .settings.command_line import assign, settle_start, split_path, warn_if_unlisted
 from .settings.options import RunOptions
 from .settings.yaml_source import Source, preset_names, read_file, read_preset
 from .utils.logging import PACKAGE
@@ -141,6 +141,7 @@ def _options(config: Config, overrides: Mapping[str, Any]) -> RunOptions:
     source = _source(config)
     paths = {split_path(text): value for text, value in overrides.items()}
     for path, value in paths.items():
+        warn_if_unlisted(source, path, "overrides")
         assign(source, path, value, _PLACE)
     options = RunOptions.from_source(source)
     settle_start(options.checkpoint_settings, set(paths))

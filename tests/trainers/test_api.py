@@ -61,6 +61,12 @@ def test_a_preset_and_a_scene_are_taken_by_their_names():
     assert "Basic" in lanista.train("ppo/basic", env="scene:basic", run_id="r", overrides=overrides).brains
 
 
+def test_overrides_of_a_behavior_that_is_not_listed_are_not_silent(caplog):
+    overrides = {"behaviors.Basc.max_steps": 500, "behaviors.Basic.max_steps": 300}
+    lanista.train("ppo/basic", env="scene:basic", run_id="r", overrides=overrides)
+    assert "overrides adds the behavior Basc to Basic. Did you mean Basic?" in caplog.text
+
+
 @pytest.mark.parametrize("make", [lambda seed: make_game(seed), make_game], ids=["lambda", "function"])
 def test_a_function_makes_the_environments(make):
     overrides = {"env_settings.num_envs": 2}

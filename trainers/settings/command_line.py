@@ -81,7 +81,7 @@ def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
     for path, value in line.given.items():
         assign(source, path, value, f"command line, {line.flags[path]}")
     for text, path, value in line.assignments:
-        _warn_if_unlisted(source, path)
+        warn_if_unlisted(source, path, "--set")
         assign(source, path, value, f"command line, --set {text}")
     options = RunOptions.from_source(source)
     if line.deterministic:
@@ -137,14 +137,14 @@ def _settle_force(settings: CheckpointSettings, given: set[Path]) -> None:
     settings.resume = settings.load_model = False
 
 
-def _warn_if_unlisted(source: Source, path: Path) -> None:
-    """Warn when `--set` adds a behavior to those of a file: its name may be mistyped."""
+def warn_if_unlisted(source: Source, path: Path, given_by: str) -> None:
+    """Warn when a value that `given_by` sets adds a behavior to those of a file: its name may be mistyped."""
     listed = source.data.get("behaviors")
     adds = path[0] == "behaviors" and len(path) > 1
     if adds and isinstance(listed, dict) and listed and path[1] not in listed:
         names = list(map(str, listed))
         hint = did_you_mean(str(path[1]), names)
-        logger.warning("--set adds the behavior %s to %s.%s", path[1], ", ".join(names), hint)
+        logger.warning("%s adds the behavior %s to %s.%s", given_by, path[1], ", ".join(names), hint)
 
 
 def _settle_beginning(settings: CheckpointSettings, given: set[Path]) -> None:
