@@ -155,8 +155,10 @@ def _source(config: Config) -> Source:
     if isinstance(config, Mapping):
         return Source(dict(config), _PLACE)
     name = os.fspath(config)
-    is_preset = not Path(name).exists() and name.replace("\\", "/").removesuffix(".yaml") in preset_names()
-    return read_preset(name) if is_preset else read_file(name)
+    if Path(name).exists():
+        return read_file(name)
+    is_preset = name.replace("\\", "/").removesuffix(".yaml") in preset_names()
+    return read_file(name) if name.endswith((".yaml", ".yml")) and not is_preset else read_preset(name)
 
 
 @contextmanager

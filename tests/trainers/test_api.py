@@ -67,6 +67,18 @@ def test_overrides_of_a_behavior_that_is_not_listed_are_not_silent(caplog):
     assert "overrides adds the behavior Basc to Basic. Did you mean Basic?" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ("ppo/basc", "There is no preset 'ppo/basc'. Did you mean ppo/basic"),
+        ("basc.yaml", "Config file could not be found"),
+    ],
+)
+def test_a_mistyped_configuration_is_looked_for_among_what_it_looks_like(config, told):
+    with pytest.raises(TrainerConfigError, match=told):
+        lanista.train(config, env="scene:basic", run_id="r")
+
+
 @pytest.mark.parametrize("make", [lambda seed: make_game(seed), make_game], ids=["lambda", "function"])
 def test_a_function_makes_the_environments(make):
     overrides = {"env_settings.num_envs": 2}
