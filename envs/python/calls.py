@@ -122,7 +122,7 @@ def close_all(games: Iterable[object]) -> None:
 
 
 def close_checked(env: BaseEnv) -> None:
-    """Close an environment that was only looked at; what its `close` raises is a warning, as in a run."""
+    """Close an environment that has served its purpose; what its `close` raises is a warning, as in a run."""
     try:
         env.close()
     except UnityException as error:  # it names the environment

@@ -110,6 +110,7 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
     """What the environment showed, once it is closed again."""
     from mlagents_envs.exception import UnityException
 
+    from ....envs.python.calls import close_checked
     from ...settings.errors import TrainerConfigError
     from ...settings.options import RunOptions
     from ...utils.logging import configure_logging
@@ -123,7 +124,7 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
             try:
                 facts = observe(env)
             finally:
-                env.close()
+                close_checked(env)
         shutil.rmtree(logs, ignore_errors=True)
     except (UnityException, TrainerConfigError, ValueError) as error:
         raise CommandError(str(error)) from error

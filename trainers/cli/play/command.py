@@ -131,6 +131,7 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     """Play; the report."""
     from mlagents_envs.exception import UnityException
 
+    from ....envs.python.calls import close_checked
     from ...policies.onnx.load import LoadError
     from ...policies.onnx.runtime import BrainError
     from ...utils.films import FilmError
@@ -151,7 +152,7 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
         _choose_environment(arguments)
         with ExitStack() as opened:
             env = open_played(arguments, shown=film is not None or arguments.watch)
-            opened.callback(env.close)
+            opened.callback(close_checked, env)
             set_parameters(env, arguments.parameters)
             recorder = _recorder(arguments)
             if recorder is not None:

@@ -63,6 +63,7 @@ def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
     """Play; the tournament, and the environment."""
     from mlagents_envs.exception import UnityException
 
+    from ....envs.python.calls import close_checked
     from ...policies.onnx.load import LoadError
     from ...policies.onnx.runtime import BrainError
     from ...utils.logging import configure_logging
@@ -90,7 +91,7 @@ def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
             on_match = (lambda *match: None) if arguments.json else _print_match
             tournament.play(env, arguments.games, deterministic=arguments.deterministic, on_match=on_match)
         finally:
-            env.close()
+            close_checked(env)
     except (MatchError, BrainError, LoadError, UnityException) as error:
         raise CommandError(str(error)) from error
     return tournament, path

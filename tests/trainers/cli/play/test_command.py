@@ -227,3 +227,28 @@ def test_seats_that_were_trained_as_behaviors_of_their_own_are_played_so(tmp_pat
     assert run(["play", "r", "--episodes", "4", "--json", *where]) == 0
     report = json.loads(capsys.readouterr().out)
     assert {"player_0", "player_1"} == {name.partition("?")[0] for name in report["behaviors"]}
+
+
+STUCK = """
+from lanista.envs import WorldEnvironment
+from lanista.envs.scenes.worlds.basic import Basic
+
+
+class Stuck(WorldEnvironment):
+    def __init__(self):
+        super().__init__(Basic(), seed=1)
+
+    def close(self):
+        raise OSError("the window is stuck")
+"""
+
+
+def test_what_was_played_is_reported_although_the_environment_cannot_be_closed(tmp_path, monkeypatch, capsys):
+    (tmp_path / "played_stuck.py").write_text(STUCK)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["--pretrained", "basic", "--env", "python:played_stuck:Stuck", "--episodes", "2", "--json"]
+    with Restored():
+        assert run(["play", *words]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["behaviors"]["Basic?team=0"]["episodes"] == 2
+    assert "close of <played_stuck.Stuck> raised OSError: the window is stuck" in said.err
