@@ -77,6 +77,19 @@ def run_seed(folder: Path, *, resumed: bool) -> int:
     return random.randint(0, 9999) if seed is None else seed  # noqa: S311 (no secret)
 
 
+def _begun_or_resumed(options: RunOptions, folder: Path) -> tuple[RunOptions, TrainingStatus]:
+    """The options with the run's seed and start, and its status; a new run's configuration is written."""
+    resumed = options.checkpoint_settings.resume
+    if options.env_settings.seed == -1:
+        options = options.with_seed(run_seed(folder, resumed=resumed))
+    status = TrainingStatus(folder / "run_logs" / "training_status.json")
+    if resumed:
+        status.load()
+        return options.with_start(recorded_start(folder)), status
+    write_configuration(folder, options)
+    return options, status
+
+
 def run_training(
     options: RunOptions,
     *,
@@ -120,15 +133,7 @@ def run_training(
             claimed_run_folder(options.checkpoint_settings) as folder,
             warnings_kept(folder / "run_logs" / "warnings.log"),
         ):
-            resumed = options.checkpoint_settings.resume
-            if options.env_settings.seed == -1:
-                options = options.with_seed(run_seed(folder, resumed=resumed))
-            status = TrainingStatus(folder / "run_logs" / "training_status.json")
-            if resumed:
-                status.load()
-                options = options.with_start(recorded_start(folder))
-            else:
-                write_configuration(folder, options)
+            options, status = _begun_or_resumed(options, folder)
             limit_openmp_spinning()
             set_malloc_thresholds()
             restart = restart_engines_at_checkpoints

@@ -45,8 +45,8 @@ class Estimate:
     def text(self, digits: int = 3) -> str:
         """As tables show it."""
         if math.isnan(self.low):
-            return f"{self.iqm:.{digits}f}"
-        return f"{self.iqm:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+            return f"{self.iqm:,.{digits}f}"
+        return f"{self.iqm:,.{digits}f} [{self.low:,.{digits}f}, {self.high:,.{digits}f}]"
 
 
 def estimate(scores: Sequence[float]) -> Estimate:

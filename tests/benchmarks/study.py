@@ -247,7 +247,7 @@ class Study:
         for label, runs in self.groups(task).items():
             scores, areas = [run.score for run in runs], self._areas(runs)
             row = [label, str(len(runs)), estimate(scores).text()]
-            row += [estimate(areas).text() if areas else "", f"{min(scores):.3f}"]
+            row += [estimate(areas).text() if areas else "", f"{min(scores):,.3f}"]
             if task.goal is not None:
                 row.append(f"{sum(score >= task.goal for score in scores)} of {len(scores)}")
             rows.append(row)

@@ -1,4 +1,4 @@
-"""Warns of flags that come after --env-args, and so are none."""
+"""Warns of trainer flags after --env-args, where they are arguments of the environment."""
 
 from __future__ import annotations
 
