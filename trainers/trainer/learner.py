@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -99,7 +100,10 @@ class Learner:
             random_steps=settings.hyperparameters.random_steps if run.training else 0,
         )
         self.self_play = self._make_self_play()
-        self.evaluation_schedule = EvaluationSchedule(settings.test_frequency if run.training else NEVER)
+        self.evaluation_schedule = EvaluationSchedule(
+            settings.test_frequency if run.training else NEVER,
+            math.inf if settings.endless else settings.max_steps,
+        )
         self.checkpointer = LearnerCheckpointer(
             *(name, spec, run, self.trainer, self.algorithm.network, self.inference.policy),
             *(self.evaluation_schedule, self.self_play),

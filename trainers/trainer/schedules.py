@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -136,18 +137,21 @@ class EvaluationSchedule:
     """Evaluations are due at the multiples of `frequency`.
 
     Several behaviors in one environment are evaluated together, whenever one of them is due. An evaluation
-    that comes early by less than half an interval replaces the one that was to come.
+    that comes early by less than half an interval replaces the one that was to come. The last one, at the end
+    of the training, is of the policy that is exported: none is due before it once `max_steps` are reached,
+    since steps may follow that still count.
     """
 
-    def __init__(self, frequency: int, step: int = 0) -> None:
+    def __init__(self, frequency: int, max_steps: float = math.inf) -> None:
         """Schedule the first evaluation.
 
         Args:
             frequency: trainer steps between evaluations; -1: never.
-            step: the trainer's current step.
+            max_steps: trainer steps with which the training ends.
         """
         self.frequency = frequency
-        self.next_step = max(frequency, 1) * (step // max(frequency, 1) + 1)
+        self.max_steps = max_steps
+        self.next_step = max(frequency, 1)
         """The step from which on an evaluation is due."""
         self.last_step: int | None = None
         """The step of the last evaluation; None before the first."""
@@ -158,8 +162,8 @@ class EvaluationSchedule:
         return self.frequency > 0
 
     def is_due(self, step: int) -> bool:
-        """Whether the behavior is to be evaluated at `step`."""
-        return self.frequency > 0 and step >= self.next_step
+        """Whether the behavior is to be evaluated at `step`, while its training goes on."""
+        return self.enabled and self.next_step <= step < self.max_steps
 
     def is_due_at_end(self, step: int) -> bool:
         """Whether the policy of `step`, at the end of a training, is still to be evaluated."""

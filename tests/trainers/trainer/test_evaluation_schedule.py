@@ -22,6 +22,14 @@ def test_the_multiples_are_due_however_far_a_tick_goes():
     assert schedule.next_step == 600
 
 
+def test_from_max_steps_on_only_the_one_at_the_end_is_due():
+    """A trainer that stands exactly at max_steps still takes steps before its policy is exported."""
+    schedule = EvaluationSchedule(100, 200)
+    schedule.advance(110)
+    assert not schedule.is_due(200) and not schedule.is_due(207)
+    assert schedule.is_due_at_end(207)
+
+
 @pytest.mark.parametrize(
     ("step", "due"), [(30, 100), (49, 100), (51, 200), (99, 200), (100, 200), (149, 200)]
 )
