@@ -23,7 +23,7 @@ from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
 from ...networks.actor import Actor
 from ...networks.modules.distributions import flat_actions
-from ...networks.modules.passes import chunk_size
+from ...networks.modules.passes import chunk_size, shape_multiple
 from ...networks.observations import to_tensors
 from ...networks.team_critic import TeamCritic, TeamSets
 from ..common.recurrent import CriticStates, unroll
@@ -185,7 +185,7 @@ class TeamEvaluator:
 
     def encode(self, rows: TeamRows, groups: GroupSteps) -> Encodings:
         """Encodings of the steps of some group-steps, in their order."""
-        found = compact_sets(groups, self.device)
+        found = compact_sets(groups, self.device, shape_multiple(self.device))
         picked = rows.take(found.rows)
         if self.critic.has_baselines:
             encodings, counts = self.critic.encode(picked.inputs, picked.actions, found.sets)
@@ -276,16 +276,20 @@ class CompactSets(NamedTuple):
     """[W], see `Encodings`."""
 
 
-def compact_sets(groups: GroupSteps, device: torch.device) -> CompactSets:
+def compact_sets(groups: GroupSteps, device: torch.device, multiple: int = 1) -> CompactSets:
     """Group-steps by the size of their sets.
 
     Usually each row is in one set, and rows are taken in the sets' order; where many are in several, each is
-    taken once.
+    taken once. The last set of each size is repeated until their number is a multiple of `multiple`.
     """
     size = (groups.members >= 0).sum(1)
     order = np.argsort(size, kind="stable")
+    numbers, counts = np.unique(size[order], return_counts=True)
+    missing = -counts % multiple
+    copies = np.ones(len(groups), dtype=np.int64)
+    copies[np.cumsum(counts) - 1] += missing
+    counts, order = counts + missing, np.repeat(order, copies)
     members, size = groups.members[order], size[order]
-    numbers, counts = np.unique(size, return_counts=True)
     rows: Ints = members[members >= 0]
     distinct, at = np.unique(rows, return_inverse=True)
     index = None
@@ -293,9 +297,9 @@ def compact_sets(groups: GroupSteps, device: torch.device) -> CompactSets:
         rows, index = distinct, torch.from_numpy(at).to(device)
     sets = TeamSets(tuple(zip(numbers.tolist(), counts.tolist(), strict=True)), index)
     place = np.empty(len(groups), dtype=np.int64)
-    place[order] = np.arange(len(groups))
+    place[order] = np.arange(len(order))
     of_values = np.repeat(place, groups.counts)
-    first = len(groups) - sets.alone + first_steps(size)  # encoding of the baseline of a team's first member
+    first = len(order) - sets.alone + first_steps(size)  # encoding of the baseline of a team's first member
     of_baselines = np.where(of_values < sets.alone, of_values, first[of_values] + groups.slots)
     tensors = (torch.from_numpy(column).to(device) for column in (rows, of_values, of_baselines))
     return CompactSets(sets, *tensors)

@@ -12,6 +12,9 @@ from torch import Tensor
 CHUNK_BYTES = 4 << 20
 """Bytes of images in a chunk. As float32 they take four times that, and the results of convolutions more."""
 MIN_CHUNK = 16
+KEPT_SHAPES = 32
+"""Of which the sizes of bfloat16 products should be multiples where they vary: oneDNN builds a kernel for
+each new shape and keeps it, which takes longer than the product and about a mebibyte."""
 
 
 class Precision(str, Enum):
@@ -27,6 +30,12 @@ class Precision(str, Enum):
         if self is Precision.FLOAT32:
             return nullcontext()
         return torch.autocast(device.type, torch.bfloat16)
+
+
+def shape_multiple(device: torch.device) -> int:
+    """The number of which sizes that vary should be multiples in the current pass; 1: any will do."""
+    kept = device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    return KEPT_SHAPES if kept else 1
 
 
 def widened(tensor: Tensor) -> Tensor:

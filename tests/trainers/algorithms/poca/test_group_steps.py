@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.algorithms.poca.team_values import group_by_time
+from lanista.trainers.algorithms.poca.team_values import compact_sets, group_by_time
 from lanista.trainers.buffers.rollout_buffer import shuffled_units
 
 
@@ -38,6 +38,31 @@ def test_each_step_keeps_its_own_set(case):
         assert set(members[members >= 0]) == {own[step], *mates[step][mates[step] >= 0]}
     sets = [tuple(m[m >= 0]) for m in group_steps.members]
     assert len(set(sets)) == len(sets)
+
+
+@given(steps_with_mates(), st.sampled_from([1, 2, 8]))
+def test_the_critic_s_sets_are_filled_up_to_a_multiple_and_each_step_finds_its_own(case, multiple):
+    own, _ = case
+    group_steps = group_by_time(*case)
+    found = compact_sets(group_steps, torch.device("cpu"), multiple)
+    assert all(number % multiple == 0 for _, number in found.sets.sizes)
+    rows = found.rows if found.sets.rows is None else found.rows[found.sets.rows]
+    sets, baselines, start = [], [], 0
+    for size, number in found.sets.sizes:
+        of_size = rows[start : start + size * number].tolist()
+        sets += [of_size[k : k + size] for k in range(0, len(of_size), size)]
+        start += size * number
+        if size > 1:
+            baselines += of_size
+    assert start == len(rows)
+    of_step = np.repeat(np.arange(len(group_steps)), group_steps.counts)
+    encoded = [row for (row,) in sets[: found.sets.alone]] + sets[found.sets.alone :] + baselines
+    for step, group, value, baseline in zip(
+        group_steps.steps, of_step, found.of_values, found.of_baselines, strict=True
+    ):
+        members = group_steps.members[group]
+        assert sets[value] == members[members >= 0].tolist()
+        assert encoded[baseline] == own[step]
 
 
 @given(steps_with_mates(), st.integers(1, 9), st.integers(0, 99))

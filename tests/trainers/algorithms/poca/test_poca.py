@@ -9,6 +9,7 @@ from goldendata import array, cases
 from lanista.agent_processor.rollout import pad_sequences
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.poca import team_values
 from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows
@@ -206,9 +207,11 @@ def test_bootstrap_values_are_right_for_any_number_of_surviving_teammates():
     assert len(np.unique(found.round(6))) == 4
 
 
+@pytest.mark.parametrize("multiple", [1, 32])
 @pytest.mark.parametrize("memory", [None, "lstm", "gru"])
-def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory):
-    """In any order, with the recurrent states at the starts of their sequences."""
+def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory, multiple, monkeypatch):
+    """In any order, with the recurrent states at the starts of their sequences, and with repeated sets."""
+    monkeypatch.setattr(team_values, "shape_multiple", lambda device: multiple)
     generator = np.random.default_rng(4)
     network = {"hidden_units": 16}
     if memory is not None:
