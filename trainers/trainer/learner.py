@@ -273,7 +273,7 @@ class Learner:
         self._requests = 0
         if self.self_play is None:
             return self.trainer.advance()
-        if not self.trainer.is_behind:
+        if not self.trainer.has_overdue_updates:
             self._split_by_team(self.self_play)
         worked = self.trainer.advance()
         if not self.restart_due:  # otherwise what falls due now is done when the engines run again

@@ -177,7 +177,7 @@ class OffPolicyTrainer(Trainer):
         return replay is not None and len(replay) >= min(self.hyper.batch_size, replay.layout.capacity)
 
     @property
-    def is_behind(self) -> bool:
+    def has_overdue_updates(self) -> bool:
         """See `Trainer`. A collector that is faster than a threaded trainer then waits at the full queue."""
         due = self.updates.is_due(self.step) or self.signal_updates.is_due(self.step)
         return self.settings.threaded and self.should_still_train and self._is_ready and due
@@ -191,7 +191,7 @@ class OffPolicyTrainer(Trainer):
         self._update_signals(replay)
         if metrics:
             self.events.on_update(_means(metrics))
-        return bool(metrics) or self.is_behind
+        return bool(metrics) or self.has_overdue_updates
 
     def _update(self, replay: Replay) -> list[dict[str, float]]:
         """Make the updates that are due (in its own thread not all at once); the metrics of each step."""

@@ -217,13 +217,13 @@ class Trainer(ABC):
         self.queues.append(queue)
 
     @property
-    def is_behind(self) -> bool:
+    def has_overdue_updates(self) -> bool:
         """Whether overdue updates are to be made before more trajectories are processed."""
         return False
 
     def advance(self) -> bool:
         """Process queued trajectories, then make the updates that are due. False: there was nothing to do."""
-        processed = not self.is_behind and self.process_queues()
+        processed = not self.has_overdue_updates and self.process_queues()
         if self._engines_restart:
             # As in a run that is resumed here, which acts before it learns.
             self._engines_restart = False

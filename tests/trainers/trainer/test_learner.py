@@ -60,7 +60,9 @@ def test_a_trainer_that_is_behind_leaves_new_trajectories_in_the_bounded_queue(t
     learner.add_team("Ball?team=0")
     learner.trainer.advance = lambda: True
     for behind, left in ((True, 1), (False, 0)):
-        monkeypatch.setattr(OffPolicyTrainer, "is_behind", property(lambda self, behind=behind: behind))
+        monkeypatch.setattr(
+            OffPolicyTrainer, "has_overdue_updates", property(lambda self, behind=behind: behind)
+        )
         learner.collected.put(EpisodesForgotten(0, None))
         learner.learn()
         assert learner.collected.qsize() == left

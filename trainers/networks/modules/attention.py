@@ -154,8 +154,8 @@ def _lengths(absent: Tensor) -> NDArray[np.int64]:
 
 def _shortened(sets: Sequence[Tensor], masks: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Sets and masks of each observation without the places behind the last that one of the sets fills."""
-    filled = [np.flatnonzero(~mask.numpy().all(axis=0)) for mask in masks]
-    ends = [places[-1] + 1 if len(places) else 1 for places in filled]
+    occupied = [np.flatnonzero(~mask.numpy().all(axis=0)) for mask in masks]
+    ends = [places[-1] + 1 if len(places) else 1 for places in occupied]
     return [x[:, :end] for x, end in zip(sets, ends)], [mask[:, :end] for mask, end in zip(masks, ends)]
 
 

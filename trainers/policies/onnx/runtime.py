@@ -277,7 +277,7 @@ def _nodes(graph: Any) -> Iterator[Any]:
 
 def _why_not_loaded(error: Exception) -> str:
     """What is wrong with a file for which onnxruntime raised `error`, and what to do."""
-    said = str(error)
-    if type(error).__name__ == "InvalidProtobuf" or "No graph was found" in said:
+    message = str(error)
+    if type(error).__name__ == "InvalidProtobuf" or "No graph was found" in message:
         return _NO_FILE
-    return f"onnxruntime does not load it: {said.rstrip('.')}"
+    return f"onnxruntime does not load it: {message.rstrip('.')}"
