@@ -65,6 +65,8 @@ class EnvManager:
         spin: Stay awake while answers come soon (see `SpinWait`), unless engines fill the processors. Not for
             a process in which other threads compute.
         editor: The engine is the Editor; when it stops, the run is finished instead of restarted.
+        in_threads: Environments are launched and closed in threads of their own, several at a time; False:
+            in the manager's thread, which also steps them.
         clock: Seconds, monotonic.
     """
 
@@ -79,6 +81,7 @@ class EnvManager:
         non_finite: NonFinitePolicy = NonFinitePolicy.STOP,
         spin: bool = True,
         editor: bool = False,
+        in_threads: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if num_envs < 1:
@@ -91,6 +94,7 @@ class EnvManager:
         self._ordered = ordered
         self._non_finite = non_finite
         self._editor = editor
+        self._in_threads = in_threads
         self._warned: set[tuple[str, str]] = set()
         self._parameters: Parameters = {}
         self._admission = None if source is None else Admission(source, num_envs)
@@ -290,7 +294,7 @@ class EnvManager:
             self._events.post(worker, outcome)
 
         history = RestartHistory(self._limits, self._clock())
-        launcher = EnvLauncher(index, make_env, report)
+        launcher = EnvLauncher(index, make_env, report, in_thread=self._in_threads)
         worker = self._workers[index] = Worker(index, launcher, history, pending_env=pending_env)
         return worker
 

@@ -32,13 +32,16 @@ had the time to notice its answer: the engine then gets this time once more befo
 class EnvLauncher:
     """Launches, closes and relaunches one environment, in a thread of its own.
 
-    Each can take a minute, and the thread that drives the other environments must not wait.
+    Each can take a minute, and the thread that drives the other environments must not wait. An environment
+    that this process steps is better made by the thread that steps it: it may hold what belongs to its
+    thread, such as a database or a window, or set a signal's handler.
 
     Args:
         index: The environment's index, for messages.
         make_env: Launches it; blocks until it is ready.
         report: Called from the launcher's thread with every launched environment, or with the error that
             kept it from starting.
+        in_thread: False: no thread of its own; `launch` and `close` return when it is done.
 
     Raises:
         UnityEnvironmentException: The system starts no more threads.
@@ -49,6 +52,8 @@ class EnvLauncher:
         index: int,
         make_env: Callable[[int], BaseEnv],
         report: Callable[[AsyncEnv | BaseException], None],
+        *,
+        in_thread: bool = True,
     ) -> None:
         self.index = index
         self.launching = False
@@ -56,6 +61,9 @@ class EnvLauncher:
         self._report = report
         self._env: AsyncEnv | None = None
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        if not in_thread:
+            return
         name = f"launcher of environment {index}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         try:
@@ -67,19 +75,27 @@ class EnvLauncher:
             ) from error
 
     def launch(self) -> None:
-        """Close the environment, if any, and launch it again. Returns at once; the outcome is reported."""
+        """Close the environment, if any, and launch it again; the outcome is reported. Does not wait."""
         self.launching = True
-        self._jobs.put(self._launch)
+        self._do(self._launch)
 
     def close(self, timeout: float) -> None:
-        """Close the environment, giving it `timeout` seconds, and end the thread. Returns at once."""
-        self._jobs.put(lambda: self._close_env(timeout))
+        """Close the environment, giving it `timeout` seconds, and end the thread. Does not wait."""
+        self._do(lambda: self._close_env(timeout))
         self._jobs.put(None)
 
     def join(self, timeout: float) -> bool:
         """Wait for the end after `close`, at most `timeout` seconds; whether it came."""
+        if self._thread is None:
+            return True
         self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def _do(self, job: Callable[[], None]) -> None:
+        if self._thread is None:
+            job()
+        else:
+            self._jobs.put(job)
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -91,6 +107,8 @@ class EnvLauncher:
         try:
             outcome = self._env = as_async_env(self._make_env(self.index))
         except BaseException as error:  # SystemExit too: a manager waits for the report
+            if self._thread is None and isinstance(error, KeyboardInterrupt):
+                raise  # it is the run that the user stops
             outcome = error
         self.launching = False
         self._report(outcome)

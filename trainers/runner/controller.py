@@ -128,6 +128,13 @@ class TrainerController:
                 if self._ranks is not None:
                     self._ranks.end()
                 logger.info(INTERRUPTED)
+            except KeyboardInterrupt as stopped:
+                if stopped.args:  # raised by the run's own handler of signals, which says when
+                    raise
+                if not any(self.steps().values()):
+                    raise KeyboardInterrupt("before anything was learned") from stopped
+                # Raised by an environment, or a library has replaced the handler.
+                logger.info(INTERRUPTED)
             except Exception:
                 distributed.leave()
                 if any(self.steps().values()):

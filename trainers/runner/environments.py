@@ -224,7 +224,14 @@ def make_env_manager(
         non_finite=NonFinitePolicy(env.non_finite),
         spin=_may_spin(options),
         editor=env.editor,
+        in_threads=not _steps_here(options),
     )
+
+
+def _steps_here(options: RunOptions) -> bool:
+    """Whether this process steps the environments."""
+    env = options.env_settings
+    return env.env_path is not None and in_process(env.env_path) and not env.env_workers
 
 
 @contextmanager
@@ -235,9 +242,8 @@ def launched_early(options: RunOptions, folder: Path, cluster: Cluster | None) -
     each has to know its own first.
     """
     env = options.env_settings
-    stepped_here = env.env_path is not None and in_process(env.env_path) and not env.env_workers
     several = options.torch_settings.learners > 1 or distributed.launched_ranks() is not None
-    if stepped_here or several:
+    if _steps_here(options) or several:
         yield None
         return
     envs = make_env_manager(options, env.seed, folder / "run_logs", cluster)

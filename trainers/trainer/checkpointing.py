@@ -389,14 +389,16 @@ class LearnerCheckpointer:
         """The error for an intact checkpoint of another network or program."""
         run = self.run.folder
         changed = changes(state.get(BRAIN), self._description())
+        others = differences(recorded_behavior(run, self.name), self.settings.as_dict())
         if changed:
+            # A recipe sets keys of the network, which the user has not written.
+            changed = [one for one in others if one.startswith("hyperparameters.recipe ")] or changed
             return CheckpointError(
                 f"{self.name}: the saved run cannot be resumed: {', '.join(changed)}. Set that back, or "
                 f"begin a new run: --run-id NEW, with --initialize-from {run.name} for the weights that fit."
             )
         causes = [line.strip() for line in str(error).splitlines() if line.strip()]
         cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"
-        others = differences(recorded_behavior(run, self.name), self.settings.as_dict())
         since = f"Since then {', '.join(others[:8])}. " if others else ""
         return CheckpointError(
             f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: "

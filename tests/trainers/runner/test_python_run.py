@@ -73,3 +73,71 @@ def test_a_mistyped_function_is_reported_before_anything_is_written(folder):
     ended = learn(folder, "--env", "python:mygame:mak", yaml=code("yaml"))
     assert "the module mygame has no function 'mak'. Did you mean make" in ended.error
     assert not (folder / "results").exists()
+
+
+def test_an_environment_is_made_by_the_thread_that_steps_it(folder):
+    """A connection to a database, for one, refuses to be used by another thread."""
+    game = folder / "mygame.py"
+    game.write_text(
+        game.read_text("utf-8")
+        + """
+
+import sqlite3
+
+
+class Recorded(Catch):
+    def __init__(self):
+        super().__init__()
+        self.database = sqlite3.connect(":memory:")
+
+    def step(self, action):
+        self.database.execute("select 1")
+        return super().step(action)
+
+    def close(self):
+        self.database.close()
+
+""",
+        "utf-8",
+    )
+    ended = learn(
+        folder,
+        *("--env", "python:mygame:Recorded", "--num-envs", "2"),
+        *(part.replace("Catch", "Recorded") for part in SHORT),
+        yaml=code("yaml").replace("Catch:", "Recorded:"),
+    )
+    assert ended.good, ended.err
+    assert "could not be closed" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize("after", [450, 3])
+def test_an_interrupt_that_an_environment_raises_ends_the_run_as_ctrl_c_does(folder, after):
+    game = folder / "mygame.py"
+    game.write_text(
+        game.read_text("utf-8")
+        + f"""
+
+class Stopped(Catch):
+    steps = 0
+
+    def step(self, action):
+        Stopped.steps += 1
+        if Stopped.steps > {after}:
+            raise KeyboardInterrupt
+        return super().step(action)
+
+""",
+        "utf-8",
+    )
+    short = [part.replace("Catch", "Stopped").replace("=600", "=5000") for part in SHORT]
+    ended = learn(
+        folder, "--env", "python:mygame:Stopped", *short, yaml=code("yaml").replace("Catch:", "Stopped:")
+    )
+    if after > 10:
+        assert ended.status == 0
+        assert "--resume" in ended.out
+        assert ended.files("Stopped.onnx")
+    else:
+        assert ended.status == 130
+        assert "stopped before anything was learned" in ended.err
+        assert not ended.files("*.onnx")

@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...settings.errors import Problem
-from ...settings.models.algorithms import ClippedObjectiveSettings, PPOSettings, SACSettings
+from ...settings.models.algorithms import (
+    BaselineClip,
+    ClippedObjectiveSettings,
+    POCASettings,
+    PPOSettings,
+    SACSettings,
+)
 from ...settings.models.behavior import TrainerSettings
 from ...settings.models.environment_parameters import SamplerSettings
-from ...settings.models.hyperparameters import ScheduleType
+from ...settings.models.hyperparameters import InterruptedValue, ScheduleType
 from ...settings.models.rewards import GAILSettings
 from ...settings.options import RunOptions
 from ...settings.problems import dotted
@@ -43,6 +49,16 @@ def _clipped(settings: TrainerSettings) -> bool:
 
 def _is_sac(settings: TrainerSettings) -> bool:
     return isinstance(settings.hyperparameters, SACSettings)
+
+
+def _bootstraps_from_last(settings: TrainerSettings) -> bool:
+    hyper = settings.hyperparameters
+    return isinstance(hyper, SACSettings) and hyper.interrupted_value is InterruptedValue.LAST_OBSERVATION
+
+
+def _clips_baselines_by_reward(settings: TrainerSettings) -> bool:
+    hyper = settings.hyperparameters
+    return isinstance(hyper, POCASettings) and hyper.baseline_clip is BaselineClip.REWARD
 
 
 def _remembers(settings: TrainerSettings) -> bool:
@@ -83,6 +99,29 @@ BEHAVIOR_RULES = [
         "a brain's deterministic continuous action is the squashed mean here, and the mean as it is in "
         "ML-Agents, where it may be beyond 1. With continuous and discrete actions together ML-Agents "
         "rewards certainty of the continuous ones in the value's target; here entropy is",
+    ),
+    _Rule(
+        "hyperparameters.interrupted_value",
+        _bootstraps_from_last,
+        "an interrupted episode is bootstrapped from the last observation that the engine sent; ML-Agents "
+        "makes the step before it its own successor. own_observation does as ML-Agents",
+    ),
+    _Rule(
+        "hyperparameters.buffer_size",
+        _is_sac,
+        "a full replay drops as many of its oldest steps as new ones arrive; ML-Agents drops a fifth at once",
+    ),
+    _Rule(
+        "hyperparameters",
+        lambda settings: settings.trainer_type == "poca",
+        "members of a group count from their first decision, also one that dies in the group's first step: "
+        "its teammates' value is bootstrapped. ML-Agents takes such a death for the end of the group",
+    ),
+    _Rule(
+        "hyperparameters.baseline_clip",
+        _clips_baselines_by_reward,
+        "baselines move by at most epsilon in an update, in units of the reward, as in ML-Agents: they lag "
+        "behind returns that vary by more. deviation or none lets them follow",
     ),
     _Rule(
         "hyperparameters.init_entcoef",

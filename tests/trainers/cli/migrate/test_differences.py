@@ -97,6 +97,16 @@ OF_A_BEHAVIOR = {
         {"trainer_type": "poca", "reward_signals": {"extrinsic": {}, "rnd": {}}},
         *("reward_signals.rnd", "unexpected results"),
     ),
+    "interrupted episodes": (
+        {"trainer_type": "sac"},
+        *("hyperparameters.interrupted_value", "own_observation does as ML-Agents"),
+    ),
+    "full replay": ({"trainer_type": "sac"}, "hyperparameters.buffer_size", "drops a fifth"),
+    "first deaths": ({"trainer_type": "poca"}, "hyperparameters", "for the end of the group"),
+    "clipped baselines": (
+        {"trainer_type": "poca"},
+        *("hyperparameters.baseline_clip", "in units of the reward"),
+    ),
     "cloned actions": (
         {"behavioral_cloning": {"demo_path": "d.demo"}},
         *("behavioral_cloning.engine_actions", "three times too small"),
