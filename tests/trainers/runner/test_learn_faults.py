@@ -295,3 +295,13 @@ def test_where_nothing_was_saved_at_all_nothing_is_promised(tmp_path):
     assert before and all("there is no other one. Training goes on" in warning for warning in before)
     assert last.endswith("; there is no other one.")
     assert "The run has no checkpoint" in ended.error and "--resume" not in ended.error
+
+
+def test_a_recipe_is_named_instead_of_the_keys_that_it_sets(tmp_path):
+    engine = ["--env", executable(tmp_path, "greet(); steps(10**6)")]
+    plain = YAML.replace("trainer_type: ppo", "trainer_type: sac")
+    assert learn(tmp_path, *engine, yaml=plain).good
+    error = learn(
+        tmp_path, *engine, "--resume", yaml=plain.replace("batch_size: 8", "batch_size: 8, recipe: simba")
+    ).error
+    assert "cannot be resumed: hyperparameters.recipe was nothing, is 'simba'. Set that back" in error
