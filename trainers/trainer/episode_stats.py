@@ -104,19 +104,13 @@ class EpisodeStats:
             self.history.add(of_group)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns of finished episodes, the recent ones newest first; running episodes are not saved."""
-        return {
-            "returns": list(self.recent_returns),
-            "since_update": list(self._finished_since_update),
-            "record": self.history.state_dict(),
-        }
+        """The recent returns, newest first, and the history; running episodes are not saved."""
+        return {"returns": list(self.recent_returns), "record": self.history.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned; checkpoints of older versions lack some of it."""
+        """Restore what `state_dict` returned; checkpoints of older versions have no history."""
         self.recent_returns.clear()
         self.recent_returns.extend(state["returns"][: self.recent_returns.maxlen])
-        self._finished_since_update.clear()
-        self._finished_since_update.extend(state.get("since_update", ()))
         if "record" in state:
             self.history = RewardHistory.from_state_dict(state["record"])
 

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.trainers.trainer.episode_stats import EpisodeStats
-from rollouts import random_rollout
-from simple_engine import ListSink
 
 KEYS = [AgentKey(0, 1), AgentKey(0, 2), AgentKey(1, 1)]
 
@@ -26,14 +24,3 @@ def test_what_is_forgotten_and_what_is_not(what, left):
     episodes.sums = {key: np.ones(2) for key in KEYS}
     episodes.reset_agents(*what)
     assert list(episodes.sums) == left
-
-
-def test_a_resumed_run_names_checkpoints_by_the_same_mean_reward():
-    rollout = random_rollout([2, 3, 1], seed=0)
-    episodes = EpisodeStats(["extrinsic"], most_since_update=2)
-    episodes.add(rollout, {"extrinsic": rollout.reward}, ListSink())
-    resumed = EpisodeStats(["extrinsic"], most_since_update=2)
-    resumed.load_state_dict(episodes.state_dict())
-    assert resumed.mean_since_update() == episodes.mean_since_update() is not None
-    resumed.load_state_dict({"returns": []})  # of an older version
-    assert resumed.mean_since_update() is None
