@@ -30,11 +30,11 @@ had the time to notice its answer: the engine then gets this time once more befo
 
 
 class EnvLauncher:
-    """Launches, closes and relaunches one environment, in a thread of its own.
+    """Launches, closes and relaunches one environment, usually in a thread of its own.
 
     Each can take a minute, and the thread that drives the other environments must not wait. An environment
-    that this process steps is better made by the thread that steps it: it may hold what belongs to its
-    thread, such as a database or a window, or set a signal's handler.
+    that this process steps is made by the thread that steps it: it may hold what belongs to its thread, such
+    as a database connection or a window, or install a signal handler.
 
     Args:
         index: The environment's index, for messages.
@@ -75,12 +75,12 @@ class EnvLauncher:
             ) from error
 
     def launch(self) -> None:
-        """Close the environment, if any, and launch it again; the outcome is reported. Does not wait."""
+        """Close the environment, if any, and launch it again, without waiting for the thread."""
         self.launching = True
         self._do(self._launch)
 
     def close(self, timeout: float) -> None:
-        """Close the environment, giving it `timeout` seconds, and end the thread. Does not wait."""
+        """Close the environment, giving it `timeout` seconds, and end the thread, which is not waited for."""
         self._do(lambda: self._close_env(timeout))
         self._jobs.put(None)
 
@@ -110,7 +110,8 @@ class EnvLauncher:
             if self._thread is None and isinstance(error, KeyboardInterrupt):
                 raise  # it is the run that the user stops
             outcome = error
-        self.launching = False
+        finally:
+            self.launching = False
         self._report(outcome)
 
     def _close_env(self, timeout: float | None) -> None:

@@ -134,6 +134,7 @@ class TrainerController:
                 if not any(self.steps().values()):
                     raise KeyboardInterrupt("before anything was learned") from stopped
                 # Raised by an environment, or a library has replaced the handler.
+                distributed.leave()
                 logger.info(INTERRUPTED)
             except Exception:
                 distributed.leave()

@@ -38,6 +38,7 @@ from .learner_process import LearnerPlan, LearnerProcess
 from .on_policy import OnPolicyTrainer
 from .schedules import EvaluationSchedule
 from .self_play.manager import SelfPlayManager
+from .trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -77,16 +78,7 @@ class Learner:
         in_process = isinstance(self.algorithm, OnPolicyAlgorithm) and self.algorithm.learns_from_older
         self.in_thread = settings.threaded and not in_process
         """It learns in a thread of its own."""
-        self.trainer = make_trainer(
-            *(name, spec, settings, self.algorithm, self.reporter, self),
-            training=run.training,
-            non_finite=run.non_finite,
-            returns_kept=run.curriculum.returns_kept(name),
-            seed=seed,
-            device=run.device,
-            update_threads=None if settings.threaded else run.update_threads(),
-            timers=run.timers.of_thread() if self.in_thread else run.timers,
-        )
+        self.trainer = self._make_trainer(seed)
         self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if self.in_thread else 0)
         """The trajectories of all teams, in the order in which they ended."""
         self._to_learn = AgentManagerQueue(name) if self._in_self_play else self.collected
@@ -148,6 +140,20 @@ class Learner:
             return True
         explores = self.algorithm.explorer is not None
         return self.settings.network_settings.deterministic and not explores
+
+    def _make_trainer(self, seed: int) -> Trainer:
+        """Learns from `collected`; its updates run in a thread of its own or in this one."""
+        settings, run = self.settings, self.run
+        return make_trainer(
+            *(self.name, self.spec, settings, self.algorithm, self.reporter, self),
+            training=run.training,
+            non_finite=run.non_finite,
+            returns_kept=run.curriculum.returns_kept(self.name),
+            seed=seed,
+            device=run.device,
+            update_threads=None if settings.threaded else run.update_threads(),
+            timers=run.timers.of_thread() if self.in_thread else run.timers,
+        )
 
     def _make_self_play(self) -> SelfPlayManager | None:
         """None where it is not wanted, or nothing is learned: all teams then act by the same weights."""

@@ -137,9 +137,9 @@ class EvaluationSchedule:
     """Evaluations are due at the multiples of `frequency`.
 
     Several behaviors in one environment are evaluated together, whenever one of them is due. An evaluation
-    that comes early by less than half an interval replaces the one that was to come. The last one, at the end
-    of the training, is of the policy that is exported: none is due before it once `max_steps` are reached,
-    since steps may follow that still count.
+    that comes early by less than half an interval replaces the one that was to come. From `max_steps` on none
+    is due but the one at the end of the training, of the policy that is exported: a trainer that stands
+    exactly at `max_steps` still takes steps.
     """
 
     def __init__(self, frequency: int, max_steps: float = math.inf) -> None:

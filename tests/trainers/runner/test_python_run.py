@@ -26,6 +26,12 @@ def folder(tmp_path):
     return tmp_path
 
 
+def extend(folder, text):
+    """Add classes to the game's module."""
+    game = folder / "mygame.py"
+    game.write_text(game.read_text("utf-8") + text, "utf-8")
+
+
 def test_the_game_of_the_docs_is_trained_evaluated_and_played(folder):
     tests = ("--set", "behaviors.Catch.test_frequency=300", "--set", "behaviors.Catch.test_episodes=2")
     ended = learn(
@@ -39,10 +45,9 @@ def test_the_game_of_the_docs_is_trained_evaluated_and_played(folder):
 
 
 def test_an_environment_that_violates_its_interface_ends_the_run_and_the_weights_are_saved(folder):
-    game = folder / "mygame.py"
-    game.write_text(
-        game.read_text("utf-8")
-        + """
+    extend(
+        folder,
+        """
 
 class Late(Catch):
     steps = 0
@@ -52,7 +57,6 @@ class Late(Catch):
         return super().seen() if Late.steps < 900 else np.zeros(3)
 
 """,
-        "utf-8",
     )
     yaml = code("yaml").replace("Catch:", "Late:")
     long = [part.replace("Catch", "Late").replace("=600", "=5000") for part in SHORT]
@@ -77,10 +81,9 @@ def test_a_mistyped_function_is_reported_before_anything_is_written(folder):
 
 def test_an_environment_is_made_by_the_thread_that_steps_it(folder):
     """A connection to a database, for one, refuses to be used by another thread."""
-    game = folder / "mygame.py"
-    game.write_text(
-        game.read_text("utf-8")
-        + """
+    extend(
+        folder,
+        """
 
 import sqlite3
 
@@ -98,7 +101,6 @@ class Recorded(Catch):
         self.database.close()
 
 """,
-        "utf-8",
     )
     ended = learn(
         folder,
@@ -112,10 +114,9 @@ class Recorded(Catch):
 
 @pytest.mark.parametrize("after", [450, 3])
 def test_an_interrupt_that_an_environment_raises_ends_the_run_as_ctrl_c_does(folder, after):
-    game = folder / "mygame.py"
-    game.write_text(
-        game.read_text("utf-8")
-        + f"""
+    extend(
+        folder,
+        f"""
 
 class Stopped(Catch):
     steps = 0
@@ -127,7 +128,6 @@ class Stopped(Catch):
         return super().step(action)
 
 """,
-        "utf-8",
     )
     short = [part.replace("Catch", "Stopped").replace("=600", "=5000") for part in SHORT]
     ended = learn(

@@ -12,9 +12,9 @@ from torch import Tensor
 CHUNK_BYTES = 4 << 20
 """Bytes of images in a chunk. As float32 they take four times that, and the results of convolutions more."""
 MIN_CHUNK = 16
-KEPT_SHAPES = 32
-"""Of which the sizes of bfloat16 products should be multiples where they vary: oneDNN builds a kernel for
-each new shape and keeps it, which takes longer than the product and about a mebibyte."""
+SHAPE_MULTIPLE = 32
+"""Sizes of bfloat16 products that vary are rounded up to multiples of this: oneDNN builds and keeps a kernel
+for each shape, which takes longer than the product and about a mebibyte. 16 and 64 were slower."""
 
 
 class Precision(str, Enum):
@@ -33,9 +33,9 @@ class Precision(str, Enum):
 
 
 def shape_multiple(device: torch.device) -> int:
-    """The number of which sizes that vary should be multiples in the current pass; 1: any will do."""
-    kept = device.type == "cpu" and torch.is_autocast_enabled("cpu")
-    return KEPT_SHAPES if kept else 1
+    """What varying sizes should be multiples of in the current pass; 1 if any size is as good."""
+    keeps_kernels = device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    return SHAPE_MULTIPLE if keeps_kernels else 1
 
 
 def widened(tensor: Tensor) -> Tensor:
