@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -
         interrupted_at_end=np.array([t.interrupted for t in trajectories], dtype=bool),
         all_group_dones=np.array([t.all_group_dones_reached for t in trajectories], dtype=bool),
         agents=[t.agent for t in trajectories],
+        behavior_ids=[t.behavior_id for t in trajectories],
         roster=roster,
         next_roster=next_roster,
         next_place=_next_places(trajectories) if rosters else None,
@@ -83,7 +85,8 @@ def select_trajectories(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
         **{field.name: take_rows(getattr(whole, field.name), order) for field in fields(RowColumns)},
         **{name: take_rows(getattr(whole, name), keep) for name in _OF_TRAJECTORIES},
         mates=moved(whole.mates, kept),
-        agents=[agent for agent, stays in zip(whole.agents, keep.tolist(), strict=True) if stays],
+        agents=list(compress(whole.agents, keep)),
+        behavior_ids=list(compress(whole.behavior_ids, keep)),
         roster=moved(whole.roster, kept),
         next_roster=moved(whole.next_roster, keep),
     )

@@ -121,6 +121,8 @@ class Rollout(RowColumns):
     """[J] each."""
     agents: list[AgentKey]
     """[J]."""
+    behavior_ids: list[str]
+    """[J] the behaviors' names, with their teams."""
     roster: NDArray[np.int64] | None = None
     """[steps, places] row numbers within this Rollout of all members of the group when the step began, at
     their places, the step's own among them; -1 for none. None without rosters."""

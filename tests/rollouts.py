@@ -53,6 +53,7 @@ def make_rollout(
         "next_mates": np.zeros(j, np.int64),
         "all_group_dones": ~flags,
         "agents": [AgentKey(0, k) for k in range(j)],
+        "behavior_ids": ["A?team=0"] * j,
     }
     for name in ("done_reached", "interrupted_at_end"):
         columns[name] = np.asarray(columns.get(name, flags))

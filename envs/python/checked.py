@@ -217,7 +217,7 @@ def _array(what: str, given: Any, shape: tuple[int, ...], dtype: Any) -> NDArray
     try:
         values = np.asarray(given)
     except ValueError as error:  # lists of unequal lengths
-        raise EnvContractError(f"{what} is not an array ({error}); expected the shape {shape}.") from error
+        raise EnvContractError(f"{what} has parts of unequal lengths; expected the shape {shape}.") from error
     if values.shape != shape:
         raise EnvContractError(f"{what} has the shape {values.shape}; expected {shape}.")
     allowed = _INTEGERS if dtype is np.int32 else _NUMBERS

@@ -62,7 +62,13 @@ class SpaceSensor:
 
     def _declared(self, part: Any) -> NDArray[Any]:
         """The values of this part, checked against the shape that the space declares."""
-        values = np.asarray(part)
+        try:
+            values = np.asarray(part)
+        except ValueError as error:
+            wanted = "" if self.shape is None else f" of the shape {self.shape}"
+            raise ValueError(
+                f"is {shorten(part)}, whose parts have unequal lengths; expected an array{wanted}"
+            ) from error
         if values.dtype.kind not in _NUMBERS:
             raise ValueError(f"is {shorten(part)} ({values.dtype}); expected numbers")
         # Otherwise NumPy would broadcast, or flatten, values of another shape.

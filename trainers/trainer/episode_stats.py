@@ -65,18 +65,20 @@ class EpisodeStats:
         sums = np.add.reduceat(columns.astype(np.float64), starts, axis=0)
         flags = zip(rollout.episode_over.tolist(), rollout.all_group_dones.tolist())
         opponents = [False] * len(sums) if rollout.of_opponent is None else rollout.of_opponent.tolist()
-        for agent, earned, (done, all_done), opponent in zip(
-            rollout.agents, sums, flags, opponents, strict=True
+        for agent, seat, earned, (done, all_done), opponent in zip(
+            rollout.agents, rollout.behavior_ids, sums, flags, opponents, strict=True
         ):
             if opponent:
                 continue
             total = self.sums.pop(agent, 0.0) + earned
             if done:
-                self._report(agent, total, all_done, stats)
+                self._report(agent, seat, total, all_done, stats)
             else:
                 self.sums[agent] = total
 
-    def _report(self, agent: AgentKey, total: NDArray[np.float64], all_done: bool, stats: StatsSink) -> None:
+    def _report(
+        self, agent: AgentKey, seat: str, total: NDArray[np.float64], all_done: bool, stats: StatsSink
+    ) -> None:
         ret, of_group = float(total[0]), float(total[-2]) if self.groups else 0.0
         self.recent_returns.appendleft(ret)
         self._finished_since_update.append(ret)
@@ -90,18 +92,18 @@ class EpisodeStats:
         if self.groups and all_done:
             key = "Environment/Group Cumulative Reward"
             stats.add_stat(key, of_group, StatsAggregationMethod.HISTOGRAM)
-        self._keep_record(ret, of_group, all_done)
+        self._keep_record(seat, ret, of_group, all_done)
         if self.on_episode is not None:
             ended_group = of_group if self.groups and all_done else None
             self.on_episode(agent, ret, ended_group, round(total[-1]))
 
-    def _keep_record(self, own: float, of_group: float, all_done: bool) -> None:
+    def _keep_record(self, seat: str, own: float, of_group: float, all_done: bool) -> None:
         if of_group and not self.history.of_groups:
             self.history = RewardHistory(of_groups=True)
         if not self.history.of_groups:
-            self.history.add(own)
+            self.history.add(seat, own)
         elif all_done:
-            self.history.add(of_group)
+            self.history.add(seat, of_group)
 
     def state_dict(self) -> dict[str, Any]:
         """The recent returns, newest first, and the history; running episodes are not saved."""
@@ -147,50 +149,60 @@ class EpisodeStats:
 
 
 EPISODES = 100
-"""The number of last episodes whose mean is compared with `stop_at_reward`."""
+"""The number of last episodes, of each seat, whose mean is compared with `stop_at_reward`."""
 FEWEST = 10
-"""The fewest finished episodes by which a policy is compared (`keep_best`): a few may be luck."""
+"""The fewest finished episodes, of each seat, by which a policy is compared (`keep_best`)."""
 
 
 class RewardHistory:
-    """The returns of episodes, in the order in which they finished."""
+    """The returns of episodes, in the order in which they finished, apart for each seat.
+
+    A seat is a behavior with its team. Means are taken over the seats' means: in a zero-sum game the seat
+    whose episodes are counted first would otherwise decide.
+    """
 
     def __init__(self, of_groups: bool = False) -> None:
         """`of_groups`: the returns are those of groups, not of single agents."""
         self.of_groups = of_groups
-        self._recent: deque[float] = deque(maxlen=EPISODES)
-        self._since, self._sum = 0, 0.0
-        """Number and sum of those since the last `next_mean`."""
+        self._recent: dict[str, deque[float]] = {}
+        self._since: dict[str, list[float]] = {}
+        """By seat, those since the last `next_mean`: number and sum."""
 
-    def add(self, reward: float) -> None:
+    def add(self, seat: str, reward: float) -> None:
         """Add the return of a finished episode."""
-        self._recent.append(reward)
-        self._since += 1
-        self._sum += reward
+        self._recent.setdefault(seat, deque(maxlen=EPISODES)).append(reward)
+        since = self._since.setdefault(seat, [0, 0.0])
+        since[0] += 1
+        since[1] += reward
 
     def recent_mean(self) -> float | None:
-        """Mean of the last `EPISODES`; None before so many have finished."""
-        return float(np.mean(self._recent)) if len(self._recent) == EPISODES else None
+        """Mean of each seat's last `EPISODES`; None before so many of each have finished."""
+        if not self._recent or any(len(returns) < EPISODES for returns in self._recent.values()):
+            return None
+        return float(np.mean([np.mean(returns) for returns in self._recent.values()]))
 
     def next_mean(self) -> float | None:
         """Mean of the episodes since the last call that returned one.
 
-        None if they are fewer than `FEWEST`; they then count for the next call.
+        None if those of a seat are fewer than `FEWEST`: a few may be luck. All then count for the next call.
         """
-        if self._since < FEWEST:
+        if not self._since or any(number < FEWEST for number, _ in self._since.values()):
             return None
-        mean = self._sum / self._since
-        self._since, self._sum = 0, 0.0
-        return mean
+        means = [total / number for number, total in self._since.values()]
+        self._since.clear()
+        return float(np.mean(means))
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values, for a checkpoint."""
-        return {"of_groups": self.of_groups, "recent": list(self._recent), "since": [self._since, self._sum]}
+        recent = {seat: list(returns) for seat, returns in self._recent.items()}
+        since = {seat: list(numbers) for seat, numbers in self._since.items()}
+        return {"of_groups": self.of_groups, "recent": recent, "since": since}
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> RewardHistory:
-        """Restore what `state_dict` returned."""
+        """Restore what `state_dict` returned; a history of older versions, without seats, starts anew."""
         record = cls(bool(state["of_groups"]))
-        record._recent.extend(state["recent"])
-        record._since, record._sum = state["since"]
+        if isinstance(state["recent"], Mapping):
+            record._recent = {seat: deque(old, EPISODES) for seat, old in state["recent"].items()}
+            record._since = {seat: list(numbers) for seat, numbers in state["since"].items()}
         return record

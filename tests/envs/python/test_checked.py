@@ -90,7 +90,7 @@ def terminals(**changed):
         ({"obs": [np.zeros((2, 4))]}, r"obs of 'count' has the shape \(2, 4\); expected \(2, 3\)"),
         ({"obs": []}, "obs is 0 arrays; expected a list of 1: count"),
         ({"obs": [[["a"] * 3] * 2]}, "obs of 'count' holds <U1; expected float32"),
-        ({"obs": [[[1, 2, 3], [1]]]}, r"obs of 'count' is not an array .*expected the shape \(2, 3\)"),
+        ({"obs": [[[1, 2, 3], [1]]]}, r"'count' has parts of unequal lengths; expected the shape \(2, 3\)"),
         ({"reward": np.zeros(3)}, r"DecisionSteps: reward has the shape \(3,\); expected \(2,\)"),
         ({"reward": [None, 1]}, "reward holds object; expected float32"),
         ({"agent_id": np.array([0.0, 1.0])}, "agent_id holds float64; expected int32"),

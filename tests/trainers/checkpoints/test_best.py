@@ -135,9 +135,9 @@ def test_a_malformed_entry_is_named(make):
 def test_a_policy_is_evaluated_by_enough_episodes_each_counted_once():
     record = RewardHistory()
     for _ in range(FEWEST - 1):
-        record.add(1.0)
+        record.add("A", 1.0)
     assert record.next_mean() is None
-    record.add(11.0)
+    record.add("A", 11.0)
     assert record.next_mean() == pytest.approx(2.0)
     assert record.next_mean() is None
 
@@ -145,12 +145,26 @@ def test_a_policy_is_evaluated_by_enough_episodes_each_counted_once():
 def test_the_mean_of_the_last_episodes_is_known_once_there_are_enough():
     record = RewardHistory()
     for reward in [100.0, *[1.0] * (EPISODES - 2)]:
-        record.add(reward)
+        record.add("A", reward)
     assert record.recent_mean() is None
     again = RewardHistory.from_state_dict(json.loads(json.dumps(record.state_dict())))
     for each in (record, again):
-        each.add(1.0)
+        each.add("A", 1.0)
         assert each.recent_mean() == pytest.approx(1.99)
-        each.add(1.0)
+        each.add("A", 1.0)
         assert each.recent_mean() == 1.0
         assert each.next_mean() == pytest.approx((100 + EPISODES) / (EPISODES + 1))
+
+
+def test_each_seat_s_episodes_count_alike_however_many_finish_first():
+    record = RewardHistory()
+    for _ in range(3 * EPISODES):
+        record.add("p?team=0", 1.0)
+    record.add("p?team=1", -1.0)
+    assert record.recent_mean() is None and record.next_mean() is None, "too few of one of them"
+    for _ in range(EPISODES - 1):
+        record.add("p?team=1", -1.0)
+    again = RewardHistory.from_state_dict(json.loads(json.dumps(record.state_dict())))
+    for each in (record, again):
+        assert each.recent_mean() == each.next_mean() == 0.0
+        assert each.next_mean() is None

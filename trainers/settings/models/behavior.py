@@ -183,8 +183,8 @@ class TrainerSettings(Settings):
     linear schedules and even_checkpoints, which need an end, are then refused."""
     stop_at_reward: Number | None = own(None)
     """Training of the behavior ends, as at max_steps, once the mean reward of its last 100 finished episodes
-    reaches this value; for a team that earns group rewards, their mean; in self-play, once its rating does.
-    Not given: only at max_steps."""
+    reaches this value; for a team that earns group rewards, their mean; with several teams or seats the mean
+    over the last 100 of each; in self-play, once its rating does. Not given: only at max_steps."""
     time_horizon: Integer = Field(default=64, ge=1)
     """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
     summary_freq: Integer = Field(default=50000, ge=1)

@@ -143,6 +143,7 @@ GOOD = {"place": np.zeros((2, 3)), "kind": 0, "old": (number(0),)}
     [
         ({**GOOD, "place": np.zeros((3, 2))}, r"'place' has the shape \(3, 2\); expected \(2, 3\)"),
         ({**GOOD, "place": [["a"] * 3] * 2}, r"'place' is .*<U1.*expected numbers"),
+        ({**GOOD, "place": [[1, 2, 3], [4]]}, r"unequal lengths; .* shape \(2, 3\)\."),
         ({**GOOD, "kind": 1.5}, r"'kind' is 1\.5; expected an integer"),
         ({**GOOD, "kind": 3}, "'kind' is 3, which is not in its space"),
         (

@@ -66,6 +66,15 @@ def test_whoever_moves_first_is_not_counted_more_often(train, tmp_path, capsys, 
     assert lengths == {2.0}
 
 
+def test_whoever_is_counted_first_does_not_end_the_training(train, capsys):
+    """All games end in the same step; those of the first mover are counted first, with a mean of 1."""
+    text = YAML.replace("250", "1500").replace("    test_frequency: 100\n", "")
+    assert train(text + "    stop_at_reward: 0.5\n", "--num-areas", "128") == 0
+    assert "has reached stop_at_reward" not in capsys.readouterr().out
+    assert train(text + "    stop_at_reward: -0.5\n", "--num-areas", "128", "--force") == 0
+    assert "last 100 episodes, 0.000, has reached stop_at_reward (-0.5)" in capsys.readouterr().out
+
+
 def test_in_self_play_the_rating_decides(train, tmp_path, capsys):
     """With the newest policy on both sides the rewards of an evaluation cancel out."""
     callback = "callbacks: [{stop_at_reward: {reward: 1190, evaluation: true}}]\n"
