@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ...envs.base import StatsAggregationMethod
+from .reward_history import RewardHistory
 
 ENVIRONMENT = "environment"
 """The key of the plain individual reward, beside the reward signals' names."""
@@ -30,6 +31,7 @@ class EpisodeStats:
         returns_kept: int = 1,
         *,
         groups: bool = False,
+        by_seat: bool = True,
         most_since_update: int | None = None,
     ) -> None:
         """Start without any episode.
@@ -38,11 +40,13 @@ class EpisodeStats:
             signals: the names of the reward signals.
             returns_kept: how many of the last returns are kept.
             groups: also sum group rewards, which are reported when the whole group has ended.
+            by_seat: the behavior's teams are compared by the mean over them; else all episodes count alike.
             most_since_update: how many of the last returns `mean_since_update` counts; None: all.
         """
         self.sums: dict[AgentKey, NDArray[np.float64]] = {}
         self.names = [ENVIRONMENT, *signals]
         self.groups = groups
+        self._by_seat = by_seat
         self.by_worker = False
         """Report the returns of each environment's episodes separately too."""
         self.recent_returns: deque[float] = deque(maxlen=max(1, returns_kept))
@@ -52,6 +56,13 @@ class EpisodeStats:
         """Called with every finished episode."""
         self.history = RewardHistory()
         """Returns by which policies are compared: of groups if they earn rewards, else of agents."""
+
+    def expect(self, behavior_id: str) -> None:
+        """Episodes of this team of the behavior are to come."""
+        self.history.expect(self._seat(behavior_id))
+
+    def _seat(self, behavior_id: str) -> str:
+        return behavior_id if self._by_seat else ""
 
     def add(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], stats: StatsSink) -> None:
         """Count the trajectories of `rollout` but opponents'; `rewards` holds [steps] per signal, scaled."""
@@ -65,14 +76,14 @@ class EpisodeStats:
         sums = np.add.reduceat(columns.astype(np.float64), starts, axis=0)
         flags = zip(rollout.episode_over.tolist(), rollout.all_group_dones.tolist())
         opponents = [False] * len(sums) if rollout.of_opponent is None else rollout.of_opponent.tolist()
-        for agent, seat, earned, (done, all_done), opponent in zip(
+        for agent, behavior_id, earned, (done, all_done), opponent in zip(
             rollout.agents, rollout.behavior_ids, sums, flags, opponents, strict=True
         ):
             if opponent:
                 continue
             total = self.sums.pop(agent, 0.0) + earned
             if done:
-                self._report(agent, seat, total, all_done, stats)
+                self._report(agent, behavior_id, total, all_done, stats)
             else:
                 self.sums[agent] = total
 
@@ -92,18 +103,10 @@ class EpisodeStats:
         if self.groups and all_done:
             key = "Environment/Group Cumulative Reward"
             stats.add_stat(key, of_group, StatsAggregationMethod.HISTOGRAM)
-        self._keep_record(seat, ret, of_group, all_done)
+        self.history.add(self._seat(seat), ret, of_group, ended=all_done)
         if self.on_episode is not None:
             ended_group = of_group if self.groups and all_done else None
             self.on_episode(agent, ret, ended_group, round(total[-1]))
-
-    def _keep_record(self, seat: str, own: float, of_group: float, all_done: bool) -> None:
-        if of_group and not self.history.of_groups:
-            self.history = RewardHistory(of_groups=True)
-        if not self.history.of_groups:
-            self.history.add(seat, own)
-        elif all_done:
-            self.history.add(seat, of_group)
 
     def state_dict(self) -> dict[str, Any]:
         """The recent returns, newest first, and the history; running episodes are not saved."""
@@ -114,7 +117,7 @@ class EpisodeStats:
         self.recent_returns.clear()
         self.recent_returns.extend(state["returns"][: self.recent_returns.maxlen])
         if "record" in state:
-            self.history = RewardHistory.from_state_dict(state["record"])
+            self.history.load_state_dict(state["record"])
 
     def mean_since_update(self) -> float | None:
         """Mean return of the episodes that finished since the last policy update; None without any."""
@@ -124,7 +127,7 @@ class EpisodeStats:
     def clear_history(self) -> None:
         """Clear the returns of finished episodes, which do not compare with later ones. Thread-safe."""
         self.recent_returns.clear()
-        self.history = RewardHistory(self.history.of_groups)
+        self.history = self.history.anew()
 
     def clear_since_update(self) -> None:
         """A policy update starts: clear the returns of the old policy."""
@@ -146,63 +149,3 @@ class EpisodeStats:
             gone = [AgentKey(env, agent) for agent in agent_ids.tolist()]
         for key in gone:
             self.sums.pop(key, None)
-
-
-EPISODES = 100
-"""The number of last episodes, of each seat, whose mean is compared with `stop_at_reward`."""
-FEWEST = 10
-"""The fewest finished episodes, of each seat, by which a policy is compared (`keep_best`)."""
-
-
-class RewardHistory:
-    """The returns of episodes, in the order in which they finished, apart for each seat.
-
-    A seat is a behavior with its team. Means are taken over the seats' means: in a zero-sum game the seat
-    whose episodes are counted first would otherwise decide.
-    """
-
-    def __init__(self, of_groups: bool = False) -> None:
-        """`of_groups`: the returns are those of groups, not of single agents."""
-        self.of_groups = of_groups
-        self._recent: dict[str, deque[float]] = {}
-        self._since: dict[str, list[float]] = {}
-        """By seat, those since the last `next_mean`: number and sum."""
-
-    def add(self, seat: str, reward: float) -> None:
-        """Add the return of a finished episode."""
-        self._recent.setdefault(seat, deque(maxlen=EPISODES)).append(reward)
-        since = self._since.setdefault(seat, [0, 0.0])
-        since[0] += 1
-        since[1] += reward
-
-    def recent_mean(self) -> float | None:
-        """Mean of each seat's last `EPISODES`; None before so many of each have finished."""
-        if not self._recent or any(len(returns) < EPISODES for returns in self._recent.values()):
-            return None
-        return float(np.mean([np.mean(returns) for returns in self._recent.values()]))
-
-    def next_mean(self) -> float | None:
-        """Mean of the episodes since the last call that returned one.
-
-        None if those of a seat are fewer than `FEWEST`: a few may be luck. All then count for the next call.
-        """
-        if not self._since or any(number < FEWEST for number, _ in self._since.values()):
-            return None
-        means = [total / number for number, total in self._since.values()]
-        self._since.clear()
-        return float(np.mean(means))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Plain values, for a checkpoint."""
-        recent = {seat: list(returns) for seat, returns in self._recent.items()}
-        since = {seat: list(numbers) for seat, numbers in self._since.items()}
-        return {"of_groups": self.of_groups, "recent": recent, "since": since}
-
-    @classmethod
-    def from_state_dict(cls, state: Mapping[str, Any]) -> RewardHistory:
-        """Restore what `state_dict` returned; a history of older versions, without seats, starts anew."""
-        record = cls(bool(state["of_groups"]))
-        if isinstance(state["recent"], Mapping):
-            record._recent = {seat: deque(old, EPISODES) for seat, old in state["recent"].items()}
-            record._since = {seat: list(numbers) for seat, numbers in state["since"].items()}
-        return record

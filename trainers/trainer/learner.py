@@ -31,11 +31,11 @@ from ..utils import distributed
 from .checkpointing import LearnerCheckpointer
 from .context import RunContext
 from .distributed import rank_seed, rank_settings
-from .episode_stats import EPISODES
 from .factory import make_algorithm, make_trainer
 from .inference import InferencePolicy
 from .learner_process import LearnerPlan, LearnerProcess
 from .on_policy import OnPolicyTrainer
+from .reward_history import EPISODES
 from .schedules import EvaluationSchedule
 from .self_play.manager import SelfPlayManager
 from .trainer import Trainer
@@ -189,6 +189,7 @@ class Learner:
                 "self_play: null says that all are to learn.",
                 *(self.name, *self.managers, behavior_id),
             )
+        self.trainer.episodes.expect(behavior_id)
         self.managers[behavior_id] = AgentManager(
             behavior_id,
             self.spec,
@@ -365,7 +366,11 @@ class Learner:
 
     def on_reward_reached(self, reached: float) -> None:
         """Log why the training is over before max_steps."""
-        of = f"mean reward of the last {EPISODES} episodes" if self.self_play is None else "rating"
+        of = f"mean reward of the last {EPISODES} episodes"
+        if len(self.managers) > 1:
+            of += " of each team"
+        if self.self_play is not None:
+            of = "rating"
         logger.info(
             "%s: the %s, %.3f, has reached stop_at_reward (%g) at step %d. "
             "Training of this behavior is over.",

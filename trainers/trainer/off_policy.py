@@ -29,7 +29,7 @@ from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperparamSettings, ReplaySettings
 from ..utils import distributed
 from ..utils.errors import TrainerError
-from .episode_stats import EPISODES
+from .reward_history import EPISODES
 from .schedules import UpdateSchedule
 from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents, TrainerOptions
 

@@ -192,6 +192,7 @@ class StandaloneTrainer(Trainer):
             by_worker=self.settings.worker_statistics,
         )
         self.subscribe(manager.trajectory_queue)
+        self.episodes.expect(behavior_id)
         return manager
 
     def act(self, decisions: DecisionSteps, manager: AgentManager, env: int = 0) -> Decision:

@@ -142,6 +142,7 @@ class Trainer(ABC):
             list(providers),
             options.get("returns_kept", 1),
             groups=algorithm.traits.is_team,
+            by_seat=settings.self_play is None,  # there the rating decides
             most_since_update=returns_since_update,
         )
         self.episodes.by_worker = settings.worker_statistics
@@ -335,8 +336,11 @@ class Trainer(ABC):
 
     def _check_stop_reward(self) -> None:
         """End the training once the mean reward, in self-play the rating, has reached `stop_at_reward`."""
-        wanted, found = self.settings.stop_at_reward, self.episodes.history.recent_mean()
-        if wanted is None or found is None or not self.should_still_train:
+        wanted = self.settings.stop_at_reward
+        if wanted is None or not self.should_still_train:
+            return
+        found = self.episodes.history.recent_mean()
+        if found is None:
             return
         if self.rating is not None:
             found = self.rating()

@@ -74,7 +74,7 @@ def test_episodes_and_summaries_are_those_of_the_curves(runs):
     heard = Recorder()
     train(runs, heard)
     rewards = [e.reward for e in heard.of("on_episode_end")]
-    (record,) = runs.state()["record"]["recent"].values()
+    record = runs.state()["record"]["seats"]["Tiny?team=0"]["recent"]
     assert rewards[-len(record) :] == record and len(rewards) > 30
     assert all(
         1 <= e.length <= 12 and e.environment == 0 and 0 <= e.agent < 4 for e in heard.of("on_episode_end")

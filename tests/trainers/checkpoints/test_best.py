@@ -7,7 +7,6 @@ import torch
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.manager import CheckpointManager
 from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
-from lanista.trainers.trainer.episode_stats import EPISODES, FEWEST, RewardHistory
 
 
 @pytest.fixture
@@ -130,41 +129,3 @@ def test_a_malformed_entry_is_named(make):
     status.save()
     with pytest.raises(TrainingStatusError, match=r"Ball\.best_checkpoints\[0\]: its 'steps' is 'many'"):
         make(load=True)
-
-
-def test_a_policy_is_evaluated_by_enough_episodes_each_counted_once():
-    record = RewardHistory()
-    for _ in range(FEWEST - 1):
-        record.add("A", 1.0)
-    assert record.next_mean() is None
-    record.add("A", 11.0)
-    assert record.next_mean() == pytest.approx(2.0)
-    assert record.next_mean() is None
-
-
-def test_the_mean_of_the_last_episodes_is_known_once_there_are_enough():
-    record = RewardHistory()
-    for reward in [100.0, *[1.0] * (EPISODES - 2)]:
-        record.add("A", reward)
-    assert record.recent_mean() is None
-    again = RewardHistory.from_state_dict(json.loads(json.dumps(record.state_dict())))
-    for each in (record, again):
-        each.add("A", 1.0)
-        assert each.recent_mean() == pytest.approx(1.99)
-        each.add("A", 1.0)
-        assert each.recent_mean() == 1.0
-        assert each.next_mean() == pytest.approx((100 + EPISODES) / (EPISODES + 1))
-
-
-def test_each_seat_s_episodes_count_alike_however_many_finish_first():
-    record = RewardHistory()
-    for _ in range(3 * EPISODES):
-        record.add("p?team=0", 1.0)
-    record.add("p?team=1", -1.0)
-    assert record.recent_mean() is None and record.next_mean() is None, "too few of one of them"
-    for _ in range(EPISODES - 1):
-        record.add("p?team=1", -1.0)
-    again = RewardHistory.from_state_dict(json.loads(json.dumps(record.state_dict())))
-    for each in (record, again):
-        assert each.recent_mean() == each.next_mean() == 0.0
-        assert each.next_mean() is None

@@ -176,15 +176,17 @@ class TrainerSettings(Settings):
     keep_best: Integer = own(0, ge=0)
     """Number of the best checkpoints to keep in addition to the newest. At every summary the policy is
     compared by the mean reward of the episodes since the last comparison (at least 10), a team's by that of
-    its groups, in self-play by the rating; if it is one of the best so far, it is saved at once. The best of
-    all is also <behavior>-best.pt and <behavior>-best.onnx. 0: none."""
+    its groups; if the behavior has several teams or seats, by the mean over those of each; in self-play by
+    the rating. If it is one of the best so far, it is saved at once. The best of all is also
+    <behavior>-best.pt and <behavior>-best.onnx. 0: none."""
     max_steps: Integer = Field(default=500000, ge=ENDLESS)
     """Trainer steps (agents' decisions) after which training ends. -1: it continues until it is stopped;
     linear schedules and even_checkpoints, which need an end, are then refused."""
     stop_at_reward: Number | None = own(None)
     """Training of the behavior ends, as at max_steps, once the mean reward of its last 100 finished episodes
-    reaches this value; for a team that earns group rewards, their mean; with several teams or seats the mean
-    over the last 100 of each; in self-play, once its rating does. Not given: only at max_steps."""
+    reaches this value; for a team that earns group rewards, their mean; if the behavior has several teams or
+    seats, the mean over the last 100 of each; in self-play, once its rating does. Not given: only at
+    max_steps."""
     time_horizon: Integer = Field(default=64, ge=1)
     """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
     summary_freq: Integer = Field(default=50000, ge=1)

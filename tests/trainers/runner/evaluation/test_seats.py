@@ -1,5 +1,6 @@
 """Runs whose behaviors have several seats, and what a run does with their evaluations."""
 
+import json
 import re
 
 import pytest
@@ -66,13 +67,18 @@ def test_whoever_moves_first_is_not_counted_more_often(train, tmp_path, capsys, 
     assert lengths == {2.0}
 
 
-def test_whoever_is_counted_first_does_not_end_the_training(train, capsys):
+@pytest.mark.parametrize("summary_freq", [100, 225, 250])
+def test_whoever_is_counted_first_does_not_end_the_training(train, tmp_path, capsys, summary_freq):
     """All games end in the same step; those of the first mover are counted first, with a mean of 1."""
-    text = YAML.replace("250", "1500").replace("    test_frequency: 100\n", "")
+    text = YAML.replace("250", "1500").replace("    test_frequency: 100\n", "    keep_best: 3\n")
+    text = text.replace("summary_freq: 100", f"summary_freq: {summary_freq}")
     assert train(text + "    stop_at_reward: 0.5\n", "--num-areas", "128") == 0
     assert "has reached stop_at_reward" not in capsys.readouterr().out
+    status = json.loads((tmp_path / "results" / "r" / "run_logs" / "training_status.json").read_text())
+    assert {kept["reward"] for kept in status["p"]["best_checkpoints"]} == {0.0}
     assert train(text + "    stop_at_reward: -0.5\n", "--num-areas", "128", "--force") == 0
-    assert "last 100 episodes, 0.000, has reached stop_at_reward (-0.5)" in capsys.readouterr().out
+    reached = "last 100 episodes of each team, 0.000, has reached stop_at_reward (-0.5)"
+    assert reached in capsys.readouterr().out
 
 
 def test_in_self_play_the_rating_decides(train, tmp_path, capsys):
