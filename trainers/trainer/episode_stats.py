@@ -127,7 +127,7 @@ class EpisodeStats:
     def clear_history(self) -> None:
         """Clear the returns of finished episodes, which do not compare with later ones. Thread-safe."""
         self.recent_returns.clear()
-        self.history = self.history.anew()
+        self.history = self.history.cleared()
 
     def clear_since_update(self) -> None:
         """A policy update starts: clear the returns of the old policy."""

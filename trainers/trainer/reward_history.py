@@ -67,7 +67,7 @@ class RewardHistory:
         if seat not in self._seats:
             self._seats[seat] = self._saved.pop(seat, SeatReturns(number=self._finished))
 
-    def anew(self) -> RewardHistory:
+    def cleared(self) -> RewardHistory:
         """A history of the same seats without episodes."""
         new = RewardHistory()
         new._seats = {name: SeatReturns(seat.of_groups) for name, seat in self._seats.items()}

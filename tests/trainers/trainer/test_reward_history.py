@@ -96,7 +96,7 @@ def test_a_group_s_returns_take_the_place_of_its_agents_returns():
     add(record, SECOND, 1.0, EPISODES)  # agents without a group
     assert record.recent_mean() == record.next_mean() == 2.0
     assert reloaded(record, FIRST, SECOND).recent_mean() == 2.0
-    new = record.anew()
+    new = record.cleared()
     new.add(FIRST, 0.25, 0.0, ended=False)
     assert new.state_dict()["finished"] == 0, "whether groups earn rewards stays known"
 
