@@ -83,7 +83,7 @@ class EpisodeStats:
                 continue
             total = self.sums.pop(agent, 0.0) + earned
             if done:
-                self._report(agent, behavior_id, total, all_done, stats)
+                self._report(agent, self._seat(behavior_id), total, all_done, stats)
             else:
                 self.sums[agent] = total
 
@@ -103,7 +103,7 @@ class EpisodeStats:
         if self.groups and all_done:
             key = "Environment/Group Cumulative Reward"
             stats.add_stat(key, of_group, StatsAggregationMethod.HISTOGRAM)
-        self.history.add(self._seat(seat), ret, of_group, ended=all_done)
+        self.history.add(seat, ret, of_group, ended=all_done)
         if self.on_episode is not None:
             ended_group = of_group if self.groups and all_done else None
             self.on_episode(agent, ret, ended_group, round(total[-1]))

@@ -84,7 +84,7 @@ class RewardHistory:
         """
         self.expect(seat)
         if of_group and not self._seats[seat].of_groups:
-            self._seats[seat] = SeatReturns(of_groups=True)
+            self._seats[seat] = SeatReturns(of_groups=True, number=self._finished)
         own = self._seats[seat]
         if own.of_groups and not ended:
             return
