@@ -130,9 +130,13 @@ def median(rows: Iterable[Row], name: str) -> float:
 
 
 def median_ratio(above: list[Row], below: list[Row], name: str) -> float:
-    """The median of the ratios of rounds that were measured one after the other; NaN without any."""
-    others = {row.round: row for row in below}
-    ratios = [getattr(r, name) / getattr(others[r.round], name) for r in above if r.round in others]
+    """The median of the ratios of rounds that were measured one after the other; NaN without any.
+
+    Rows of one round but two machines are of two measurements.
+    """
+    others = {(row.round, row.machine): getattr(row, name) for row in below}
+    pairs = [(getattr(row, name), others.get((row.round, row.machine))) for row in above]
+    ratios = [own / other for own, other in pairs if other is not None]
     return statistics.median(ratios) if ratios else float("nan")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import subprocess
 import sys
@@ -150,8 +151,8 @@ def _figures(case: Case, trainer: str, rows: list[Row], peer: list[Row]) -> list
     speed, cpu, peak = (f"{median(rows, name):,.0f}" for name in names)
     start = f"{median(rows, 'start_s'):.1f}"
     times = less = share = ""
-    if peer and trainer != PEER:
-        faster, dearer, larger = (median_ratio(rows, peer, name) for name in names)
+    faster, dearer, larger = (median_ratio(rows, peer, name) for name in names)
+    if trainer != PEER and not math.isnan(faster):
         times, less, share = f"{faster:.1f}", f"{1 / dearer:.1f}", f"{larger:.2f}"
         times += f" ({case.aims[trainer]:g})" if trainer in case.aims else ""
         share += f" ({case.memory_aim:.2f})" if case.memory_aim and trainer == LANISTA else ""
