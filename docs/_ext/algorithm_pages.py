@@ -58,7 +58,7 @@ def _cells(trainer: str, settings: Mapping[str, Any]) -> dict[str, str]:
     given = settings["hyperparameters"]
     network, signals = settings["network_settings"], settings["reward_signals"]
     keys = (*SHARED, *KEYS[KINDS.get(trainer, "on-policy")])
-    also = [name for name in ("self_play", "recipe") if name in settings or name in given]
+    also = [name for name in ("self_play", "recipe") if settings.get(name, given.get(name))]
     also += ["memory"] * ("memory" in network) + [name for name in signals if name != "extrinsic"]
     return {
         "max_steps": _text(settings["max_steps"]),
