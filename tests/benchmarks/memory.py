@@ -64,7 +64,7 @@ def described(readings: list[Reading]) -> str:
     text = (
         f"{readings[-1].step:,} agent-steps of {readings[0].agents} agents, with checkpoints, models and "
         "curves. The least memory of the last quarter differs from that of the quarter before it by "
-        f"{100 * growth(readings):+.2f} %; single readings are higher and go back."
+        f"{100 * growth(readings):+.2f} %."
     )
     return f"{text}\n\n{table(['agent-steps:', 'memory of the process, MiB:'], rows)}"
 

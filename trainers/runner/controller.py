@@ -136,7 +136,7 @@ class TrainerController:
                 # Raised by an environment, or a library has replaced the handler.
                 distributed.leave()
                 logger.info(INTERRUPTED)
-            except Exception:
+            except Exception:  # what was learned is saved, whatever has failed
                 distributed.leave()
                 if any(self.steps().values()):
                     self._save(log_failures=True)

@@ -25,7 +25,7 @@ class SeatReturns:
     """The returns are those of groups, which earn rewards, not of single agents."""
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=EPISODES))
     number: int = 0
-    """Of the last one, among the episodes of all seats; before, of what had finished when it was expected."""
+    """How many episodes of all seats had finished when its last one did, or when it was first expected."""
     count: int = 0
     total: float = 0.0
     """Number and sum of those since the last `RewardHistory.next_mean`."""
@@ -49,10 +49,10 @@ class SeatReturns:
 
 
 class RewardHistory:
-    """The returns of finished episodes, apart for each seat: each team of the behavior.
+    """The returns of finished episodes by seat, which is a team of the behavior.
 
-    Means are taken over the means of the seats. In a zero-sum game whoever is counted first would otherwise
-    decide, so that a seat that is known is waited for.
+    Means are taken over the means of the seats, once each of them has enough episodes. Otherwise the seat
+    whose episodes are counted first would decide a zero-sum game.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class RewardHistory:
         return {"finished": self._finished, "seats": seats}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned; a history of older versions, without seats, starts anew.
+        """Restore what `state_dict` returned; one of an older version, without seats, is empty.
 
         Raises:
             AttributeError, KeyError, TypeError, ValueError: something else was saved.

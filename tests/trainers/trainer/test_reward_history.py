@@ -56,9 +56,9 @@ def test_without_episodes_there_is_no_mean():
 
 def test_each_seat_s_episodes_count_alike_however_many_finish_first():
     record = history(FIRST, SECOND)
-    for _ in range(2):
+    for so_far in (None, 0.0):
         add(record, FIRST, 1.0, 3 * EPISODES)
-        assert record.recent_mean() in (None, 0.0) and record.next_mean() is None, "the second is waited for"
+        assert record.recent_mean() == so_far and record.next_mean() is None, "the second is waited for"
         add(record, SECOND, -1.0, EPISODES)
         again = reloaded(record, SECOND, FIRST)
         assert again.recent_mean() == again.next_mean() == 0.0
@@ -70,11 +70,12 @@ def test_a_seat_that_no_longer_plays_is_not_waited_for(at_first):
     record = history(FIRST, SECOND)
     add(record, SECOND, -1.0, at_first)
     add(record, FIRST, 1.0, 2 * PATIENCE)
-    assert record.recent_mean() in (None, 0.0)
+    waited_for = 0.0 if at_first == EPISODES else None
+    assert record.recent_mean() == waited_for
     record.add(FIRST, 1.0)
     assert record.recent_mean() == record.next_mean() == 1.0
     record.add(SECOND, -1.0)
-    assert record.recent_mean() == (0.0 if at_first == EPISODES else None), "it plays again"
+    assert record.recent_mean() == waited_for, "it plays again"
 
 
 def test_a_seat_of_before_that_does_not_appear_after_a_resume_is_not_waited_for():
