@@ -132,11 +132,11 @@ def median(rows: Iterable[Row], name: str) -> float:
 def median_ratio(above: list[Row], below: list[Row], name: str) -> float:
     """The median of the ratios of rounds that were measured one after the other; NaN without any.
 
-    Rows of one round but two machines are of two measurements.
+    Rows of one round but of two machines, or two commits, are of two measurements.
     """
-    others = {(row.round, row.machine): getattr(row, name) for row in below}
-    pairs = [(getattr(row, name), others.get((row.round, row.machine))) for row in above]
-    ratios = [own / other for own, other in pairs if other is not None]
+    others = {(row.round, row.machine, row.commit): getattr(row, name) for row in below}
+    keys = [(row.round, row.machine, row.commit) for row in above]
+    ratios = [getattr(row, name) / others[key] for row, key in zip(above, keys) if key in others]
     return statistics.median(ratios) if ratios else float("nan")
 
 
