@@ -235,9 +235,12 @@ def machine() -> dict[str, str]:
     """What rounding depends on: the processor, the instructions that torch uses, torch, NumPy."""
     cpu = Path("/proc/cpuinfo")
     lines = cpu.read_text(encoding="utf-8").splitlines() if cpu.exists() else []
-    models = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
+    # A name such as "AMD EPYC" is that of several generations, for which MKL has kernels of its own.
+    parts = ("model name", "cpu family", "model")
+    found = dict(line.replace("\t", "").split(": ", 1) for line in lines if ": " in line)
+    processor = ", ".join(found[part] for part in parts if part in found)
     return {
-        "processor": models[0] if models else platform.processor() or platform.machine(),
+        "processor": processor or platform.processor() or platform.machine(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "torch": torch.__version__,
         "numpy": np.__version__,

@@ -190,9 +190,19 @@ class Algorithm(ABC):
         """
         if any(len(sensor.shape) > 1 for sensor in self.spec.observation_specs):
             return None
-        sizes = (sum(p.numel() for p in module.parameters()) for module in self.modules().values())
         rows = batch_size // self.sequence_length if self.is_recurrent else batch_size
-        return rows * max(sizes)
+        return rows * self._largest_network()
+
+    def dense_products(self, batch_size: int) -> int | None:
+        """As `products`, but also with images, whose convolutions are not counted, and with sets of entities.
+
+        None where the numbers of rows of a pass are seldom the same twice, as with a memory.
+        """
+        return None if self.is_recurrent else batch_size * self._largest_network()
+
+    def _largest_network(self) -> int:
+        """The number of its parameters."""
+        return max(sum(p.numel() for p in module.parameters()) for module in self.modules().values())
 
     # Experience -----------------------------------------------------------------------------------------
 

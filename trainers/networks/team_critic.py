@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
+from torch.nn import functional
 
 from ..settings.models.networks import NetworkSettings
 from .modules.attention import (
@@ -33,6 +34,7 @@ from .modules.attention import (
 from .modules.body import Body
 from .modules.heads import ValueHead
 from .modules.memory import RecurrentModule
+from .modules.onednn import filled, product_of_sets
 from .observations import ObservationEncoder
 
 
@@ -43,6 +45,8 @@ class TeamSets(NamedTuple):
     """(members, sets) of each size, the smallest first."""
     rows: Tensor | None = None
     """[M] each member's row, set by set; None: the rows are the members in this order."""
+    unused: tuple[int, int] = (0, 0)
+    """Without `rows`: how many behind the sets of one, and behind all others, belong to no set."""
 
     @property
     def number(self) -> int:
@@ -57,7 +61,7 @@ class TeamSets(NamedTuple):
     def teams(self) -> TeamSets:
         """The sets of two and more."""
         rows = None if self.rows is None else self.rows[self.alone :]
-        return TeamSets(tuple(of for of in self.sizes if of[0] > 1), rows)
+        return TeamSets(tuple(of for of in self.sizes if of[0] > 1), rows, (0, self.unused[1]))
 
     def counts(self, like: Tensor, *, of_members: bool = False) -> Tensor:
         """The number of members of each set [G], or of the set of each member [M]."""
@@ -116,30 +120,44 @@ class TeamCritic(RecurrentModule):
         columns = (normalized, *self.attention.project(normalized))
         if sets.rows is not None:
             columns = tuple(column.index_select(0, sets.rows) for column in columns)  # type: ignore[assignment]
-        lengths = [size * n for size, n in sets.sizes]
+        after_alone, at_end = sets.unused
+        # The size of the members of each part, 0 of rows that are no members.
+        parts = [(size, size * n) for size, n in sets.sizes]
+        parts.insert(1 if sets.alone else 0, (0, after_alone))
+        lengths = [length for _, length in (*parts, (0, at_end))]
         # One split has one backward pass; slices would each be filled up with zeros.
-        parts = zip(*(torch.split(column, lengths) for column in columns), strict=True)
+        split = zip(*(torch.split(column, lengths) for column in columns), strict=True)
         return [
             Entities(*(column.view(-1, size, *column.shape[1:]) for column in part))
-            for (size, _), part in zip(sets.sizes, parts, strict=True)
+            for (size, _), part in zip(parts, split)
+            if size
         ]
 
     # Sets -----------------------------------------------------------------------------------------------
 
     def value(self, inputs: Sequence[Tensor], sets: TeamSets) -> Tensor:
         """[G, signals] from the observations alone; `inputs` as the actor's `prepare` gave them."""
-        return self.heads(*self.encode_values(inputs, sets))
+        return self.heads(*self.encode_values(inputs, sets))[: sets.number]
 
     def evaluate(self, inputs: Sequence[Tensor], actions: Tensor, sets: TeamSets) -> tuple[Tensor, Tensor]:
         """Values [G, signals] and each member's baseline [M, signals]; arguments as of `encode`."""
         heads = self.heads(*self.encode(inputs, actions, sets))
-        return heads[: sets.number], torch.cat((heads[: sets.alone], heads[sets.number :]))
+        end = sets.number + sum(size * n for size, n in sets.teams().sizes)
+        return heads[: sets.number], torch.cat((heads[: sets.alone], heads[sets.number : end]))
 
     def encode_values(self, inputs: Sequence[Tensor], sets: TeamSets) -> tuple[Tensor, Tensor]:
         """The input of the memory or the heads [G, hidden], and the numbers of members [G]."""
         waiting = self._entities(self.embed_waiting(self.encoder(inputs)), sets)
-        encodings = self.body.stream(0, torch.cat([self.attention.pool(of_size) for of_size in waiting]))
-        return encodings, sets.counts(encodings)
+        means = [self.attention.pool(of_size) for of_size in waiting]
+        return self._through_body(means, sets.counts(means[0]))
+
+    def _through_body(self, means: list[Tensor], counts: Tensor) -> tuple[Tensor, Tensor]:
+        """The encodings of sets of these means, and as many numbers of members.
+
+        Where few numbers of rows are wanted, further ones are behind them.
+        """
+        encodings = self.body.stream(0, filled(torch.cat(means)))
+        return encodings, functional.pad(counts, (0, len(encodings) - len(counts)), value=1.0)
 
     def encode(self, inputs: Sequence[Tensor], actions: Tensor, sets: TeamSets) -> tuple[Tensor, Tensor]:
         """The input of the memory or the heads [E, hidden], and the numbers of members [E].
@@ -158,13 +176,14 @@ class TeamCritic(RecurrentModule):
         counts = sets.counts(means[0])
         if teams.sizes:
             if sets.rows is None and sets.alone:
-                encodings = torch.split(encodings, [sets.alone, len(encodings) - sets.alone])[1]
-                actions = actions[sets.alone :]
+                first = sets.alone + sets.unused[0]
+                encodings = torch.split(encodings, [first, len(encodings) - first])[1]
+                actions = actions[first:]
             acting = self._entities(self.embed_acting(torch.cat((encodings, actions), 1)), teams)
             both = zip(acting, waiting[-len(acting) :], strict=True)
             means += [self._baseline_encodings(*of_size).flatten(0, 1) for of_size in both]
             counts = torch.cat((counts, teams.counts(counts, of_members=True)))
-        return self.body.stream(0, torch.cat(means)), counts
+        return self._through_body(means, counts)
 
     def _baseline_encodings(self, acting: Entities, waiting: Entities) -> Tensor:
         """[G, n, h] of sets of n in which member i waits and the others have acted.
@@ -191,9 +210,9 @@ class TeamCritic(RecurrentModule):
             (waiting.embedded + bias).unsqueeze(2),
             (acting.embedded + bias).unsqueeze(1),
         )
-        mixed = torch.baddbmm(mixed.view(sets, n * n, -1), by_acting, by_head(acting.values))
+        mixed = product_of_sets(by_acting, by_head(acting.values), mixed.view(sets, n * n, -1))
         by_i = by_i.reshape(sets * n, n, -1)
-        mixed = torch.baddbmm(mixed.view(sets * n, n, -1), by_i, waiting.values.flatten(0, 1))
+        mixed = product_of_sets(by_i, waiting.values.flatten(0, 1), mixed.view(sets * n, n, -1))
         return pooled(self.attention.normalize(mixed).view(sets, n, n, -1), None)
 
     def heads(self, encodings: Tensor, counts: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import Rollout
 from ..algorithms.base import Algorithm
 from ..algorithms.common.optim import LEARNING_RATE_FLOOR, Schedule
-from ..algorithms.common.threads import torch_threads
 from ..algorithms.imitation.agreement import agreement
 from ..algorithms.imitation.behavioral_cloning import LOSS
 from ..buffers.demonstrations import Demonstrations, digest
@@ -110,7 +109,7 @@ class CloningTrainer(Trainer):
         due = self.schedule.next_due()
         self.imitation.rate = self.learning_rate(self.step)
         most = min(self.imitation.minibatches, LONGEST, self.settings.max_steps - self.step)
-        with self.timers.span("_update_policy"), torch_threads(self.update_threads):
+        with self.timers.span("_update_policy"), self.computing():
             losses = self.imitation.epoch(self.step, most)
         self.schedule.count(len(losses))
         values = self.imitation.values

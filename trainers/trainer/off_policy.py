@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import Rollout
 from ..algorithms.base import OffPolicyAlgorithm, UpdateResult
-from ..algorithms.common.threads import torch_threads
 from ..buffers.replay.buffer import Replay
 from ..buffers.replay.columns import ReplayLayout
 from ..buffers.replay.memory_limit import require_room, size_text
@@ -199,7 +198,7 @@ class OffPolicyTrainer(Trainer):
         if not self.updates.is_due(self.step):
             return metrics
         most = BURST * self.own.gradient_steps if self.settings.threaded else None
-        with self.timers.span("_update_policy"), torch_threads(self.update_threads):
+        with self.timers.span("_update_policy"), self.computing():
             while self.updates.is_due(self.step) and len(metrics) != most:
                 metrics += [self._gradient_step(replay) for _ in range(self.own.gradient_steps)]
                 self.updates.count()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic
@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ..algorithms.base import OnPolicyAlgorithm
-from ..algorithms.common.products import large_products
-from ..algorithms.common.threads import torch_threads
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer
@@ -91,8 +89,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     def _timed_update(self, step: int) -> dict[str, float]:
         """`_update` with its threads."""
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
-        threads, products = torch_threads(self.update_threads), self._large_products()
-        with self.timers.span("_update_policy"), threads, products, span:
+        with self.timers.span("_update_policy"), self.computing(), span:
             return self._update(step)
 
     def _report_update(self, metrics: Mapping[str, float]) -> None:
@@ -148,18 +145,6 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         if self.signal_trainer is not None:
             self.signal_trainer.shuffler.set_state(state["signal_shuffler"])
 
-    def _large_products(self) -> AbstractContextManager[None]:
-        """The context of an update's products.
-
-        Not of those whose numbers of rows vary, as teams' do, since oneDNN builds a kernel for each; nor of a
-        memory's, which have a row for each sequence. Beside a thread that updates, agents act a few at a time
-        with the same setting.
-        """
-        algorithm = self.algorithm
-        if algorithm.traits.is_team or algorithm.is_recurrent or self.settings.threaded:
-            return nullcontext()
-        return large_products(algorithm.products(self.settings.hyperparameters.batch_size), self.device)
-
     def _store(self, rollout: Rollout, rewards: Rewards) -> None:
         kept, rewards, gaps = self._drop_overflowing(rollout, rewards)
         self._reset_critic(gaps)
@@ -167,7 +152,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             return
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
         # Evaluating teams computes as much as learning does, a single agent's critic hardly anything.
-        with torch_threads(self.update_threads) if self.algorithm.traits.is_team else nullcontext():
+        with self.computing() if self.algorithm.traits.is_team else nullcontext():
             evaluation = self.algorithm.evaluate(kept, rewards, ignores)
         self._reset_critic(gaps)
         self._report_estimates(kept, evaluation.estimates)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict
 
@@ -20,7 +21,8 @@ from ...agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, 
 from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
-from ..algorithms.common.threads import UpdateThreads
+from ..algorithms.common.products import large_products
+from ..algorithms.common.threads import UpdateThreads, torch_threads
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
@@ -137,6 +139,7 @@ class Trainer(ABC):
         self.timers = options.get("timers") or Timers()
         threads = options.get("update_threads") or UpdateThreads()
         self.update_threads = threads.choose(algorithm.products(settings.hyperparameters.batch_size))
+        self.dense_products = algorithm.dense_products(settings.hyperparameters.batch_size)
         self.schedule = StepSchedule(settings.summary_freq, settings.checkpoint_interval)
         self.episodes = EpisodeStats(
             list(providers),
@@ -210,6 +213,16 @@ class Trainer(ABC):
         signals = [signal for signal in self.learned.values() if isinstance(signal, NetworkSignal)]
         networks = [network for signal in signals for network in signal.networks.values()]
         return [*self.algorithm.modules().values(), *networks]
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """The context of an update: its threads, and the library of its products.
+
+        Beside a thread that updates, agents act a few at a time, for which that library is slow.
+        """
+        products = None if self.settings.threaded else self.dense_products
+        with torch_threads(self.update_threads), large_products(products, self.device):
+            yield
 
     # Processing trajectories ----------------------------------------------------------------------------
 

@@ -98,6 +98,10 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         """The actors of all slots, also where one network acts for them."""
         return self.networks.actors
 
+    def dense_products(self, batch_size: int) -> int | None:
+        """None: whole rollouts are evaluated at once, and each slot's networks get the rows of its own."""
+        return None
+
     # Evaluation -----------------------------------------------------------------------------------------
 
     def update_normalizer(self, obs: Sequence[ObsArray]) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ....envs.base import ObsArray
 from ....envs.validation import NonFinitePolicy
+from ...networks.modules.onednn import torch_products
 from ...networks.observations import ObservationEncoder, to_tensors
 from ...settings.models.algorithms import ClippedObjectiveSettings
 from ...utils import distributed
@@ -159,7 +160,8 @@ class CheckedAdam:
         """
         self.adam.learning_rate = learning_rate
         distributed.average(self.flat.gradient)
-        square = self.flat.gradient.dot(self.flat.gradient).item()
+        with torch_products():
+            square = self.flat.gradient.dot(self.flat.gradient).item()
         if math.isfinite(square):
             norm = math.sqrt(square)
             self._norm_sum += norm

@@ -15,17 +15,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LARGE = 64_000_000
+from ...networks.modules.onednn import ONEDNN
+
+LARGE = 16_000_000
 """Products of a minibatch's pass through a network from which oneDNN multiplies.
 
-On two processors that were busy otherwise, PPO's gradient step took with it 10 % less processor time at 290
-million products (2048 rows, two layers of 256 units), 6 % less at 145 million, 5 % less at 80 million, 3 %
-more at 40 million, and a quarter more at 10 million.
+On an idle AMD EPYC a gradient step of PPO took with it 46 % less time at 147 million products, 41 % less at
+79 million, 12 % less at 10 million and 30 % more at 2.5 million; one of SAC 42 % less at 147 million, 37 %
+less at 37 million, 16 % less at 10 million and 2 % more at 5 million; one of POCA, whose members leave, 28 %
+less at 360 million.
 """
 LARGEST_ERROR = 2e-6
 """Relative, of a product against float64. MKL's is 2e-7, bfloat16's 2e-3."""
-ON = "bf16"
-"""The value of torch's setting that sends products to oneDNN."""
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ def large_products(number: int | None, device: torch.device) -> Iterator[None]:
     Whether it does depends on torch and the processor, never on a timing, so that runs repeat.
 
     Args:
-        number: products of a minibatch's pass through the largest network; None: it reads images or entities.
+        number: of `Algorithm.dense_products`, or None.
         device: of the networks. Only a CPU has a choice.
     """
     if number is None or number < LARGE or device.type != "cpu" or not keeps_float32():
@@ -45,7 +46,7 @@ def large_products(number: int | None, device: torch.device) -> Iterator[None]:
         return
     matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = matmul.fp32_precision
-    matmul.fp32_precision = ON
+    matmul.fp32_precision = ONEDNN
     try:
         yield
     finally:
@@ -60,7 +61,7 @@ def keeps_float32() -> bool:
         logger.debug("Float32 products: torch's default; torch %s offers no other", torch.__version__)
         return False
     before = matmul.fp32_precision
-    matmul.fp32_precision = ON
+    matmul.fp32_precision = ONEDNN
     try:
         error = product_error()
     finally:

@@ -23,7 +23,8 @@ from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
 from ...networks.actor import Actor
 from ...networks.modules.distributions import flat_actions
-from ...networks.modules.passes import chunk_size, shape_multiple
+from ...networks.modules.onednn import shape_multiple
+from ...networks.modules.passes import chunk_size
 from ...networks.observations import to_tensors
 from ...networks.team_critic import TeamCritic, TeamSets
 from ..common.recurrent import CriticStates, unroll
@@ -247,7 +248,8 @@ class TeamEvaluator:
             rows = np.arange(ends * width).reshape(ends, width)
             members = np.where(np.arange(width) > rollout.next_mates[:, None], -1, rows)
         steps, one = np.arange(ends), np.ones(ends, dtype=np.int64)
-        sets = compact_sets(GroupSteps(members, steps, 0 * one, one), self.device)
+        each_alone = GroupSteps(members, steps, 0 * one, one)
+        sets = compact_sets(each_alone, self.device, shape_multiple(self.device))
         inputs = self.actor.prepare(to_tensors([o[sets.rows.cpu().numpy()] for o in obs], self.device))
         encodings, counts = self.critic.encode_values(inputs, sets.sets)
         return Encodings(encodings, counts, sets.of_values, None)
@@ -280,22 +282,22 @@ def compact_sets(groups: GroupSteps, device: torch.device, multiple: int = 1) ->
     """Group-steps by the size of their sets.
 
     Usually each row is in one set, and rows are taken in the sets' order; where many are in several, each is
-    taken once. The last set of each size is repeated until their number is a multiple of `multiple`.
+    taken once. Rows that belong to no set make their number a multiple of `multiple`, as that of the rows of
+    sets of two and more.
     """
     size = (groups.members >= 0).sum(1)
     order = np.argsort(size, kind="stable")
     numbers, counts = np.unique(size[order], return_counts=True)
-    missing = -counts % multiple
-    copies = np.ones(len(groups), dtype=np.int64)
-    copies[np.cumsum(counts) - 1] += missing
-    counts, order = counts + missing, np.repeat(order, copies)
     members, size = groups.members[order], size[order]
     rows: Ints = members[members >= 0]
     distinct, at = np.unique(rows, return_inverse=True)
-    index = None
+    index, alone = None, int((size == 1).sum())
     if 4 * len(distinct) <= 3 * len(rows):
-        rows, index = distinct, torch.from_numpy(at).to(device)
-    sets = TeamSets(tuple(zip(numbers.tolist(), counts.tolist(), strict=True)), index)
+        rows, index, alone = distinct, torch.from_numpy(at).to(device), 0
+    unused = -alone % multiple, -(len(rows) - alone) % multiple
+    rows = np.insert(rows, [alone] * unused[0] + [len(rows)] * unused[1], rows[0])
+    of_sizes = tuple(zip(numbers.tolist(), counts.tolist(), strict=True))
+    sets = TeamSets(of_sizes, index, unused if index is None else (0, 0))
     place = np.empty(len(groups), dtype=np.int64)
     place[order] = np.arange(len(order))
     of_values = np.repeat(place, groups.counts)

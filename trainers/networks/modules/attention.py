@@ -22,11 +22,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .layers import Dense
+from .onednn import multiplies_by_onednn, product_of_sets
 
 HEADS = 4
 LAYER_NORM_EPS = 1e-5
 POOL_EPS = 1e-7
 MASKED_LOGIT = -1e6
+MOST_WEIGHTS = 1 << 25
+"""Of attention that are kept for its gradient, all heads and sets together: 128 MiB."""
 
 
 def normal_scale(size: int) -> float:
@@ -94,7 +97,7 @@ class SelfAttention(nn.Module):
 
     def logits(self, queries: Tensor, keys: Tensor) -> Tensor:
         """[G, n, heads, d] each -> [G, heads, query, key]."""
-        return torch.matmul(queries.transpose(1, 2), keys.permute(0, 2, 3, 1)) * self.scale
+        return product_of_sets(queries.transpose(1, 2), keys.permute(0, 2, 3, 1)) * self.scale
 
     def forward(self, entities: Tensor, absent: Tensor | None = None) -> Tensor:
         """Sets of embedded entities [G, n, h], some of them `absent` [G, n] -> [G, h].
@@ -106,7 +109,7 @@ class SelfAttention(nn.Module):
         shape = (sets, n, HEADS, self.head_size)
         q, k, v = (layer(x).view(shape).transpose(1, 2) for layer in (self.query, self.key, self.value))
         masked = None if absent is None else absent[:, None, None] * MASKED_LOGIT
-        mixed = functional.scaled_dot_product_attention(q, k, v, masked, scale=self.scale)
+        mixed = _attend(q, k, v, masked, self.scale)
         rows = self.normalize(self.out(mixed.transpose(1, 2).reshape(sets * n, self.size)) + x)
         return pooled(rows.view(sets, n, self.size), absent)
 
@@ -114,8 +117,20 @@ class SelfAttention(nn.Module):
         """As `forward`, for entities that are normalized and projected already."""
         p = self.logits(entities.queries, entities.keys).softmax(-1)
         by_query = p.transpose(1, 2).flatten(2)
-        mixed = torch.baddbmm(entities.embedded + self.out.bias, by_query, by_head(entities.values))
+        mixed = product_of_sets(by_query, by_head(entities.values), entities.embedded + self.out.bias)
         return pooled(self.normalize(mixed), None)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, masked: Tensor | None, scale: float) -> Tensor:
+    """The values as attention mixes them; [G, heads, n, d] each.
+
+    What torch has for this multiplies the few rows of each head by themselves, for which oneDNN takes ten
+    times as long. There the products are told apart, unless the weights take too much memory.
+    """
+    if not multiplies_by_onednn() or q.shape[:3].numel() * q.shape[2] > MOST_WEIGHTS:
+        return functional.scaled_dot_product_attention(q, k, v, masked, scale=scale)
+    logits = product_of_sets(q * scale, k.mT)
+    return product_of_sets((logits if masked is None else logits + masked).softmax(-1), v)
 
 
 def by_head(values: Tensor) -> Tensor:

@@ -12,9 +12,6 @@ from torch import Tensor
 CHUNK_BYTES = 4 << 20
 """Bytes of images in a chunk. As float32 they take four times that, and the results of convolutions more."""
 MIN_CHUNK = 16
-SHAPE_MULTIPLE = 32
-"""Sizes of bfloat16 products that vary are rounded up to multiples of this: oneDNN builds and keeps a kernel
-for each shape, which takes longer than the product and about a mebibyte. 16 and 64 were slower."""
 
 
 class Precision(str, Enum):
@@ -30,12 +27,6 @@ class Precision(str, Enum):
         if self is Precision.FLOAT32:
             return nullcontext()
         return torch.autocast(device.type, torch.bfloat16)
-
-
-def shape_multiple(device: torch.device) -> int:
-    """What varying sizes should be multiples of in the current pass; 1 if any size is as good."""
-    keeps_kernels = device.type == "cpu" and torch.is_autocast_enabled("cpu")
-    return SHAPE_MULTIPLE if keeps_kernels else 1
 
 
 def widened(tensor: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.coma.coma import COMA
 from lanista.trainers.algorithms.common import products
 from lanista.trainers.algorithms.common.products import (
     LARGE,
@@ -15,13 +16,15 @@ from lanista.trainers.algorithms.common.products import (
 )
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.networks.modules.onednn import ONEDNN, torch_products
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from rollouts import random_rollout
-from specs import vector_spec
+from specs import image_spec, sensor, vector_spec
 from trainer_surroundings import Events, Record
 
-CPU, SPEC = torch.device("cpu"), vector_spec([3], continuous=1)
+CPU, SPEC, TEAM = torch.device("cpu"), vector_spec([3], continuous=1), vector_spec([3], branches=(2,))
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +39,7 @@ def setting():
     return getattr(getattr(torch.backends.mkldnn, "matmul", None), "fp32_precision", None)
 
 
-def trainer(make, **keys):
+def trainer(make, spec=SPEC, **keys):
     config = {"trainer_type": make.name.lower(), **keys}
     config["hyperparameters"] = {
         "batch_size": keys.pop("rows", LARGE),
@@ -45,7 +48,7 @@ def trainer(make, **keys):
     }
     config.pop("rows", None)
     settings = TrainerSettings.model_validate(config)
-    algorithm = make(SPEC, settings, CPU, 0, NonFinitePolicy.STOP)
+    algorithm = make(spec, settings, CPU, 0, NonFinitePolicy.STOP)
     return OnPolicyTrainer(settings, algorithm, {}, Record(), Events())
 
 
@@ -96,7 +99,7 @@ def test_updates_learn_the_same_up_to_rounding_and_the_same_bits_again():
         one = trainer(PPO)
         one.before = setting()
         if not replace:
-            one._large_products = lambda: large_products(0, CPU)
+            one.dense_products = None
         found, during = learned(one)
         assert (during != one.before) == (replace and keeps_float32())
         weights.append(found)
@@ -110,9 +113,30 @@ def test_updates_learn_the_same_up_to_rounding_and_the_same_bits_again():
         (PPO, {"rows": 64}),
         (PPO, {"threaded": True}),
         (PPO, {"network_settings": {"memory": {"memory_size": 8, "sequence_length": 8}}}),
-        (POCA, {}),
+        (COMA, {"spec": TEAM}),
     ],
 )
 def test_who_multiplies_few_rows_or_ever_other_numbers_of_them_does_not_change_it(make, keys):
-    with trainer(make, **keys)._large_products():
-        assert not keeps_float32() or setting() != products.ON
+    with trainer(make, **keys).computing():
+        assert not keeps_float32() or setting() != ONEDNN
+
+
+@pytest.mark.parametrize(
+    "make, spec",
+    [(POCA, TEAM), (PPO, image_spec(3, 20, 20)), (PPO, sensor((4, 5), "near"))],
+)
+def test_teams_images_and_entities_use_it_too(make, spec):
+    spec = spec if spec is TEAM else BehaviorSpec([spec], ActionSpec(0, (2,)))
+    with trainer(make, spec=spec).computing():
+        assert not keeps_float32() or setting() == ONEDNN
+
+
+def test_norms_of_gradients_are_those_of_torch_s_library():
+    """One that multiplies a vector with itself much faster; with other bits than oneDNN's."""
+    vector = torch.randn(100_003, generator=torch.Generator().manual_seed(1))
+    expected = vector.dot(vector)
+    with large_products(LARGE, CPU):
+        inside = setting()
+        with torch_products():
+            assert torch.equal(vector.dot(vector), expected)
+        assert setting() == inside

@@ -15,6 +15,7 @@ from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows
 from lanista.trainers.algorithms.poca.team_values import TeamEstimates
 from lanista.trainers.buffers.columns import joined
+from lanista.trainers.networks.modules import onednn
 from lanista.trainers.networks.team_critic import TeamSets
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
@@ -210,8 +211,9 @@ def test_bootstrap_values_are_right_for_any_number_of_surviving_teammates():
 @pytest.mark.parametrize("multiple", [1, 32])
 @pytest.mark.parametrize("memory", [None, "lstm", "gru"])
 def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory, multiple, monkeypatch):
-    """In any order, with the recurrent states at the starts of their sequences, and with repeated sets."""
-    monkeypatch.setattr(team_values, "shape_multiple", lambda device: multiple)
+    """In any order, with the recurrent states at the starts of their sequences, and with rows of no set."""
+    for module in (team_values, onednn):
+        monkeypatch.setattr(module, "shape_multiple", lambda device: multiple)
     generator = np.random.default_rng(4)
     network = {"hidden_units": 16}
     if memory is not None:

@@ -1,0 +1,88 @@
+"""Products of matrices by oneDNN, which builds a kernel for each of their shapes and keeps it.
+
+It multiplies bfloat16, and float32 within `large_products` of the algorithms: at twice the speed of torch's
+own library on some processors, if the matrices are large and their shapes few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+SHAPE_MULTIPLE = 128
+"""Numbers of rows that vary are rounded up to multiples of this: a kernel takes longer to build than the
+product, and most of a mebibyte. POCA, whose members leave, was as fast with 32 and 64, and took 85 and 30
+MiB more."""
+ONEDNN = "bf16"
+"""The value of torch's setting that sends products of float32 matrices to oneDNN."""
+
+
+def multiplies_by_onednn() -> bool:
+    """Whether torch multiplies float32 matrices by oneDNN now."""
+    matmul = getattr(torch.backends.mkldnn, "matmul", None)
+    return getattr(matmul, "fp32_precision", None) == ONEDNN
+
+
+@contextmanager
+def torch_products() -> Iterator[None]:
+    """Back to torch's own library, which multiplies two vectors in a tenth of the time."""
+    if not multiplies_by_onednn():
+        yield
+        return
+    matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    matmul.fp32_precision = "none"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = ONEDNN
+
+
+def shape_multiple(device: torch.device) -> int:
+    """What varying numbers of rows should be multiples of in the current pass; 1 if any number is as good."""
+    keeps_kernels = device.type == "cpu" and (torch.is_autocast_enabled("cpu") or multiplies_by_onednn())
+    return SHAPE_MULTIPLE if keeps_kernels else 1
+
+
+def filled(rows: Tensor) -> Tensor:
+    """Rows [n, size] with zeros behind them, up to the next multiple of `shape_multiple`."""
+    missing = -len(rows) % shape_multiple(rows.device)
+    return functional.pad(rows, (0, 0, 0, missing)) if missing else rows
+
+
+def product_of_sets(a: Tensor, b: Tensor, plus: Tensor | None = None) -> Tensor:
+    """`plus + a @ b` of many small matrices, [..., n, k] and [..., k, m]; [G, n, m] if there is a `plus`.
+
+    Their numbers and sizes vary with the sets, so that oneDNN would keep a kernel for each and gain nothing:
+    where it multiplies, these are float32 and of torch's own library.
+    """
+    if shape_multiple(a.device) > 1:
+        product: Tensor = _TorchProduct.apply(a, b, plus)  # type: ignore[no-untyped-call]
+        return product
+    return torch.matmul(a, b) if plus is None else torch.baddbmm(plus, a, b)
+
+
+class _TorchProduct(torch.autograd.Function):
+    """`plus + a @ b` and its gradient in float32 by torch's own library."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, plus: Tensor | None) -> Tensor:
+        a, b = a.float(), b.float()
+        ctx.save_for_backward(a, b)
+        ctx.has_addend = plus is not None
+        return _by_torch(a, b, plus)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:  # type: ignore[override]
+        a, b = ctx.saved_tensors
+        of_a, of_b = _by_torch(gradient, b.mT), _by_torch(a.mT, gradient)
+        return of_a, of_b, gradient if ctx.has_addend else None
+
+
+def _by_torch(a: Tensor, b: Tensor, plus: Tensor | None = None) -> Tensor:
+    with torch.autocast(a.device.type, enabled=False), torch_products():
+        return torch.matmul(a, b) if plus is None else torch.baddbmm(plus.float(), a, b)
