@@ -129,15 +129,20 @@ def median(rows: Iterable[Row], name: str) -> float:
     return statistics.median(values) if values else float("nan")
 
 
-def median_ratio(above: list[Row], below: list[Row], name: str) -> float:
-    """The median of the ratios of rounds that were measured one after the other; NaN without any.
+def ratios(above: list[Row], below: list[Row], name: str) -> list[float]:
+    """Those of rounds that were measured one after the other.
 
     Rows of one round but of two machines, or two commits, are of two measurements.
     """
     others = {(row.round, row.machine, row.commit): getattr(row, name) for row in below}
     keys = [(row.round, row.machine, row.commit) for row in above]
-    ratios = [getattr(row, name) / others[key] for row, key in zip(above, keys) if key in others]
-    return statistics.median(ratios) if ratios else float("nan")
+    return [getattr(row, name) / others[key] for row, key in zip(above, keys) if key in others]
+
+
+def median_ratio(above: list[Row], below: list[Row], name: str) -> float:
+    """The median of `ratios`; NaN without any."""
+    found = ratios(above, below, name)
+    return statistics.median(found) if found else float("nan")
 
 
 def best_microseconds(function: Callable[[], object], rounds: int = 5, seconds: float = 0.3) -> float:

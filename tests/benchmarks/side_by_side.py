@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from results import BF16, LANISTA, PEER, RESULTS, ROOT, THREADED, Results, Row, median, median_ratio
+from results import BF16, LANISTA, PEER, RESULTS, ROOT, THREADED, Results, Row, median, median_ratio, ratios
 from results import table as markdown
 from script_options import parse_options
 from timed_scene import executable
@@ -154,6 +154,8 @@ def _figures(case: Case, trainer: str, rows: list[Row], peer: list[Row]) -> list
     faster, dearer, larger = (median_ratio(rows, peer, name) for name in names)
     if trainer != PEER and not math.isnan(faster):
         times, less, share = f"{faster:.1f}", f"{1 / dearer:.1f}", f"{larger:.2f}"
+        each = ratios(rows, peer, "steps_per_s")
+        times += f" [{min(each):.1f}, {max(each):.1f}]" if len(each) > 1 else ""
         times += f" ({case.aims[trainer]:g})" if trainer in case.aims else ""
         share += f" ({case.memory_aim:.2f})" if case.memory_aim and trainer == LANISTA else ""
     return [speed, times, cpu, less, peak, share, start]

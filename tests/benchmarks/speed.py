@@ -56,9 +56,15 @@ def measure_rates(given: argparse.Namespace, results: Results) -> None:
 
 
 def beside_each_other(cases: list[Case], results: Results, load: int = 0) -> str:
-    """The tasks that both have trained."""
-    both = [case for case in cases if results.of(case.kind, PEER, case.agents, case.device, load)]
-    return comparison(both, results, "task", "what it is", load=load) if both else "Not measured yet."
+    """The tasks that both have trained, and those that only Lanista can train."""
+    scales = {ball(agents).kind for agents in SCALE}
+    shown = [
+        case
+        for case in cases
+        if results.of(case.kind, PEER, case.agents, case.device, load)
+        or (PEER not in case.trainers and case.kind not in scales)
+    ]
+    return comparison(shown, results, "task", "what it is", load=load) if shown else "Not measured yet."
 
 
 def three_rates(results: Results) -> str:

@@ -18,6 +18,8 @@ SCALE = (12, 32, 64, 128, 256, 512, 1024)
 """Numbers of agents of `ball`."""
 ONE = {"trainers": (LANISTA, PEER)}
 """Of a task that is not measured with other ways to train."""
+ALONE = {"trainers": (LANISTA,)}
+"""Of a task that ML-Agents has no trainer or network for."""
 LARGE_BUFFER = {"batch_size": 256, "num_epoch": 1, "buffer_size": 10_240}
 
 
@@ -103,12 +105,18 @@ def vectors() -> list[Case]:
         ball(12, 9),
         ball(128, 17),
         ball(1024, 28),
-        *(ball(agents, trainers=(LANISTA,)) for agents in SCALE if agents not in (12, 128, 1024)),
+        *(ball(agents, **ALONE) for agents in SCALE if agents not in (12, 128, 1024)),
         task(
             *("ball SAC", 12, "ball3d", "3DBall", sac, (24_000, 2_000), {"areas": 12}),
             what="SAC, 12 agents, vectors, continuous",
             wanted=8,
             **ONE,
+        ),
+        task(
+            *("basic DQN", 12, "basic", "Basic", settings_of(ROOT / "config/dqn/basic.yaml", "Basic")),
+            *((24_000, 2_000), {"areas": 12}),
+            what="DQN, 12 agents, vectors, discrete",
+            **ALONE,
         ),
     ]
 
@@ -138,6 +146,12 @@ def memories() -> list[Case]:
             what="PPO, 16 agents, LSTM of 128 over sequences of 16, discrete",
             wanted=6,
             network={"memory": {"sequence_length": 16, "memory_size": 128}},
+        ),
+        task(
+            *("memory, GRU", 16, *hallway, (40_960, 5_120), {"areas": 16}),
+            what="the same with a GRU",
+            network={"memory": {"sequence_length": 16, "memory_size": 128, "memory_type": "gru"}},
+            **ALONE,
         ),
         task(
             *("hallway", 16, *hallway, (61_440, 5_120), {"areas": 16}),
