@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,13 @@ from timed_scene import executable
 from training_run import free_port
 
 REST = "loop and all else"
+ENGINE = "wait for the engine, receive"
+NETWORKS = (
+    *("act: forward pass", "take in: critic's values"),
+    *("update: forward pass", "update: backward pass", "update: gradient in closed form"),
+    *("update: heads, value loss", "update: optimizer"),
+)
+"""Beginnings of the names of phases in which networks are computed, and gradients applied."""
 SMALL_SHARE = 0.01
 """Of a profile's time; phases below it in all profiles are left out of the overview."""
 
@@ -107,7 +114,7 @@ def _of_collecting() -> Timed:
     from lanista.trainers.trainer.off_policy import OffPolicyTrainer
 
     return [
-        (EnvManager, "wait", "wait for the engine, receive"),
+        (EnvManager, "wait", ENGINE),
         (Decoder, "start", "decode"),
         (worker, "check_finite", "check for NaN"),
         (JointPolicies, "act", "act: the rest"),
@@ -280,6 +287,39 @@ def overview(results: list[dict[str, Any]]) -> str:
             lines.append([phase, *(f"{wall:,.1f}" if wall else "" for wall in walls)])
     totals = [f"{result['total'][0]:,.1f}" for result in results]
     return markdown(["phase", *(f"{r['title']}:" for r in results)], [*lines, ["in all", *totals]])
+
+
+def parts(result: dict[str, Any]) -> dict[str, float]:
+    """Microseconds per agent-step of the engine's turn, of what networks compute, and of all else."""
+    walls = {phase: wall for phase, (wall, _, _) in result["phases"].items()}
+    engine = walls[ENGINE]
+    networks = sum(wall for phase, wall in walls.items() if phase.startswith(NETWORKS))
+    return {"engine": engine, "networks": networks, "rest": result["total"][0] - engine - networks}
+
+
+def limits(results: list[dict[str, Any]], peer_rates: Mapping[str, float]) -> str:
+    """What a trainer would reach that only waits for the engine, and then computes its networks.
+
+    `peer_rates`: ML-Agents' agent-steps per second by task, of the same machine.
+    """
+    lines = []
+    for result in results:
+        found, title = parts(result), result["title"]
+        limit = 1e6 / (found["engine"] + found["networks"])
+        peer = peer_rates.get(title)
+        times = [f"{rate / peer:.1f}" if peer else "" for rate in (limit, 1e6 / result["total"][0])]
+        cells = [f"{found[part]:,.1f}" for part in ("engine", "networks", "rest")]
+        lines.append([title, *cells, f"{limit:,.0f}", *times, _largest_of_rest(result)])
+    heads = ["task", "engine's turn:", "networks:", "all else:", "limit, agent-steps/s:"]
+    heads += ["limit, times ML-Agents:", "in this run:", "the most of all else"]
+    return markdown(heads, lines)
+
+
+def _largest_of_rest(result: dict[str, Any]) -> str:
+    """The three phases that take most, apart from the engine and the networks."""
+    walls = {phase: wall for phase, (wall, _, _) in result["phases"].items()}
+    others = [phase for phase in walls if phase != ENGINE and not phase.startswith(NETWORKS)]
+    return ", ".join(f"{phase} {walls[phase]:,.1f}" for phase in sorted(others, key=walls.get)[-3:][::-1])
 
 
 def table(results: list[dict[str, Any]]) -> str:

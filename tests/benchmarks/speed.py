@@ -89,6 +89,19 @@ def scaling(results: Results) -> str:
     return table(["agents:", *heads], lines)
 
 
+def where_time_goes(kept: Path, cases: list[Case], results: Results) -> dict[str, str]:
+    """The phases of the tasks with aims, and the limits of all that were profiled."""
+    if not kept.exists():
+        return {"phases": "Not measured.", "limits": "Not measured."}
+    profiles = json.loads(kept.read_text())
+    peers = {case.kind: median(results.of(case.kind, PEER, case.agents), "steps_per_s") for case in cases}
+    aimed = {case.kind for case in cases if case.aims}
+    return {
+        "phases": phases.overview([profile for profile in profiles if profile["title"] in aimed]),
+        "limits": phases.limits(profiles, {kind: rate for kind, rate in peers.items() if rate == rate}),
+    }
+
+
 def page(results: Results, folder: Path) -> str:
     """docs/results/speed.md, with what memory.py and phases.py have left beside it."""
     kept_phases, kept_memory = folder / "speed-phases.json", folder / "memory.csv"
@@ -107,9 +120,7 @@ def page(results: Results, folder: Path) -> str:
         gpu=speed_gpu.described(Results(folder / speed_gpu.KEPT)),
         rates=three_rates(results),
         scaling=scaling(results),
-        phases=phases.overview(json.loads(kept_phases.read_text()))
-        if kept_phases.exists()
-        else "Not measured.",
+        **where_time_goes(kept_phases, cases, results),
         startup=startup.described(read(kept_startup, startup.Start))
         if kept_startup.exists()
         else "Not measured.",
@@ -131,7 +142,8 @@ def main() -> None:
         measure_rates(given, results)
         kept = given.out / "speed-phases.json"
         if given.again or not kept.exists():
-            found = [phases.apart(case) for case in every if case.aims and not case.others]
+            alike = {ball(agents).kind for agents in SCALE} - {ball(agents).kind for agents in AREAS}
+            found = [phases.apart(case) for case in every if case.kind not in alike and not case.others]
             kept.write_text(json.dumps(found, indent=1) + "\n")
     page(results, given.out)
     print(beside_each_other(every, results, given.load))

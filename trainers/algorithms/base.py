@@ -21,6 +21,7 @@ from ..buffers.replay.columns import ExtraColumn
 from ..buffers.replay.sampler import ReplayBatch
 from ..buffers.rollout_buffer import RolloutEvaluation, Steps
 from ..checkpoints.transfer import as_lanista_state, load_matching, load_optimizers
+from ..networks.modules.attention import weights_fit
 from ..networks.modules.heads import ValueHead
 from ..networks.modules.normalizer import Normalizer
 from ..networks.modules.passes import Precision
@@ -196,9 +197,13 @@ class Algorithm(ABC):
     def dense_products(self, batch_size: int) -> int | None:
         """As `products`, but also with images, whose convolutions are not counted, and with sets of entities.
 
-        None where the numbers of rows of a pass are seldom the same twice, as with a memory.
+        None where oneDNN would multiply slowly: with a memory numbers of rows are seldom the same twice, and
+        attention over very many entities has products of its own.
         """
-        return None if self.is_recurrent else batch_size * self._largest_network()
+        entities = sum(sensor.shape[0] for sensor in self.spec.observation_specs if len(sensor.shape) == 2)
+        if self.is_recurrent or not weights_fit(batch_size, entities):
+            return None
+        return batch_size * self._largest_network()
 
     def _largest_network(self) -> int:
         """The number of its parameters."""

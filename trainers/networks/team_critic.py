@@ -46,7 +46,8 @@ class TeamSets(NamedTuple):
     rows: Tensor | None = None
     """[M] each member's row, set by set; None: the rows are the members in this order."""
     unused: tuple[int, int] = (0, 0)
-    """Without `rows`: how many behind the sets of one, and behind all others, belong to no set."""
+    """How many rows of zeros are to be inserted behind those of the sets of one, and at the end; with `rows`,
+    at the end alone."""
 
     @property
     def number(self) -> int:
@@ -57,6 +58,14 @@ class TeamSets(NamedTuple):
     def alone(self) -> int:
         """The sets of one, which come first: their member's baseline is their value."""
         return sum(sets for size, sets in self.sizes if size == 1)
+
+    def spaced(self, rows: Tensor) -> Tensor:
+        """Rows [R, size] with those that are `unused` among them."""
+        if self.unused == (0, 0):
+            return rows
+        first = 0 if self.rows is not None else self.alone
+        between, behind = (rows.new_zeros(n, rows.shape[1]) for n in self.unused)
+        return torch.cat((rows[:first], between, rows[first:], behind))
 
     def teams(self) -> TeamSets:
         """The sets of two and more."""
@@ -120,7 +129,7 @@ class TeamCritic(RecurrentModule):
         columns = (normalized, *self.attention.project(normalized))
         if sets.rows is not None:
             columns = tuple(column.index_select(0, sets.rows) for column in columns)  # type: ignore[assignment]
-        after_alone, at_end = sets.unused
+        after_alone, at_end = (0, 0) if sets.rows is not None else sets.unused
         # The size of the members of each part, 0 of rows that are no members.
         parts = [(size, size * n) for size, n in sets.sizes]
         parts.insert(1 if sets.alone else 0, (0, after_alone))
@@ -147,7 +156,7 @@ class TeamCritic(RecurrentModule):
 
     def encode_values(self, inputs: Sequence[Tensor], sets: TeamSets) -> tuple[Tensor, Tensor]:
         """The input of the memory or the heads [G, hidden], and the numbers of members [G]."""
-        waiting = self._entities(self.embed_waiting(self.encoder(inputs)), sets)
+        waiting = self._entities(self.embed_waiting(sets.spaced(self.encoder(inputs))), sets)
         means = [self.attention.pool(of_size) for of_size in waiting]
         return self._through_body(means, sets.counts(means[0]))
 
@@ -170,11 +179,12 @@ class TeamCritic(RecurrentModule):
             sets: of these rows.
         """
         assert self.embed_acting is not None, "a critic without baselines values observations alone"
-        encodings, teams = self.encoder(inputs), sets.teams()
+        encodings, teams = sets.spaced(self.encoder(inputs)), sets.teams()
         waiting = self._entities(self.embed_waiting(encodings), sets)
         means = [self.attention.pool(of_size) for of_size in waiting]
         counts = sets.counts(means[0])
         if teams.sizes:
+            actions = sets.spaced(actions)
             if sets.rows is None and sets.alone:
                 first = sets.alone + sets.unused[0]
                 encodings = torch.split(encodings, [first, len(encodings) - first])[1]

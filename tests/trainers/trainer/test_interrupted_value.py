@@ -39,6 +39,7 @@ NOISE = {**OFF_POLICY, "noise_start": 1.0, "noise_end": 0.5, "noise_decay_steps"
 CASES = {
     "PPOTrainer": (False, False, ON_POLICY),
     "POCATrainer": (False, True, ON_POLICY),
+    "MAPPOTrainer": (False, True, ON_POLICY),
     "COMATrainer": (False, True, ON_POLICY),
     "SACTrainer": (False, False, OFF_POLICY),
     "DQNTrainer": (False, False, DQN),
@@ -123,6 +124,10 @@ def share_that_goes(name: str, **hyper: object) -> float:
 @pytest.mark.parametrize("name", CASES)
 def test_an_interrupted_episode_is_worth_what_follows_its_last_observation(name):
     assert share_that_goes(name) > 0.7
+
+
+def test_it_is_so_with_simba_s_recipe_too():
+    assert share_that_goes("SACTrainer", recipe="simba", steps_per_update=4) > 0.7
 
 
 @pytest.mark.parametrize("name", ["SACTrainer", "DQNTrainer", "DDPGTrainer", "TD3Trainer"])

@@ -10,9 +10,11 @@ import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import EpisodesForgotten
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.common.products import LARGE, keeps_float32
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.sac.sac import SAC
 from lanista.trainers.buffers.replay import memory_limit as memory
+from lanista.trainers.networks.modules.onednn import multiplies_by_onednn
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.off_policy import BURST, OffPolicyTrainer
@@ -375,3 +377,16 @@ def test_a_saved_replay_of_float_images_that_will_not_fit_is_refused(
 def test_steps_wait_for_at_most_a_fraction_of_a_batch():
     assert trainer_of(hyper={"batch_size": 256}).advance_interval == 32
     assert trainer_of(hyper={"batch_size": 256}, summary_freq=160).advance_interval == 10
+
+
+def test_updates_multiply_large_matrices_by_onednn(gathered, monkeypatch):
+    trainer, used = trainer_of(hyper=HYPER), []
+    trainer.dense_products = LARGE
+    step = trainer._gradient_step
+    monkeypatch.setattr(
+        trainer, "_gradient_step", lambda replay: (used.append(multiplies_by_onednn()), step(replay))[1]
+    )
+    feed(trainer, 20)
+    assert used == [keeps_float32()] * len(used)
+    assert len(used) >= 5
+    assert not multiplies_by_onednn()

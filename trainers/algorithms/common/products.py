@@ -10,12 +10,11 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...networks.modules.onednn import ONEDNN
+from ...networks.modules.onednn import has_setting, onednn_products
 
 LARGE = 16_000_000
 """Products of a minibatch's pass through a network from which oneDNN multiplies.
@@ -44,28 +43,26 @@ def large_products(number: int | None, device: torch.device) -> Iterator[None]:
     if number is None or number < LARGE or device.type != "cpu" or not keeps_float32():
         yield
         return
-    matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    before = matmul.fp32_precision
-    matmul.fp32_precision = ONEDNN
-    try:
+    with onednn_products():
         yield
-    finally:
-        matmul.fp32_precision = before
 
 
 @cache
 def keeps_float32() -> bool:
-    """Whether this torch can multiply by oneDNN, and does so as exactly as float32 allows here."""
-    matmul: Any = getattr(torch.backends.mkldnn, "matmul", None)
-    if not hasattr(matmul, "fp32_precision") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    """Whether this torch multiplies by oneDNN if it is told to, as exactly as float32 allows.
+
+    It does not on processors for which oneDNN has no products of bfloat16.
+    """
+    if not has_setting() or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         logger.debug("Float32 products: torch's default; torch %s offers no other", torch.__version__)
         return False
-    before = matmul.fp32_precision
-    matmul.fp32_precision = ONEDNN
-    try:
+    usual = _products()
+    with onednn_products():
+        found = _products()
         error = product_error()
-    finally:
-        matmul.fp32_precision = before
+    if all(map(torch.equal, usual, found)):
+        logger.debug("Float32 products: torch's default; it knows no other for this processor")
+        return False
     kept = error <= LARGEST_ERROR
     library = "oneDNN in updates of large minibatches" if kept else "torch's default"
     logger.debug("Float32 products: %s; oneDNN's relative error is %.1e", library, error)
@@ -74,16 +71,20 @@ def keeps_float32() -> bool:
 
 def product_error() -> float:
     """The largest relative error of products as in a dense layer's two passes, as torch is set."""
+    exact = (torch.matmul(a.double(), b.double()) for a, b in _factors())
+    return max(float((p - e).norm() / e.norm()) for p, e in zip(_products(), exact, strict=True))
+
+
+def _products() -> list[Tensor]:
+    return [torch.matmul(a, b) for a, b in _factors()]
+
+
+def _factors() -> list[tuple[Tensor, Tensor]]:
     generator = torch.Generator().manual_seed(0)
     inputs, weight = (torch.randn(2, n, 256, generator=generator) for n in (1024, 256))
-    pairs = [
+    return [
         (inputs[0], weight[0]),
         (inputs[0].t(), inputs[1]),
         (inputs[0, :, :64], weight[0, :64]),
         (inputs, weight),
     ]
-    return max(_relative_error(torch.matmul(a, b), torch.matmul(a.double(), b.double())) for a, b in pairs)
-
-
-def _relative_error(found: Tensor, exact: Tensor) -> float:
-    return float((found - exact).norm() / exact.norm())

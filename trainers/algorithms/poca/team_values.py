@@ -282,8 +282,7 @@ def compact_sets(groups: GroupSteps, device: torch.device, multiple: int = 1) ->
     """Group-steps by the size of their sets.
 
     Usually each row is in one set, and rows are taken in the sets' order; where many are in several, each is
-    taken once. Rows that belong to no set make their number a multiple of `multiple`, as that of the rows of
-    sets of two and more.
+    taken once. `multiple`: numbers of rows are to be filled up to multiples of it.
     """
     size = (groups.members >= 0).sum(1)
     order = np.argsort(size, kind="stable")
@@ -295,9 +294,7 @@ def compact_sets(groups: GroupSteps, device: torch.device, multiple: int = 1) ->
     if 4 * len(distinct) <= 3 * len(rows):
         rows, index, alone = distinct, torch.from_numpy(at).to(device), 0
     unused = -alone % multiple, -(len(rows) - alone) % multiple
-    rows = np.insert(rows, [alone] * unused[0] + [len(rows)] * unused[1], rows[0])
-    of_sizes = tuple(zip(numbers.tolist(), counts.tolist(), strict=True))
-    sets = TeamSets(of_sizes, index, unused if index is None else (0, 0))
+    sets = TeamSets(tuple(zip(numbers.tolist(), counts.tolist(), strict=True)), index, unused)
     place = np.empty(len(groups), dtype=np.int64)
     place[order] = np.arange(len(order))
     of_values = np.repeat(place, groups.counts)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .layers import Dense
-from .onednn import multiplies_by_onednn, product_of_sets
+from .onednn import multiplies_by_onednn, product_of_sets, shape_multiple
 
 HEADS = 4
 LAYER_NORM_EPS = 1e-5
@@ -121,13 +121,18 @@ class SelfAttention(nn.Module):
         return pooled(self.normalize(mixed), None)
 
 
+def weights_fit(sets: int, n: int) -> bool:
+    """Whether the weights of attention in so many sets of n are few enough to be kept for the gradient."""
+    return sets * HEADS * n * n <= MOST_WEIGHTS
+
+
 def _attend(q: Tensor, k: Tensor, v: Tensor, masked: Tensor | None, scale: float) -> Tensor:
     """The values as attention mixes them; [G, heads, n, d] each.
 
     What torch has for this multiplies the few rows of each head by themselves, for which oneDNN takes ten
-    times as long. There the products are told apart, unless the weights take too much memory.
+    times as long. There the products are told apart, unless their weights take too much memory.
     """
-    if not multiplies_by_onednn() or q.shape[:3].numel() * q.shape[2] > MOST_WEIGHTS:
+    if not multiplies_by_onednn() or not weights_fit(q.shape[0], q.shape[2]):
         return functional.scaled_dot_product_attention(q, k, v, masked, scale=scale)
     logits = product_of_sets(q * scale, k.mT)
     return product_of_sets((logits if masked is None else logits + masked).softmax(-1), v)
@@ -167,10 +172,20 @@ def _lengths(absent: Tensor) -> NDArray[np.int64]:
     return np.asarray((there * np.arange(1, there.shape[1] + 1)).max(axis=1))
 
 
+def _end(filled: int, mask: Tensor) -> int:
+    """How many places of sets [B, n] to compute if so many are filled.
+
+    One of eight numbers where few are wanted.
+    """
+    n = mask.shape[1]
+    step = -(-n // 8) if shape_multiple(mask.device) > 1 else 1
+    return min(n, -(-filled // step) * step)
+
+
 def _shortened(sets: Sequence[Tensor], masks: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Sets and masks of each observation without the places behind the last that one of the sets fills."""
     occupied = [np.flatnonzero(~mask.numpy().all(axis=0)) for mask in masks]
-    ends = [places[-1] + 1 if len(places) else 1 for places in occupied]
+    ends = [_end(int(places[-1]) + 1 if len(places) else 1, mask) for places, mask in zip(occupied, masks)]
     return [x[:, :end] for x, end in zip(sets, ends)], [mask[:, :end] for mask, end in zip(masks, ends)]
 
 

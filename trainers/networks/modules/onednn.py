@@ -6,8 +6,9 @@ own library on some processors, if the matrices are large and their shapes few.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -18,28 +19,41 @@ SHAPE_MULTIPLE = 128
 """Numbers of rows that vary are rounded up to multiples of this: a kernel takes longer to build than the
 product, and most of a mebibyte. POCA, whose members leave, was as fast with 32 and 64, and took 85 and 30
 MiB more."""
-ONEDNN = "bf16"
-"""The value of torch's setting that sends products of float32 matrices to oneDNN."""
+_ONEDNN, _TORCH = "bf16", "ieee"
+"""The values of torch's setting by which oneDNN multiplies float32 matrices, and torch's own library."""
+_here = threading.local()
 
 
-def multiplies_by_onednn() -> bool:
-    """Whether torch multiplies float32 matrices by oneDNN now."""
-    matmul = getattr(torch.backends.mkldnn, "matmul", None)
-    return getattr(matmul, "fp32_precision", None) == ONEDNN
+def has_setting() -> bool:
+    """Whether this torch can be told to multiply by oneDNN."""
+    return hasattr(getattr(torch.backends.mkldnn, "matmul", None), "fp32_precision")
 
 
 @contextmanager
-def torch_products() -> Iterator[None]:
-    """Back to torch's own library, which multiplies two vectors in a tenth of the time."""
-    if not multiplies_by_onednn():
-        yield
-        return
+def _precision(value: str, by_onednn: bool) -> Iterator[None]:
+    # The setting is that of all threads: another one's products may be caught, but does not change it.
     matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    matmul.fp32_precision = "none"
+    before = matmul.fp32_precision, multiplies_by_onednn()
+    matmul.fp32_precision, _here.by_onednn = value, by_onednn
     try:
         yield
     finally:
-        matmul.fp32_precision = ONEDNN
+        matmul.fp32_precision, _here.by_onednn = before
+
+
+def onednn_products() -> AbstractContextManager[None]:
+    """The context in which this thread multiplies float32 matrices by oneDNN, if `has_setting`."""
+    return _precision(_ONEDNN, True)
+
+
+def torch_products() -> AbstractContextManager[None]:
+    """Back to torch's own library, which multiplies two vectors in a tenth of the time."""
+    return _precision(_TORCH, False) if multiplies_by_onednn() else nullcontext()
+
+
+def multiplies_by_onednn() -> bool:
+    """Whether this thread multiplies float32 matrices by oneDNN now."""
+    return getattr(_here, "by_onednn", False)
 
 
 def shape_multiple(device: torch.device) -> int:
@@ -61,17 +75,18 @@ def product_of_sets(a: Tensor, b: Tensor, plus: Tensor | None = None) -> Tensor:
     where it multiplies, these are float32 and of torch's own library.
     """
     if shape_multiple(a.device) > 1:
-        product: Tensor = _TorchProduct.apply(a, b, plus)  # type: ignore[no-untyped-call]
+        with torch.autocast(a.device.type, enabled=False):
+            wide = None if plus is None else plus.float()
+            product: Tensor = _TorchProduct.apply(a.float(), b.float(), wide)  # type: ignore[no-untyped-call]
         return product
     return torch.matmul(a, b) if plus is None else torch.baddbmm(plus, a, b)
 
 
 class _TorchProduct(torch.autograd.Function):
-    """`plus + a @ b` and its gradient in float32 by torch's own library."""
+    """`plus + a @ b` of float32 matrices and its gradient by torch's own library."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, plus: Tensor | None) -> Tensor:
-        a, b = a.float(), b.float()
         ctx.save_for_backward(a, b)
         ctx.has_addend = plus is not None
         return _by_torch(a, b, plus)
@@ -85,4 +100,4 @@ class _TorchProduct(torch.autograd.Function):
 
 def _by_torch(a: Tensor, b: Tensor, plus: Tensor | None = None) -> Tensor:
     with torch.autocast(a.device.type, enabled=False), torch_products():
-        return torch.matmul(a, b) if plus is None else torch.baddbmm(plus.float(), a, b)
+        return torch.matmul(a, b) if plus is None else torch.baddbmm(plus, a, b)

@@ -1,5 +1,7 @@
 """Large float32 products go to another library only where that is as exact, and only during updates."""
 
+import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +10,7 @@ import torch
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.coma.coma import COMA
 from lanista.trainers.algorithms.common import products
+from lanista.trainers.algorithms.common.optim import CheckedAdam
 from lanista.trainers.algorithms.common.products import (
     LARGE,
     LARGEST_ERROR,
@@ -16,11 +19,11 @@ from lanista.trainers.algorithms.common.products import (
 )
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
-from lanista.trainers.networks.modules.onednn import ONEDNN, torch_products
+from lanista.trainers.networks.modules.onednn import multiplies_by_onednn, torch_products
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
-from rollouts import random_rollout
+from rollouts import random_rollout, team_rollout
 from specs import image_spec, sensor, vector_spec
 from trainer_surroundings import Events, Record
 
@@ -118,7 +121,7 @@ def test_updates_learn_the_same_up_to_rounding_and_the_same_bits_again():
 )
 def test_who_multiplies_few_rows_or_ever_other_numbers_of_them_does_not_change_it(make, keys):
     with trainer(make, **keys).computing():
-        assert not keeps_float32() or setting() != ONEDNN
+        assert not multiplies_by_onednn()
 
 
 @pytest.mark.parametrize(
@@ -127,16 +130,65 @@ def test_who_multiplies_few_rows_or_ever_other_numbers_of_them_does_not_change_i
 )
 def test_teams_images_and_entities_use_it_too(make, spec):
     spec = spec if spec is TEAM else BehaviorSpec([spec], ActionSpec(0, (2,)))
-    with trainer(make, spec=spec).computing():
-        assert not keeps_float32() or setting() == ONEDNN
+    with trainer(make, spec=spec, rows=LARGE // 64).computing():
+        assert multiplies_by_onednn() == keeps_float32()
+
+
+def test_attention_over_very_many_entities_is_left_to_torch():
+    spec = BehaviorSpec([sensor((2000, 5), "near")], ActionSpec(0, (2,)))
+    with trainer(PPO, spec=spec).computing():
+        assert not multiplies_by_onednn()
 
 
 def test_norms_of_gradients_are_those_of_torch_s_library():
     """One that multiplies a vector with itself much faster; with other bits than oneDNN's."""
-    vector = torch.randn(100_003, generator=torch.Generator().manual_seed(1))
-    expected = vector.dot(vector)
+    norms = []
+    for number in (None, LARGE):
+        weights = torch.nn.Parameter(torch.zeros(100_003))
+        optimizer = CheckedAdam([weights], 0.1, NonFinitePolicy.STOP)
+        optimizer.flat.gradient.copy_(torch.randn(100_003, generator=torch.Generator().manual_seed(1)))
+        with large_products(number, CPU):
+            optimizer.step(0.1, 0)
+            assert multiplies_by_onednn() == (number is not None and keeps_float32())
+        norms.append(optimizer.pop_mean_norm())
+    assert norms[0] == norms[1]
+
+
+def test_an_error_leaves_everything_as_it_was():
+    before = setting()
+    with pytest.raises(ZeroDivisionError), large_products(LARGE, CPU), torch_products():
+        raise ZeroDivisionError
+    assert setting() == before
+    assert not multiplies_by_onednn()
+
+
+def test_a_thread_beside_it_neither_counts_as_inside_nor_changes_the_setting():
+    seen = []
+
+    def beside():
+        with torch_products():
+            seen.append((setting(), multiplies_by_onednn()))
+
     with large_products(LARGE, CPU):
         inside = setting()
-        with torch_products():
-            assert torch.equal(vector.dot(vector), expected)
+        thread = threading.Thread(target=beside)
+        thread.start()
+        thread.join()
         assert setting() == inside
+    assert seen == [(inside, False)]
+
+
+def test_a_library_that_is_never_used_is_not_kept(monkeypatch):
+    """Torch ignores the setting on processors without bfloat16: then nothing needs few shapes."""
+    monkeypatch.setattr(products, "onednn_products", nullcontext)
+    assert not keeps_float32()
+
+
+def test_teams_are_valued_with_it():
+    spec = vector_spec([3], 1, (2,))
+    one, used = trainer(POCA, spec=spec), []
+    evaluate = one.algorithm.evaluate
+    one.algorithm.evaluate = lambda *given: (used.append(multiplies_by_onednn()), evaluate(*given))[1]
+    rollout = team_rollout(np.random.default_rng(1), [3, 2], 4)
+    one._store(rollout, {"extrinsic": np.zeros(rollout.steps, np.float32)})
+    assert used == [keeps_float32()]

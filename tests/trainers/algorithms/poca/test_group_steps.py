@@ -45,13 +45,17 @@ def test_the_critic_s_rows_are_filled_up_to_a_multiple_and_each_step_finds_its_o
     own, _ = case
     group_steps = group_by_time(*case)
     found = compact_sets(group_steps, torch.device("cpu"), multiple)
-    assert len(found.rows) % multiple == 0
     rows = found.rows if found.sets.rows is None else found.rows[found.sets.rows]
-    after_alone, at_end = found.sets.unused
+    spaced = found.sets.spaced(found.rows[:, None].float())
+    assert len(spaced) % multiple == 0
     if found.sets.rows is None:
-        alone = found.sets.alone
-        assert (alone + after_alone) % multiple == 0
-        rows = np.concatenate([rows[:alone], rows[alone + after_alone : len(rows) - at_end]])
+        alone, teams = found.sets.alone, len(rows) - found.sets.alone
+        padded = teams + found.sets.unused[1]
+        assert padded % multiple == 0
+        assert spaced[:alone, 0].tolist() == rows[:alone].tolist()
+        assert spaced[len(spaced) - padded :, 0][:teams].tolist() == rows[alone:].tolist()
+    else:
+        assert spaced[found.sets.rows, 0].tolist() == rows.tolist()
     sets, baselines, start = [], [], 0
     for size, number in found.sets.sizes:
         of_size = rows[start : start + size * number].tolist()

@@ -9,6 +9,7 @@ from goldendata import array, cases
 from lanista.agent_processor.rollout import pad_sequences
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.mappo.mappo import MAPPO
 from lanista.trainers.algorithms.poca import team_values
 from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
@@ -244,6 +245,41 @@ def test_before_an_update_minibatches_give_the_estimates_of_the_rollout(memory, 
         taken += len(batch.returns)
     assert np.std(steps.returns) > 1e-3
     assert taken >= len(steps) // 12 * 12
+
+
+@pytest.mark.parametrize("make", [POCA, MAPPO])
+@pytest.mark.parametrize("memory", [None, {"memory_size": 8, "sequence_length": 3}])
+def test_rows_of_no_set_change_nothing_that_is_learned(make, memory, monkeypatch):
+    """Nor what steps are worth. Members leave, so that there are sets of one, two and three."""
+    learned = []
+    for multiple in (1, 16):
+        for module in (team_values, onednn):
+            monkeypatch.setattr(module, "shape_multiple", lambda device, multiple=multiple: multiple)
+        generator = np.random.default_rng(7)
+        lengths, mates = [6, 4, 2, 5], np.full((17, 2), -1)
+        for first, others in ((0, (6, 10)), (6, (0, 10)), (10, (0, 6))):
+            ends = {0: 6, 6: 10, 10: 12}
+            for row in range(first, ends[first]):
+                there = [other + row - first for other in others if other + row - first < ends[other]]
+                mates[row, : len(there)] = there
+        rollout = rollout_with_mates(lengths, mates, generator)
+        if memory is not None:
+            rollout.memory = generator.normal(size=(rollout.steps, 8)).astype(np.float32)
+        config = TrainerSettings.model_validate(
+            {
+                "trainer_type": make.name.lower(),
+                "hyperparameters": {"batch_size": 9, "buffer_size": 17, "num_epoch": 2},
+                "network_settings": {"hidden_units": 16, "memory": memory},
+            }
+        )
+        team = make(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
+        evaluation = evaluated(team, rollout, generator.normal(size=rollout.steps).astype(np.float32))
+        team.update(evaluation.steps, 0)
+        learned.append(
+            [*map(torch.from_numpy, evaluation.estimates.values()), team.optimizer.flat.vector.detach()]
+        )
+    for one, other in zip(*learned, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("memory", [False, True])

@@ -6,6 +6,7 @@ from lanista.trainers.algorithms.common.products import LARGE, keeps_float32, la
 from lanista.trainers.networks.modules import attention, onednn
 from lanista.trainers.networks.modules.attention import EntityEncoder
 from lanista.trainers.networks.modules.onednn import SHAPE_MULTIPLE, filled, product_of_sets, shape_multiple
+from lanista.trainers.networks.team_critic import TeamSets
 
 CPU = torch.device("cpu")
 
@@ -77,3 +78,26 @@ def test_entities_are_encoded_alike(most_weights, monkeypatch):
         found = encoded()
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_sets_of_entities_are_cut_to_one_of_eight_numbers_of_places(kept_shapes):
+    """And no entity is lost."""
+    ends = set()
+    for filled_places in range(1, 21):
+        mask = torch.ones(2, 20, dtype=torch.bool)
+        mask[:, :filled_places] = False
+        (cut,), _ = attention._shortened([torch.zeros(2, 20, 3)], [mask])
+        assert filled_places <= cut.shape[1] <= 20
+        ends.add(cut.shape[1])
+    assert len(ends) <= 8
+
+
+def test_rows_of_no_set_are_inserted_where_they_belong():
+    sets = TeamSets(((1, 3), (2, 2)), unused=(5, 1))
+    rows = normal(7, 2).detach()
+    found = sets.spaced(rows)
+    assert found.shape == (13, 2)
+    assert torch.equal(torch.cat((found[:3], found[8:12])), rows)
+    assert not found[3:8].any()
+    assert not found[12:].any()
+    assert torch.equal(TeamSets(((1, 7),)).spaced(rows), rows)
