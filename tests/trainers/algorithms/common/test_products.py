@@ -188,7 +188,12 @@ def test_teams_are_valued_with_it():
     spec = vector_spec([3], 1, (2,))
     one, used = trainer(POCA, spec=spec), []
     evaluate = one.algorithm.evaluate
-    one.algorithm.evaluate = lambda *given: (used.append(multiplies_by_onednn()), evaluate(*given))[1]
+
+    def watched(rollout, rewards, _):
+        used.append(multiplies_by_onednn())
+        return evaluate(rollout, rewards, {"extrinsic": False})
+
+    one.algorithm.evaluate = watched
     rollout = team_rollout(np.random.default_rng(1), [3, 2], 4)
     one._store(rollout, {"extrinsic": np.zeros(rollout.steps, np.float32)})
     assert used == [keeps_float32()]
