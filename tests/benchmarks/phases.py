@@ -146,6 +146,7 @@ def _of_updates() -> Timed:
     import torch
     from lanista.trainers.algorithms.common.cuda_graphs import CapturedStep
     from lanista.trainers.algorithms.common.optim import CheckedAdam, FlatAdam
+    from lanista.trainers.algorithms.dqn.dqn import DQN
     from lanista.trainers.algorithms.poca.poca import POCA
     from lanista.trainers.algorithms.ppo import fused, ppo
     from lanista.trainers.algorithms.sac.fused import FusedSACGradient
@@ -160,6 +161,8 @@ def _of_updates() -> Timed:
         (ppo.PPO, "update", "update: the rest"),
         (POCA, "update", "update: the rest"),
         (SAC, "update", "update: the rest"),
+        (DQN, "update", "update: the rest"),
+        (DQN, "_gradient", "update: forward pass"),
         (OffPolicyTrainer, "_batch", "update: sample the replay"),
         (FusedSACGradient, "__call__", "update: gradient in closed form"),
         (fused, "forward", "update: forward pass"),
