@@ -197,11 +197,13 @@ class Algorithm(ABC):
     def dense_products(self, batch_size: int) -> int | None:
         """As `products`, but also with images, whose convolutions are not counted, and with sets of entities.
 
-        None where oneDNN would multiply slowly: with a memory numbers of rows are seldom the same twice, and
-        attention over very many entities has products of its own.
+        None where oneDNN would multiply slowly: with a memory, and in encoders of teams, numbers of rows are
+        seldom the same twice; attention over very many entities has products of its own.
         """
-        entities = sum(sensor.shape[0] for sensor in self.spec.observation_specs if len(sensor.shape) == 2)
-        if self.is_recurrent or not weights_fit(batch_size, entities):
+        shapes = [sensor.shape for sensor in self.spec.observation_specs]
+        entities = sum(shape[0] for shape in shapes if len(shape) == 2)
+        encodes_teams = self.traits.is_team and any(len(shape) > 1 for shape in shapes)
+        if self.is_recurrent or encodes_teams or not weights_fit(batch_size, entities):
             return None
         return batch_size * self._largest_network()
 

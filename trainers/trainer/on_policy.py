@@ -97,6 +97,11 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             self.stats.add_stat(key, value, AVERAGE)
         self.events.on_update(metrics)
 
+    @property
+    def learns_in_thread(self) -> bool:
+        """See `Trainer`; where a process updates, nothing acts beside what this trainer computes."""
+        return super().learns_in_thread and self.learner_process is None
+
     # In another process ---------------------------------------------------------------------------------
 
     def _begin_update(self, process: LearnerProcess) -> None:

@@ -214,13 +214,18 @@ class Trainer(ABC):
         networks = [network for signal in signals for network in signal.networks.values()]
         return [*self.algorithm.modules().values(), *networks]
 
+    @property
+    def learns_in_thread(self) -> bool:
+        """Whether updates are made in a thread of their own."""
+        return self.settings.threaded
+
     @contextmanager
     def computing(self) -> Iterator[None]:
         """The context of an update: its threads, and the library of its products.
 
         Beside a thread that updates, agents act a few at a time, for which that library is slow.
         """
-        products = None if self.settings.threaded else self.dense_products
+        products = None if self.learns_in_thread else self.dense_products
         with torch_threads(self.update_threads), large_products(products, self.device):
             yield
 

@@ -178,7 +178,7 @@ def _end(filled: int, mask: Tensor) -> int:
     One of eight numbers where few are wanted.
     """
     n = mask.shape[1]
-    step = -(-n // 8) if shape_multiple(mask.device) > 1 else 1
+    step = max(1, -(-n // 8)) if shape_multiple(mask.device) > 1 else 1
     return min(n, -(-filled // step) * step)
 
 

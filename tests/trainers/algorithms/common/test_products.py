@@ -117,6 +117,7 @@ def test_updates_learn_the_same_up_to_rounding_and_the_same_bits_again():
         (PPO, {"threaded": True}),
         (PPO, {"network_settings": {"memory": {"memory_size": 8, "sequence_length": 8}}}),
         (COMA, {"spec": TEAM}),
+        (POCA, {"spec": BehaviorSpec([sensor((4, 5), "near")], ActionSpec(0, (2,))), "rows": LARGE // 64}),
     ],
 )
 def test_who_multiplies_few_rows_or_ever_other_numbers_of_them_does_not_change_it(make, keys):
@@ -197,3 +198,10 @@ def test_teams_are_valued_with_it():
     rollout = team_rollout(np.random.default_rng(1), [3, 2], 4)
     one._store(rollout, {"extrinsic": np.zeros(rollout.steps, np.float32)})
     assert used == [keeps_float32()]
+
+
+def test_beside_a_learner_process_a_run_uses_it_too():
+    one = trainer(PPO, threaded=True)
+    one.learner_process = SimpleNamespace()
+    with one.computing():
+        assert multiplies_by_onednn() == keeps_float32()

@@ -65,8 +65,10 @@ def test_entities_are_encoded_alike(most_weights, monkeypatch):
     """Whether or not the weights of attention fit into the memory that they may take."""
     monkeypatch.setattr(attention, "MOST_WEIGHTS", most_weights)
     encoder = EntityEncoder([3], 5, torch.Generator().manual_seed(1))
-    own, entities = normal(9, 5, seed=2), normal(9, 6, 3, seed=3).detach()
-    entities[::2, 4:] = 0.0  # which are absent
+    own, entities = normal(9, 5, seed=2), normal(9, 20, 3, seed=3).detach()
+    entities[:, 16:] = 0.0  # which are absent
+    entities[::2, 4:] = 0.0
+    entities[3] = 0.0
 
     def encoded():
         found = encoder([entities], own)
@@ -90,6 +92,7 @@ def test_sets_of_entities_are_cut_to_one_of_eight_numbers_of_places(kept_shapes)
         assert filled_places <= cut.shape[1] <= 20
         ends.add(cut.shape[1])
     assert len(ends) <= 8
+    assert attention._end(1, torch.ones(2, 0, dtype=torch.bool)) == 0
 
 
 def test_rows_of_no_set_are_inserted_where_they_belong():
