@@ -300,6 +300,13 @@ def parts(result: dict[str, Any]) -> dict[str, float]:
     return {"engine": engine, "networks": networks, "rest": result["total"][0] - engine - networks}
 
 
+def tick(result: dict[str, Any], agents: int) -> float:
+    """Microseconds in which so many agents get their actions, without the engine, updates and taking in."""
+    apart = ("update", "take in", "wait", "summaries")
+    walls = [wall for phase, (wall, _, _) in result["phases"].items() if not phase.startswith(apart)]
+    return float(sum(walls) * agents)
+
+
 def limits(results: list[dict[str, Any]], peer_rates: Mapping[str, float]) -> str:
     """What a trainer would reach that only waits for the engine, and then computes its networks.
 

@@ -92,12 +92,13 @@ def scaling(results: Results) -> str:
 def where_time_goes(kept: Path, cases: list[Case], results: Results) -> dict[str, str]:
     """The phases of the tasks with aims, and the limits of all that were profiled."""
     if not kept.exists():
-        return {"phases": "Not measured.", "limits": "Not measured."}
+        return {"phases": "Not measured.", "limits": "Not measured.", "tick": "?"}
     profiles = json.loads(kept.read_text())
     peers = {case.kind: median(results.of(case.kind, PEER, case.agents), "steps_per_s") for case in cases}
     aimed = {case.kind for case in cases if case.aims}
     return {
         "phases": phases.overview([profile for profile in profiles if profile["title"] in aimed]),
+        "tick": next(f"{phases.tick(one, 12):.0f}" for one in profiles if one["title"] == ball(12).kind),
         "limits": phases.limits(profiles, {kind: rate for kind, rate in peers.items() if rate == rate}),
     }
 
