@@ -34,7 +34,7 @@ from .modules.attention import (
 from .modules.body import Body
 from .modules.heads import ValueHead
 from .modules.memory import RecurrentModule
-from .modules.onednn import filled, product_of_sets
+from .modules.onednn import pad_rows, small_matmul
 from .observations import ObservationEncoder
 
 
@@ -45,9 +45,9 @@ class TeamSets(NamedTuple):
     """(members, sets) of each size, the smallest first."""
     rows: Tensor | None = None
     """[M] each member's row, set by set; None: the rows are the members in this order."""
-    unused: tuple[int, int] = (0, 0)
-    """How many rows of zeros are to be inserted behind those of the sets of one, and at the end; with `rows`,
-    at the end alone."""
+    padding: tuple[int, int] = (0, 0)
+    """How many rows of zeros `pad` inserts after those of the sets of one, and at the end; with `rows`, only
+    at the end."""
 
     @property
     def number(self) -> int:
@@ -59,18 +59,18 @@ class TeamSets(NamedTuple):
         """The sets of one, which come first: their member's baseline is their value."""
         return sum(sets for size, sets in self.sizes if size == 1)
 
-    def spaced(self, rows: Tensor) -> Tensor:
-        """Rows [R, size] with those that are `unused` among them."""
-        if self.unused == (0, 0):
+    def pad(self, rows: Tensor) -> Tensor:
+        """Rows [R, size] with the rows of zeros among them."""
+        if self.padding == (0, 0):
             return rows
         first = 0 if self.rows is not None else self.alone
-        between, behind = (rows.new_zeros(n, rows.shape[1]) for n in self.unused)
-        return torch.cat((rows[:first], between, rows[first:], behind))
+        between, end = (rows.new_zeros(n, rows.shape[1]) for n in self.padding)
+        return torch.cat((rows[:first], between, rows[first:], end))
 
     def teams(self) -> TeamSets:
         """The sets of two and more."""
         rows = None if self.rows is None else self.rows[self.alone :]
-        return TeamSets(tuple(of for of in self.sizes if of[0] > 1), rows, (0, self.unused[1]))
+        return TeamSets(tuple(of for of in self.sizes if of[0] > 1), rows, (0, self.padding[1]))
 
     def counts(self, like: Tensor, *, of_members: bool = False) -> Tensor:
         """The number of members of each set [G], or of the set of each member [M]."""
@@ -129,7 +129,7 @@ class TeamCritic(RecurrentModule):
         columns = (normalized, *self.attention.project(normalized))
         if sets.rows is not None:
             columns = tuple(column.index_select(0, sets.rows) for column in columns)  # type: ignore[assignment]
-        after_alone, at_end = (0, 0) if sets.rows is not None else sets.unused
+        after_alone, at_end = (0, 0) if sets.rows is not None else sets.padding
         # The size of the members of each part, 0 of rows that are no members.
         parts = [(size, size * n) for size, n in sets.sizes]
         parts.insert(1 if sets.alone else 0, (0, after_alone))
@@ -156,16 +156,13 @@ class TeamCritic(RecurrentModule):
 
     def encode_values(self, inputs: Sequence[Tensor], sets: TeamSets) -> tuple[Tensor, Tensor]:
         """The input of the memory or the heads [G, hidden], and the numbers of members [G]."""
-        waiting = self._entities(self.embed_waiting(sets.spaced(self.encoder(inputs))), sets)
+        waiting = self._entities(self.embed_waiting(sets.pad(self.encoder(inputs))), sets)
         means = [self.attention.pool(of_size) for of_size in waiting]
         return self._through_body(means, sets.counts(means[0]))
 
     def _through_body(self, means: list[Tensor], counts: Tensor) -> tuple[Tensor, Tensor]:
-        """The encodings of sets of these means, and as many numbers of members.
-
-        Where few numbers of rows are wanted, further ones are behind them.
-        """
-        encodings = self.body.stream(0, filled(torch.cat(means)))
+        """The encodings of sets of these means, and their numbers of members, padded as by `pad_rows`."""
+        encodings = self.body.stream(0, pad_rows(torch.cat(means)))
         return encodings, functional.pad(counts, (0, len(encodings) - len(counts)), value=1.0)
 
     def encode(self, inputs: Sequence[Tensor], actions: Tensor, sets: TeamSets) -> tuple[Tensor, Tensor]:
@@ -179,14 +176,14 @@ class TeamCritic(RecurrentModule):
             sets: of these rows.
         """
         assert self.embed_acting is not None, "a critic without baselines values observations alone"
-        encodings, teams = sets.spaced(self.encoder(inputs)), sets.teams()
+        encodings, teams = sets.pad(self.encoder(inputs)), sets.teams()
         waiting = self._entities(self.embed_waiting(encodings), sets)
         means = [self.attention.pool(of_size) for of_size in waiting]
         counts = sets.counts(means[0])
         if teams.sizes:
-            actions = sets.spaced(actions)
+            actions = sets.pad(actions)
             if sets.rows is None and sets.alone:
-                first = sets.alone + sets.unused[0]
+                first = sets.alone + sets.padding[0]
                 encodings = torch.split(encodings, [first, len(encodings) - first])[1]
                 actions = actions[first:]
             acting = self._entities(self.embed_acting(torch.cat((encodings, actions), 1)), teams)
@@ -220,9 +217,9 @@ class TeamCritic(RecurrentModule):
             (waiting.embedded + bias).unsqueeze(2),
             (acting.embedded + bias).unsqueeze(1),
         )
-        mixed = product_of_sets(by_acting, by_head(acting.values), mixed.view(sets, n * n, -1))
+        mixed = small_matmul(by_acting, by_head(acting.values), mixed.view(sets, n * n, -1))
         by_i = by_i.reshape(sets * n, n, -1)
-        mixed = product_of_sets(by_i, waiting.values.flatten(0, 1), mixed.view(sets * n, n, -1))
+        mixed = small_matmul(by_i, waiting.values.flatten(0, 1), mixed.view(sets * n, n, -1))
         return pooled(self.attention.normalize(mixed).view(sets, n, n, -1), None)
 
     def heads(self, encodings: Tensor, counts: Tensor) -> Tensor:

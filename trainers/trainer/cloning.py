@@ -109,7 +109,7 @@ class CloningTrainer(Trainer):
         due = self.schedule.next_due()
         self.imitation.rate = self.learning_rate(self.step)
         most = min(self.imitation.minibatches, LONGEST, self.settings.max_steps - self.step)
-        with self.timers.span("_update_policy"), self.computing():
+        with self.timers.span("_update_policy"), self.compute_context():
             losses = self.imitation.epoch(self.step, most)
         self.schedule.count(len(losses))
         values = self.imitation.values

@@ -152,6 +152,7 @@ class Learner:
             seed=seed,
             device=run.device,
             update_threads=None if settings.threaded else run.update_threads(),
+            in_thread=self.in_thread,
             timers=run.timers.of_thread() if self.in_thread else run.timers,
         )
 

@@ -198,7 +198,7 @@ class OffPolicyTrainer(Trainer):
         if not self.updates.is_due(self.step):
             return metrics
         most = BURST * self.own.gradient_steps if self.settings.threaded else None
-        with self.timers.span("_update_policy"), self.computing():
+        with self.timers.span("_update_policy"), self.compute_context():
             while self.updates.is_due(self.step) and len(metrics) != most:
                 metrics += [self._gradient_step(replay) for _ in range(self.own.gradient_steps)]
                 self.updates.count()

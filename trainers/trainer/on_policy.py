@@ -89,18 +89,13 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     def _timed_update(self, step: int) -> dict[str, float]:
         """`_update` with its threads."""
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
-        with self.timers.span("_update_policy"), self.computing(), span:
+        with self.timers.span("_update_policy"), self.compute_context(), span:
             return self._update(step)
 
     def _report_update(self, metrics: Mapping[str, float]) -> None:
         for key, value in metrics.items():
             self.stats.add_stat(key, value, AVERAGE)
         self.events.on_update(metrics)
-
-    @property
-    def learns_in_thread(self) -> bool:
-        """See `Trainer`; where a process updates, nothing acts beside what this trainer computes."""
-        return super().learns_in_thread and self.learner_process is None
 
     # In another process ---------------------------------------------------------------------------------
 
@@ -157,7 +152,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             return
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
         # Evaluating teams computes as much as learning does, a single agent's critic hardly anything.
-        with self.computing() if self.algorithm.traits.is_team else nullcontext():
+        with self.compute_context() if self.algorithm.traits.is_team else nullcontext():
             evaluation = self.algorithm.evaluate(kept, rewards, ignores)
         self._reset_critic(gaps)
         self._report_estimates(kept, evaluation.estimates)

@@ -92,6 +92,8 @@ class TrainerOptions(TypedDict, total=False):
     """Where it learns. Default: the CPU."""
     update_threads: UpdateThreads | None
     """CPU threads of an update. Default: those of torch, as far as products are large enough for them."""
+    in_thread: bool
+    """It updates in a thread of its own. Default: False."""
     timers: Timers | None
     """Default: timers of its own."""
 
@@ -139,7 +141,10 @@ class Trainer(ABC):
         self.timers = options.get("timers") or Timers()
         threads = options.get("update_threads") or UpdateThreads()
         self.update_threads = threads.choose(algorithm.products(settings.hyperparameters.batch_size))
-        self.dense_products = algorithm.dense_products(settings.hyperparameters.batch_size)
+        self.dense_products: int | None = None
+        # Beside a thread that updates, agents act a few at a time, for which oneDNN is slow.
+        if not options.get("in_thread", False):
+            self.dense_products = algorithm.dense_products(settings.hyperparameters.batch_size)
         self.schedule = StepSchedule(settings.summary_freq, settings.checkpoint_interval)
         self.episodes = EpisodeStats(
             list(providers),
@@ -214,19 +219,10 @@ class Trainer(ABC):
         networks = [network for signal in signals for network in signal.networks.values()]
         return [*self.algorithm.modules().values(), *networks]
 
-    @property
-    def learns_in_thread(self) -> bool:
-        """Whether updates are made in a thread of their own."""
-        return self.settings.threaded
-
     @contextmanager
-    def computing(self) -> Iterator[None]:
-        """The context of an update: its threads, and the library of its products.
-
-        Beside a thread that updates, agents act a few at a time, for which that library is slow.
-        """
-        products = None if self.learns_in_thread else self.dense_products
-        with torch_threads(self.update_threads), large_products(products, self.device):
+    def compute_context(self) -> Iterator[None]:
+        """The threads of an update, and the library of its matrix products."""
+        with torch_threads(self.update_threads), large_products(self.dense_products, self.device):
             yield
 
     # Processing trajectories ----------------------------------------------------------------------------

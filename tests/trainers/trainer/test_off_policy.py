@@ -14,7 +14,7 @@ from lanista.trainers.algorithms.common.products import LARGE, keeps_float32
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.sac.sac import SAC
 from lanista.trainers.buffers.replay import memory_limit as memory
-from lanista.trainers.networks.modules.onednn import multiplies_by_onednn
+from lanista.trainers.networks.modules.onednn import uses_onednn
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.off_policy import BURST, OffPolicyTrainer
@@ -384,9 +384,9 @@ def test_updates_multiply_large_matrices_by_onednn(gathered, monkeypatch):
     trainer.dense_products = LARGE
     step = trainer._gradient_step
     monkeypatch.setattr(
-        trainer, "_gradient_step", lambda replay: (used.append(multiplies_by_onednn()), step(replay))[1]
+        trainer, "_gradient_step", lambda replay: (used.append(uses_onednn()), step(replay))[1]
     )
     feed(trainer, 20)
     assert used == [keeps_float32()] * len(used)
     assert len(used) >= 5
-    assert not multiplies_by_onednn()
+    assert not uses_onednn()

@@ -293,8 +293,8 @@ def compact_sets(groups: GroupSteps, device: torch.device, multiple: int = 1) ->
     index, alone = None, int((size == 1).sum())
     if 4 * len(distinct) <= 3 * len(rows):
         rows, index, alone = distinct, torch.from_numpy(at).to(device), 0
-    unused = -alone % multiple, -(len(rows) - alone) % multiple
-    sets = TeamSets(tuple(zip(numbers.tolist(), counts.tolist(), strict=True)), index, unused)
+    padding = -alone % multiple, -(len(rows) - alone) % multiple
+    sets = TeamSets(tuple(zip(numbers.tolist(), counts.tolist(), strict=True)), index, padding)
     place = np.empty(len(groups), dtype=np.int64)
     place[order] = np.arange(len(order))
     of_values = np.repeat(place, groups.counts)

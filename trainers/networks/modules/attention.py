@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .layers import Dense
-from .onednn import multiplies_by_onednn, product_of_sets, shape_multiple
+from .onednn import shape_multiple, small_matmul, uses_onednn
 
 HEADS = 4
 LAYER_NORM_EPS = 1e-5
@@ -97,7 +97,7 @@ class SelfAttention(nn.Module):
 
     def logits(self, queries: Tensor, keys: Tensor) -> Tensor:
         """[G, n, heads, d] each -> [G, heads, query, key]."""
-        return product_of_sets(queries.transpose(1, 2), keys.permute(0, 2, 3, 1)) * self.scale
+        return small_matmul(queries.transpose(1, 2), keys.permute(0, 2, 3, 1)) * self.scale
 
     def forward(self, entities: Tensor, absent: Tensor | None = None) -> Tensor:
         """Sets of embedded entities [G, n, h], some of them `absent` [G, n] -> [G, h].
@@ -117,7 +117,7 @@ class SelfAttention(nn.Module):
         """As `forward`, for entities that are normalized and projected already."""
         p = self.logits(entities.queries, entities.keys).softmax(-1)
         by_query = p.transpose(1, 2).flatten(2)
-        mixed = product_of_sets(by_query, by_head(entities.values), entities.embedded + self.out.bias)
+        mixed = small_matmul(by_query, by_head(entities.values), entities.embedded + self.out.bias)
         return pooled(self.normalize(mixed), None)
 
 
@@ -130,12 +130,12 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, masked: Tensor | None, scale: float
     """The values as attention mixes them; [G, heads, n, d] each.
 
     What torch has for this multiplies the few rows of each head by themselves, for which oneDNN takes ten
-    times as long. There the products are told apart, unless their weights take too much memory.
+    times as long. There two products for all heads take its place, unless the weights need too much memory.
     """
-    if not multiplies_by_onednn() or not weights_fit(q.shape[0], q.shape[2]):
+    if not uses_onednn() or not weights_fit(q.shape[0], q.shape[2]):
         return functional.scaled_dot_product_attention(q, k, v, masked, scale=scale)
-    logits = product_of_sets(q * scale, k.mT)
-    return product_of_sets((logits if masked is None else logits + masked).softmax(-1), v)
+    logits = small_matmul(q * scale, k.mT)
+    return small_matmul((logits if masked is None else logits + masked).softmax(-1), v)
 
 
 def by_head(values: Tensor) -> Tensor:
@@ -172,14 +172,14 @@ def _lengths(absent: Tensor) -> NDArray[np.int64]:
     return np.asarray((there * np.arange(1, there.shape[1] + 1)).max(axis=1))
 
 
-def _end(filled: int, mask: Tensor) -> int:
-    """How many places of sets [B, n] to compute if so many are filled.
+def _end(occupied: int, mask: Tensor) -> int:
+    """How many places of sets [B, n] to compute if so many are occupied.
 
-    One of eight numbers where few are wanted.
+    One of eight numbers where oneDNN multiplies, which keeps a kernel for each.
     """
     n = mask.shape[1]
     step = max(1, -(-n // 8)) if shape_multiple(mask.device) > 1 else 1
-    return min(n, -(-filled // step) * step)
+    return min(n, -(-occupied // step) * step)
 
 
 def _shortened(sets: Sequence[Tensor], masks: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:

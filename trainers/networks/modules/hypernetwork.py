@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from .attention import LAYER_NORM_EPS
 from .layers import DenseStack
-from .onednn import product_of_sets
+from .onednn import small_matmul
 
 FEW_GOALS = 16
 """Up to so many different goals in a batch are distinguished."""
@@ -97,7 +97,7 @@ class HyperLayer(nn.Module):
         made = self.weights(functional.layer_norm(hidden, hidden.shape[2:], eps=LAYER_NORM_EPS))
         weights = made.view(len(inputs), -1, self.in_features, self.out_features)
         if of_row is None:
-            return product_of_sets(inputs.unsqueeze(2), weights).squeeze(2) + self.bias
+            return small_matmul(inputs.unsqueeze(2), weights).squeeze(2) + self.bias
         every = torch.matmul(inputs.unsqueeze(1), weights)
         return every[:, of_row, torch.arange(inputs.shape[1], device=inputs.device)] + self.bias
 
@@ -112,7 +112,7 @@ class HyperLayer(nn.Module):
         """The layer of one network: [B, in] -> [B, out]."""
         weights = self.generate(index, goals.distinct)
         if goals.of_row is None:
-            return product_of_sets(inputs.unsqueeze(1), weights).squeeze(1) + self.bias[index]
+            return small_matmul(inputs.unsqueeze(1), weights).squeeze(1) + self.bias[index]
         every = torch.matmul(inputs, weights)  # [U, B, out]: a few products too many, in one call
         rows = torch.arange(len(inputs), device=inputs.device)
         return every[goals.of_row, rows] + self.bias[index]

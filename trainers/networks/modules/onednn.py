@@ -31,9 +31,9 @@ def has_setting() -> bool:
 
 @contextmanager
 def _precision(value: str, by_onednn: bool) -> Iterator[None]:
-    # The setting is that of all threads: another one's products may be caught, but does not change it.
+    # The setting is global: products of other threads may run by it, but only this thread changes it.
     matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    before = matmul.fp32_precision, multiplies_by_onednn()
+    before = matmul.fp32_precision, uses_onednn()
     matmul.fp32_precision, _here.by_onednn = value, by_onednn
     try:
         yield
@@ -48,31 +48,31 @@ def onednn_products() -> AbstractContextManager[None]:
 
 def torch_products() -> AbstractContextManager[None]:
     """Back to torch's own library, which multiplies two vectors in a tenth of the time."""
-    return _precision(_TORCH, False) if multiplies_by_onednn() else nullcontext()
+    return _precision(_TORCH, False) if uses_onednn() else nullcontext()
 
 
-def multiplies_by_onednn() -> bool:
+def uses_onednn() -> bool:
     """Whether this thread multiplies float32 matrices by oneDNN now."""
     return getattr(_here, "by_onednn", False)
 
 
 def shape_multiple(device: torch.device) -> int:
     """What varying numbers of rows should be multiples of in the current pass; 1 if any number is as good."""
-    keeps_kernels = device.type == "cpu" and (torch.is_autocast_enabled("cpu") or multiplies_by_onednn())
+    keeps_kernels = device.type == "cpu" and (torch.is_autocast_enabled("cpu") or uses_onednn())
     return SHAPE_MULTIPLE if keeps_kernels else 1
 
 
-def filled(rows: Tensor) -> Tensor:
-    """Rows [n, size] with zeros behind them, up to the next multiple of `shape_multiple`."""
+def pad_rows(rows: Tensor) -> Tensor:
+    """Rows [n, size] followed by rows of zeros, up to the next multiple of `shape_multiple`."""
     missing = -len(rows) % shape_multiple(rows.device)
     return functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
-def product_of_sets(a: Tensor, b: Tensor, plus: Tensor | None = None) -> Tensor:
+def small_matmul(a: Tensor, b: Tensor, plus: Tensor | None = None) -> Tensor:
     """`plus + a @ b` of many small matrices, [..., n, k] and [..., k, m]; [G, n, m] if there is a `plus`.
 
-    Their numbers and sizes vary with the sets, so that oneDNN would keep a kernel for each and gain nothing:
-    where it multiplies, these are float32 and of torch's own library.
+    Where oneDNN multiplies, torch's own library computes these, in float32: their shapes vary, so that oneDNN
+    would keep a kernel for each, and it is no faster.
     """
     if shape_multiple(a.device) > 1:
         with torch.autocast(a.device.type, enabled=False):

@@ -19,7 +19,7 @@ from lanista.trainers.algorithms.common.products import (
 )
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
-from lanista.trainers.networks.modules.onednn import multiplies_by_onednn, torch_products
+from lanista.trainers.networks.modules.onednn import torch_products, uses_onednn
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
@@ -42,7 +42,7 @@ def setting():
     return getattr(getattr(torch.backends.mkldnn, "matmul", None), "fp32_precision", None)
 
 
-def trainer(make, spec=SPEC, **keys):
+def trainer(make, spec=SPEC, in_thread=False, **keys):
     config = {"trainer_type": make.name.lower(), **keys}
     config["hyperparameters"] = {
         "batch_size": keys.pop("rows", LARGE),
@@ -52,7 +52,7 @@ def trainer(make, spec=SPEC, **keys):
     config.pop("rows", None)
     settings = TrainerSettings.model_validate(config)
     algorithm = make(spec, settings, CPU, 0, NonFinitePolicy.STOP)
-    return OnPolicyTrainer(settings, algorithm, {}, Record(), Events())
+    return OnPolicyTrainer(settings, algorithm, {}, Record(), Events(), in_thread=in_thread)
 
 
 def learned(found):
@@ -114,15 +114,15 @@ def test_updates_learn_the_same_up_to_rounding_and_the_same_bits_again():
     "make, keys",
     [
         (PPO, {"rows": 64}),
-        (PPO, {"threaded": True}),
+        (PPO, {"in_thread": True}),
         (PPO, {"network_settings": {"memory": {"memory_size": 8, "sequence_length": 8}}}),
         (COMA, {"spec": TEAM}),
         (POCA, {"spec": BehaviorSpec([sensor((4, 5), "near")], ActionSpec(0, (2,))), "rows": LARGE // 64}),
     ],
 )
-def test_who_multiplies_few_rows_or_ever_other_numbers_of_them_does_not_change_it(make, keys):
-    with trainer(make, **keys).computing():
-        assert not multiplies_by_onednn()
+def test_small_or_varying_products_and_threads_that_learn_do_not_change_it(make, keys):
+    with trainer(make, **keys).compute_context():
+        assert not uses_onednn()
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_who_multiplies_few_rows_or_ever_other_numbers_of_them_does_not_change_i
 )
 def test_teams_images_and_entities_use_it_too(make, spec):
     spec = spec if spec is TEAM else BehaviorSpec([spec], ActionSpec(0, (2,)))
-    with trainer(make, spec=spec, rows=LARGE // 64).computing():
-        assert multiplies_by_onednn() == keeps_float32()
+    with trainer(make, spec=spec, rows=LARGE // 64).compute_context():
+        assert uses_onednn() == keeps_float32()
 
 
 def test_attention_over_very_many_entities_is_left_to_torch():
     spec = BehaviorSpec([sensor((2000, 5), "near")], ActionSpec(0, (2,)))
-    with trainer(PPO, spec=spec).computing():
-        assert not multiplies_by_onednn()
+    with trainer(PPO, spec=spec).compute_context():
+        assert not uses_onednn()
 
 
 def test_norms_of_gradients_are_those_of_torch_s_library():
@@ -150,7 +150,7 @@ def test_norms_of_gradients_are_those_of_torch_s_library():
         optimizer.flat.gradient.copy_(torch.randn(100_003, generator=torch.Generator().manual_seed(1)))
         with large_products(number, CPU):
             optimizer.step(0.1, 0)
-            assert multiplies_by_onednn() == (number is not None and keeps_float32())
+            assert uses_onednn() == (number is not None and keeps_float32())
         norms.append(optimizer.pop_mean_norm())
     assert norms[0] == norms[1]
 
@@ -160,7 +160,7 @@ def test_an_error_leaves_everything_as_it_was():
     with pytest.raises(ZeroDivisionError), large_products(LARGE, CPU), torch_products():
         raise ZeroDivisionError
     assert setting() == before
-    assert not multiplies_by_onednn()
+    assert not uses_onednn()
 
 
 def test_a_thread_beside_it_neither_counts_as_inside_nor_changes_the_setting():
@@ -168,7 +168,7 @@ def test_a_thread_beside_it_neither_counts_as_inside_nor_changes_the_setting():
 
     def beside():
         with torch_products():
-            seen.append((setting(), multiplies_by_onednn()))
+            seen.append((setting(), uses_onednn()))
 
     with large_products(LARGE, CPU):
         inside = setting()
@@ -191,7 +191,7 @@ def test_teams_are_valued_with_it():
     evaluate = one.algorithm.evaluate
 
     def watched(rollout, rewards, _):
-        used.append(multiplies_by_onednn())
+        used.append(uses_onednn())
         return evaluate(rollout, rewards, {"extrinsic": False})
 
     one.algorithm.evaluate = watched
@@ -201,7 +201,5 @@ def test_teams_are_valued_with_it():
 
 
 def test_beside_a_learner_process_a_run_uses_it_too():
-    one = trainer(PPO, threaded=True)
-    one.learner_process = SimpleNamespace()
-    with one.computing():
-        assert multiplies_by_onednn() == keeps_float32()
+    with trainer(PPO, threaded=True).compute_context():
+        assert uses_onednn() == keeps_float32()

@@ -46,16 +46,16 @@ def test_the_critic_s_rows_are_filled_up_to_a_multiple_and_each_step_finds_its_o
     group_steps = group_by_time(*case)
     found = compact_sets(group_steps, torch.device("cpu"), multiple)
     rows = found.rows if found.sets.rows is None else found.rows[found.sets.rows]
-    spaced = found.sets.spaced(found.rows[:, None].float())
-    assert len(spaced) % multiple == 0
+    pad = found.sets.pad(found.rows[:, None].float())
+    assert len(pad) % multiple == 0
     if found.sets.rows is None:
         alone, teams = found.sets.alone, len(rows) - found.sets.alone
-        padded = teams + found.sets.unused[1]
+        padded = teams + found.sets.padding[1]
         assert padded % multiple == 0
-        assert spaced[:alone, 0].tolist() == rows[:alone].tolist()
-        assert spaced[len(spaced) - padded :, 0][:teams].tolist() == rows[alone:].tolist()
+        assert pad[:alone, 0].tolist() == rows[:alone].tolist()
+        assert pad[len(pad) - padded :, 0][:teams].tolist() == rows[alone:].tolist()
     else:
-        assert spaced[found.sets.rows, 0].tolist() == rows.tolist()
+        assert pad[found.sets.rows, 0].tolist() == rows.tolist()
     sets, baselines, start = [], [], 0
     for size, number in found.sets.sizes:
         of_size = rows[start : start + size * number].tolist()

@@ -5,7 +5,7 @@ import torch
 from lanista.trainers.algorithms.common.products import LARGE, keeps_float32, large_products
 from lanista.trainers.networks.modules import attention, onednn
 from lanista.trainers.networks.modules.attention import EntityEncoder
-from lanista.trainers.networks.modules.onednn import SHAPE_MULTIPLE, filled, product_of_sets, shape_multiple
+from lanista.trainers.networks.modules.onednn import SHAPE_MULTIPLE, pad_rows, shape_multiple, small_matmul
 from lanista.trainers.networks.team_critic import TeamSets
 
 CPU = torch.device("cpu")
@@ -38,7 +38,7 @@ def kept_shapes(request):
 @pytest.mark.parametrize("shapes", [((7, 3, 4), (7, 4, 5), (7, 3, 5)), ((2, 4, 3, 8), (2, 4, 8, 3), None)])
 def test_products_of_sets_and_their_gradients_are_torch_s(shapes, kept_shapes):
     inputs = [shape and normal(*shape, seed=k) for k, shape in enumerate(shapes)]
-    found = with_gradients(product_of_sets, *inputs)
+    found = with_gradients(small_matmul, *inputs)
     with torch.autocast("cpu", enabled=False):
         expected = with_gradients(lambda a, b, plus: a @ b + (0.0 if plus is None else plus), *inputs)
     for one, other in zip(found, expected, strict=True):
@@ -48,16 +48,16 @@ def test_products_of_sets_and_their_gradients_are_torch_s(shapes, kept_shapes):
 def test_without_it_rows_stay_as_many_as_they_are():
     rows = normal(3, 2)
     assert shape_multiple(CPU) == 1
-    assert filled(rows) is rows
+    assert pad_rows(rows) is rows
 
 
 def test_rows_are_filled_up_with_zeros(kept_shapes):
     rows = normal(SHAPE_MULTIPLE + 1, 2)
-    found = filled(rows)
+    found = pad_rows(rows)
     assert len(found) == 2 * SHAPE_MULTIPLE
     assert torch.equal(found[: len(rows)], rows)
     assert not found[len(rows) :].any()
-    assert filled(found) is found
+    assert pad_rows(found) is found
 
 
 @pytest.mark.parametrize("most_weights", [attention.MOST_WEIGHTS, 0])
@@ -76,7 +76,7 @@ def test_entities_are_encoded_alike(most_weights, monkeypatch):
 
     expected = encoded()
     with large_products(LARGE, CPU):
-        assert onednn.multiplies_by_onednn() == keeps_float32()
+        assert onednn.uses_onednn() == keeps_float32()
         found = encoded()
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
@@ -96,11 +96,11 @@ def test_sets_of_entities_are_cut_to_one_of_eight_numbers_of_places(kept_shapes)
 
 
 def test_rows_of_no_set_are_inserted_where_they_belong():
-    sets = TeamSets(((1, 3), (2, 2)), unused=(5, 1))
+    sets = TeamSets(((1, 3), (2, 2)), padding=(5, 1))
     rows = normal(7, 2).detach()
-    found = sets.spaced(rows)
+    found = sets.pad(rows)
     assert found.shape == (13, 2)
     assert torch.equal(torch.cat((found[:3], found[8:12])), rows)
     assert not found[3:8].any()
     assert not found[12:].any()
-    assert torch.equal(TeamSets(((1, 7),)).spaced(rows), rows)
+    assert torch.equal(TeamSets(((1, 7),)).pad(rows), rows)
