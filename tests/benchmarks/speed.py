@@ -42,6 +42,8 @@ from speed_tasks import SCALE, ball, tasks
 
 AREAS = (12, 128, 1024)
 """Numbers of agents of which more than the rate of training is measured."""
+SCALE_ONLY = {ball(agents).kind for agents in SCALE if agents not in AREAS}
+"""The tasks whose rows are for the table of numbers of agents alone."""
 
 
 def measure_rates(given: argparse.Namespace, results: Results) -> None:
@@ -57,12 +59,11 @@ def measure_rates(given: argparse.Namespace, results: Results) -> None:
 
 def beside_each_other(cases: list[Case], results: Results, load: int = 0) -> str:
     """The tasks that both have trained, and those that only Lanista can train."""
-    scales = {ball(agents).kind for agents in SCALE}
     shown = [
         case
         for case in cases
         if results.of(case.kind, PEER, case.agents, case.device, load)
-        or (PEER not in case.trainers and case.kind not in scales)
+        or (PEER not in case.trainers and case.kind not in SCALE_ONLY)
     ]
     return comparison(shown, results, "task", "what it is", load=load) if shown else "Not measured yet."
 
@@ -143,8 +144,8 @@ def main() -> None:
         measure_rates(given, results)
         kept = given.out / "speed-phases.json"
         if given.again or not kept.exists():
-            alike = {ball(agents).kind for agents in SCALE} - {ball(agents).kind for agents in AREAS}
-            found = [phases.apart(case) for case in every if case.kind not in alike and not case.others]
+            profiled = (case for case in every if case.kind not in SCALE_ONLY and not case.others)
+            found = [phases.apart(case) for case in profiled]
             kept.write_text(json.dumps(found, indent=1) + "\n")
     page(results, given.out)
     print(beside_each_other(every, results, given.load))
