@@ -173,12 +173,13 @@ def _read(process: subprocess.Popen[str], watch: Watch, log: Path, behaviors: in
             if summary := SUMMARY.search(line):
                 steps[summary[1]] = int(summary[2])
                 if len(steps) == behaviors:
-                    seconds = (float(summary[3]), time.time(), *watch.seconds(), _machine_seconds())
+                    seconds = (float(summary[3]), time.time(), *watch.seconds(), machine_seconds())
                     moments.append(_Moment(sum(steps.values()), *seconds))
     return moments
 
 
-def _machine_seconds() -> float:
+def machine_seconds() -> float:
+    """Processor seconds that the whole machine has spent so far."""
     times = psutil.cpu_times()
     return float(sum(times[:8])) - times.idle - getattr(times, "iowait", 0.0)
 
