@@ -37,7 +37,7 @@ class Task:
 
 
 TASKS = {
-    "cartpole": Task(Plan("RecordedCartPole-v1", False, 150_000, 1e-3), 475.0, "CartPole-v1"),
+    "cartpole": Task(Plan("RecordedCartPole-v1", False, 200_000, 1e-3), 475.0, "CartPole-v1"),
     "catch": Task(Plan("Catch-v0", True, 40_000, 5e-4, gamma=0.9), 14.4, "Catch, in pictures of 64 x 64"),
 }
 

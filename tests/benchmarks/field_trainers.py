@@ -68,6 +68,7 @@ def lanista_settings(plan: Plan) -> dict[str, Any]:
     network: dict[str, Any] = {"hidden_units": 64, "num_layers": 2}
     if plan.pictures:
         network = {"hidden_units": 512, "num_layers": 1, "vis_encode_type": "nature_cnn"}
+        network["initialization"] = "orthogonal"
     constant = ("learning_rate_schedule", "beta_schedule", "epsilon_schedule")
     return {
         "trainer_type": "ppo",

@@ -4,8 +4,8 @@
     LANISTA_SB3=path/to/python python tests/benchmarks/learning_simba.py
 
 Runs and scores are made as in learning_replay.py; LANISTA_SB3 needs sb3-contrib too, and `half-cheetah`
-mujoco. Results are added to docs/results/simba.csv and simba-curves.csv. A run that is there with the
-settings of today is not made again; the page and its picture are written each time.
+and `inverted-double-pendulum` mujoco. Results are added to docs/results/simba.csv and simba-curves.csv. A run
+that is there with the settings of today is not made again; the page and its picture are written each time.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ def task(
 TASKS = [
     task("ball3d", "scene:ball3d", "3DBall", 12, 60_000, 1_200, 95),
     task("pendulum", "gymnasium:Pendulum-v1", "Pendulum-v1", 1, 10_000, 200, -200),
+    task(
+        *("inverted-double-pendulum", "gymnasium:InvertedDoublePendulum-v5", "InvertedDoublePendulum-v5"),
+        *(1, 40_000, 1_000, 9_000),
+    ),
     task("half-cheetah", "gymnasium:HalfCheetah-v5", "HalfCheetah-v5", 1, 24_000, 1_000, 1_000),
 ]
 

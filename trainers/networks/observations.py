@@ -109,7 +109,8 @@ class ObservationEncoder(nn.Module):
                     self.encoders[str(group.index)] = build_custom(named, spec, settings, generator)
                 elif group.kind is ObservationKind.VISUAL:
                     kind, width = settings.vis_encode_type, settings.hidden_units
-                    self.encoders[str(group.index)] = VisualEncoder(spec, kind, width, generator)
+                    encoder = VisualEncoder(spec, kind, width, generator, settings.initialization)
+                    self.encoders[str(group.index)] = encoder
         self.columns, own_size = self._layout()
         """The columns of each observation's encoding in the output; entities have none of their own."""
         self.set_indices = [group.index for group in self.read if self._is_set(group)]

@@ -10,6 +10,7 @@ from lanista.trainers.networks.modules.attention import ABSENT_BELOW, EntityEnco
 from lanista.trainers.networks.modules.hypernetwork import Goals, HyperLayer
 from lanista.trainers.networks.modules.visual import VisualEncoder
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
+from lanista.trainers.networks.observations import ObservationEncoder
 from lanista.trainers.settings.models.networks import EncoderType, NetworkSettings
 from reliability.resume import differences
 from specs import image_spec, spec_of_shapes
@@ -119,6 +120,22 @@ def test_a_resnet_s_and_every_other_encoder_s_arithmetic(kind):
     for layer in layers:
         x = relu(layer(x))
     torch.testing.assert_close(encoder(images), relu(encoder.dense(x.reshape(2, -1))))
+
+
+@pytest.mark.parametrize("kind", [EncoderType.NATURE_CNN, EncoderType.RESNET])
+def test_convolutions_that_start_orthogonal_keep_the_contrast_of_images(kind):
+    images = torch.rand(32, 3, 64, 64)
+    settings = NetworkSettings(vis_encode_type=kind, initialization="orthogonal", hidden_units=32)
+    encoder = ObservationEncoder([image_spec(3, 64, 64)], settings, torch.Generator().manual_seed(0))
+    visual = encoder.encoders["0"]
+    for layer in visual.convolutions:
+        rows = layer.weight.detach().flatten(1)
+        products = rows @ rows.T if len(rows) <= rows.shape[1] else rows.T @ rows
+        torch.testing.assert_close(products, 2.0 * torch.eye(len(products)), atol=1e-4, rtol=0)
+        assert not layer.bias.any()
+    usual = VisualEncoder(image_spec(3, 64, 64), kind, 32, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert visual(images).std(0).mean() > 2 * usual(images).std(0).mean()
 
 
 # Entities ---------------------------------------------------------------------------------------------

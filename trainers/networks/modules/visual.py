@@ -14,9 +14,9 @@ from mlagents_envs.base_env import ObservationSpec
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...settings.models.networks import EncoderType
+from ...settings.models.networks import EncoderType, Initialization
 from ..observation_kinds import UnsupportedObservationError
-from .layers import LEAK, Dense, uniform_by_inputs_
+from .layers import LEAK, Dense, initialize_, uniform_by_inputs_
 
 MIN_SIDE = {
     EncoderType.FULLY_CONNECTED: 1,
@@ -37,10 +37,12 @@ RESNET_CHANNELS = (16, 32, 32)
 """Of the three stages, each a convolution, a pooling and two residual blocks of two convolutions."""
 POOL, POOL_STRIDE = 3, 2
 DENSE_GAIN = 1.41
+RELU_GAIN = math.sqrt(2.0)
+"""Keeps the size of what flows through layers with ReLUs (He et al. 2015)."""
 
 
 class Convolution(nn.Module):
-    """Weights [out, in, k, k] and biases from within 1 / sqrt(in k k) of 0."""
+    """Weights [out, in, k, k] and biases, at first from within 1 / sqrt(in k k) of 0."""
 
     def __init__(
         self,
@@ -58,6 +60,14 @@ class Convolution(nn.Module):
         for parameter in (self.weight, self.bias):
             uniform_by_inputs_(parameter, in_channels * kernel * kernel, generator)
 
+    @torch.no_grad()
+    def initialize(self, kind: Initialization, generator: torch.Generator | None = None) -> None:
+        """Draw the weights anew as those of a hidden layer that reads k x k pixels of all channels."""
+        matrix = torch.empty(1, self.weight[0].numel(), len(self.weight))
+        initialize_(matrix, kind, RELU_GAIN, generator)
+        self.weight.copy_(matrix[0].T.reshape(self.weight.shape))
+        self.bias.zero_()
+
     def forward(self, images: Tensor) -> Tensor:
         """[B, in, H, W] -> [B, out, H', W']."""
         return functional.conv2d(images, self.weight, self.bias, self.stride, self.padding)
@@ -71,9 +81,16 @@ class VisualEncoder(nn.Module):
     """From an image to `size` features."""
 
     def __init__(
-        self, spec: ObservationSpec, kind: EncoderType, size: int, generator: torch.Generator | None = None
+        self,
+        spec: ObservationSpec,
+        kind: EncoderType,
+        size: int,
+        generator: torch.Generator | None = None,
+        initialization: Initialization = Initialization.KAIMING_NORMAL,
     ) -> None:
         """Build the encoder with fresh weights, drawn from `generator` or torch's own.
+
+        With `KAIMING_NORMAL` they are ML-Agents', whose convolutions are torch's.
 
         Raises:
             UnsupportedObservationError: the image is too small; the message names sensor, size and minimum.
@@ -88,6 +105,10 @@ class VisualEncoder(nn.Module):
         self.convolutions = nn.ModuleList(layers)
         flat = math.prod(self.flat_shape)
         self.dense = Dense(flat, size, DENSE_GAIN / math.sqrt(flat), generator)
+        if initialization is not Initialization.KAIMING_NORMAL:
+            for convolution in layers:
+                convolution.initialize(initialization, generator)
+            initialize_(self.dense.weight.unsqueeze(0), initialization, RELU_GAIN, generator)
 
     def forward(self, images: Tensor) -> Tensor:
         """[B, C, H, W] float -> [B, size]."""
