@@ -23,6 +23,9 @@ BATCHES = (1, 64)
 STEPS = 4
 """How many steps a recurrent brain is run with its own memory."""
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
+ACTION = 1e-4
+"""Of an action, whose range is 2. A policy that balances something is steep: rounding alone has made one of
+SAC's actions differ by 1.65e-5."""
 NEARLY_EQUAL = 1e-4
 """The choice between actions whose probabilities differ by less may depend on rounding."""
 ABSENT = 0.3
@@ -183,7 +186,7 @@ def _check_deterministic(name: str, found: Arrays, expected: ActionDistribution,
         actions = expected.to_engine(wanted.continuous).numpy()
         _same_shape(name, "deterministic_continuous_actions", found, actions.shape)
         wrong = np.abs(found["deterministic_continuous_actions"] - actions)
-        if not (wrong <= ABSOLUTE + RELATIVE * np.abs(actions)).all():
+        if not (wrong <= ACTION).all():
             raise BrainVerificationError(
                 f"The brain of '{name}' and the network differ by {wrong.max():.3g} in a deterministic "
                 f"continuous action (batch of {batch}, component {int(wrong.max(0).argmax())})."
