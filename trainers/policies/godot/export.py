@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...networks.actor import ActingNetwork
 from ...utils.atomic_files import atomic_write_bytes
 from ..onnx.graph import BrainVerificationError
-from ..onnx.verify import ABSOLUTE, BATCHES, RELATIVE, STEPS, random_observations
+from ..onnx.verify import BATCHES, STEPS, agree, random_observations
 from .player import Floats, columns
 from .program import build_program
 from .resource import GodotBrain
@@ -59,15 +63,27 @@ def verify(text: str, network: ActingNetwork) -> None:
         state = random.uniform(-1.0, 1.0, (batch, network.memory_size)).astype(np.float32)
         for _ in range(STEPS if network.memory_size else 1):
             obs = random_observations(network, batch, random)
-            wanted, wanted_state = _expected(network, list(map(torch.from_numpy, obs)), state)
-            found, found_state = columns(brain, obs, state)
-            _compare(brain.behavior, "the network's outputs", found, wanted)
-            _compare(brain.behavior, "what it remembers", found_state, wanted_state)
-            state = wanted_state.numpy()
+            wanted = _expected(network, obs, state)
+            results = zip(("the network's outputs", "what it remembers"), columns(brain, obs, state), wanted)
+            for index, (what, found, expected) in enumerate(results):
+                _compare(brain.behavior, what, found, expected, partial(_rounding, network, index))
+            state = wanted[1].numpy()
 
 
-def _expected(network: ActingNetwork, obs: list[Tensor], state: Floats) -> tuple[Tensor, Tensor]:
-    after = torch.from_numpy(state)
+def _rounding(network: ActingNetwork, index: int) -> NDArray[Any]:
+    """[size] the error of one of the results of `_expected`, at most, over a batch of random inputs."""
+    random, batch = np.random.default_rng(0), BATCHES[-1]
+    obs = random_observations(network, batch, random)
+    state = random.uniform(-1.0, 1.0, (batch, network.memory_size)).astype(np.float32)
+    exact = _expected(copy.deepcopy(network).double(), obs, state, torch.float64)[index]
+    return np.asarray((_expected(network, obs, state)[index] - exact).abs().amax(0))
+
+
+def _expected(
+    network: ActingNetwork, given: list[Floats], state: Floats, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
+    obs = [torch.from_numpy(rows).to(dtype) for rows in given]
+    after = torch.from_numpy(state).to(dtype)
     if network.memory_size:
         distribution, after = network.act_with_memory(network.prepare(obs), after)
     else:
@@ -76,10 +92,12 @@ def _expected(network: ActingNetwork, obs: list[Tensor], state: Floats) -> tuple
     return torch.cat([mu, logits, distribution.log_sigma.expand(len(mu), -1)], 1), after
 
 
-def _compare(behavior: str, what: str, found: Floats, wanted: Tensor) -> None:
+def _compare(
+    behavior: str, what: str, found: Floats, wanted: Tensor, rounding: Callable[[], NDArray[Any]]
+) -> None:
     expected = wanted.numpy()
-    wrong = np.abs(found - expected)
-    if not (wrong <= ABSOLUTE + RELATIVE * np.abs(expected)).all():
+    if not agree(found, expected, rounding):
+        wrong = np.abs(found - expected)
         raise BrainVerificationError(
             f"The brain of '{behavior}' and the network differ by {wrong.max():.3g} in {what}."
         )

@@ -111,6 +111,34 @@ def test_every_kind_of_network_exports_and_verifies(sizes, continuous, branches,
     verify(build_brain(built, behavior="Any"), built)
 
 
+def steep_network(seed):
+    """Two hidden units are alike, and their large weights in the action cancel: what is left is rounding."""
+    steep = network([8], 1, (), seed=seed)
+    with torch.no_grad():
+        last = steep.body.layers[-1]
+        for parameter in (last.weight, last.bias):
+            parameter[..., 1] = parameter[..., 0] * 1.0001
+        steep.actions.weight.mul_(0.01)
+        steep.actions.weight[0] += 3e4
+        steep.actions.weight[1] -= 3e4 / 1.0001
+    return steep
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_brain_of_a_steep_policy_is_not_refused_for_rounding(seed, monkeypatch):
+    """As one that balances something. Another brain than its own is refused all the same."""
+    steep = steep_network(seed)
+    model = build_brain(steep, behavior="Ball", step=1, reward=None)
+    verify(model, steep)
+    with monkeypatch.context() as patched, pytest.raises(BrainVerificationError, match="differ by"):
+        patched.setattr("lanista.trainers.policies.onnx.verify.ROUNDING", 0.0)
+        verify(model, steep)
+    with torch.no_grad():
+        steep.actions.bias += 0.3
+    with pytest.raises(BrainVerificationError, match="differ by"):
+        verify(model, steep)
+
+
 def test_the_batch_axis_is_named_and_the_metadata_are_kept(tmp_path):
     export_brain(network(), tmp_path / "b.onnx", behavior="Ball", step=500, reward=1.5)
     model = onnx.load(tmp_path / "b.onnx")
