@@ -37,7 +37,7 @@ MORE = 11_000
 """Steps after which another update has come."""
 SHUFFLES = 8
 """The buffer is cut into minibatches so many times."""
-WAYS = ("group-steps", "single steps", f"group-steps, {MEMBERS} times as many")
+_, SINGLE, LARGER = WAYS = ("group-steps", "single steps", f"group-steps, {MEMBERS} times as many")
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Found:
 
 def cut(source: TeamMinibatches, way: str, size: int, random: np.random.Generator) -> Iterator[CriticBatch]:
     """Whole minibatches of about `size` steps."""
-    if way != "single steps":
+    if way != SINGLE:
         generator = torch.Generator().manual_seed(int(random.integers(2**31)))
-        yield from source._group_steps(size * (1 if way == WAYS[0] else MEMBERS), generator)
+        yield from source._group_steps(size * (MEMBERS if way == LARGER else 1), generator)
         return
     found = source._found
     order = random.permutation(len(found.own))

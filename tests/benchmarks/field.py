@@ -23,7 +23,18 @@ from field_runs import WINDOW, Found, run
 from field_trainers import PEER, TRAINERS, Plan, Trainer
 from products import CommandFailedError
 from records import fingerprint
-from results import LANISTA, RESULTS, commit, machine, read, table, write, write_page
+from results import (
+    LANISTA,
+    RESULTS,
+    commit,
+    conditions,
+    machine,
+    ratios,
+    read,
+    table,
+    write,
+    write_page,
+)
 from script_options import parse_options
 
 
@@ -133,13 +144,12 @@ class Field:
         """The table of a task."""
         heads = ["trainer", "steps/s:", "times Lanista's:", "seconds to threshold:", "steps to threshold:"]
         heads += ["reached:", "mean return at last:", "start, s:", "peak memory, MiB:"]
-        own = {(x.round, x.machine, x.commit): x.steps_per_s for x in self.of(name, LANISTA)}
+        own = self.of(name, LANISTA)
         lines = []
         for trainer in TRAINERS:
             if not (runs := self.of(name, trainer)):
                 continue
-            keyed = [((x.round, x.machine, x.commit), x.steps_per_s) for x in runs]
-            times = [speed / own[key] for key, speed in keyed if key in own]
+            times = ratios(runs, own, "steps_per_s")
             reached = sum(not math.isnan(line.threshold_s) for line in runs)
             cells = [trainer, f"{median(runs, 'steps_per_s'):,.0f}"]
             cells.append(f"{statistics.median(times):.2f}" if times else "")
@@ -156,26 +166,14 @@ class Field:
         lines = [[name, "; ".join(versions)] for name, versions in found.items() if versions]
         return table(["trainer", "version"], lines) if lines else "Not measured yet."
 
-    def conditions(self) -> str:
-        """On which machines, and how busy other work kept them."""
-        runs = self.current()
-        if not runs:
-            return "Not measured yet."
-        machines = " and ".join(sorted({line.machine for line in runs}))
-        return (
-            f"Rounds: {max(line.round for line in runs)}. Measured on {machines}, of which other work kept "
-            f"{median(runs, 'others'):.1f} busy in the median run and "
-            f"{max(line.others for line in runs):.1f} in the worst."
-        )
-
     def write_page(self) -> str:
         """docs/results/field.md."""
         plans = {name: task.plan for name, task in self.tasks.items()}
-        shared = plans["cartpole"]
+        shared, runs = plans["cartpole"], self.current()
         return write_page(
             "field",
             self.out,
-            conditions=self.conditions(),
+            conditions=f"Rounds: {max((run.round for run in runs), default=0)}. {conditions(runs)}",
             versions=self.versions(),
             shared=shared,
             rollout=f"{shared.copies * shared.horizon:,}",

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psutil
 from lanista.trainers.utils.atomic_files import atomic_write_bytes
@@ -64,6 +64,21 @@ def write_page(name: str, folder: Path = RESULTS, **parts: Any) -> str:
     return page
 
 
+class Measurement(Protocol):
+    """What every row of a measurement tells of itself."""
+
+    @property
+    def round(self) -> int: ...
+    @property
+    def machine(self) -> str: ...
+    @property
+    def commit(self) -> str: ...
+    @property
+    def others(self) -> float:
+        """Processors that other programs kept busy meanwhile."""
+        ...
+
+
 @dataclass(frozen=True)
 class Row:
     """One measurement of speed; what a kind does not measure is NaN."""
@@ -113,23 +128,28 @@ class Results:
 
     def conditions(self) -> str:
         """On which machines the rows were measured, and how busy other work kept them."""
-        rows = [row for row in self.rows.values() if row.others == row.others and not row.load]
-        if not rows:
-            return "Not measured yet."
-        machines = " and ".join(sorted({row.machine for row in rows}))
-        return (
-            f"Measured on {machines}, of which other work kept {median(rows, 'others'):.1f} busy in "
-            f"the median run and {max(row.others for row in rows):.1f} in the worst."
-        )
+        return conditions(row for row in self.rows.values() if row.others == row.others and not row.load)
 
 
-def median(rows: Iterable[Row], name: str) -> float:
+def conditions(rows: Iterable[Measurement]) -> str:
+    """On which machines these were measured, and how busy other work kept them."""
+    rows = list(rows)
+    if not rows:
+        return "Not measured yet."
+    machines = " and ".join(sorted({row.machine for row in rows}))
+    return (
+        f"Measured on {machines}, of which other work kept {median(rows, 'others'):.1f} busy in "
+        f"the median run and {max(row.others for row in rows):.1f} in the worst."
+    )
+
+
+def median(rows: Iterable[Measurement], name: str) -> float:
     """The median of a column; NaN without rows."""
     values = [getattr(row, name) for row in rows]
     return statistics.median(values) if values else float("nan")
 
 
-def ratios(above: list[Row], below: list[Row], name: str) -> list[float]:
+def ratios(above: Sequence[Measurement], below: Sequence[Measurement], name: str) -> list[float]:
     """Those of rounds that were measured one after the other.
 
     Rows of one round but of two machines, or two commits, are of two measurements.
@@ -139,7 +159,7 @@ def ratios(above: list[Row], below: list[Row], name: str) -> list[float]:
     return [getattr(row, name) / others[key] for row, key in zip(above, keys) if key in others]
 
 
-def median_ratio(above: list[Row], below: list[Row], name: str) -> float:
+def median_ratio(above: Sequence[Measurement], below: Sequence[Measurement], name: str) -> float:
     """The median of `ratios`; NaN without any."""
     found = ratios(above, below, name)
     return statistics.median(found) if found else float("nan")
