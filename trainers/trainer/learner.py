@@ -66,6 +66,8 @@ class Learner:
         """The engines are to be restarted, because a checkpoint was saved."""
         self._requests = 0
         """Decisions since the trainer last advanced."""
+        self._acted = False
+        """There were decisions since the last call of `advance`."""
         self._in_self_play = settings.self_play is not None and run.training
         self.reporter = StatsReporter(name, run.writers)
         self.reporter.add_property(StatsPropertyType.HYPERPARAMETERS, settings.as_dict())
@@ -153,6 +155,7 @@ class Learner:
             device=run.device,
             update_threads=None if settings.threaded else run.update_threads(),
             in_thread=self.in_thread,
+            spread_updates=run.device.type == "cpu" and distributed.world_size() == 1,
             timers=run.timers.of_thread() if self.in_thread else run.timers,
         )
 
@@ -221,6 +224,7 @@ class Learner:
         """
         for batch in batches:
             self._requests += len(batch)
+        self._acted = True
         if self.inference.separate:
             self.inference.load_published()
         if self.self_play is None:
@@ -264,11 +268,16 @@ class Learner:
 
     def advance(self) -> bool:
         """Let the trainer learn if there are enough steps; whether there were. A thread learns by itself."""
-        if not self.in_thread:
-            if not self.is_due:
-                return False
+        if self.in_thread:
+            return True
+        if self.is_due:
+            self._acted = False
             self.learn()
-        return True
+            return True
+        if not self._acted:  # how often the loop waits for an engine depends on the machine
+            return False
+        self._acted = False
+        return self.trainer.continue_updates()
 
     @property
     def is_due(self) -> bool:

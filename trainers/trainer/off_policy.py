@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,8 @@ PASSES_OF_GPU = 2
 """The same on a GPU, where a pass takes as long for ten steps as for a hundred."""
 BURST = 32
 """Updates of a threaded trainer after which it publishes its weights, and can be paused."""
+SPREAD = 32
+"""Where updates are spread, one of so many that are due is made per call: the engine computes meanwhile."""
 
 
 class OffPolicyTrainer(Trainer):
@@ -76,6 +79,7 @@ class OffPolicyTrainer(Trainer):
         )
         self.algorithm: OffPolicyAlgorithm = algorithm
         self.hyper = hyper
+        self.spread = options.get("spread_updates", False)
         self.name = name
         own = hyper if isinstance(hyper, ReplaySettings) else ReplaySettings()
         self.own = own
@@ -181,6 +185,10 @@ class OffPolicyTrainer(Trainer):
         due = self.updates.is_due(self.step) or self.signal_updates.is_due(self.step)
         return self.settings.threaded and self.should_still_train and self._is_ready and due
 
+    def continue_updates(self) -> bool:
+        """See `Trainer`."""
+        return self.spread and self.should_still_train and self._learn()
+
     @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
     def _learn(self) -> bool:
         replay = self.replay
@@ -193,16 +201,22 @@ class OffPolicyTrainer(Trainer):
         return bool(metrics) or self.has_overdue_updates
 
     def _update(self, replay: Replay) -> list[dict[str, float]]:
-        """Make the updates that are due (in its own thread not all at once); the metrics of each step."""
+        """Make the updates that are due, or the next few of them; the metrics of each gradient step."""
         metrics: list[dict[str, float]] = []
-        if not self.updates.is_due(self.step):
+        last = self._last_of_call(self.updates)
+        if self.updates.updates == last or not self.updates.is_due(self.step):
             return metrics
-        most = BURST * self.own.gradient_steps if self.settings.threaded else None
         with self.timers.span("_update_policy"), self.compute_context():
-            while self.updates.is_due(self.step) and len(metrics) != most:
+            while self.updates.updates != last and self.updates.is_due(self.step):
                 metrics += [self._gradient_step(replay) for _ in range(self.own.gradient_steps)]
                 self.updates.count()
         return metrics
+
+    def _last_of_call(self, schedule: UpdateSchedule) -> int | None:
+        """The number of updates with which this call ends though more are due; None: it makes all of them."""
+        if self.settings.threaded:
+            return schedule.updates + BURST
+        return schedule.updates + math.ceil(schedule.due(self.step) / SPREAD) if self.spread else None
 
     def _gradient_step(self, replay: Replay) -> dict[str, float]:
         with self.timers.span("Replay.sample"):
@@ -246,9 +260,9 @@ class OffPolicyTrainer(Trainer):
         return start + (1.0 - start) * share
 
     def _update_signals(self, replay: Replay) -> None:
-        """Train the learned signals, at their own interval; in a thread of its own not all steps at once."""
-        most = self.signal_updates.updates + BURST if self.settings.threaded else None
-        while self.signal_updates.is_due(self.step) and self.signal_updates.updates != most:
+        """Train the learned signals, at their own interval; as `_update`, not always all steps at once."""
+        last = self._last_of_call(self.signal_updates)
+        while self.signal_updates.updates != last and self.signal_updates.is_due(self.step):
             if self.learned:
                 self._signal_step(self.sampler.batch(replay, self.hyper.batch_size))
             self.signal_updates.count()

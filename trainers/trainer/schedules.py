@@ -107,6 +107,10 @@ class UpdateSchedule:
         """Whether an update is due at this step."""
         return step >= self.init_steps and (step - self.init_steps) / self.updates > self.steps_per_update
 
+    def due(self, step: int) -> int:
+        """How many updates are due at this step."""
+        return max(0, math.ceil((step - self.init_steps) / self.steps_per_update) - self.updates)
+
     def count(self) -> None:
         """Count an update."""
         self.updates += 1

@@ -94,6 +94,8 @@ class TrainerOptions(TypedDict, total=False):
     """CPU threads of an update. Default: those of torch, as far as products are large enough for them."""
     in_thread: bool
     """It updates in a thread of its own. Default: False."""
+    spread_updates: bool
+    """Updates that are due at once are made by and by, in calls of `continue_updates`. Default: False."""
     timers: Timers | None
     """Default: timers of its own."""
 
@@ -244,6 +246,10 @@ class Trainer(ABC):
             self._engines_restart = False
             return processed
         return (self.should_still_train and self._learn()) or processed
+
+    def continue_updates(self) -> bool:
+        """Make the next of the updates that `advance` has left over. False: there was nothing to do."""
+        return False
 
     def process_queues(self) -> bool:
         """Process the queued trajectories, without an update. False: there were none."""

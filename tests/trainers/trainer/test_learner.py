@@ -101,6 +101,22 @@ def gathered(monkeypatch):
     monkeypatch.setattr(BUILD_ROLLOUT, gather)
 
 
+def test_updates_that_are_left_over_are_made_as_agents_act(tmp_path, gathered):
+    """Not whenever the loop has waited in vain for an engine, which depends on the machine."""
+    hyper = {"batch_size": 64, "buffer_size": BUFFER, "steps_per_update": 1.0}
+    learner = make(tmp_path, trainer_type="sac", hyperparameters=hyper)
+    learner.add_team("Ball?team=0")
+    learner.collected.put(StubTrajectory(80))
+    learner.act_requests([waiting(8)], [(0, "Ball?team=0")])
+    made = []
+    for acts in (True, False, False, True, True):
+        if acts:
+            learner.act_requests([waiting(1)], [(0, "Ball?team=0")])
+        assert learner.advance() == acts
+        made.append(learner.trainer.updates.updates - 1)
+    assert made == [3, 3, 3, 6, 9]
+
+
 def same(a, b):
     return all(torch.equal(a.state_dict()[name], b.state_dict()[name]) for name in a.state_dict())
 

@@ -171,6 +171,36 @@ def test_every_gradient_step_has_a_batch_of_its_own(gathered, batches):
     assert not any(torch.equal(batches[0].obs[0], other.obs[0]) for other in batches[1:])
 
 
+def test_spread_updates_are_made_by_and_by_and_none_is_lost(gathered):
+    """A 32nd of those that are due per call, at least one; a resumed trainer makes those that are left."""
+
+    def spreading():
+        hyper, providers = {**HYPER, "steps_per_update": 1.0}, {"extrinsic": LearnedReward()}
+        return trainer_of(providers=providers, hyper=hyper, given={"spread_updates": True})
+
+    trainer, resumed = spreading(), spreading()
+    feed(trainer, 90)
+    made = [trainer.updates.updates - 1]
+    for _ in range(5):
+        assert trainer.continue_updates()
+        made.append(trainer.updates.updates - 1)
+    assert made == [3, 6, 9, 12, 15, 18]
+    resumed.load_state_dict(trainer.state_dict())
+    resumed.replay = trainer.replay
+    for one in (trainer, resumed):
+        while one.continue_updates():
+            assert one.updates.updates == one.signal_updates.updates
+        assert one.updates.updates - 1 == 89
+    ours, theirs = (one.algorithm.network.state_dict() for one in (trainer, resumed))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_no_updates_are_left_over_where_they_are_not_spread(gathered):
+    trainer = trainer_of(hyper={**HYPER, "steps_per_update": 1.0})
+    feed(trainer, 90)
+    assert trainer.updates.updates - 1 == 89 and not trainer.continue_updates()
+
+
 def test_a_threaded_trainer_takes_no_steps_in_while_updates_are_overdue(gathered):
     """So that a collector that is faster than it waits at the full queue, and all updates are made."""
     learned = LearnedReward()
