@@ -42,6 +42,8 @@ PASSES_PER_BATCH = 8
 """Steps are processed about this often per batch."""
 PASSES_OF_GPU = 2
 """The same on a GPU, where a pass takes as long for ten steps as for a hundred."""
+UPDATES_PER_PASS = 4
+"""But not more often than after so many updates: a pass takes as long as one of a small network."""
 BURST = 32
 """Updates of a threaded trainer after which it publishes its weights, and can be paused."""
 SPREAD = 32
@@ -70,10 +72,11 @@ class OffPolicyTrainer(Trainer):
         """
         hyper = settings.hyperparameters
         assert isinstance(hyper, OffPolicyHyperparamSettings)
+        of_updates = UPDATES_PER_PASS * hyper.steps_per_update
         passes = PASSES_PER_BATCH if algorithm.device.type == "cpu" else PASSES_OF_GPU
         super().__init__(
             *(settings, algorithm, providers, stats, events),
-            advance_interval=hyper.batch_size // passes,
+            advance_interval=max(hyper.batch_size // passes, min(hyper.batch_size, round(of_updates))),
             returns_since_update=EPISODES,
             **options,
         )

@@ -405,7 +405,10 @@ def test_a_saved_replay_of_float_images_that_will_not_fit_is_refused(
 
 
 def test_steps_wait_for_at_most_a_fraction_of_a_batch():
+    """But for no less than a few updates, unless these are as rare as batches."""
     assert trainer_of(hyper={"batch_size": 256}).advance_interval == 32
+    assert trainer_of(hyper={"batch_size": 64, "steps_per_update": 10.0}).advance_interval == 40
+    assert trainer_of(hyper={"batch_size": 64, "steps_per_update": 100.0}).advance_interval == 64
     assert trainer_of(hyper={"batch_size": 256}, summary_freq=160).advance_interval == 10
 
 
