@@ -119,6 +119,33 @@ def vectors() -> list[Case]:
             what="DQN, 12 agents, vectors, discrete",
             **ALONE,
         ),
+        task(
+            *(
+                "large PPO",
+                12,
+                "ball3d",
+                "3DBall",
+                preset("ball3d", "3DBall"),
+                (61_440, 20_480),
+                {"areas": 12},
+            ),
+            what="PPO, 12 agents, 3 x 512 units, minibatches of 2,048",
+            hyperparameters={"batch_size": 2_048, "buffer_size": 20_480},
+            network={"hidden_units": 512, "num_layers": 3},
+            **ONE,
+        ),
+        task(
+            *("large SAC", 12, "ball3d", "3DBall", sac, (6_000, 1_000), {"areas": 12}),
+            what="SAC, 12 agents, 2 x 256 units, minibatches of 256",
+            hyperparameters={"batch_size": 256},
+            network={"hidden_units": 256},
+            **ONE,
+        ),
+        task(
+            *("basic SAC", 12, "basic", "Basic", sac, (10_000, 1_000), {"areas": 12}),
+            what="SAC, 12 agents, vectors, discrete",
+            **ONE,
+        ),
     ]
 
 
@@ -132,6 +159,12 @@ def teams() -> list[Case]:
             wanted=6,
             trainers=(LANISTA, PEER, BF16, THREADED),
         ),
+        task(
+            *("escape, memory", 24, "dungeon-escape", "DungeonEscape", poca, (15_360, 5_120), {"areas": 8}),
+            what="POCA as in escape, LSTM of 128 over sequences of 32",
+            network={"memory": {"sequence_length": 32, "memory_size": 128}},
+            **ONE,
+        ),
         team(3),
         team(8),
         team(20),
@@ -141,6 +174,8 @@ def teams() -> list[Case]:
 def memories() -> list[Case]:
     """Agents that have to remember."""
     hallway = ("hallway", "Hallway", preset("hallway", "Hallway"))
+    signals = {**hallway[2]["reward_signals"], "curiosity": {"strength": 0.02}}
+    curious = {**hallway[2], "reward_signals": signals}
     return [
         task(
             *("memory", 16, *hallway, (40_960, 5_120), {"areas": 16}),
@@ -157,6 +192,11 @@ def memories() -> list[Case]:
         task(
             *("hallway", 16, *hallway, (61_440, 5_120), {"areas": 16}),
             what="PPO, 16 agents, LSTM of 128 over sequences of 64, discrete",
+        ),
+        task(
+            *("curiosity", 16, *hallway[:2], curious, (20_480, 5_120), {"areas": 16}),
+            what="PPO as in hallway, with the reward signal curiosity",
+            **ONE,
         ),
     ]
 
