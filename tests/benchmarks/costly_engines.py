@@ -45,7 +45,7 @@ TRAINERS = (LANISTA, THREADED, PEER)
 PPO, SAC = "PPO", "SAC"
 ALGORITHMS = (PPO, SAC)
 SAC_SUMMARIES = 4_000
-"""Agent-steps, as many times as there are summaries."""
+"""Agent-steps from one summary to the next."""
 
 
 def kind(algorithm: str, cost: float, engines: int) -> str:
@@ -117,7 +117,7 @@ def ready(path: Path, cost: float, engines: int, seconds: float) -> dict[str, fl
 
 
 def measure_ready(given: argparse.Namespace, results: Results) -> None:
-    """The rows of ready actions that are missing, of each algorithm's own rounds."""
+    """The rows of ready actions that are missing; each algorithm is compared with rows of its own."""
     unknown = dict.fromkeys(("engine_cpu_us", "peak_mib", "start_s", "others"), math.nan)
     with tempfile.TemporaryDirectory() as folder:
         path = executable(Path(folder))

@@ -112,6 +112,7 @@ class LearnerCheckpointer:
         )
         if saved is not None:
             self.trainer.save_beside(self.checkpoints.folder)
+            self.trainer.on_saved()
             self.num_saved += 1
             self.saved_step, self._saved_score, self.newly_saved = step, score, True
             self.run.display.checkpoint(self.name, step)
@@ -130,6 +131,7 @@ class LearnerCheckpointer:
         if not self.checkpoints.save_weights(step, self._state(score)):
             return False
         self.trainer.save_beside(self.checkpoints.folder)
+        self.trainer.on_saved()
         return True
 
     def save_now(self) -> Path | None:

@@ -267,7 +267,10 @@ class Learner:
     # Learning -------------------------------------------------------------------------------------------
 
     def advance(self) -> bool:
-        """Let the trainer learn if there are enough steps; whether there were. A thread learns by itself."""
+        """Let the trainer learn if there are enough steps, or updates left over; whether it did.
+
+        A thread learns by itself.
+        """
         if self.in_thread:
             return True
         if self.is_due:
@@ -396,6 +399,7 @@ class Learner:
 
     def on_update(self, metrics: Mapping[str, float]) -> None:
         """Publish the new weights to the acting copy, where there is one."""
+        self.evaluation_schedule.on_update()
         if self.inference.separate:
             self.inference.publish(self.algorithm.network.state_dict())
         if self.self_play is not None:

@@ -43,7 +43,7 @@ PASSES_PER_BATCH = 8
 PASSES_OF_GPU = 2
 """The same on a GPU, where a pass takes as long for ten steps as for a hundred."""
 UPDATES_PER_PASS = 4
-"""But not more often than after so many updates: a pass takes as long as one of a small network."""
+"""But not more often than after so many updates: a pass takes as long as an update of a small network."""
 BURST = 32
 """Updates of a threaded trainer after which it publishes its weights, and can be paused."""
 SPREAD = 32
@@ -83,6 +83,7 @@ class OffPolicyTrainer(Trainer):
         self.algorithm: OffPolicyAlgorithm = algorithm
         self.hyper = hyper
         self.spread = options.get("spread_updates", False)
+        self._saved_step: int | None = None
         self.name = name
         own = hyper if isinstance(hyper, ReplaySettings) else ReplaySettings()
         self.own = own
@@ -192,10 +193,16 @@ class OffPolicyTrainer(Trainer):
         """See `Trainer`."""
         return self.spread and self.should_still_train and self._learn()
 
+    def on_saved(self) -> None:
+        """See `Trainer`."""
+        self._saved_step = self.step
+
     @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
     def _learn(self) -> bool:
         replay = self.replay
         if not distributed.everywhere(self._is_ready) or replay is None:
+            return False
+        if self.spread and self.step == self._saved_step:
             return False
         metrics = self._update(replay)
         self._update_signals(replay)
@@ -313,6 +320,7 @@ class OffPolicyTrainer(Trainer):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where `state_dict` was taken."""
         super().load_state_dict(state)
+        self.on_saved()
         made, of_signals = state.get("updates", (None, None))
         interval, signal_interval = state.get("paces", (None, None))
         self.updates.restore(self.step, made, interval)

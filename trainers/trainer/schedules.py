@@ -158,7 +158,7 @@ class EvaluationSchedule:
         self.next_step = max(frequency, 1)
         """The step from which on an evaluation is due."""
         self.last_step: int | None = None
-        """The step of the last evaluation; None before the first."""
+        """The step of the last evaluation; None before the first, and once the policy has changed since."""
 
     @property
     def enabled(self) -> bool:
@@ -172,6 +172,10 @@ class EvaluationSchedule:
     def is_due_at_end(self, step: int) -> bool:
         """Whether the policy of `step`, at the end of a training, is still to be evaluated."""
         return self.enabled and self.last_step != step
+
+    def on_update(self) -> None:
+        """The policy has changed, maybe without another step."""
+        self.last_step = None
 
     def advance(self, step: int) -> None:
         """An evaluation took place at `step`."""

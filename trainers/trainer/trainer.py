@@ -239,7 +239,10 @@ class Trainer(ABC):
         return False
 
     def advance(self) -> bool:
-        """Process queued trajectories, then make the updates that are due. False: there was nothing to do."""
+        """Process queued trajectories, then update, if that is due. False: there was nothing to do.
+
+        Where updates are spread, some may be left over for `continue_updates`.
+        """
         processed = not self.has_overdue_updates and self.process_queues()
         if self._engines_restart:
             # As in a run that is resumed here, which acts before it learns.
@@ -250,6 +253,10 @@ class Trainer(ABC):
     def continue_updates(self) -> bool:
         """Make the next of the updates that `advance` has left over. False: there was nothing to do."""
         return False
+
+    def on_saved(self) -> None:
+        """The weights were saved under the current step: until more steps are counted they stay."""
+        return
 
     def process_queues(self) -> bool:
         """Process the queued trajectories, without an update. False: there were none."""

@@ -117,6 +117,33 @@ def test_updates_that_are_left_over_are_made_as_agents_act(tmp_path, gathered):
     assert made == [3, 3, 3, 6, 9]
 
 
+def test_a_policy_that_was_tested_or_saved_is_told_from_one_that_has_learned_since(tmp_path, gathered):
+    """Both may have one step. Saved weights stay until more steps are counted; tested ones may change."""
+    hyper = {"batch_size": 64, "buffer_size": BUFFER, "steps_per_update": 1.0}
+    learner = make(tmp_path, trainer_type="sac", hyperparameters=hyper, test_frequency=50)
+    learner.add_team("Ball?team=0")
+    tests = learner.evaluation_schedule
+
+    def tick(*steps):
+        before = learner.trainer.updates.updates
+        for number in steps:
+            learner.collected.put(StubTrajectory(number))
+        learner.act_requests([waiting(8)], [(0, "Ball?team=0")])
+        learner.advance()
+        return learner.trainer.updates.updates - before
+
+    assert tick(80) and learner.trainer.step == 80
+    tests.advance(80)
+    assert not tests.is_due_at_end(80)
+    assert tick() and learner.trainer.step == 80 and tests.is_due_at_end(80)
+    tests.advance(80)
+    for save in (learner.save, learner.save_with_others):
+        assert save()
+        assert not tick() and not tests.is_due_at_end(learner.trainer.step)
+        assert tick(8) and tests.is_due_at_end(learner.trainer.step)
+        tests.advance(learner.trainer.step)
+
+
 def same(a, b):
     return all(torch.equal(a.state_dict()[name], b.state_dict()[name]) for name in a.state_dict())
 

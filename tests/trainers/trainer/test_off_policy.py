@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -186,13 +187,29 @@ def test_spread_updates_are_made_by_and_by_and_none_is_lost(gathered):
         made.append(trainer.updates.updates - 1)
     assert made == [3, 6, 9, 12, 15, 18]
     resumed.load_state_dict(trainer.state_dict())
-    resumed.replay = trainer.replay
+    resumed.replay = copy.deepcopy(trainer.replay)
     for one in (trainer, resumed):
+        feed(one, 5)
         while one.continue_updates():
             assert one.updates.updates == one.signal_updates.updates
-        assert one.updates.updates - 1 == 89
+        assert one.updates.updates - 1 == 94
     ours, theirs = (one.algorithm.network.state_dict() for one in (trainer, resumed))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_weights_that_were_saved_stay_until_more_steps_are_counted(gathered):
+    """Otherwise a checkpoint, and what was said of it, could be overwritten by other weights of its step."""
+    trainer = trainer_of(hyper={**HYPER, "steps_per_update": 1.0}, given={"spread_updates": True})
+    feed(trainer, 90)
+    trainer.on_saved()
+    resumed = trainer_of(hyper={**HYPER, "steps_per_update": 1.0}, given={"spread_updates": True})
+    resumed.load_state_dict(trainer.state_dict())
+    resumed.replay = copy.deepcopy(trainer.replay)
+    for one in (trainer, resumed):
+        assert not one.continue_updates() and not one.advance()
+        assert one.updates.updates - 1 == 3
+        feed(one, 1)
+        assert one.updates.updates - 1 == 6
 
 
 def test_no_updates_are_left_over_where_they_are_not_spread(gathered):
