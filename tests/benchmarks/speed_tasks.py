@@ -120,15 +120,8 @@ def vectors() -> list[Case]:
             **ALONE,
         ),
         task(
-            *(
-                "large PPO",
-                12,
-                "ball3d",
-                "3DBall",
-                preset("ball3d", "3DBall"),
-                (61_440, 20_480),
-                {"areas": 12},
-            ),
+            *("large PPO", 12, "ball3d", "3DBall", preset("ball3d", "3DBall")),
+            *((61_440, 20_480), {"areas": 12}),
             what="PPO, 12 agents, 3 x 512 units, minibatches of 2,048",
             hyperparameters={"batch_size": 2_048, "buffer_size": 20_480},
             network={"hidden_units": 512, "num_layers": 3},

@@ -18,7 +18,8 @@ from ..settings.models.behavior import TrainerSettings
 from ..settings.models.rewards import BehavioralCloningSettings, CloneSettings
 from ..utils.errors import CheckpointError
 from .factory import cloning_from, make_values
-from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents, TrainerOptions
+from .options import TrainerEvents, TrainerOptions
+from .trainer import AVERAGE, Rewards, Trainer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -40,7 +40,8 @@ from ..utils.errors import TrainerError
 from ..utils.plugins import imported
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
-from .trainer import Trainer, TrainerEvents, TrainerOptions
+from .options import TrainerEvents, TrainerOptions
+from .trainer import Trainer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

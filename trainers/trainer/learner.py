@@ -273,14 +273,12 @@ class Learner:
         """
         if self.in_thread:
             return True
+        acted, self._acted = self._acted, False
         if self.is_due:
-            self._acted = False
             self.learn()
             return True
-        if not self._acted:  # how often the loop waits for an engine depends on the machine
-            return False
-        self._acted = False
-        return self.trainer.continue_updates()
+        # Not after each wait for an engine: how many of them are in vain depends on the machine.
+        return acted and self.trainer.continue_updates()
 
     @property
     def is_due(self) -> bool:

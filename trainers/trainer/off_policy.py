@@ -29,9 +29,10 @@ from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperparamSettings, ReplaySettings
 from ..utils import distributed
 from ..utils.errors import TrainerError
+from .options import TrainerEvents, TrainerOptions
 from .reward_history import EPISODES
 from .schedules import UpdateSchedule
-from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents, TrainerOptions
+from .trainer import AVERAGE, Rewards, Trainer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -84,6 +85,7 @@ class OffPolicyTrainer(Trainer):
         self.hyper = hyper
         self.spread = options.get("spread_updates", False)
         self._saved_step: int | None = None
+        """The step whose weights were saved, or loaded, last."""
         self.name = name
         own = hyper if isinstance(hyper, ReplaySettings) else ReplaySettings()
         self.own = own
@@ -202,7 +204,7 @@ class OffPolicyTrainer(Trainer):
         replay = self.replay
         if not distributed.everywhere(self._is_ready) or replay is None:
             return False
-        if self.spread and self.step == self._saved_step:
+        if self.spread and self.step == self._saved_step:  # see `on_saved`
             return False
         metrics = self._update(replay)
         self._update_signals(replay)
@@ -213,9 +215,9 @@ class OffPolicyTrainer(Trainer):
     def _update(self, replay: Replay) -> list[dict[str, float]]:
         """Make the updates that are due, or the next few of them; the metrics of each gradient step."""
         metrics: list[dict[str, float]] = []
-        last = self._last_of_call(self.updates)
-        if self.updates.updates == last or not self.updates.is_due(self.step):
+        if not self.updates.is_due(self.step):
             return metrics
+        last = self._last_of_call(self.updates)
         with self.timers.span("_update_policy"), self.compute_context():
             while self.updates.updates != last and self.updates.is_due(self.step):
                 metrics += [self._gradient_step(replay) for _ in range(self.own.gradient_steps)]

@@ -21,7 +21,8 @@ from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
 from ..utils import distributed
 from .learner_process import LearnerProcess, UpdateJob
-from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents, TrainerOptions
+from .options import TrainerEvents, TrainerOptions
+from .trainer import AVERAGE, Rewards, Trainer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

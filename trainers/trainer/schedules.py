@@ -108,7 +108,7 @@ class UpdateSchedule:
         return step >= self.init_steps and (step - self.init_steps) / self.updates > self.steps_per_update
 
     def due(self, step: int) -> int:
-        """How many updates are due at this step."""
+        """How many updates are due at this step; by another formula than `is_due`, which decides."""
         return max(0, math.ceil((step - self.init_steps) / self.steps_per_update) - self.updates)
 
     def count(self) -> None:

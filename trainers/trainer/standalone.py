@@ -45,7 +45,8 @@ from ..stats.writer import StatsWriter
 from .factory import make_algorithm, make_cloning, make_policy
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
-from .trainer import Trainer, TrainerEvents
+from .options import TrainerEvents
+from .trainer import Trainer
 
 logger = logging.getLogger(__name__)
 

@@ -172,7 +172,7 @@ def test_every_gradient_step_has_a_batch_of_its_own(gathered, batches):
     assert not any(torch.equal(batches[0].obs[0], other.obs[0]) for other in batches[1:])
 
 
-def test_spread_updates_are_made_by_and_by_and_none_is_lost(gathered):
+def test_spread_updates_are_made_gradually_and_none_is_lost(gathered):
     """A 32nd of those that are due per call, at least one; a resumed trainer makes those that are left."""
 
     def spreading():
