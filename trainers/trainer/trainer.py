@@ -22,7 +22,7 @@ from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
 from ..algorithms.common.products import large_products
-from ..algorithms.common.threads import UpdateThreads, torch_threads
+from ..algorithms.common.threads import UpdateThreads, flushed_denormals, torch_threads
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
@@ -173,8 +173,9 @@ class Trainer(ABC):
 
     @contextmanager
     def compute_context(self) -> Iterator[None]:
-        """The threads of an update, and the library of its matrix products."""
-        with torch_threads(self.update_threads), large_products(self.dense_products, self.device):
+        """The threads of an update, the library of its matrix products, and what it takes for zero."""
+        products = large_products(self.dense_products, self.device)
+        with flushed_denormals(), torch_threads(self.update_threads), products:
             yield
 
     # Processing trajectories ----------------------------------------------------------------------------

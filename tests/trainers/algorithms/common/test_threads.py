@@ -3,10 +3,12 @@
 import pytest
 import torch
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.common.optim import FlatAdam, FlatParameters
 from lanista.trainers.algorithms.common.threads import (
     ACTING_THREADS,
     ONE_THREAD,
     UpdateThreads,
+    flushed_denormals,
     torch_threads,
 )
 from lanista.trainers.algorithms.ppo.ppo import PPO
@@ -50,3 +52,28 @@ def test_with_a_memory_the_products_of_one_step_count():
     settings = TrainerSettings.model_validate({"trainer_type": "ppo", "network_settings": network})
     ppo = PPO(vector_spec([3], 2), settings, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     assert ppo.products(64) == 4 * sum(p.numel() for p in ppo.network.parameters())
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_denormals_are_zeros_within_updates_and_what_they_were_afterwards(before):
+    if not torch.set_flush_denormal(before):
+        pytest.skip("torch cannot flush denormals on this processor")
+    denormal = torch.tensor([1e-40])
+    try:
+        with pytest.raises(RuntimeError), flushed_denormals():
+            assert (denormal * 1.0).item() == 0.0
+            raise RuntimeError
+        assert ((denormal * 1.0).item() == 0.0) is before
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def test_moments_of_a_weight_without_gradients_become_zeros_instead_of_denormals():
+    flat = FlatParameters([torch.nn.Parameter(torch.ones(2))])
+    adam = FlatAdam(flat, 1e-3)
+    adam.mean[:] = torch.tensor([1e-37, 1.0])
+    with flushed_denormals():
+        for _ in range(50):
+            adam.step()
+    assert adam.mean[0] == 0.0
+    assert adam.mean[1] > 0.0
