@@ -23,12 +23,31 @@ On a processor that was busy otherwise, the passes through two LSTMs of 64 units
 for two sequences of 64 steps, 65 % for four of 32, 80 % for eight of 16, and 130 % for eight of which one had
 16 steps and most few.
 """
+PADDING = 125_000
+"""Multiplications, per step, that padding may add for oneDNN to be used.
+
+What oneDNN saves is by the step, since it has no calls in between, and what padding costs is by the row. With
+two LSTMs of 64 units on one thread of an Intel Xeon, it took 45 to 80 % of the time for 2 to 32 whole
+sequences of 64 steps, and 70, 80 and 120 % for 2, 8 and 32 that were padded by two thirds; with 128 units
+65 to 85 %, and 120, 115 and 160 %.
+"""
 KEPT = 8
 """Steps are padded to a multiple of this: oneDNN builds and keeps a kernel for each shape."""
 LARGEST_ERROR = 1e-5
 """Relative, of outputs and gradients against float64. Usual is 3e-7."""
 _LSTM = 2
 """What the operators call this kind of cell."""
+
+
+def pays(packing: Packing, multiplications: int) -> bool:
+    """Whether oneDNN is quicker than a loop over the steps of these sequences.
+
+    Args:
+        packing: of their rows.
+        multiplications: of one row, that is the number of an LSTM's weights.
+    """
+    steps, missing = len(packing.counts), len(packing.counts) * packing.counts[0] - len(packing.rows)
+    return steps >= LONG and missing * multiplications <= steps * PADDING and is_exact()
 
 
 class LSTMWeights(NamedTuple):

@@ -61,7 +61,8 @@ class PackedMemory:
         with torch.no_grad():
             if not self.is_lstm:
                 return _GRUPass(self, inputs, states, packing)
-            if len(packing.counts) < onednn_lstm.LONG or not onednn_lstm.is_exact():
+            multiplications = self.weight_ih[0].numel() + self.weight_hh[0].numel()
+            if not onednn_lstm.pays(packing, multiplications):
                 return _LSTMPass(self, inputs, states, packing)
             weights = [self.weight_ih, self.weight_hh, self.bias_ih.squeeze(1), self.bias_hh.squeeze(1)]
             return LongPass(weights, self.gradients, inputs, states, packing)

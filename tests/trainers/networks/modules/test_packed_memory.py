@@ -69,6 +69,21 @@ def test_long_sequences_give_the_same(streams, more, others, seed):
     check("lstm", streams, [onednn_lstm.LONG] * 3, seed)
 
 
+def test_onednn_runs_through_long_sequences_unless_padding_would_be_most_of_its_work(monkeypatch):
+    monkeypatch.setattr(onednn_lstm, "is_exact", lambda: True)
+
+    def pays(*lengths, multiplications=50_000):
+        packing = Packing.of(np.cumsum(lengths) - lengths, np.array(lengths))
+        return onednn_lstm.pays(packing, multiplications)
+
+    assert pays(64)
+    assert pays(*[64] * 100, multiplications=1_000_000)  # no padding, however large
+    assert pays(*[64] * 4, *[32] * 4)
+    assert not pays(*[64] * 4, *[32] * 4, multiplications=200_000)
+    assert not pays(*[64] * 4, *[32] * 16)
+    assert not pays(onednn_lstm.LONG - 1)
+
+
 @pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available(),
     reason="a torch without oneDNN's recurrent kernels",
