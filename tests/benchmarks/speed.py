@@ -40,6 +40,8 @@ from side_by_side import Case, parse_comparison, train_in_turns
 from side_by_side import table as comparison
 from speed_tasks import SCALE, ball, tasks
 
+OTHER = "speed-xeon.csv"
+"""The rows of another processor, measured with `--out` elsewhere."""
 AREAS = (12, 128, 1024)
 """Numbers of agents of which more than the rate of training is measured."""
 SCALE_ONLY = {ball(agents).kind for agents in SCALE if agents not in AREAS}
@@ -66,6 +68,13 @@ def beside_each_other(cases: list[Case], results: Results, load: int = 0) -> str
         or (PEER not in case.trainers and case.kind not in SCALE_ONLY)
     ]
     return comparison(shown, results, "task", "what it is", load=load) if shown else "Not measured yet."
+
+
+def beside_endless_loops(cases: list[Case], results: Results) -> str:
+    """The same on a busy machine."""
+    loads = sorted({row.load for row in results.rows.values()} - {0})
+    parts = (f"With {load} endless loops:\n\n{beside_each_other(cases, results, load)}" for load in loads)
+    return "\n\n".join(parts) or "Not measured yet."
 
 
 def three_rates(results: Results) -> str:
@@ -108,17 +117,16 @@ def page(results: Results, folder: Path) -> str:
     """docs/results/speed.md, with what memory.py and phases.py have left beside it."""
     kept_phases, kept_memory = folder / "speed-phases.json", folder / "memory.csv"
     kept_startup = folder / "startup.csv"
-    cases = tasks()
-    loads = sorted({row.load for row in results.rows.values()} - {0})
+    cases, other = tasks(), Results(folder / OTHER)
     return write_page(
         "speed",
         folder,
         busy=results.conditions(),
         comparison=beside_each_other(cases, results),
-        loaded="\n\n".join(
-            f"With {load} endless loops:\n\n{beside_each_other(cases, results, load)}" for load in loads
-        )
-        or "Not measured yet.",
+        loaded=beside_endless_loops(cases, results),
+        other_busy=other.conditions(),
+        other_comparison=beside_each_other(cases, other),
+        other_loaded=beside_endless_loops(cases, other),
         gpu=speed_gpu.described(Results(folder / speed_gpu.KEPT)),
         rates=three_rates(results),
         scaling=scaling(results),
