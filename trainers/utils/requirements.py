@@ -6,7 +6,11 @@ import logging
 import math
 import os
 import re
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -54,7 +58,7 @@ def check_requirements(device: str | None) -> None:
 
 
 def load_torch() -> None:
-    """Import torch.
+    """Import torch; signals that come meanwhile count once it is loaded.
 
     Raises:
         TrainerError: it is installed and cannot be loaded.
@@ -67,13 +71,38 @@ def load_torch() -> None:
             limit,
         )
     try:
-        import torch  # noqa: F401
+        with _signals_deferred():
+            import torch  # noqa: F401
     except (ImportError, OSError) as error:
         cause = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise TrainerError(
             f"torch is installed and cannot be loaded: {cause}. Install it again: "
             "pip install --force-reinstall torch"
         ) from error
+
+
+@contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Signals that Python handles come after this block.
+
+    An exception such as KeyboardInterrupt that is raised within the start of torch's own libraries aborts the
+    process ("terminate called after throwing an instance of ...").
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python handles signals in the main thread alone
+        return
+    came: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    handled = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number in handled:
+        signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handled.items():
+            signal.signal(number, handler)
+        for arrived in came:
+            signal.raise_signal(arrived)
 
 
 def limit_openmp_spinning() -> None:

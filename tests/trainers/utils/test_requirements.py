@@ -2,6 +2,7 @@
 
 import ast
 import re
+import signal
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
@@ -73,6 +74,27 @@ def test_a_torch_that_cannot_be_loaded_is_explained(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(TrainerError, match=r"cannot be loaded: .*pip install --force-reinstall torch"):
         requirements.load_torch()
+
+
+def test_ctrl_c_while_torch_is_loaded_counts_afterwards(tmp_path: Path) -> None:
+    """Torch's own libraries abort the process where an exception is raised while they start."""
+    stop = "os.kill(os.getpid(), signal.SIGINT)"
+    torch = f"import os, signal\n{stop}\nfor _ in range(1000):\n    pass\nloaded = True"
+    (tmp_path / "torch.py").write_text(torch)
+    script = (
+        "import sys\nfrom lanista.trainers.utils.requirements import load_torch\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "try:\n    load_torch()\n    print('not stopped')\n"
+        "except KeyboardInterrupt:\n    print(sys.modules['torch'].loaded)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "True\n", "")
+
+
+def test_handlers_of_signals_are_as_before_once_torch_is_loaded() -> None:
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    requirements.load_torch()
+    assert {number: signal.getsignal(number) for number in signal.valid_signals()} == before
 
 
 def test_older_pythons_can_read_the_sentence_about_their_age() -> None:
