@@ -92,14 +92,13 @@ def _signals_deferred() -> Iterator[None]:
         yield  # Python handles signals in the main thread alone
         return
     came: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
-    handled = {number: handler for number, handler in handlers.items() if callable(handler)}
-    for number in handled:
+    handlers = {n: handler for n in signal.valid_signals() if callable(handler := signal.getsignal(n))}
+    for number in handlers:
         signal.signal(number, lambda number, frame: came.append(number))
     try:
         yield
     finally:
-        for number, handler in handled.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
         for arrived in came:
             signal.raise_signal(arrived)

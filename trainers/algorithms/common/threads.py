@@ -61,12 +61,12 @@ def torch_threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Within this context denormal numbers, those below 1.2e-38, are zeros to this thread.
+    """Within this context torch takes denormal numbers, those below 1.2e-38, for zeros.
 
     Adam's moments of a weight whose gradient stays zero, such as that of a tag which no ray ever hits, decay
-    to denormals and stay there: 5e-45 times .9 is rounded to 5e-45. Some processors take a hundred times as
-    long for such numbers. A step of Adam for two layers of 128 units took 57 us on an Intel Xeon where half
-    of the 20 inputs were always zero, and with denormals flushed 30 us.
+    to denormals and stay there: 5e-45 times .9 is rounded to 5e-45. On an Intel Xeon a step of Adam took 10
+    times as long where all first moments were. For two layers of 256 units, where half of the 200 inputs
+    were always zero, it took 670 us, and 205 us with denormals flushed; with two threads 540 and 67.
     """
     were_flushed = sys.float_info.min * 0.5 == 0.0
     torch.set_flush_denormal(True)
