@@ -65,8 +65,8 @@ def flushed_denormals() -> Iterator[None]:
 
     Adam's moments of a weight whose gradient stays zero, such as that of a tag which no ray ever hits, decay
     to denormals and stay there: 5e-45 times .9 is rounded to 5e-45. On an Intel Xeon a step of Adam took 10
-    times as long where all first moments were. For two layers of 256 units, where half of the 200 inputs
-    were always zero, it took 670 us, and 205 us with denormals flushed; with two threads 540 and 67.
+    times as long where all first moments were denormal. For two layers of 256 units, where half of the 200
+    inputs were always zero, it took 670 us, and 205 us with denormals flushed; with two threads 540 and 67.
     """
     were_flushed = sys.float_info.min * 0.5 == 0.0
     torch.set_flush_denormal(True)
