@@ -1,5 +1,6 @@
 """Engines that send what a test scripts: in a thread, or as an executable."""
 
+import random
 import socket
 import sys
 import textwrap
@@ -23,6 +24,22 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def first_free_port(count: int) -> int:
+    """The first of `count` neighboring ports that are free, one for each engine of a run.
+
+    They are below those that Linux gives to connections, since one of these could take a port first.
+    """
+    while True:
+        first = random.randrange(10_000, 32_000)
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return first
 
 
 def called() -> tuple[int, Dialect]:

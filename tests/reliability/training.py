@@ -29,7 +29,7 @@ import programs
 from console_runs import PATIENCE
 from figures import LANISTA, Recorder
 from script_options import parse_options
-from scripted_engine import executable, free_port
+from scripted_engine import executable, first_free_port
 
 ENGINE = """\
 import atexit, json, pathlib
@@ -160,7 +160,7 @@ def main() -> int:
             plan = {"failures": options.failures, "after": options.after, "folder": str(notes)}
             game = executable(folder, ENGINE.format(**plan))
             engines = ["--env", game, "--num-envs", str(options.envs), "--timeout-wait", str(options.timeout)]
-            engines += ["--base-port", str(free_port())]
+            engines += ["--base-port", str(first_free_port(options.envs))]
             yaml = programs.configuration(product, {"behaviors": {"Ball": settings}})
             ended = programs.learn(product, folder, *engines, *limits, yaml=yaml, seconds=4 * PATIENCE)
             faults = read(notes, options.envs, options.failures)
