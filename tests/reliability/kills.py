@@ -142,8 +142,8 @@ class KilledRun:
     def carry_on(self, last: bool = False) -> None:
         """Start or resume the run, judge the kills before, and kill it; the `last` time at once."""
         saved = any(path.exists() for path in self.latest)
-        arguments = ["--run-id", "r", "--seed", "1", "--num-envs", str(self.case.envs)]
-        arguments += programs.environment(self.product, self.case.scene, self.folder)
+        arguments = ["--run-id", "r", "--seed", "1"]
+        arguments += programs.environment(self.product, self.case.scene, self.folder, self.case.envs)
         arguments += ["--resume" if saved else "--force"]
         arguments += ["--learners", str(self.case.learners)] if self.case.learners > 1 else []
         begin = time.monotonic()

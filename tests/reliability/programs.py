@@ -18,7 +18,7 @@ import psutil
 from console_runs import PATIENCE, learn_command, left_behind, until
 from figures import LANISTA, ML_AGENTS, PRODUCTS, ROOT
 from lanista.envs.scenes.registry import export
-from scripted_engine import free_port
+from scripted_engine import first_free_port
 from training_run import peer_settings
 from yaml import safe_dump
 
@@ -52,9 +52,9 @@ def configuration(product: str, settings: dict[str, Any]) -> str:
     return safe_dump(peer_settings(settings) if product == ML_AGENTS else settings, sort_keys=False)
 
 
-def environment(product: str, scene: str, folder: Path) -> list[str]:
-    """The arguments with which a program starts a scene, on a port that is free now."""
-    port = ["--base-port", str(free_port())]
+def environment(product: str, scene: str, folder: Path, count: int = 1) -> list[str]:
+    """The arguments with which a program starts a scene, `count` times, on ports that are free now."""
+    port = ["--base-port", str(first_free_port(count)), "--num-envs", str(count)]
     if product == LANISTA:
         return ["--env", f"scene:{scene}", *port]
     program = folder / f"{scene}.x86_64"

@@ -166,8 +166,7 @@ class Pair:
         yaml = folder / "run.yaml"
         end = 2 * checkpoint - 100
         yaml.write_text(programs.configuration(self.product, self.case.configuration(checkpoint, end)))
-        engines = programs.environment(self.product, self.case.scene, folder)
-        engines += ["--num-envs", str(self.envs)]
+        engines = programs.environment(self.product, self.case.scene, folder, self.envs)
         engines += ["--deterministic"] if self.envs > 1 and self.product == LANISTA else []
         results = ["--results-dir", str(folder), "--run-id", name]
         return [str(yaml), *engines, *results, "--seed", str(self.seed)]
