@@ -46,6 +46,8 @@ STEPS = 20
 PATIENCE_SECONDS = 120.0
 SILENCE_SECONDS = 5.0
 """After which an engine counts as dead."""
+SETTLE_SECONDS = 1.0
+"""In which what the last engine has left behind goes."""
 WARM_UP = 6
 """Engines that join and leave before anything is counted: buffers fill, modules load."""
 MOST_MIB = 2.0
@@ -63,8 +65,26 @@ class Footprint:
     threads: int
 
     @classmethod
+    def settled(cls, trainer: Trainer, most: Footprint | None = None) -> Footprint:
+        """Of this process, once files and threads are at `most` what they were, or patience is over.
+
+        Those of an engine that has left go a moment later. Without `most`: the least that is seen in a while.
+        """
+        least = cls.now()
+        deadline = time.monotonic() + (SETTLE_SECONDS if most is None else PATIENCE_SECONDS)
+        while time.monotonic() < deadline and (most is None or least.exceeds(most)):
+            trainer.step_until(lambda step: step.env == 0)
+            now = cls.now()
+            least = cls(now.memory, min(least.files, now.files), min(least.threads, now.threads))
+        return least
+
+    def exceeds(self, other: Footprint) -> bool:
+        """Whether there are more files or threads than in the other."""
+        return self.files > other.files or self.threads > other.threads
+
+    @classmethod
     def now(cls) -> Footprint:
-        """Of this process."""
+        """Of this process, at this moment."""
         gc.collect()
         process = psutil.Process()
         files = process.num_fds() if hasattr(process, "num_fds") else process.num_handles()
@@ -217,9 +237,9 @@ def measure(times: int, through_relay: bool) -> bool:
     """Let engines join and leave, and print the figures; whether they are as promised."""
     with listening(through_relay) as (trainer, port):
         cycle_engines(trainer, port, WARM_UP)
-        before = Footprint.now()
+        before = Footprint.settled(trainer)
         cycle_engines(trainer, port, times)
-        after = Footprint.now()
+        after = Footprint.settled(trainer, before)
         pids = [engine.pid for engine in trainer.engines]
     outlived = sum(psutil.pid_exists(pid) for pid in pids)
     print(f"engines that joined and left: {times}{', through a relay' if through_relay else ''}")
@@ -227,8 +247,8 @@ def measure(times: int, through_relay: bool) -> bool:
     print(f"after:  {after}")
     print(f"the one that stayed: {trainer.steps} steps, cut off {trainer.interrupted} times")
     print(f"processes that outlived the trainer: {outlived}")
-    grown = after.memory - before.memory > MOST_MIB or after.files > before.files
-    return not (grown or after.threads > before.threads or trainer.interrupted or outlived)
+    grown = after.memory - before.memory > MOST_MIB or after.exceeds(before)
+    return not (grown or trainer.interrupted or outlived)
 
 
 def main() -> int:

@@ -30,6 +30,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 sys.path.append(str(Path(__file__).parent))
 
+from console_runs import until
 from engine_processes import engine_process
 from faulty_engines import DRIP, EXIT, LIE, FaultyEngine
 from figures import LANISTA, Recorder
@@ -200,7 +201,8 @@ class EngineGroup:
     def close(self) -> int:
         """End the run; how many engines live on."""
         self.manager.close()
-        return sum(psutil.pid_exists(pid) for pid in self._pids)
+        until(lambda: not any(map(psutil.pid_exists, self._pids)), PATIENCE_SECONDS)
+        return sum(map(psutil.pid_exists, self._pids))
 
 
 def measure(

@@ -5,6 +5,7 @@ import queue
 import threading
 from collections.abc import Callable
 
+import console_runs
 import pytest
 from fake_engine import BALL, FakeEngine, ball_spec, decide
 from lanista.envs.manager.manager import EnvManager
@@ -308,9 +309,11 @@ def test_nothing_is_kept_of_environments_that_come_and_go(manage, source):
         until(manager, lambda step: step.left)
         source.add()
         steps = manager.wait(PATIENCE)
-    keepers = [thread for thread in threading.enumerate() if thread.name.startswith("keeper")]
-    assert len(keepers) < 5
-    assert len(manager._admission._closing) < 5
+
+    def keepers():
+        return [thread for thread in threading.enumerate() if thread.name.startswith("keeper")]
+
+    assert console_runs.until(lambda: len(keepers()) < 5 and len(manager._admission._closing) < 5)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 
+import console_runs
 import psutil
 import pytest
 from engine_processes import engine_process
@@ -72,7 +73,8 @@ def herd(tmp_path):
     yield herd
     for made in herds:
         made.manager.close()
-        assert not [pid for pid in made.pids if psutil.pid_exists(pid)], "an engine was left behind"
+        gone = console_runs.until(lambda: not any(map(psutil.pid_exists, made.pids)))  # noqa: B023
+        assert gone, "an engine was left behind"
 
 
 def fresh(step):
@@ -115,5 +117,4 @@ def test_an_interrupted_start_leaves_no_engine(tmp_path):
     manager.close()
     for worker in manager._workers.values():
         assert worker.launcher.join(60)
-    left = [child for child in psutil.Process().children(recursive=True) if program in child.cmdline()]
-    assert not left
+    assert console_runs.until(lambda: not console_runs.left_behind(tmp_path))

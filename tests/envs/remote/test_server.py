@@ -298,4 +298,4 @@ def test_closing_leaves_no_thread_or_socket(listen):
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         server.close()
         assert read_all(client) == b""
-    assert threading.active_count() == before
+    assert until(lambda: threading.active_count() <= before)

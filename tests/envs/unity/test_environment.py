@@ -11,6 +11,7 @@ from selectors import DefaultSelector
 import numpy as np
 import psutil
 import pytest
+from console_runs import until
 from lanista.envs.base import StatsAggregationMethod
 from lanista.envs.side_channels import (
     EnvironmentParametersChannel,
@@ -246,7 +247,7 @@ def test_ctrl_c_in_a_wait_leaves_no_engine(tmp_path):
     engine = int(trainer.stdout.readline())
     trainer.send_signal(signal.SIGINT)
     _, printed = trainer.communicate(timeout=60)
-    assert "KeyboardInterrupt" in printed and not psutil.pid_exists(engine)
+    assert "KeyboardInterrupt" in printed and until(lambda: not psutil.pid_exists(engine))
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise RuntimeError('oops')", "env.send_step()"])
@@ -263,4 +264,5 @@ def test_a_script_that_does_not_close_exits_and_leaves_no_engine(tmp_path, endin
     """
     command = [sys.executable, "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert not psutil.pid_exists(int(done.stdout.split()[0])), done.stderr
+    engine = int(done.stdout.split()[0])
+    assert until(lambda: not psutil.pid_exists(engine)), done.stderr

@@ -12,6 +12,7 @@ from selectors import DefaultSelector
 import grpc
 import psutil
 import pytest
+from console_runs import until
 from lanista.envs.engines.reaper import REAPER
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.exception import (
@@ -46,7 +47,7 @@ def children() -> set[int]:
 def nothing_left_behind():
     before = children()
     yield
-    assert children() <= before
+    assert until(lambda: children() <= before)
 
 
 def launch(folder, script, timeout=LONG, **options):
