@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,13 @@ from ..godot import is_godot
 from ..godot import launch as godot
 from ..registry.registry import resolve_registered
 from ..remote.relay import Relay
-from ..remote.relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
+from ..remote.relay_client import (
+    RelayRejectedError,
+    RemoteTrainer,
+    TryLaterError,
+    UnreachableError,
+    until_admitted,
+)
 from ..remote.tls import UntrustedError, client_context
 from ..unity.executables import check_executable
 from ..unity.launch import plugin_of, resolve, start_engine
@@ -132,13 +139,18 @@ def check(spec: LaunchSpec) -> RemoteTrainer:
     context = client_context(pinned=True)
     trainer = RemoteTrainer(spec.host, spec.port, spec.token, context, spec.fingerprint)
     try:
-        trainer.probe(spec.name)
+        until_admitted(lambda: trainer.probe(spec.name), _sleep)
     except (RelayRejectedError, UntrustedError, UnreachableError) as error:
         raise NodeAgentError(
             f"it does not reach the learner: {error}. Open that port in its firewall, or give an address "
             "that the nodes reach (--ray-listen)"
         ) from error
     return trainer
+
+
+def _sleep(later: TryLaterError) -> bool:
+    time.sleep(later.seconds)
+    return True
 
 
 def _command(file_name: str) -> list[str]:

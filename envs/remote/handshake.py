@@ -17,7 +17,7 @@ from ..grpc.server import ServerSession
 from ..unity.handshake import why_no_greeting
 from ..unity.launch import EDITORS, plugin_of
 from .forwarding import configure_keepalive
-from .preamble import MAX_LINE, Preamble, PreambleError, encode_answer
+from .preamble import MAX_LINE, Preamble, PreambleError, Refusal, encode_answer
 from .tls import TlsStream
 
 _TLS_HANDSHAKE = b"\x16"
@@ -34,7 +34,16 @@ class GreetedEngine:
 
 
 class RejectedError(Exception):
-    """The client is not an engine, or not one that is admitted."""
+    """The client is not an engine, or not one that is admitted.
+
+    Args:
+        reason: Why, for the log and for its relay.
+        seconds: When it may be admitted if it calls again; None if it will not be.
+    """
+
+    def __init__(self, reason: str, seconds: int | None = None) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
 
 
 Answer = Callable[[Preamble, str], GreetedEngine | None]
@@ -233,14 +242,14 @@ class IncomingConnection:
         line, _, more = line.partition(b"\n")
         try:
             preamble = Preamble.decode(line)
-        except PreambleError as error:
-            raise RejectedError(str(error)) from error
-        try:
             if more:
                 raise RejectedError("it did not wait for the answer")
             greeted = self._answer(preamble, self.host)
-        except RejectedError as refusal:
-            stream.send(encode_answer(str(refusal)))
+        except PreambleError as error:
+            stream.send(encode_answer(Refusal(str(error))))
+            raise RejectedError(str(error)) from error
+        except RejectedError as error:
+            stream.send(encode_answer(Refusal(str(error), error.seconds)))
             raise
         stream.send(encode_answer(None))
         self.where = f"a relay at {self.where}"

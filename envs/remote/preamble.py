@@ -6,7 +6,8 @@ The relay sends the preamble, which the trainer answers with one line:
     ok
 
 The name is `-` for an engine that is not expected by name. With `try` instead of `carry` no engine follows:
-the relay only asks whether it would be admitted. A rejection is `no REASON`.
+the relay only asks whether it would be admitted. A rejection is `no REASON`, or `later SECONDS REASON` if the
+same preamble may be admitted after this time; a relay that does not know `later` tries again, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ MAX_LINE = 1024
 _VERSION = "lanista-relay/1"
 _ANYONE = "-"
 _LINE = re.compile(rf"{_VERSION} (try|carry) ([!-~]+) ([A-Za-z0-9._-]{{1,64}})")
+_REFUSAL = re.compile(r"(?:no|later ([0-9]{1,4})) (.*)", re.DOTALL)
+_LONGEST_WAIT = 9999
 
 
 class PreambleError(ValueError):
@@ -61,16 +64,26 @@ class Preamble:
         return cls(token, None if name == _ANYONE else name, verb == "try")
 
 
-def encode_answer(refusal: str | None) -> bytes:
-    """Encode the answer: admitted, or rejected for this reason."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """That a relay is not admitted."""
+
+    reason: str
+    seconds: int | None = None
+    """When the same relay may be admitted if it asks again; None if it will not be."""
+
+
+def encode_answer(refusal: Refusal | None) -> bytes:
+    """Encode the answer: admitted, or rejected."""
     if refusal is None:
         return b"ok\n"
-    words = " ".join(refusal.split())
-    return b"no " + words.encode()[: MAX_LINE - 8] + b"\n"
+    verb = "no" if refusal.seconds is None else f"later {min(refusal.seconds, _LONGEST_WAIT)}"
+    words = " ".join(refusal.reason.split())
+    return f"{verb} {words}".encode()[: MAX_LINE - 1] + b"\n"
 
 
-def decode_answer(line: bytes) -> str | None:
-    """Decode the answer: the reason of a rejection, or None.
+def decode_answer(line: bytes) -> Refusal | None:
+    """Decode the answer: a rejection, or None.
 
     Raises:
         PreambleError: It is not an answer.
@@ -78,6 +91,9 @@ def decode_answer(line: bytes) -> str | None:
     text = line.decode("utf-8", "replace")
     if text == "ok":
         return None
-    if text.startswith("no "):
-        return "".join(letter for letter in text[3:] if letter.isprintable())
-    raise PreambleError("it does not answer as a trainer does")
+    found = _REFUSAL.fullmatch(text)
+    if found is None:
+        raise PreambleError("it does not answer as a trainer does")
+    seconds, words = found.groups()
+    reason = "".join(letter for letter in words if letter.isprintable())
+    return Refusal(reason, None if seconds is None else int(seconds))

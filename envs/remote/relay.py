@@ -17,17 +17,25 @@ from ..callers.rejection_log import RejectionLog
 from ..callers.rules import CallerRules
 from ..engines import ports
 from ..engines.ports import EDITOR_PORT
-from ..grpc.listeners import accept, listen
+from ..grpc.listeners import accept, has_hung_up, listen
 from .forwarding import forward
-from .relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
-from .tls import UntrustedError
+from .relay_client import (
+    RETRY_SECONDS,
+    RelayRejectedError,
+    RemoteTrainer,
+    TryLaterError,
+    UnreachableError,
+    until_admitted,
+)
+from .tls import TlsStream, UntrustedError
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2.0
 _MAX_WAIT_SECONDS = 0.5 if os.name == "nt" else None
 """Seconds of one wait. On Windows Ctrl-C takes effect between two waits only."""
 _JOIN_SECONDS = 1.0
+_MAX_WAITING = 64
+"""Engines that wait until the trainer admits them; each takes a thread."""
 
 
 class Relay:
@@ -58,7 +66,10 @@ class Relay:
         self.callers = CallerRules()
         """Who may connect."""
         self._rejections = RejectionLog(f" from port {self.port}")
+        self._admitted = False
+        """Whether the trainer has admitted this relay: from then on no refusal ends it and its engines."""
         self._refused: RelayRejectedError | UntrustedError | None = None
+        self._places = threading.Semaphore(_MAX_WAITING)
         self._closed = False
 
     def await_trainer(self, wait: Callable[[float], None] = time.sleep) -> None:
@@ -68,23 +79,24 @@ class Relay:
             RelayRejectedError: The trainer rejects this relay.
             UntrustedError: The trainer's certificate is not the expected one.
         """
-        logged = False
+        logged: set[type[Exception]] = set()
         while True:
             try:
                 self._trainer.probe()
+                self._admitted = True
                 return
             except UnreachableError as error:
-                if not logged:
+                if type(error) not in logged:
                     logger.warning("%s. Trying again until it does (Ctrl-C stops).", _sentence(error))
-                logged = True
-                wait(RETRY_SECONDS)
+                logged.add(type(error))
+                wait(error.seconds if isinstance(error, TryLaterError) else RETRY_SECONDS)
 
     def serve(self, *, once: bool = False) -> None:
         """Forward engines until `close` is called from another thread, or with `once` until all have ended.
 
         Raises:
-            RelayRejectedError: The trainer does not admit this relay any more.
-            UntrustedError: The trainer's certificate is no longer the expected one.
+            RelayRejectedError: The trainer rejects this relay, and has never admitted it.
+            UntrustedError: The same, because its certificate is not the expected one.
         """
         with DefaultSelector() as selector:
             selector.register(self._wakeup_receiver, EVENT_READ)
@@ -138,15 +150,48 @@ class Relay:
         thread.start()
         self._threads.add(thread)  # after its start: `close` joins each
 
+    def _dial(self, engine: socket.socket, who: str) -> TlsStream:
+        """Dial the trainer for an engine, which waits while the trainer does not admit it yet."""
+        waits = False
+
+        def wait(later: TryLaterError) -> bool:
+            nonlocal waits
+            if not self._places.acquire(blocking=False):
+                return False
+            try:
+                if not waits:
+                    logger.warning("%s waits: %s.", who, later)
+                waits = True
+                return not self._stops_within(later.seconds) and not has_hung_up(engine)
+            finally:
+                self._places.release()
+
+        return until_admitted(lambda: self._trainer.dial(self._name), wait)
+
+    def _stops_within(self, seconds: float) -> bool:
+        """Wait until `close` is called, at most so many seconds; returns whether it was."""
+        with suppress(OSError, ValueError), DefaultSelector() as selector:  # closed meanwhile
+            selector.register(self._stop_forwarding, EVENT_READ)
+            selector.select(seconds)
+        return self._closed
+
     def _forward(self, engine: socket.socket, where: str, number: int) -> None:
         try:
-            trainer = self._trainer.dial(self._name)
+            trainer = self._dial(engine, f"Engine {number} ({where})")
         except (RelayRejectedError, UntrustedError, UnreachableError) as error:
             engine.close()
             logger.warning("Engine %d (%s) is rejected: %s.", number, where, error)
-            if not isinstance(error, UnreachableError):
+            if isinstance(error, UnreachableError):
+                pass  # the next engine may find the trainer
+            elif self._admitted:
+                logger.warning(
+                    "The trainer admitted this relay before, so that it goes on. If there is another trainer "
+                    "now, restart it with that one's token and fingerprint."
+                )
+            else:
                 self._refused = error
         else:
+            self._admitted = True
             logger.info("Engine %d (%s) is connected to %s.", number, where, self._trainer.address)
             logger.info("Engine %d (%s): %s.", number, where, forward(engine, trainer, self._stop_forwarding))
         self._ended.put(threading.current_thread())

@@ -27,7 +27,7 @@ from .handshake import (
     RejectedError,
 )
 from .preamble import Preamble
-from .tokens import make_token, same
+from .tokens import cannot_be_guessed, make_token, same
 
 logger = logging.getLogger(__name__)
 
@@ -279,9 +279,11 @@ class AttachServer:
             engine.reject(reason)
 
     def _answer(self, relay: Preamble, host: str) -> GreetedEngine | None:
-        """Admit a relay; see `handshake.Answer`."""
-        if (wait := self._guesses.wait(host)) > 0:
-            raise RejectedError(f"too many wrong tokens came from its address; wait {math.ceil(wait)} s")
+        """Admit a relay; see `handshake.Answer`.
+
+        Who guesses shares an address with relays, so that while guesses are slowed a token that nobody can
+        guess is admitted all the same; one that could be guessed is not looked at.
+        """
         waiting = None
         if relay.name is None:
             expected = self._token
@@ -290,7 +292,11 @@ class AttachServer:
                 waiting = self._expected.get(relay.name)
             expected = None if waiting is None else waiting.token
         # Compare even if nothing is expected, so that the time does not reveal which engines are.
-        if not same(relay.token, expected or make_token()):
+        right = same(relay.token, expected or make_token())
+        wait = math.ceil(self._guesses.wait(host))
+        if wait > 0 and not (right and cannot_be_guessed(relay.token)):
+            raise RejectedError(f"too many wrong tokens came from its address; wait {wait} s", wait)
+        if not right:
             self._guesses.take(host)
             raise RejectedError("wrong token")
         return None if waiting is None else waiting.greeted

@@ -22,9 +22,19 @@ class TokenError(ValueError):
     """A token is missing or not usable; the message never contains it."""
 
 
+_RANDOM_BYTES = 32
+_MADE_LENGTH = -(-_RANDOM_BYTES * 8 // 6)
+"""Characters of 6 bits each."""
+
+
 def make_token() -> str:
     """A new secret of 256 random bits."""
-    return secrets.token_urlsafe(32)
+    return secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+def cannot_be_guessed(token: str) -> bool:
+    """Whether a token is as long as those that are made here, and so needs no slowing of guesses."""
+    return len(token) >= _MADE_LENGTH
 
 
 def same(given: str, expected: str) -> bool:

@@ -134,7 +134,8 @@ def read_relay(data: bytes) -> None:
             assert "\n" not in repr(Preamble.decode(rest))
     elif number == 1:
         with refusal(PreambleError, names=""):
-            assert (decode_answer(rest) or "").isprintable()
+            answer = decode_answer(rest)
+            assert answer is None or answer.reason.isprintable()
     elif number == 2:
         assert last_goaway_reason(rest).isprintable()
     else:

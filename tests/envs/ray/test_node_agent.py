@@ -12,9 +12,11 @@ import scripted_game
 from lanista.envs.errors import OtherEngineError
 from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.hosting.source import HostedSource
+from lanista.envs.ray import node_agent
 from lanista.envs.ray.node_agent import NodeAgent, NodeAgentError, check
 from lanista.envs.ray.rendezvous import Rendezvous, await_engine
 from lanista.envs.ray.spec import EngineSpec
+from lanista.envs.remote.relay_client import RemoteTrainer, TryLaterError
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.unity.launch import HOSTED
 from local_cluster import CRASHING_ENGINE
@@ -229,3 +231,19 @@ def test_paths_are_sent_as_absolute_paths(rendezvous, tmp_path, monkeypatch):
         assert spec.file_name == f"unreal:{tmp_path / 'Linux' / 'Game.sh'}"
     with rendezvous.expect(engine_spec("godot:game?scene=res://a.tscn"), "a") as (_, spec):
         assert spec.file_name == f"godot:{tmp_path / 'game'}?scene=res://a.tscn"
+
+
+def test_a_node_asks_again_while_the_learner_is_flooded(rendezvous, monkeypatch):
+    """Else a run would end, or an engine be counted as failed, for what others do to the learner's port."""
+    refused = []
+
+    def probe(trainer, name):
+        refused.append(name)
+        if len(refused) < 3:
+            raise TryLaterError("it disconnected")
+
+    monkeypatch.setattr(RemoteTrainer, "probe", probe)
+    monkeypatch.setattr(node_agent, "_sleep", lambda later: True)
+    with rendezvous.expect(engine_spec("scene:basic"), "check-0") as (_, spec):
+        assert check(spec).port == spec.port
+    assert len(refused) == 3

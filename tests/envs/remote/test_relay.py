@@ -15,13 +15,21 @@ import pytest
 pytest.importorskip("cryptography")
 
 from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, greet_in_vain
+from lanista.envs.callers.rate_limit import LimitPerHost
 from lanista.envs.callers.rules import CallerRules
-from lanista.envs.remote import server
+from lanista.envs.remote import relay as relay_module
+from lanista.envs.remote import relay_client, server
 from lanista.envs.remote.handshake import AccessRules
 from lanista.envs.remote.relay import Relay
-from lanista.envs.remote.relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
+from lanista.envs.remote.relay_client import (
+    RelayRejectedError,
+    RemoteTrainer,
+    TryLaterError,
+    UnreachableError,
+)
 from lanista.envs.remote.server import AttachServer
 from lanista.envs.remote.tls import UntrustedError, client_context, read_fingerprint, self_signed
+from lanista.envs.remote.tokens import make_token
 from mlagents_envs.exception import UnityTimeOutException
 from scripted_engine import ScriptedEngine, free_port, hello, message, observation
 
@@ -172,16 +180,142 @@ def test_guesses_of_tokens_are_slowed_down_and_do_not_keep_out_who_is_connected(
     connection = side.next().connection("environment 0", TIMEOUT)
     connection.receive()
     guess = side.trainer("wrong-horse-battery")
-    for _ in range(server._GUESSES):
-        with pytest.raises(RelayRejectedError, match=r"^wrong token$"):
-            guess.probe()
+    guess_all(side)
     for trainer in (guess, side.trainer()):
-        with pytest.raises(RelayRejectedError, match="too many wrong tokens came from its address; wait"):
+        with pytest.raises(TryLaterError, match="too many wrong tokens came from its address; wait"):
             trainer.probe()
     assert not connection.gone()
     end.close()
     connection.close()
     engine.join(TIMEOUT)
+
+
+def guess_all(side: Side) -> None:
+    """So many wrong tokens that further ones of this address are slowed down."""
+    for _ in range(server._GUESSES):
+        with pytest.raises(RelayRejectedError, match=r"^wrong token$"):
+            side.trainer("wrong-horse-battery").probe()
+
+
+def forget_guesses(side: Side) -> None:
+    """As after some time."""
+    side.server._guesses = LimitPerHost(server._GUESSES, server._GUESSES_PER_SECOND)
+
+
+def test_a_token_that_nobody_can_guess_is_admitted_while_guesses_of_its_address_are_slowed_down(side):
+    """Else who guesses would keep out the relays of an address, as of a cluster's node."""
+    with side.server.expect("actor-7") as expected:
+        guess_all(side)
+        side.trainer(expected.token).probe("actor-7")
+        with pytest.raises(TryLaterError, match="too many wrong tokens"):
+            side.trainer(make_token()).probe("actor-7")
+    side.server._token = expected.token
+    side.trainer(expected.token).probe()
+
+
+def test_an_engine_waits_while_guesses_are_slowed_down_and_those_that_take_part_stay(
+    side, caplog, monkeypatch
+):
+    monkeypatch.setattr(relay_client, "_LONGEST_WAIT", 0.2)
+    relay = side.start_relay()
+    ScriptedEngine(relay.port, [hello(), observation(1.0, 0.0), observation(2.0, 0.0)])
+    first = environment(side.next())
+    guess_all(side)
+    ScriptedEngine(relay.port, [hello(), observation(3.0, 0.0)])
+    until(lambda: "waits: the trainer at" in caplog.text)
+    first.reset()
+    forget_guesses(side)
+    second = environment(side.next())
+    first.step()
+    second.reset()
+    assert [env.get_steps("Ball?team=0")[0].obs[0][0, 0] for env in (first, second)] == [2.0, 3.0]
+    first.close()
+    second.close()
+    assert not side.errors
+
+
+def test_a_trainer_that_drops_connections_keeps_out_no_engine(side, monkeypatch, caplog):
+    """As during a flood, in which it drops the slowest of too many."""
+    begin, dropped = side.server._begin, []
+
+    def drop(accepted, address, cost):
+        dropped.append(address)
+        accepted.close() if len(dropped) <= 2 else begin(accepted, address, cost)
+
+    monkeypatch.setattr(side.server, "_begin", drop)
+    monkeypatch.setattr(relay_client, "_LONGEST_WAIT", 0.2)
+    relay = side.start_relay()
+    end = endpoint(relay.port)  # gRPC's own would dial again
+    engine = threading.Thread(target=greet_in_vain, args=(end,))
+    engine.start()
+    connection = side.next().connection("environment 0", TIMEOUT)
+    connection.receive()
+    end.close()
+    connection.close()
+    engine.join(TIMEOUT)
+    assert len(dropped) == 3 and caplog.text.count("waits: ") == 1
+
+
+@pytest.mark.parametrize("places", [1, 0])
+def test_an_engine_is_let_go_when_the_relay_ends_or_too_many_wait(side, caplog, monkeypatch, places):
+    monkeypatch.setattr(relay_module, "_MAX_WAITING", places)
+    guess_all(side)
+    relay = side.start_relay()
+    end = endpoint(relay.port)
+    engine = threading.Thread(target=greet_in_vain, args=(end,))
+    engine.start()
+    if places:
+        until(lambda: "waits: the trainer at" in caplog.text)
+        relay.close()
+    until(lambda: "is rejected: the trainer at" in caplog.text)
+    engine.join(TIMEOUT)
+    assert not engine.is_alive()
+    end.close()
+
+
+@pytest.mark.parametrize("change", ["token", "certificate"])
+def test_no_refusal_ends_a_relay_that_was_admitted(side, caplog, change):
+    """Its engines take part, and the answer may come from somebody in between."""
+    relay = side.start_relay()
+    ScriptedEngine(relay.port, [hello(), observation(1.0, 0.0), observation(2.0, 0.0)])
+    env = environment(side.next())
+    if change == "token":
+        side.server._token = "another-token-than-that"
+    else:
+        side.server._rules = AccessRules(tls=self_signed("127.0.0.1")[0])
+    end = endpoint(relay.port)
+    greet_in_vain(end)
+    until(lambda: "so that it goes on" in caplog.text)
+    env.reset()
+    env.step()
+    assert env.get_steps("Ball?team=0")[0].obs[0][0, 0] == 2.0
+    env.close()
+    end.close()
+    assert not side.errors
+
+
+def test_a_relay_that_starts_while_guesses_are_slowed_down_waits_and_says_so(side, caplog):
+    guess_all(side)
+    relay = Relay(side.trainer(), 0)
+    waited = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 2:
+            forget_guesses(side)
+
+    relay.await_trainer(wait)
+    assert len(waited) == 2 and all(1 <= seconds <= 15 for seconds in waited)
+    assert caplog.text.count("admits no relay of this address yet: too many wrong tokens came") == 1
+    assert caplog.text.count("Trying again until it does") == 1
+    relay.close()
+
+
+def test_a_relay_of_another_version_is_told_so(side):
+    with socket.create_connection(("127.0.0.1", side.port), TIMEOUT) as plain:
+        client = client_context(pinned=True).wrap_socket(plain)
+        client.sendall(b"lanista-relay/9 carry " + TOKEN.encode() + b" -\n")
+        assert client.recv(1024) == b"no its relay belongs to another version of Lanista\n"
 
 
 def test_a_relay_whose_token_is_rejected_ends(side, caplog):
