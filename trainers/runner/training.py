@@ -16,7 +16,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from ...envs.base import BehaviorName, processors
 from ...envs.python import in_process
 from ...envs.validation import NonFinitePolicy
-from ..algorithms.base import UnsupportedActionError
+from ..algorithms.base import OnPolicyAlgorithm, UnsupportedActionError
 from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
@@ -39,6 +39,7 @@ from ..stats.writer import StatsWriter
 from ..stats.writers import close_writers, make_writers
 from ..trainer.context import RunContext
 from ..trainer.learner import Learner
+from ..trainer.update_memory import UpdateMemory
 from ..utils import distributed
 from ..utils.errors import TrainerError
 from .banner import next_steps
@@ -231,6 +232,8 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
         learner = Learner(name, spec, settings, context)
     except (UnsupportedObservationError, UnsupportedActionError) as error:
         raise TrainerError(f"The behavior {name}: {error}") from error
+    if context.training and isinstance(learner.algorithm, OnPolicyAlgorithm):
+        UpdateMemory.of(spec, learner.settings, learner.algorithm).tell(name)
     inexportable = not_exportable(learner.algorithm.network)
     if inexportable:
         logger.warning(

@@ -61,6 +61,11 @@ def world_size() -> int:
     return _world.size
 
 
+def local_size() -> int:
+    """How many ranks share this machine; all of the run, unless `torchrun` says otherwise."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", world_size())) if world_size() > 1 else 1
+
+
 def connected() -> bool:
     """Whether this run has several ranks, and none was lost."""
     return _world.connected

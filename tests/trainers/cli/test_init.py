@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.base import behavior_id
 from lanista.envs.scenes.registry import export
+from lanista.trainers.cli.init import bounds
 from lanista.trainers.cli.init.observe import BehaviorFacts, observe
 from lanista.trainers.cli.init.suggest import TRAINERS, UnsuitableTrainerError, suggest
 from lanista.trainers.cli.init.text import configuration
@@ -43,7 +44,9 @@ def test_what_is_written_trains_without_a_change(tmp_path, capfd):
     written("scene:basic", tmp_path)
     short = ["--set", "behaviors.Basic.max_steps=300", "--results-dir", str(tmp_path / "results")]
     config = str(tmp_path / "own.yaml")
-    assert learn([config, "--env", "scene:basic", "--run-id", "first", *short]) == 0, capfd.readouterr()
+    status = learn([config, "--env", "scene:basic", "--run-id", "first", *short])
+    printed = capfd.readouterr().out
+    assert status == 0 and "Basic: the rollout will take" in printed, printed
     assert (tmp_path / "results" / "first" / "Basic.onnx").is_file()
 
 
@@ -159,6 +162,47 @@ def test_an_update_holds_a_time_horizon_of_every_agent():
         hyper = settings["hyperparameters"]
         assert hyper["buffer_size"] >= 3 * agents * settings["time_horizon"]
         assert hyper["buffer_size"] % hyper["batch_size"] == 0
+
+
+PISTON = spec_of((3, 457, 120), continuous=1)
+"""As PettingZoo's pistonball shows it."""
+
+
+@pytest.mark.parametrize("behaviors", [1, 3])
+@pytest.mark.parametrize("agents", [1, 20, 300])
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_large_images_get_sizes_that_memory_has_room_for(trainer, agents, behaviors):
+    spec = PISTON if trainer != "dqn" else spec_of((3, 457, 120), branches=(3,))
+    one = suggest(seen(spec=spec, agents=agents), trainer=trainer, opponents=False, behaviors=behaviors)
+    hyper, image = one.settings["hyperparameters"], 3 * 457 * 120
+    assert hyper["batch_size"] * one.bounds.gradient <= bounds.MINIBATCH_BYTES
+    assert one.bounds.gradient > 10 * image, "what convolutions keep for the gradient is the most of it"
+    text = configuration([one], [])
+    assert RunOptions.from_text(text).behaviors["Walker"].hyperparameters.batch_size == hyper["batch_size"]
+    assert ("so few since each takes" in text) is bool(one.bounded)
+    on_their_way = agents * one.settings["time_horizon"] if one.bounds.on_policy else 0
+    assert hyper["buffer_size"] >= max(on_their_way, hyper["batch_size"])
+    if agents <= 20:
+        assert behaviors * (hyper["buffer_size"] + 2 * on_their_way) * image <= bounds.COLLECTED_BYTES
+
+
+def test_copies_of_an_environment_with_large_images_are_as_many_as_memory_has_room_for():
+    many = suggest(seen(spec=PISTON, agents=20), trainer="ppo", opponents=False).bounds
+    one = suggest(seen(spec=PISTON), trainer="ppo", opponents=False).bounds
+    assert many.copies(20, 16) == 1 and one.copies(1, 16) == 16
+    assert suggest(seen(agents=1000), opponents=False).bounds.copies(1000, 16) == 16
+
+
+@pytest.mark.parametrize("spec", [CHOICES, vector_spec([300], branches=(2,)), spec_of((4, 84, 84))])
+@pytest.mark.parametrize("group", [0, 4])
+def test_what_most_games_show_is_not_bounded(spec, group):
+    facts = seen(spec=spec, agents=16, group=group, largest=0.0)
+    trainer = "poca" if group else "ppo"
+    one = suggest(facts, copies=2, trainer=trainer, opponents=False)
+    hyper, buffer = one.settings["hyperparameters"], 8192 if group else 2048
+    assert not one.bounded and one.settings["time_horizon"] == 64
+    assert (hyper["buffer_size"], hyper["batch_size"]) == (buffer, buffer // 8)
+    assert not suggest(facts, trainer="sac", opponents=False).bounded
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Whether a replay fits into the memory of this machine."""
+"""Whether what a run collects fits into the memory of this machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from ...utils import distributed
 from ...utils.errors import TrainerError
 from .columns import ReplayLayout
 
@@ -34,13 +35,13 @@ def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
         f"{sensor} {size_text(size)}"
         for sensor, size in zip(layout.sensors, layout.observation_bytes(), strict=True)
     )
-    least = least_room()
-    if least is not None and wanted - held > least[0]:
-        fitting = int(layout.capacity * least[0] / max(wanted, 1))
+    if (lacking := shortage(wanted - held)) is not None:
+        left, culprit = lacking
+        fitting = int(layout.capacity * left / max(wanted, 1))
         raise TrainerError(
             f"The behavior {name}: its replay of {layout.capacity:,} steps (buffer_size) takes "
-            f"{size_text(wanted)} of memory when it is full ({parts}); {least[1]} leaves "
-            f"{size_text(least[0])}. Set hyperparameters.buffer_size to at most about {fitting:,}, send "
+            f"{size_text(wanted)} of memory when it is full ({parts}); {culprit} leaves "
+            f"{size_text(left)}. Set hyperparameters.buffer_size to at most about {fitting:,}, send "
             "smaller images, or use a machine with more memory."
         )
     logger.info(
@@ -50,8 +51,17 @@ def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
     return wanted
 
 
+def shortage(wanted: int) -> tuple[int, str] | None:
+    """What may still be allocated, if it is less than these bytes, and what limits it; None: they fit."""
+    least = least_room()
+    return least if least is not None and wanted > least[0] else None
+
+
 def least_room() -> tuple[int, str] | None:
-    """The bytes that may still be allocated, and what limits them; None: nothing known does."""
+    """The bytes that may still be allocated, and what limits them; None: nothing known does.
+
+    The ranks of a machine share its memory: each gets the same part.
+    """
     return min(_limits(), default=None)
 
 
@@ -65,11 +75,12 @@ def size_text(size: float) -> str:
 
 def _limits() -> Iterator[tuple[int, str]]:
     """Bytes that may still be allocated, and what limits them."""
-    yield int(psutil.virtual_memory().available), "the machine"
+    ranks = distributed.local_size()
+    yield int(psutil.virtual_memory().available) // ranks, "the machine"
     for folder, limit, used, prefix in _cgroups():
         most, now = _number(folder / limit), _number(folder / used)
         if most is not None and now is not None and most < _NO_LIMIT:
-            yield max(0, most - now + _of_files(folder, prefix)), "the container (its cgroup)"
+            yield max(0, most - now + _of_files(folder, prefix)) // ranks, "the container (its cgroup)"
     yield from _address_limits()
 
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 COPIES = 16
-"""Copies of an environment in Python that is trained on-policy, unless others were asked for."""
+"""Copies of an environment in Python that is trained on-policy, unless others were asked for, or what agents
+observe takes too much memory."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     copies = 1
     suggestions = _suggested(arguments, facts, copies)
     if _is_multiplied(arguments, suggestions):
-        copies = COPIES
+        copies = min(one.bounds.copies(max(one.facts.agents, 1), COPIES) for one in suggestions)
         suggestions = _suggested(arguments, facts, copies)
     command = _training_command(arguments, copies)
     header = [
@@ -182,6 +183,7 @@ def _suggested(
                 copies=copies,
                 trainer=arguments.trainer,
                 opponents=len(one.teams if apart else teams) > 1,
+                behaviors=len(facts),
             )
             for one in facts.values()
         ]

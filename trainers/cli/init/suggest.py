@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...settings.models.networks import EncoderType
+from .bounds import HORIZON, PICTURE, Bounds
 from .observe import BehaviorFacts
 
 Tree = dict[str, Any]
 ON_POLICY = ("ppo", "poca", "mappo")
+OF_TEAMS = ("poca", "mappo")
 TRAINERS = (*ON_POLICY, "sac", "td3", "dqn")
 """Those that a configuration can be written for."""
 FEW_AGENTS = 2
 """So few give few steps, from which a replay learns more."""
 NARROW, WIDE = 50, 300
 """Observed numbers above which layers get wider, and wider still."""
-PICTURE = 3
-"""The dimensions of an image."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class Suggestion:
     """As in the YAML."""
     reason: str
     """For the trainer."""
+    bounds: Bounds
+    """How many steps have room in memory."""
+    bounded: frozenset[str]
+    """Hyperparameters that are lower for that."""
 
 
 class UnsuitableTrainerError(ValueError):
@@ -40,7 +44,12 @@ class UnsuitableTrainerError(ValueError):
 
 
 def suggest(
-    facts: BehaviorFacts, *, copies: int = 1, trainer: str | None = None, opponents: bool
+    facts: BehaviorFacts,
+    *,
+    copies: int = 1,
+    trainer: str | None = None,
+    opponents: bool,
+    behaviors: int = 1,
 ) -> Suggestion:
     """The settings for a behavior.
 
@@ -49,6 +58,7 @@ def suggest(
         copies: How many copies of what was seen will be trained in.
         trainer: One of `TRAINERS`; None: the one that suits.
         opponents: Whether teams play against each other.
+        behaviors: How many learn at the same time, and share the memory.
 
     Raises:
         UnsuitableTrainerError: The trainer does not take the behavior's actions.
@@ -60,22 +70,24 @@ def suggest(
         _require_actions(facts, trainer)
     agents = max(facts.agents, 1) * copies
     on_policy = trainer in ON_POLICY
-    steps = _max_steps(facts, on_policy, opponents)
+    steps, network = _max_steps(facts, on_policy, opponents), _network(facts)
+    hyper = _on_policy(facts, agents, opponents) if on_policy else _replay(trainer, agents, steps)
+    is_team = trainer in OF_TEAMS
+    bounds = Bounds.of(facts.spec, network, on_policy=on_policy, is_team=is_team, behaviors=behaviors)
+    bounded = bounds.apply(hyper, agents)
     settings: Tree = {
         "trainer_type": trainer,
-        "hyperparameters": _on_policy(facts, agents, opponents)
-        if on_policy
-        else _replay(trainer, agents, steps),
-        "network_settings": _network(facts),
+        "hyperparameters": hyper,
+        "network_settings": network,
         "reward_signals": {"extrinsic": {"gamma": 0.99, "strength": 1.0}},
         "max_steps": steps,
-        "time_horizon": 64 if on_policy else 16,
+        "time_horizon": bounds.horizon(agents) if on_policy else 16,
         "summary_freq": steps // 50,
         "checkpoint_interval": steps // 10,
     }
     if opponents:
         settings["self_play"] = {"save_steps": steps // 100, "team_change": steps // 50, "window": 10}
-    return Suggestion(facts, settings, reason)
+    return Suggestion(facts, settings, reason, bounds, bounded)
 
 
 def _trainer(facts: BehaviorFacts, opponents: bool) -> tuple[str, str]:
@@ -118,7 +130,7 @@ def _max_steps(facts: BehaviorFacts, on_policy: bool, opponents: bool) -> int:
 def _on_policy(facts: BehaviorFacts, agents: int, opponents: bool) -> Tree:
     """A buffer in which each agent has a whole time horizon, and eight minibatches to it."""
     least = 8192 if facts.group > 1 or opponents else 2048
-    buffer = max(least, 2 ** math.ceil(math.log2(64 * agents)))
+    buffer = max(least, 2 ** math.ceil(math.log2(HORIZON * agents)))
     return {
         "batch_size": buffer // 8,
         "buffer_size": buffer,

@@ -9,8 +9,10 @@ from typing import Any
 
 from mlagents_envs.base_env import BehaviorSpec
 
+from ...buffers.replay.memory_limit import size_text
 from ...utils.text import harmless
-from .suggest import ON_POLICY, PICTURE, Suggestion, Tree
+from .bounds import PICTURE
+from .suggest import Suggestion, Tree
 
 WIDTH = 100
 """Characters after which a comment has a line of its own."""
@@ -37,6 +39,11 @@ _RARE = """\
       # Nothing was earned at random. If rewards are rare, let agents look for what is new to them:
       # rnd:
       #   strength: 0.01"""
+_BOUNDED = {
+    "batch_size": "so few since each takes {gradient} of memory in it; smaller images take less",
+    "buffer_size": "so few since each takes {collected} of memory; smaller images take less",
+}
+"""For a size that is lower than elsewhere."""
 _MEMORY = "    # memory: {}  # if what is seen at one moment is not enough to act on"
 
 
@@ -63,7 +70,7 @@ def _behavior(one: Suggestion, explained: set[str]) -> Iterator[str]:
             yield _line(4, key, value, one.reason)
         elif isinstance(value, dict):
             yield f"    {key}:"
-            yield from _section(value, 6, explained, one.settings["trainer_type"])
+            yield from _section(value, 6, explained, one)
             if key == "reward_signals" and not facts.rewarded:
                 yield _RARE
             if (
@@ -77,18 +84,27 @@ def _behavior(one: Suggestion, explained: set[str]) -> Iterator[str]:
             yield _line(4, key, value, _comment(key, explained))
 
 
-def _section(section: Tree, indent: int, explained: set[str], trainer: str) -> Iterator[str]:
+def _section(section: Tree, indent: int, explained: set[str], one: Suggestion) -> Iterator[str]:
     for key, value in section.items():
         if isinstance(value, dict):
             yield f"{' ' * indent}{key}:"
-            yield from _section(value, indent + 2, explained, trainer)
-        elif key == "buffer_size" and trainer not in ON_POLICY:
-            yield _line(indent, key, value, "steps that are remembered")
+            yield from _section(value, indent + 2, explained, one)
+        elif key in _BOUNDED and key in one.bounded:
+            sizes = {"gradient": size_text(one.bounds.gradient), "collected": size_text(one.bounds.collected)}
+            what = _what_is(key, one) or _COMMENTS[key]
+            yield _line(indent, key, value, f"{what}; {_BOUNDED[key].format(**sizes)}")
+        elif remembered := _what_is(key, one):
+            yield _line(indent, key, value, remembered)
         elif key == "normalize":
             why = "vectors leave [-1, 1]" if value else "no vector leaves [-1, 1]"
             yield _line(indent, key, value, f"scale vectors; in what was seen, {why}")
         else:
             yield _line(indent, key, value, _comment(key, explained))
+
+
+def _what_is(key: str, one: Suggestion) -> str:
+    """What a key is for in a replay, where that is something else."""
+    return "steps that are remembered" if key == "buffer_size" and not one.bounds.on_policy else ""
 
 
 def _comment(key: str, explained: set[str]) -> str:

@@ -115,6 +115,16 @@ def test_a_job_s_own_limit_counts_too(monkeypatch, tmp_path, files):
         require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1))
 
 
+def test_ranks_share_the_memory_of_their_machine(monkeypatch, tmp_path):
+    """Each takes its part of the buffer, and all at the same time."""
+    given(monkeypatch, tmp_path, {"available": 10_000_000_000})
+    seen = ReplayLayout.of(SEER, 1_000_000, 1)
+    assert require_room("Seer", seen) > 7e9
+    monkeypatch.setattr(memory.distributed, "local_size", lambda: 2)
+    with pytest.raises(TrainerError, match="the machine leaves 5 GB"):
+        require_room("Seer", seen)
+
+
 def test_no_limit_is_no_refusal(monkeypatch, tmp_path):
     given(monkeypatch, tmp_path, {"memory.max": "max", "memory.current": "12"})
     assert require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1)) > 7e9
