@@ -39,7 +39,8 @@ from ..stats.writer import StatsWriter
 from ..stats.writers import close_writers, make_writers
 from ..trainer.context import RunContext
 from ..trainer.learner import Learner
-from ..trainer.update_memory import UpdateMemory
+from ..trainer.off_policy import OffPolicyTrainer
+from ..trainer.update_memory import UpdateMemory, tell_together
 from ..utils import distributed
 from ..utils.errors import TrainerError
 from .banner import next_steps
@@ -232,8 +233,8 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
         learner = Learner(name, spec, settings, context)
     except (UnsupportedObservationError, UnsupportedActionError) as error:
         raise TrainerError(f"The behavior {name}: {error}") from error
-    if context.training and isinstance(learner.algorithm, OnPolicyAlgorithm):
-        UpdateMemory.of(spec, learner.settings, learner.algorithm).tell(name)
+    if context.training:
+        _tell_memory(context, learner)
     inexportable = not_exportable(learner.algorithm.network)
     if inexportable:
         logger.warning(
@@ -244,6 +245,21 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
     elif context.training:
         _try_export(name, learner)
     return learner
+
+
+def _tell_memory(context: RunContext, learner: Learner) -> None:
+    """Log what memory a behavior will take; a replay has said so itself."""
+    minibatch = 0
+    if isinstance(learner.trainer, OffPolicyTrainer):
+        collected = learner.trainer.layout.nbytes()
+    elif isinstance(learner.algorithm, OnPolicyAlgorithm):
+        update = UpdateMemory.of(learner.spec, learner.settings, learner.algorithm)
+        update.tell(learner.name)
+        collected, minibatch = update.rollout, update.minibatch
+    else:
+        return
+    context.collected_bytes[learner.name] = collected
+    tell_together(context.collected_bytes, minibatch)
 
 
 def _try_export(name: str, learner: Learner) -> None:

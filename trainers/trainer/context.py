@@ -51,5 +51,7 @@ class RunContext:
     """The lesson of each environment parameter."""
     rotation: TeamRotation = field(default_factory=TeamRotation)
     """Which team learns, of the behaviors with self-play."""
+    collected_bytes: dict[str, int] = field(default_factory=dict)
+    """How much each behavior holds when its buffer or replay is full, by its name."""
     callbacks: CallbackDispatcher = field(default_factory=CallbackDispatcher)
     """Receives the run's events."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
@@ -109,14 +110,34 @@ class UpdateMemory:
         )
 
 
+def tell_together(collected: Mapping[str, int], minibatch: int) -> None:
+    """Warn if the behaviors of a run together take more memory than there is.
+
+    Args:
+        collected: by their names, the bytes that each has collected when it learns.
+        minibatch: bytes of a gradient step of one of them; they learn one after another.
+    """
+    wanted = sum(collected.values()) + minibatch
+    held = psutil.Process().memory_info().rss  # some of it may have been collected already
+    if len(collected) > 1 and (lacking := shortage(wanted - held)) is not None:
+        logger.warning(
+            "What the behaviors %s have collected when they learn takes about %s of memory together, and %s "
+            "leaves %s. Lower their hyperparameters.buffer_size, send smaller images, or use a machine with "
+            "more memory.",
+            *(", ".join(collected), size_text(wanted), lacking[1], size_text(lacking[0])),
+        )
+
+
 def sensor_bytes(spec: BehaviorSpec) -> list[int]:
     """The bytes of each observation, assuming that images come as bytes."""
-    return [prod(o.shape) * (1 if len(o.shape) == PICTURE else 4) for o in spec.observation_specs]
+    shapes = [tuple(int(n) for n in o.shape) for o in spec.observation_specs]
+    return [prod(shape) * (1 if len(shape) == PICTURE else 4) for shape in shapes]
 
 
 def step_bytes(spec: BehaviorSpec, *, is_team: bool) -> int:
     """The bytes of a step while an update is made, its minibatches aside."""
-    images = sum(prod(o.shape) for o in spec.observation_specs if len(o.shape) == PICTURE)
+    sizes = zip(sensor_bytes(spec), spec.observation_specs, strict=True)
+    images = sum(size for size, o in sizes if len(o.shape) == PICTURE)
     return (COPIES_OF_TEAMS if is_team else COPIES_OF_IMAGES) * images + COPIES * (_of_row(spec) - images)
 
 

@@ -116,6 +116,16 @@ def test_the_pass_that_is_asked_changes_nothing():
     assert not any(p.grad is not None and p.grad.any() for p in algorithm.network.parameters())
 
 
+@pytest.mark.parametrize(
+    ("collected", "warned"),
+    [({"A": 9 * 10**9}, False), ({"A": 4 * 10**9, "B": 10**9}, False), ({"A": 9 * 10**9, "B": 10**9}, True)],
+)
+def test_behaviors_that_fit_one_by_one_and_not_together_are_warned_of(collected, warned, monkeypatch, caplog):
+    monkeypatch.setattr(memory_limit, "least_room", lambda: (6 * 10**9, "the machine"))
+    update_memory.tell_together(collected, 10**6)
+    assert ("behaviors A, B have collected" in caplog.text) is warned
+
+
 @pytest.mark.parametrize(("left", "warned"), [(10**12, False), (10**6, True)])
 def test_a_run_that_cannot_work_is_warned_of_with_what_to_do(left, warned, monkeypatch, caplog):
     monkeypatch.setattr(memory_limit, "least_room", lambda: (left, "the machine"))

@@ -117,7 +117,7 @@ def _of_images(images: Sequence[ObservationSpec], network: Mapping[str, Any], en
     try:
         made = [ObservationEncoder(images, NetworkSettings(**network)) for _ in range(encoders)]
     except UnsupportedObservationError:  # a run will say so
-        return 4 * sum(math.prod(image.shape) for image in images)
+        return 4 * sum(math.prod(int(n) for n in image.shape) for image in images)
     return gradient_bytes(made, apart=encoders > ENCODERS)
 
 
