@@ -31,6 +31,14 @@ class OnPolicySteps(BufferColumns):
         """Whether everything that a gradient is computed from is finite."""
         return bool(np.isfinite(self.returns).all())
 
+    def consist_of(self, sequence_length: int) -> bool:
+        """Whether they are whole sequences of so many steps, if the policy has a memory."""
+        return True
+
+    def real_count(self) -> int:
+        """How many they are, padding not counted."""
+        return len(self)
+
     def explained_variances(self) -> dict[str, float]:
         """How well the critic's estimates predicted the returns, by the statistics' names."""
         return {}
@@ -62,6 +70,14 @@ class PolicySteps(OnPolicySteps):
     def is_finite(self) -> bool:
         """See `OnPolicySteps.is_finite`."""
         return bool(np.isfinite(self.returns).all() and np.isfinite(self.advantages).all())
+
+    def consist_of(self, sequence_length: int) -> bool:
+        """See `OnPolicySteps.consist_of`."""
+        return self.memory is None or len(self) == len(self.memory) * sequence_length
+
+    def real_count(self) -> int:
+        """See `OnPolicySteps.real_count`."""
+        return len(self) if self.real is None else int(self.real.sum())
 
 
 @dataclass(slots=True, kw_only=True)

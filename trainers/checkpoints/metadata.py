@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from mlagents_envs.base_env import (
@@ -22,17 +24,36 @@ from ..networks.actor_critic import ActorCritic
 from ..networks.modules.heads import HeadConfig
 from ..networks.multi_actor import MultiActor, Network
 from ..settings.base import found
+from ..settings.models.behavior import TrainerSettings
 from ..settings.models.networks import NetworkSettings
 from ..settings.problems import config_error
 from ..settings.yaml_source import Source
 from .file import MISFITS, CheckpointError
+from .meaning import SETTINGS, TABLE, TRAINER_TYPE, Resumed, lost_at_start, recorded_settings, refusals
+
+logger = logging.getLogger(__name__)
 
 KEY = "brain"
 """The entry of a checkpoint's state that `describe_network` fills."""
-TRAINER_TYPE = "trainer_type"
-"""The entry of that description with the trainer that made the weights; 0.1.0 does not write it."""
 LATER = ("residual", "critic_only_observations")
 """Keys of `NetworkSettings` that release 0.1.0 does not know: it refuses descriptions that have them."""
+
+
+def describe_behavior(
+    behavior: str, spec: BehaviorSpec, settings: TrainerSettings, network: Any
+) -> dict[str, Any]:
+    """Plain values for a checkpoint, from which `build_network` makes the same network, and what trained it.
+
+    That is the trainer, and the settings without which the weights mean something else (`meaning.py`).
+    """
+    described = describe_network(
+        behavior,
+        spec,
+        settings.network_settings,
+        list(settings.reward_signals),
+        *(getattr(network, key, None) for key in ("shared_critic", "arguments", "head")),
+    )
+    return {TRAINER_TYPE: settings.trainer_type, **described, SETTINGS: recorded_settings(settings)}
 
 
 def describe_network(
@@ -104,13 +125,16 @@ def changes(saved: Any, current: Mapping[str, Any]) -> list[str]:
     if trainer is not None and trainer != current[TRAINER_TYPE]:
         return [f"it was trained by {trainer}, the file says {current[TRAINER_TYPE]}"]
     networks = [{"network_settings": each.get("network")} for each in (saved, current)]
-    found_changes = [one for one in differences(networks[0], networks[1]) if ".deterministic " not in one]
-    for key, name in (
-        ("reward_signals", "reward_signals"),
-        ("shared_critic", "hyperparameters.shared_critic"),
-    ):
-        if saved.get(key) != current[key] and trainer is not None:
-            found_changes.append(f"{name} was {found(saved.get(key))}, is {found(current[key])}")
+    found_changes = refusals(saved, current)
+    of_critic = any(one.startswith("network_settings.critic.") for one in found_changes)
+    found_changes += [
+        one
+        for one in differences(networks[0], networks[1])
+        if not (_is_without_shape(one) or (of_critic and one.startswith("network_settings.critic ")))
+    ]
+    if saved.get("shared_critic") != current["shared_critic"] and trainer is not None:
+        was, now = found(saved.get("shared_critic")), found(current["shared_critic"])
+        found_changes.append(f"hyperparameters.shared_critic was {was}, is {now}")
     sensors = [_sensors(each) for each in (saved, current)]
     if sensors[0] != sensors[1]:
         found_changes.append(f"the agents observed {sensors[0]}, now {sensors[1]}")
@@ -120,6 +144,12 @@ def changes(saved: Any, current: Mapping[str, Any]) -> list[str]:
     if actions[0] != actions[1]:
         found_changes.append(f"their actions (continuous + branches) were {actions[0]}, are {actions[1]}")
     return found_changes
+
+
+def _is_without_shape(change: str) -> bool:
+    """Whether a change of the network cannot be why a checkpoint does not fit; see `refusals` of others."""
+    rule = TABLE.get(change.partition(" ")[0])
+    return rule is not None and rule.resumed is not Resumed.WARNED
 
 
 def _sensors(described: Mapping[str, Any]) -> str:
@@ -196,3 +226,24 @@ def step_of(state: Mapping[str, Any]) -> int:
     """The trainer's step counter when the checkpoint was saved; 0 if it is not recorded."""
     step = state.get("step", 0)
     return step if isinstance(step, int) else 0
+
+
+def warn_at_start(name: str, path: Path, state: Mapping[str, Any], current: Mapping[str, Any]) -> None:
+    """Warn of weights that fit a new run which starts from them, and mean something else with its settings.
+
+    Args:
+        name: of the behavior.
+        path: of the checkpoint.
+        state: what it holds.
+        current: the description of the behavior.
+    """
+    from .mlagents.weights import is_mlagents
+
+    # The networks of ML-Agents are those of the defaults of Lanista's own keys.
+    changed = lost_at_start({"network": {}} if is_mlagents(state) else state.get(KEY), current)
+    if changed:
+        logger.warning(
+            "%s: the weights of %s fit, but were learned with other settings, and mean something else with "
+            "these: %s. Set that back to start with what was learned.",
+            *(name, path, ", ".join(changed)),
+        )

@@ -12,7 +12,8 @@ import torch
 
 from ..utils.atomic_files import atomic_write_bytes
 from .file import CheckpointError, load_checkpoint
-from .metadata import KEY, TRAINER_TYPE
+from .meaning import TRAINER_TYPE
+from .metadata import KEY
 
 SUFFIX = ".safetensors"
 

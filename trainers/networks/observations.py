@@ -270,7 +270,7 @@ def critic_only_observations(specs: Sequence[ObservationSpec], settings: Network
         UnsupportedObservationError: one of the settings' names is no sensor's.
     """
     names, wanted = [str(spec.name) for spec in specs], settings.critic_only_observations
-    unknown = [one for one in wanted if not any(_is_named(name, one) for name in names)]
+    unknown = [one for one in wanted if not any(is_named(name, one) for name in names)]
     if unknown:
         hints = [f" Did you mean {close!r}?" for one in unknown if (close := nearest(one, names))]
         raise UnsupportedObservationError(
@@ -278,10 +278,11 @@ def critic_only_observations(specs: Sequence[ObservationSpec], settings: Network
             f"has such a name.{''.join(hints[:1])} Sensors: {', '.join(map(repr, names))}. A star at the end "
             "stands for the rest of a name."
         )
-    return tuple(i for i, name in enumerate(names) if any(_is_named(name, one) for one in wanted))
+    return tuple(i for i, name in enumerate(names) if any(is_named(name, one) for one in wanted))
 
 
-def _is_named(name: str, wanted: str) -> bool:
+def is_named(name: str, wanted: str) -> bool:
+    """Whether a sensor's name is the wanted one, at whose end a star stands for the rest."""
     return name.startswith(wanted[:-1]) if wanted.endswith("*") else name == wanted
 
 

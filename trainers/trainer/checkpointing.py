@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from ..callbacks.events import CheckpointSaved
 from ..checkpoints.file import MISFITS, CheckpointError, load_checkpoint, save_checkpoint
 from ..checkpoints.lessons import LESSONS
 from ..checkpoints.manager import CheckpointManager
+from ..checkpoints.meaning import Change, Resumed, changed_settings
 from ..checkpoints.metadata import KEY as BRAIN
-from ..checkpoints.metadata import TRAINER_TYPE, changes, describe_network, differences
+from ..checkpoints.metadata import changes, describe_behavior, differences, warn_at_start
 from ..checkpoints.run_folder import recorded_behavior
 from ..checkpoints.shared_weights import load_weights
 from ..checkpoints.transfer import initial_checkpoint, lacks
@@ -168,15 +169,7 @@ class LearnerCheckpointer:
         }
 
     def _description(self) -> dict[str, Any]:
-        """What made the weights: the trainer, the network's settings, observations and actions."""
-        described = describe_network(
-            self.name,
-            self.spec,
-            self.settings.network_settings,
-            list(self.settings.reward_signals),
-            *(getattr(self.network, key, None) for key in ("shared_critic", "arguments", "head")),
-        )
-        return {TRAINER_TYPE: self.settings.trainer_type, **described}
+        return describe_behavior(self.name, self.spec, self.settings, self.network)
 
     def _evaluation_state(self) -> dict[str, Any]:
         schedule = self.evaluation_schedule
@@ -243,7 +236,8 @@ class LearnerCheckpointer:
         if not distributed.connected():
             return False
         file = rank_file(self.folder)
-        state = {"step": self.trainer.step, **self._rank_state(self._state(None))}
+        whole = self._state(None)
+        state = {"step": self.trainer.step, BRAIN: whole[BRAIN], **self._rank_state(whole)}
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             save_checkpoint(file, state)
@@ -267,6 +261,7 @@ class LearnerCheckpointer:
             return
         own, file = self._rank_state(self._state(None)), rank_file(self.folder)
         saved = load_checkpoint(file) if self.run.resume and file.exists() else {}
+        changed = changed_settings(saved.pop(BRAIN, None), self._description())
         fits = saved.pop("step", None) == state["step"] and saved.keys() == own.keys()
         state = with_rank_state(state, saved if fits else own)
         self.trainer.load_state_dict(state)
@@ -274,7 +269,7 @@ class LearnerCheckpointer:
         if self.self_play is not None:
             self.self_play.load_state_dict(state[SELF_PLAY])
         if fits:
-            self.trainer.load_beside(file.with_suffix(""))
+            self._restore_steps(changed, file.with_suffix(""))
 
     def _rank_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
         return rank_state(state, self.trainer.algorithm.generators())
@@ -312,8 +307,9 @@ class LearnerCheckpointer:
     def _resume(self) -> None:
         state = self.checkpoints.load()
         self._require_same_command(state)
-        self._require_same_signals(state)
         try:
+            changed = changed_settings(state.get(BRAIN), self._description())
+            self._require_same_meaning(state, changed)
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
             if self.self_play is not None:
@@ -322,7 +318,7 @@ class LearnerCheckpointer:
         except MISFITS as error:
             raise self._mismatch_error(state, error) from error
         if self.run.training:
-            self.trainer.load_beside(self.checkpoints.folder)
+            self._restore_steps(changed, self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
             if self.evaluation_schedule.enabled != (
                 "test_due" in state
@@ -343,12 +339,24 @@ class LearnerCheckpointer:
                 f"run with its weights: --run-id NEW --initialize-from {run}."
             )
 
-    def _require_same_signals(self, state: Mapping[str, Any]) -> None:
-        """Refuse other reward signals, in another order too: critics and replays have a column for each."""
-        saved = state.get(BRAIN)
-        signals = saved.get("reward_signals") if isinstance(saved, Mapping) else None
-        if signals is not None and signals != list(self.settings.reward_signals):
-            raise self._mismatch_error(state, ValueError(f"its reward signals are {', '.join(signals)}"))
+    def _require_same_meaning(self, state: Mapping[str, Any], changed: Sequence[Change]) -> None:
+        """Refuse settings with which the weights would fit, and compute something else; warn of others."""
+        for change in changed:
+            if change.rule.resumed is Resumed.REFUSED:
+                raise self._mismatch_error(state, ValueError(f"{change}"))
+        for change in changed:
+            if change.rule.resumed is Resumed.WARNED:
+                logger.warning("%s: %s: %s.", self.name, change, change.rule.why)
+
+    def _restore_steps(self, changed: Sequence[Change], folder: Path) -> None:
+        """Load the steps beside a checkpoint in `folder`, and drop those that do not fit changed settings."""
+        dropped, why = self.trainer.drop_unfit_steps(changed)
+        if dropped:
+            logger.warning(
+                "%s: %s steps that waited for the next update are dropped: %s.",
+                *(self.name, f"{dropped:,}", why),
+            )
+        self.trainer.load_beside(folder, changed)
 
     def _resume_self_play(self, self_play: SelfPlayManager, state: Mapping[str, Any]) -> None:
         """Restore the opponents; only the rating if the checkpoint has none."""
@@ -373,6 +381,7 @@ class LearnerCheckpointer:
         state = load_weights(path)
         try:
             mismatches = self.trainer.load_matching(state)
+            warn_at_start(self.name, path, state, self._description())
         except (CheckpointError, *MISFITS) as error:
             cause = (
                 str(error)

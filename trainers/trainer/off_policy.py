@@ -23,6 +23,7 @@ from ..buffers.replay.memory_limit import require_room, size_text
 from ..buffers.replay.reward_scaling import RewardScaler
 from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
+from ..checkpoints.meaning import SIGNALS, Change, Resumed
 from ..rewards.base import RewardProvider
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
@@ -295,19 +296,27 @@ class OffPolicyTrainer(Trainer):
             with self.timers.span("Replay.save"):
                 save_replay(self.name, folder, self.replay, self.step)
 
-    def load_beside(self, folder: Path) -> None:
-        """Restore the replay that was saved, or start with an empty one.
+    def load_beside(self, folder: Path, changed: Sequence[Change] = ()) -> None:
+        """Restore the replay that was saved, or start with an empty one; also where settings have `changed`.
 
         Raises:
             TrainerError: its pictures came as numbers, and full it is larger than the memory that there is.
         """
+        unfit = ", ".join(str(change) for change in changed if self._drops_replay(change))
+        if unfit and self.reward_scale is not None:
+            self.reward_scale = RewardScaler(self.algorithm.gammas)
         if not self.hyper.save_replay_buffer:
             return
-        self.replay = load_replay(self.name, folder, self._make_replay(self.layout), self.step)
+        self.replay = load_replay(self.name, folder, self._make_replay(self.layout), self.step, unfit)
         if self.replay is not None and self.replay.layout != self.layout:
             self.layout = self.replay.layout
             held = self.layout.nbytes() * len(self.replay) // self.layout.capacity
             require_room(self.name, self.layout, held)
+
+    def _drops_replay(self, change: Change) -> bool:
+        """Whether saved steps do not fit a changed setting; rewards of learned signals are computed anew."""
+        learned = any(change.path.startswith(f"{SIGNALS}.{name}.") for name in self.learned)
+        return change.rule.resumed is Resumed.STEPS_DROPPED and not learned
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on, except the replay itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import groupby
 from operator import attrgetter
@@ -16,6 +16,7 @@ from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ..algorithms.base import OnPolicyAlgorithm
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
+from ..checkpoints.meaning import SEQUENCE_LENGTH, Change, Resumed
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
@@ -203,6 +204,23 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self._has_older = bool(state.get("has_older", False))
         if self.signal_trainer is not None:
             self.signal_trainer.load_state_dict(state["signal_learning"])
+
+    def drop_unfit_steps(self, changed: Sequence[Change]) -> tuple[int, str]:
+        """See `Trainer`; also those of other sequences than the checkpoint's settings say are unfit."""
+        dropping = (Resumed.ROLLOUT_DROPPED, Resumed.STEPS_DROPPED)
+        why = ", ".join(str(change) for change in changed if change.rule.resumed in dropping)
+        if not len(self.buffer):
+            return 0, why
+        steps, length = self.buffer.columns(), self.algorithm.sequence_length
+        if not why and not steps.consist_of(length):
+            why = f"they are not in sequences of {length} steps ({SEQUENCE_LENGTH})"
+        if not why:
+            return 0, why
+        self.buffer.clear()
+        self._has_older = False
+        if self.signal_trainer is not None:
+            self.signal_trainer.buffer.clear()
+        return steps.real_count(), why
 
     def _require_known_actions(self, steps: Steps) -> None:
         """Refuse restored steps with actions that the behavior does not have: they index probabilities."""

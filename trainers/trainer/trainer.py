@@ -24,6 +24,7 @@ from ..algorithms.base import Algorithm
 from ..algorithms.common.products import large_products
 from ..algorithms.common.threads import UpdateThreads, flushed_denormals, torch_threads
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
+from ..checkpoints.meaning import Change
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
 from ..settings.models.behavior import TrainerSettings
@@ -161,9 +162,20 @@ class Trainer(ABC):
         """Write what is too large for a checkpoint into files beside it, in `folder`."""
         return
 
-    def load_beside(self, folder: Path) -> None:
-        """Restore what `save_beside` wrote; the checkpoint's state is already loaded."""
+    def load_beside(self, folder: Path, changed: Sequence[Change] = ()) -> None:
+        """Restore what `save_beside` wrote, except what does not fit `changed` settings.
+
+        The checkpoint's state is already loaded.
+        """
         return
+
+    def drop_unfit_steps(self, changed: Sequence[Change]) -> tuple[int, str]:
+        """Drop the steps of a loaded state that waited for the next update, if they do not fit the settings.
+
+        Returns:
+            How many they were, padding not counted, and why.
+        """
+        return 0, ""
 
     def _modules(self) -> list[nn.Module]:
         """All networks whose running statistics change as steps are processed."""

@@ -213,7 +213,7 @@ def save_replay(name: str, folder: Path, replay: Replay, step: int) -> bool:
     return True
 
 
-def load_replay(name: str, folder: Path, new: Replay, step: int) -> Replay | None:
+def load_replay(name: str, folder: Path, new: Replay, step: int, unfit: str = "") -> Replay | None:
     """The saved replay of the behavior `name`, for a run that resumes at `step`.
 
     Args:
@@ -221,6 +221,7 @@ def load_replay(name: str, folder: Path, new: Replay, step: int) -> Replay | Non
         folder: of the behavior.
         new: an empty replay of the same settings; its layout may differ in which images come as bytes.
         step: of the checkpoint.
+        unfit: why what was saved does not fit the settings; "": it does.
 
     Returns:
         None, after a warning, if there is none or it cannot be used.
@@ -231,6 +232,8 @@ def load_replay(name: str, folder: Path, new: Replay, step: int) -> Replay | Non
         saved = SavedReplay(path)
         state = saved.about["state"]
         held = int(state["head"]) - int(state["tail"])
+        if unfit:
+            raise ReplayFileError(unfit)
         loaded = _like(new, saved.about["layout"])
         loaded.restore(state)
         saved.fill(loaded.saved_rows())
