@@ -261,7 +261,7 @@ class LearnerCheckpointer:
             return
         own, file = self._rank_state(self._state(None)), rank_file(self.folder)
         saved = load_checkpoint(file) if self.run.resume and file.exists() else {}
-        changed = changed_settings(saved.pop(BRAIN, None), self._description())
+        changed = self._changed_settings(saved.pop(BRAIN, None))
         fits = saved.pop("step", None) == state["step"] and saved.keys() == own.keys()
         state = with_rank_state(state, saved if fits else own)
         self.trainer.load_state_dict(state)
@@ -307,9 +307,9 @@ class LearnerCheckpointer:
     def _resume(self) -> None:
         state = self.checkpoints.load()
         self._require_same_command(state)
+        changed = self._changed_settings(state.get(BRAIN))
+        self._require_same_meaning(state, changed)
         try:
-            changed = changed_settings(state.get(BRAIN), self._description())
-            self._require_same_meaning(state, changed)
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
             if self.self_play is not None:
@@ -338,6 +338,17 @@ class LearnerCheckpointer:
                 f"{self.name}: the run {run} was made by {made}, and {resumed} cannot resume it. Begin a new "
                 f"run with its weights: --run-id NEW --initialize-from {run}."
             )
+
+    def _changed_settings(self, saved: Any) -> list[Change]:
+        """The settings of which the checkpoint's meaning depends that have changed since it was saved."""
+        try:
+            return changed_settings(saved, self._description())
+        except MISFITS as error:
+            raise CheckpointError(
+                f"{self.name}: the saved run cannot be resumed: the description of its network in the "
+                f"checkpoint ({BRAIN!r}) is not what it should be ({type(error).__name__}: {error}). Restore "
+                f"the file from a copy, or begin a new run: --initialize-from {self.run.folder.name}."
+            ) from error
 
     def _require_same_meaning(self, state: Mapping[str, Any], changed: Sequence[Change]) -> None:
         """Refuse settings with which the weights would fit, and compute something else; warn of others."""

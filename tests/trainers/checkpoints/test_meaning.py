@@ -355,6 +355,16 @@ def test_runs_of_earlier_releases_are_held_to_what_they_record(tmp_path, caplog)
     runs.resumed({"network_settings.activation": "tanh"})
 
 
+@pytest.mark.parametrize(
+    "key, value", [("observations", 3), ("settings", {"network_settings.layer_norm": torch.ones(2)})]
+)
+def test_a_description_that_is_none_is_refused(tmp_path, key, value):
+    runs = Runs(tmp_path, "ppo", {}).save()
+    runs.rewrite(lambda state: state["brain"].update({key: value}))
+    with pytest.raises(CheckpointError, match=r"Crowd: the saved run cannot be resumed: the description"):
+        runs.resumed({})
+
+
 def test_a_start_from_one_file_is_warned_of_too(tmp_path, caplog):
     runs = Runs(tmp_path, "ppo", {}).save()
     files = [runs.file]

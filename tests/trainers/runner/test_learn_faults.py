@@ -252,6 +252,11 @@ def test_without_an_intact_checkpoint_the_old_run_is_not_overwritten(trained):
     ("was", "now", "said"),
     [
         ("hidden_units: 16", "hidden_units: 17", "network_settings.hidden_units was 16, is 17"),
+        (
+            "hidden_units: 16",
+            "hidden_units: 16, activation: tanh",
+            "network_settings.activation was 'swish', is 'tanh'. Set that back",
+        ),
         ("trainer_type: ppo", "trainer_type: sac", "it was trained by ppo, the file says sac"),
         (
             "batch_size: 8",

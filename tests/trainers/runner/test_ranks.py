@@ -19,6 +19,8 @@ from lanista.trainers.runner.ranks import first_rank, with_launched_ranks
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.trainer.checkpointing import LearnerCheckpointer
 from lanista.trainers.trainer.distributed import rank_state
+from lanista.trainers.trainer.on_policy import OnPolicyTrainer
+from lanista.trainers.utils.distributed import rank
 from lanista.trainers.utils.errors import TrainerError
 from line_runs import Runs
 from reliability.resume import differences
@@ -167,6 +169,31 @@ def test_every_rank_resumes_a_killed_run_bit_for_bit(trainings, case):
     resumed = trainings("--run-id", "killed", "--resume")
     assert [differences(*pair) for pair in zip(whole, resumed)] == [[], []]
     assert whole[1]["step"] > 1400
+
+
+def test_every_rank_drops_its_steps_of_other_sequences(trainings):
+    trainings.configure(*CASES["poca with a memory"])
+    trainings("--run-id", "r", stop_at=700)
+    yaml = trainings.folder / "c.yaml"
+    yaml.write_text(yaml.read_text().replace("sequence_length: 5", "sequence_length: 7"))
+    for file in trainings.folder.glob("returned-*"):
+        file.unlink()
+    dropped, drop = trainings.folder / "dropped", OnPolicyTrainer.drop_unfit_steps
+
+    def noted(own, changed):
+        waited, why = drop(own, changed)
+        (dropped / str(rank())).write_text(f"{waited} {len(own.buffer)} {why}")
+        return waited, why
+
+    dropped.mkdir()
+    trainings.patch.setattr(OnPolicyTrainer, "drop_unfit_steps", noted)
+    states = trainings("--run-id", "r", "--resume")
+    for number, state in enumerate(states):
+        waited, left, why = (dropped / str(number)).read_text().split(" ", 2)
+        assert int(waited) > 5 and left == "0" and why.endswith("sequence_length was 5, is 7")
+        buffer = state["buffer"]
+        assert not buffer or len(buffer["advantages"]) == 7 * len(buffer["memory"])
+    assert states[0]["step"] > 1400 and not differences(states[0]["Policy"], states[1]["Policy"])
 
 
 # Real processes -------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import torch
 from lanista import trainers
 from lanista.trainers import StatsWriter, TrainerConfigError
 from lanista.trainers.checkpoints.file import save_checkpoint
+from lanista.trainers.checkpoints.metadata import describe_behavior
 from lanista.trainers.utils.errors import TrainerError
 from line_game import LineGame
 from reliability.resume import differences
@@ -151,13 +152,17 @@ def test_a_script_starts_from_weights_and_counts_its_workers(tmp_path, caplog):
     spec, summaries = game.behavior_specs["Tiny?team=0"], Summaries()
     first = trainers.PPOTrainer("Tiny?team=0", spec, COMMON | ON_POLICY, seed=1)
     path = tmp_path / "start.pt"
-    save_checkpoint(path, first.state_dict())
+    brain = describe_behavior("Tiny", spec, first.settings, first.algorithm.network)
+    save_checkpoint(path, {**first.state_dict(), "brain": brain})
     own = COMMON | ON_POLICY | {"worker_statistics": True, "threaded": True}
     second = trainers.PPOTrainer(
         "Tiny?team=0", spec, own | {"init_path": str(path)}, seed=2, writers=[summaries]
     )
     assert not differences(first.algorithm.network.state_dict(), second.algorithm.network.state_dict())
-    assert "threaded is for runs" in caplog.text
+    assert "threaded is for runs" in caplog.text and "mean something else" not in caplog.text
+    otherwise = {"network_settings": {**COMMON["network_settings"], "activation": "tanh"}}
+    trainers.PPOTrainer("Tiny?team=0", spec, own | otherwise | {"init_path": str(path)})
+    assert f"Tiny: the weights of {path} fit, but were learned with other settings" in caplog.text
     advance_to_the_end(second, game)
     names = ("Cumulative Reward", "Episode Length")
     assert {f"Environment/Worker 0/{name}" for name in names} <= summaries.values.keys()

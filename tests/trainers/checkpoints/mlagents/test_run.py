@@ -50,6 +50,12 @@ def test_parts_that_start_from_scratch_are_warned_of(theirs, tmp_path, caplog):
     assert "critic (in the file it is that of trainer_type ppo, here of poca)" in caplog.text
 
 
+def test_other_functions_than_ml_agents_has_are_warned_of(theirs, tmp_path, caplog):
+    learner(tmp_path, theirs, network_settings={**case_of(NAME)["network_settings"], "activation": "relu"})
+    (told,) = (one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING)
+    assert "mean something else with these: network_settings.activation was 'swish', is 'relu'." in told
+
+
 def test_a_mismatch_names_behavior_and_file(theirs, tmp_path):
     with pytest.raises(
         CheckpointError, match=r"3DBall: could not initialize from .*checkpoint\.pt: it is ML-Ag"
