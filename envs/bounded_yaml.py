@@ -1,13 +1,21 @@
-"""Reads YAML of others: plain values, and no more of them than any file needs."""
+"""Reads YAML and JSON of others: plain values, and no more, deeper or longer ones than any file needs."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
 
 MOST_VALUES = 50_000
 """Keys and values of a file, those that aliases repeat counted each time; a hundred behaviors have 10,000."""
+MOST_DEPTH = 100
+"""Mappings and lists in one another; those of a run are some ten deep."""
+MOST_DIGITS = 3500
+"""Characters of a number: the time that sexagesimal ones (`1:30:00`) take grows with their square, and Python
+shows none of more than 4300 decimal digits."""
+_TOO_DEEP = f"it is nested too deeply, in more than {MOST_DEPTH} mappings and lists"
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 
 def load_yaml(text: str, loader: type[Any] = yaml.SafeLoader) -> Any:
@@ -18,9 +26,10 @@ def load_yaml(text: str, loader: type[Any] = yaml.SafeLoader) -> Any:
         loader: a safe one, such as that which libyaml makes faster.
 
     Raises:
-        yaml.YAMLError: it is not YAML, or as `require_size` says. Values that are not as their tag
-            says (`!!int ''`) raise ValueError, TypeError and others, deep nesting RecursionError.
+        yaml.YAMLError: it is not YAML, or as `require_depth` and `require_size` say. Values that are not as
+            their tag says (`!!int ''`) raise ValueError, TypeError and others.
     """
+    require_depth(text)
     opened = loader(text)
     try:
         node = opened.get_single_node()
@@ -32,6 +41,59 @@ def load_yaml(text: str, loader: type[Any] = yaml.SafeLoader) -> Any:
         opened.dispose()
 
 
+def load_json(text: str | bytes) -> Any:
+    """What `json.loads` gives, for text that is not nested deeper than YAML may be.
+
+    Raises:
+        ValueError: it is not JSON, or nested deeper than MOST_DEPTH.
+    """
+    try:
+        tree = json.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    level = _containers([tree])
+    for _ in range(MOST_DEPTH):
+        level = [inner for one in level for inner in _containers(one)]
+    if level:
+        raise ValueError(_TOO_DEEP)
+    return tree
+
+
+def _containers(tree: dict[str, Any] | list[Any]) -> list[Any]:
+    items = tree.values() if isinstance(tree, dict) else tree
+    return [item for item in items if isinstance(item, (dict, list))]
+
+
+def require_depth(text: str) -> None:
+    """Refuse nesting before anything descends into it: in C that would end the process, not raise.
+
+    Whether the text is YAML at all is left to its loader.
+
+    Raises:
+        yaml.YAMLError: it is nested deeper than MOST_DEPTH.
+    """
+    depth, parser = 0, getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    try:
+        while parser.check_event():
+            event = parser.get_event()
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MOST_DEPTH:
+                    raise _TooDeepError(None, None, _TOO_DEEP, event.start_mark)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except _TooDeepError:
+        raise
+    except (yaml.YAMLError, ValueError, OverflowError):  # its loader says where
+        return
+    finally:
+        parser.dispose()
+
+
+class _TooDeepError(yaml.composer.ComposerError):
+    """Nesting that no file needs."""
+
+
 def require_size(node: yaml.Node, sizes: dict[int, int] | None = None) -> int:
     """How many keys and values a tree has once its aliases are written out; each node is visited once.
 
@@ -40,8 +102,8 @@ def require_size(node: yaml.Node, sizes: dict[int, int] | None = None) -> int:
         sizes: of the nodes that were visited, by their id.
 
     Raises:
-        yaml.YAMLError: more than MOST_VALUES, for a few aliases of aliases make billions; or an alias that
-            contains itself.
+        yaml.YAMLError: more than MOST_VALUES, for a few aliases of aliases make billions; an alias that
+            contains itself; or a number of more than MOST_DIGITS.
     """
     sizes = {} if sizes is None else sizes
     if id(node) in sizes:
@@ -50,6 +112,9 @@ def require_size(node: yaml.Node, sizes: dict[int, int] | None = None) -> int:
                 None, None, "an alias that contains itself", node.start_mark
             )
         return sizes[id(node)]
+    if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
+        what = f"a number of {len(node.value)} characters, and none needs more than {MOST_DIGITS}"
+        raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
     size, sizes[id(node)] = 1, 0  # until all in it is counted
     if isinstance(node, yaml.CollectionNode):
         for item in node.value:

@@ -11,8 +11,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..bounded_yaml import load_json
+
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP})
 """Errors of a file system without locks."""
+_MOST_BYTES = 4096
+"""Of the record of the holder, which somebody else may have written."""
 _LOCKED_BYTES = 1
 """Windows lets no other process read the bytes that are locked, so the holder's record starts after them."""
 
@@ -93,6 +97,6 @@ class ProcessLock:
         try:
             with self.path.open("rb") as file:
                 file.seek(_LOCKED_BYTES)
-                return Holder(**json.loads(file.read()))
+                return Holder(**load_json(file.read(_MOST_BYTES)))
         except (OSError, ValueError, TypeError):
             return None

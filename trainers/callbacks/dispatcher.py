@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 
+from ...envs.bounded_yaml import load_json
 from ..settings.options import RunOptions
 from ..stats.summary import StatsSummary
 from ..stats.tensorboard import HIDDEN_KEYS
 from ..stats.writer import StatsWriter
 from ..utils.atomic_files import atomic_write_text
 from ..utils.errors import TrainerError
+from ..utils.regular_files import read_text
 from .base import Callback
 from .events import Event, SummaryDue, TrainingBegin, TrainingEnd
 
@@ -149,7 +151,7 @@ class CallbackDispatcher:
         if self._states is None or not self._states.exists():
             return
         try:
-            states = json.loads(self._states.read_text(encoding="utf-8"))
+            states = load_json(read_text(self._states))
             if not isinstance(states, dict):
                 raise ValueError(f"found {type(states).__name__}, expected an object")
         except (OSError, ValueError) as error:

@@ -22,7 +22,7 @@ from ..settings.options import RunOptions
 from ..settings.yaml_source import UNREADABLE_YAML, read_file
 from ..utils.atomic_files import atomic_write_text, is_partial
 from ..utils.errors import TrainerError, nearest
-from ..utils.regular_files import refuse_pipe
+from ..utils.regular_files import read_text, refuse_pipe
 
 logger = logging.getLogger(__name__)
 
@@ -193,9 +193,7 @@ def recorded_start(folder: Path) -> str | None:
 
 def _recorded(folder: Path) -> str:
     """The text of a run's configuration.yaml. Raises OSError where there is no such file."""
-    path = folder / "configuration.yaml"
-    refuse_pipe(path)
-    return path.read_text(encoding="utf-8")
+    return read_text(folder / "configuration.yaml")
 
 
 def _is_older_run(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ...envs.bounded_yaml import load_json
 from ..utils.atomic_files import atomic_write_bytes
 from .file import CheckpointError, load_checkpoint
 from .meaning import TRAINER_TYPE
@@ -63,9 +64,9 @@ def load_shared(path: str | os.PathLike[str], device: str | torch.device = "cpu"
     except Exception as error:  # the library raises its own, OSError and ValueError
         raise CheckpointError(f"{file} cannot be read as safetensors: {error}.") from error
     try:
-        policy.update(json.loads(texts["numbers"]))
-        return {"Policy": policy, KEY: json.loads(texts[KEY]), "step": int(texts["step"])}
-    except (KeyError, ValueError, TypeError, RecursionError) as error:
+        policy.update(load_json(texts["numbers"]))
+        return {"Policy": policy, KEY: load_json(texts[KEY]), "step": int(texts["step"])}
+    except (KeyError, ValueError, TypeError) as error:
         raise CheckpointError(
             f"{file} does not describe its network: found {', '.join(sorted(texts)) or 'no'} metadata. "
             "`lanista export RUN --safetensors` writes files that do."

@@ -11,8 +11,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from ...envs.bounded_yaml import load_json
 from ..utils.atomic_files import atomic_write_text, remove_partials
-from ..utils.regular_files import refuse_pipe
+from ..utils.regular_files import read_text
 from ..utils.requirements import load_torch
 
 FORMAT_VERSION = "0.3.0"
@@ -93,12 +94,11 @@ class TrainingStatus:
             TrainingStatusError: the file cannot be read or is no status file.
         """
         try:
-            refuse_pipe(self.path)
             self.loaded_ns = self.path.stat().st_mtime_ns
-            tree = json.loads(self.path.read_text(encoding="utf-8"))
+            tree = load_json(read_text(self.path))
         except FileNotFoundError:
             return False
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             raise TrainingStatusError(
                 f"{self.path} cannot be read: {error}. Remove it to resume with the weights alone "
                 "(lessons, ratings and the list of checkpoints start over)."

@@ -17,6 +17,7 @@ from typing import Any
 from ...envs.bounded_yaml import load_yaml
 from ..settings.yaml_source import UNREADABLE_YAML
 from ..utils.errors import CommandError
+from ..utils.regular_files import read_text
 from ..utils.text import typed
 from .runs.record import CARD
 
@@ -143,7 +144,7 @@ def _settings(path: Path) -> dict[str, Any]:
     """The run's configuration, which lists at least one behavior."""
     expected = "--local-dir is the folder of a run, such as results/first"
     try:
-        settings = load_yaml(path.read_text(encoding="utf-8"))
+        settings = load_yaml(read_text(path))
     except FileNotFoundError:
         raise CommandError(f"there is no {path}: {expected}.") from None
     except (OSError, *UNREADABLE_YAML) as error:

@@ -11,14 +11,12 @@ from typing import Any
 
 import yaml
 
-from ...envs.bounded_yaml import require_size
+from ...envs.bounded_yaml import require_depth, require_size
 from ..utils.errors import nearest
+from ..utils.regular_files import MOST_BYTES
 from .errors import Problem, TrainerConfigError
 
 Path = tuple[str | int, ...]
-
-MOST_BYTES = 1 << 24
-"""Of a file; a hundred behaviors take some hundred KiB. Devices and pipes may have no end."""
 
 UNREADABLE_YAML = (
     yaml.YAMLError,
@@ -193,6 +191,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
+    require_depth(text)
     loader = _Loader(text)
     try:
         node = loader.get_single_node()

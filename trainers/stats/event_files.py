@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..utils.regular_files import refuse_pipe
+
 PATTERN = "events.out.tfevents*"
 FILE_NAME = "summaries.csv"
 OF_INFERENCE = "-inference"
@@ -111,7 +113,7 @@ def read_extent(folder: Path, tags: tuple[str, ...]) -> Extent:
     for path in paths:
         last: slice | None = None
         try:
-            data = path.read_bytes()
+            data = _data(path)
             *_, last = [None, *_records(data)]
         except (EventFileError, OSError) as error:
             extent.problems.append(f"{path.name}: {error}")
@@ -127,6 +129,12 @@ def read_extent(folder: Path, tags: tuple[str, ...]) -> Extent:
             found = [struct.unpack("<f", bytes_)[0] for bytes_ in _pattern(tag).findall(data, 0, last.stop)]
             extent.values.setdefault(tag, []).extend(found)
     return extent
+
+
+def _data(path: Path) -> bytes:
+    """All of a file. Raises OSError, also for a pipe, which would be waited for."""
+    refuse_pipe(path)
+    return path.read_bytes()
 
 
 def _extent_of(curves: Curves, tags: tuple[str, ...]) -> Extent:
@@ -169,7 +177,7 @@ def _read_file(path: Path, read: Curves) -> None:
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.event_pb2 import Event
 
-    data = path.read_bytes()
+    data = _data(path)
     seen: set[str] = set()
     lost = 0
     for number, record in enumerate(_records(data)):
@@ -194,7 +202,7 @@ def _read_file(path: Path, read: Curves) -> None:
 
 def _read_table(path: Path, read: Curves) -> None:
     """The rows of a table, but for one that is still being written, or was never finished."""
-    data = path.read_bytes()
+    data = _data(path)
     text = data[: data.rfind(b"\n") + 1].decode()
     table = csv.DictReader(io.StringIO(text, newline=""))
     if tuple(table.fieldnames or ())[:2] != FIRST_COLUMNS:

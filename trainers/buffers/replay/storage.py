@@ -25,6 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ....envs.bounded_yaml import load_json
 from ...utils.atomic_files import atomic_write
 from ...utils.regular_files import refuse_pipe
 from .buffer import Replay
@@ -105,7 +106,7 @@ class SavedReplay:
                 head = self._read(file)
         except FileNotFoundError:
             raise
-        except (OSError, ValueError, KeyError, struct.error) as error:
+        except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
             raise ReplayFileError(f"it is cut off or damaged ({type(error).__name__}: {error})") from error
         if head["version"] != VERSION:
             raise ReplayFileError(f"it is of version {head['version']}, and this Lanista reads {VERSION}")
@@ -129,10 +130,10 @@ class SavedReplay:
         if self._end < self._begin:
             raise ReplayFileError("it is cut off")
         file.seek(self._end)
-        self._sums: list[int] = json.loads(file.read(tail))["crc32"]
+        self._sums: list[int] = load_json(file.read(tail))["crc32"]
         if zlib.crc32(head) != self._sums[0]:
             raise ReplayFileError("it is damaged: the checksum of its head is wrong")
-        found: dict[str, Any] = json.loads(head)
+        found: dict[str, Any] = load_json(head)
         return found
 
     def fill(self, arrays: Mapping[str, SavedRows]) -> None:

@@ -15,6 +15,7 @@ from ...settings.errors import Notes, TrainerConfigError
 from ...settings.options import RunOptions
 from ...stats.writer import flattened
 from ...utils.plugins import PluginError
+from ...utils.regular_files import refuse_pipe
 from ...utils.text import typed
 from ..runs.record import RunRecord
 
@@ -70,6 +71,7 @@ class ModelFile:
     @classmethod
     def read(cls, path: Path, behavior: str, policy: Any = None) -> ModelFile:
         """Measure a file; `policy`: the `PlayablePolicy` in it, if it was loaded."""
+        refuse_pipe(path)
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         if policy is None:

@@ -16,6 +16,7 @@ import yaml
 from ...._version import __version__
 from ....envs.bounded_yaml import load_yaml
 from ...settings.yaml_source import UNREADABLE_YAML
+from ...utils.regular_files import read_text
 from ...utils.text import harmless, typed
 from ..runs.command import size
 from .contents import PAPERS, Card, Training
@@ -207,6 +208,6 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def read_card(path: Path) -> dict[str, Any]:
     """What `lanista card` wrote of itself at the top of a file; empty if there is no such card."""
     try:
-        return read_front(path.read_text(encoding="utf-8"))
+        return read_front(read_text(path))
     except (OSError, UnicodeDecodeError):
         return {}

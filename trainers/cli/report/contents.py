@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -11,6 +12,7 @@ from typing import Any
 
 from ...stats.event_files import Curves, read_curves
 from ...stats.writer import flattened
+from ...utils.regular_files import read_text
 from ..runs.record import GROUP_REWARD, REWARD, BehaviorRecord, RunRecord
 
 UNCOMPARED = ("checkpoint_settings", "env_settings.seed", "env_settings.base_port", "default_settings")
@@ -18,6 +20,8 @@ UNCOMPARED = ("checkpoint_settings", "env_settings.seed", "env_settings.base_por
 _VIDEOS = (".gif", ".mp4", ".webm")
 WARNINGS = "warnings.log"
 _LAST_WARNINGS = 20
+_MOST_SECONDS = 1e12
+"""Of a run: some ten thousand years. What takes longer was not measured."""
 
 
 @dataclass
@@ -81,21 +85,22 @@ class RunResult:
     def seconds(self) -> float:
         """Wall time of all its processes, from their summaries; of a single one from start to end."""
         total = self.record.timers.get("total")
+        spans = [one.span[1] for one in self.behaviors.values()]
         if self.processes <= 1 and isinstance(total, (int, float)):
-            return float(total)
-        return max((one.span[1] for one in self.behaviors.values()), default=0.0)
+            spans = [total]
+        return float(max((one for one in spans if 0 <= one < _MOST_SECONDS), default=0.0))
 
     @property
     def peak_memory(self) -> int | None:
         """Bytes, of the last process that ended; None where it was not recorded."""
         text = str(self.record.metadata.get("peak_memory_bytes", ""))
-        return int(text) if text.isdecimal() else None
+        return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
     @property
     def warnings(self) -> list[str]:
         """The last lines of the run's warnings, engines' restarts among them."""
         try:
-            text = (self.record.path / "run_logs" / WARNINGS).read_text(encoding="utf-8", errors="replace")
+            text = read_text(self.record.path / "run_logs" / WARNINGS, errors="replace")
         except OSError:
             return []
         return text.splitlines()[-_LAST_WARNINGS:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -15,10 +14,12 @@ from typing import Any
 
 import yaml
 
-from ....envs.bounded_yaml import load_yaml
+from ....envs.bounded_yaml import load_json, load_yaml
 from ....envs.registry.process_lock import LockingNotSupportedError, ProcessLock
 from ...settings.yaml_source import UNREADABLE_YAML
 from ...stats.event_files import FILE_NAME, PATTERN, read_extent
+from ...utils.plugins import cause
+from ...utils.regular_files import read_text
 
 REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
@@ -32,6 +33,8 @@ _MODULES = {"/trainers/cli/main.py": "lanista", "/trainers/learn.py": "lanista-l
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INNER = re.compile(r"^ {6}(?!(?:method|gradient_steps):).*\n", re.MULTILINE)
 """Lines of a configuration.yaml that belong to the parts of a behavior's settings, but for a clone's."""
+_END_OF_TIME = 253402300800.0
+"""The year 10000, in seconds since 1970: no calendar shows it."""
 _METADATA = re.compile(r'^    "metadata": (\{[^{}]*\})', re.MULTILINE)
 
 
@@ -147,7 +150,7 @@ def run_folder(given: str, results: Path) -> Path:
 
 
 def read_run(path: Path, name: str | None = None, *, brief: bool = False) -> RunRecord:
-    """Read a run's folder; what cannot be read is listed among its `problems`.
+    """Read a run's folder; what cannot be read is listed among its `problems`, whatever somebody put there.
 
     Args:
         path: of the folder.
@@ -156,12 +159,22 @@ def read_run(path: Path, name: str | None = None, *, brief: bool = False) -> Run
             thousand runs then takes a second in place of two.
     """
     run = RunRecord(path.name if name is None else name, path)
+    try:
+        _read_into(run, brief=brief)
+    except Exception as error:  # one folder must not take the list of the others
+        run.state, run.behaviors = "damaged", []
+        run.problems.append(f"it cannot be read: {cause(error)}")
+    return run
+
+
+def _read_into(run: RunRecord, *, brief: bool) -> None:
+    path = run.path
     run.settings = _read(run, path / "configuration.yaml", _outline if brief else _settings)
-    run.status = _read(run, path / "run_logs" / "training_status.json", json.loads)
-    run.timers = _read(run, path / "run_logs" / "timers.json", _metadata if brief else json.loads)
+    run.status = _read(run, path / "run_logs" / "training_status.json", load_json)
+    run.timers = _read(run, path / "run_logs" / "timers.json", _metadata if brief else load_json)
     environment = _mapping(run.settings.get("env_settings"))
     run.environment = _text(environment.get("env_path"))
-    run.seed = _number(environment.get("seed"), int)
+    run.seed = _integer(environment.get("seed"))
     folders = _measure(run)
     listed = _mapping(run.settings.get("behaviors"))
     behaviors = [_behavior(run, folder, listed.get(folder.name)) for folder in folders]
@@ -172,7 +185,6 @@ def read_run(path: Path, name: str | None = None, *, brief: bool = False) -> Run
     run.behaviors = sorted(behaviors, key=lambda behavior: -behavior.steps)
     run.program = _program(run.metadata)
     run.state = _state(run)
-    return run
 
 
 def folders_of(behaviors: list[BehaviorRecord]) -> set[str]:
@@ -198,13 +210,13 @@ def _outline(text: str) -> Any:
 def _metadata(text: str) -> Any:
     """timers.json with nothing but its metadata."""
     found = _METADATA.search(text)
-    return {"metadata": json.loads(found[1])} if found and text.endswith("}") else json.loads(text)
+    return {"metadata": load_json(found[1])} if found and text.endswith("}") else load_json(text)
 
 
 def _read(run: RunRecord, path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     """The mapping in a file; empty if there is no such file, or no mapping in it."""
     try:
-        tree = parse(path.read_text(encoding="utf-8"))
+        tree = parse(read_text(path))
     except FileNotFoundError:
         return {}
     except (OSError, *UNREADABLE_YAML) as error:
@@ -248,7 +260,7 @@ def _from_settings(run: RunRecord, name: str, settings: Any) -> BehaviorRecord:
     clone = settings.get("clone")
     if isinstance(clone, dict) and run.command[1:2] == ["clone"]:  # lanista-learn does not read the section
         steps, behavior.cloned = clone.get("gradient_steps"), _text(clone.get("method")) or "bc"
-    number = _number(steps, int)
+    number = _integer(steps)
     behavior.max_steps = number if number is not None and number >= 0 else None
     return behavior
 
@@ -257,15 +269,15 @@ def _behavior(run: RunRecord, folder: Path, settings: Any) -> BehaviorRecord:
     behavior = _from_settings(run, folder.name, settings or _mapping(run.settings.get("default_settings")))
     extent = read_extent(folder, (REWARD, GROUP_REWARD))
     run.problems += [f"{folder.name}: {problem}" for problem in extent.problems]
-    behavior.updated = extent.time
+    behavior.updated = extent.time if 0 <= extent.time < _END_OF_TIME else 0.0
     own, group = (_finite(extent.values.get(tag, [])) for tag in (REWARD, GROUP_REWARD))
     rewards = group if any(group) else own
     if rewards:
         behavior.last_reward, behavior.best_reward = rewards[-1], max(rewards)
     status = _mapping(run.status.get(folder.name))
     final = _mapping(status.get("final_checkpoint"))
-    behavior.final_step = _number(final.get("steps"), int)
-    saved = [_number(_mapping(entry).get("steps"), int) or 0 for entry in _list(status.get("checkpoints"))]
+    behavior.final_step = _integer(final.get("steps"))
+    saved = [_integer(_mapping(entry).get("steps")) or 0 for entry in _list(status.get("checkpoints"))]
     behavior.steps = max([extent.step, behavior.final_step or 0, *saved])
     return behavior
 
@@ -322,5 +334,6 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _number(value: Any, kind: type) -> Any:
-    return value if isinstance(value, kind) and not isinstance(value, bool) else None
+def _integer(value: Any) -> int | None:
+    """A whole number that a run may have; no other is shown or computed with."""
+    return value if type(value) is int and abs(value) < 1 << 63 else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -10,6 +9,8 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
+from ....envs.bounded_yaml import load_json
+from ...utils.regular_files import read_text
 from .loaded_policy import LoadedPolicy, LoadError, PlayablePolicy
 from .runtime import Brain, BrainError
 
@@ -141,14 +142,14 @@ def _times(run: Path, behavior: str) -> tuple[tuple[float, int] | None, dict[int
     None and nothing where its status does not tell.
     """
     try:
-        status = json.loads((run / "run_logs" / "training_status.json").read_text(encoding="utf-8"))[behavior]
+        status = load_json(read_text(run / "run_logs" / "training_status.json"))[behavior]
         created: dict[int, float] = {}
         for entry in (*status.get("checkpoints", ()), *status.get("best_checkpoints", ())):
             created[int(entry["steps"])] = float(entry.get("creation_time", math.inf))
         final = status.get("final_checkpoint")
         ended = None if final is None else (float(final.get("creation_time", math.inf)), int(final["steps"]))
         return ended, created
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError):
         return None, {}
 
 
