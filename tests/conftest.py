@@ -1,9 +1,12 @@
 """Makes `tests/goldendata.py` importable as `goldendata`, and random tests independent of time."""
 
+import atexit
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +23,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Some tests import onnxruntime before Lanista does, which sets this.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+# Runs of tests are marked as this user's own with a key that goes with the tests.
+_DATA = tempfile.mkdtemp(prefix="lanista-tests-")
+atexit.register(shutil.rmtree, _DATA, ignore_errors=True)
+os.environ["XDG_DATA_HOME"] = _DATA
 
 # A busy machine must not fail a test.
 settings.register_profile("lanista", deadline=None)

@@ -30,6 +30,7 @@ from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
 from .settings.late_flags import warn_of_late_flags
 from .settings.models.outputs import CONSOLE, writes_to
+from .settings.named import named_by
 from .settings.options import RunOptions
 from .settings.validation import require_support
 from .stats.display import make_display
@@ -37,6 +38,7 @@ from .utils.distributed import launched_ranks
 from .utils.errors import TrainerError
 from .utils.guard import guarded
 from .utils.logging import configure_logging, print_error, show_any_letter, warnings_kept
+from .utils.own_runs import mark_own
 from .utils.quick_imports import quick_imports
 from .utils.requirements import check_requirements, limit_openmp_spinning, load_torch
 
@@ -85,8 +87,10 @@ def _begun_or_resumed(options: RunOptions, folder: Path) -> tuple[RunOptions, Tr
     status = TrainingStatus(folder / "run_logs" / "training_status.json")
     if resumed:
         status.load()
-        return options.with_start(recorded_start(folder)), status
-    write_configuration(folder, options)
+        options = options.with_start(recorded_start(folder))
+    else:
+        write_configuration(folder, options)
+    mark_own(folder, named_by(options))
     return options, status
 
 

@@ -17,7 +17,7 @@ from ..base import BehaviorSteps, no_steps
 from ..protocol.engine import AgentBatch, Observed
 from ..python.base import InProcessEnvironment
 from ..side_channels import EnvironmentParametersChannel, SideChannelManager
-from ..unity.launch import resolve
+from ..unity.launch import scene_words
 from .options import UsageError, parse_options
 from .registry import Renderer, UnknownSceneError, find
 from .world import Parameters, World
@@ -112,8 +112,7 @@ def make_in_process(
     Raises:
         UnityEnvironmentException: No such scene, or options that it does not have.
     """
-    # The command is Python, -m and the module, then the scene's name and options.
-    name, *options = resolve(env)[3:]
+    name, *options = scene_words(env.strip())
     try:
         scene = find(name)
         world = scene.load()

@@ -15,6 +15,7 @@ from ..callers.rules import CallerRules
 from ..engines import ports
 from ..engines.connection import EngineConnection, EngineSession
 from ..engines.logs import log_at, new_log
+from ..engines.own_program import own_program
 from ..engines.plugin import Plugin
 from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
@@ -225,16 +226,21 @@ def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
     plugin = plugin_of(file_name)
     file_name = file_name.strip().removeprefix(PREFIX).strip()
     if file_name.startswith(SCENE):
-        return _scene_command(file_name)
+        return own_program("lanista.envs.scenes", *scene_words(file_name))
     if file_name.startswith(HOSTED):
-        return [sys.executable, "-m", "lanista.envs.hosting", file_name[len(HOSTED) :]]
+        return own_program("lanista.envs.hosting", file_name[len(HOSTED) :])
     path = Path(file_name).expanduser()
     if path.suffix == ".py" and path.is_file():
         return [sys.executable, str(path.absolute())]
     return [find_executable(file_name, platform, plugin)]
 
 
-def _scene_command(file_name: str) -> list[str]:
+def scene_words(file_name: str) -> list[str]:
+    """The name of `scene:NAME?key=value`, and its options as an executable would get them.
+
+    Raises:
+        UnityEnvironmentException: It cannot be read.
+    """
     name, _, query = file_name[len(SCENE) :].partition("?")
     try:
         settings = parse_qsl(query, strict_parsing=True) if query else []
@@ -245,5 +251,4 @@ def _scene_command(file_name: str) -> list[str]:
             f"The environment {file_name!r} cannot be read as a scene; write 'scene:NAME' or "
             "'scene:NAME?key=value&key=value'. `lanista scenes list` lists the names."
         )
-    options = [part for key, value in settings for part in (f"--{key.replace('_', '-')}", value)]
-    return [sys.executable, "-m", "lanista.envs.scenes", name, *options]
+    return [name, *(part for key, value in settings for part in (f"--{key.replace('_', '-')}", value))]

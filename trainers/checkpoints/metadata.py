@@ -26,8 +26,12 @@ from ..networks.multi_actor import MultiActor, Network
 from ..settings.base import found
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.networks import NetworkSettings
+from ..settings.named import named_networks
 from ..settings.problems import config_error
 from ..settings.yaml_source import Source
+from ..utils.errors import TrainerError
+from ..utils.trust import Trust
+from ..utils.trusted_names import Named
 from .file import MISFITS, CheckpointError
 from .meaning import SETTINGS, TABLE, TRAINER_TYPE, Resumed, lost_at_start, recorded_settings, refusals
 
@@ -166,12 +170,19 @@ def differences(saved: Any, current: Any, path: str = "") -> list[str]:
     return [] if same else [f"{path} was {found(saved)}, is {found(current)}"]
 
 
-def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
+def build_network(
+    state: Mapping[str, Any], trust: Trust | None = None, source: Path | None = None
+) -> tuple[str, Network]:
     """The behavior's name and its network with the checkpoint's weights.
+
+    Args:
+        state: as the checkpoint holds it.
+        trust: tells whether classes that it names may be imported; without it none may.
+        source: its file.
 
     Raises:
         CheckpointError: the state has no description (ML-Agents' checkpoints have none), no network can be
-            as it says, or its weights do not fit it.
+            as it says, its weights do not fit it, or it names classes that are not trusted.
     """
     if KEY not in state:
         raise CheckpointError(
@@ -181,6 +192,9 @@ def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
     try:
         described = state[KEY]
         spec, settings = build_spec(described), NetworkSettings.model_validate(described["network"])
+        refusal = (trust or Trust()).refusal(Named(imports=named_networks(settings)), source)
+        if refusal:
+            raise CheckpointError(refusal)
         network: Network
         if described.get("actors") is not None:
             actors = dict(described["actors"])
@@ -191,6 +205,10 @@ def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
             network = ActorCritic(spec, settings, described["reward_signals"], described["shared_critic"])
         network.load_state_dict(state["Policy"])
         behavior = str(described["behavior"])
+    except CheckpointError:
+        raise
+    except TrainerError as error:  # of the user's classes
+        raise CheckpointError(str(error)) from error
     except ValidationError as error:
         problems = "; ".join(map(str, config_error(error, Source()).problems))
         raise CheckpointError(f"its description has settings that no network can have: {problems}") from error

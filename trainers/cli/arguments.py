@@ -19,6 +19,15 @@ def add_results_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_trust_run(parser: argparse.ArgumentParser) -> None:
+    """Add `--trust-run`, which `Trust.of_command` takes."""
+    parser.add_argument(
+        "--trust-run",
+        action="store_true",
+        help="start and import what the given runs and checkpoints name, whoever made them",
+    )
+
+
 def add_env_args(parser: argparse.ArgumentParser) -> None:
     """Add `--env-args`, which takes all that follows."""
     parser.add_argument(

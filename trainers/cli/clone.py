@@ -246,8 +246,10 @@ def _clone(options: RunOptions, name: str, demos: Demonstrations) -> None:
     from ..runner.preflight import set_malloc_thresholds
     from ..runner.signals import StopSignals
     from ..settings.models.outputs import CONSOLE, writes_to
+    from ..settings.named import named_by
     from ..stats.display import make_display
     from ..utils.logging import configure_logging
+    from ..utils.own_runs import mark_own
     from ..utils.requirements import check_requirements, limit_openmp_spinning, load_torch
 
     check_requirements(options.torch_settings.device)
@@ -266,6 +268,7 @@ def _clone(options: RunOptions, name: str, demos: Demonstrations) -> None:
                 options = options.with_start(recorded_start(folder))
             else:
                 write_configuration(folder, options)
+            mark_own(folder, named_by(options))
             limit_openmp_spinning()
             set_malloc_thresholds()
             load_torch()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..utils.errors import CommandError
 from ..utils.logging import plain
-from .arguments import add_results_dir
+from ..utils.trust import Trust
+from .arguments import add_results_dir, add_trust_run
 
 _ENDINGS = (".onnx", ".tres", ".safetensors", ".pt", ".yaml", ".yml", ".json", ".md", ".txt")
 """Of files that may be named by mistake; `policy-v1.2` is a name without an ending."""
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "in the run's folder; .onnx, .tres or .safetensors)",
     )
     add_results_dir(parser)
+    add_trust_run(parser)
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
         "--godot",
@@ -55,8 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, rebuild, verify, write."""
+    trust = Trust.of_command(arguments.trust_run)
     if arguments.safetensors:
-        _write_each(arguments, ".safetensors", _share)
+        _write_each(arguments, ".safetensors", partial(_share, trust=trust))
         return 0
     from ..policies.godot.export import export_godot
     from ..policies.godot.godot_rl import export_godot_rl
@@ -68,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         write, ending = export_godot_rl, "-godot-rl.onnx"
     else:
         write, ending = export_brain, ".onnx"
-    _write_each(arguments, ending, partial(_export, write=write, suffix=ending[ending.rindex(".") :]))
+    suffix = ending[ending.rindex(".") :]
+    _write_each(arguments, ending, partial(_export, write=write, suffix=suffix, trust=trust))
     return 0
 
 
@@ -167,6 +171,7 @@ def _export(
     over_models_alone: bool,
     write: Callable[..., None],
     suffix: str,
+    trust: Trust,
 ) -> None:
     """Write the model of a checkpoint, or one for each slot where these have models of their own."""
     from ..checkpoints.file import CheckpointError
@@ -178,7 +183,7 @@ def _export(
     state, out = None, target
     try:
         state = load_weights(source)
-        behavior, network = build_network(state)
+        behavior, network = build_network(state, trust, source)
         target.parent.mkdir(parents=True, exist_ok=True)
         brains = {
             target.with_name(f"{target.stem}{place}{suffix}"): brain
@@ -198,7 +203,7 @@ def _export(
         raise CommandError(f"{out} could not be written: {error}.") from error
 
 
-def _share(source: Path, target: Path, *, over_models_alone: bool) -> None:
+def _share(source: Path, target: Path, *, over_models_alone: bool, trust: Trust) -> None:
     """Write the weights of a checkpoint."""
     from ..checkpoints.file import CheckpointError
     from ..checkpoints.metadata import build_network, step_of
@@ -206,7 +211,7 @@ def _share(source: Path, target: Path, *, over_models_alone: bool) -> None:
 
     try:
         state = load_weights(source)
-        behavior, _ = build_network(state)
+        behavior, _ = build_network(state, trust, source)
         if over_models_alone:
             _require_replaceable(target)
         target.parent.mkdir(parents=True, exist_ok=True)

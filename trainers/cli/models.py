@@ -18,8 +18,12 @@ from ..policies.onnx.slots import SlotPolicies
 from ..runner.python_environments import takes_state, uses_self_play
 from ..settings.errors import TrainerConfigError
 from ..settings.models.environment_parameters import SamplerSettings
+from ..settings.named import named_environment, named_plugins
 from ..settings.options import RunOptions
+from ..settings.yaml_source import read_file
 from ..utils.errors import CommandError, did_you_mean
+from ..utils.trust import Trust
+from ..utils.trusted_names import Named
 from .runs.record import find_runs, run_folder
 
 _STEP = re.compile(r"-([0-9]+|best)$")
@@ -59,17 +63,23 @@ def find_run(given: str, results: Path) -> Path:
     raise LoadError(f"{given}: there is no such file or folder{run}.{hint}")
 
 
-def find_models(given: Sequence[str], results: Path, seed: int | None = None) -> list[Model]:
+def find_models(
+    given: Sequence[str], results: Path, seed: int | None = None, trust: Trust | None = None
+) -> list[Model]:
     """The models that arguments name: a run's ID or folder, a brain (.onnx) or a checkpoint (.pt) each.
 
-    `seed`: of sampled actions, the first model's; the others have those that follow. None: they differ each
-    time.
+    Args:
+        given: the arguments.
+        results: the folder of the runs that are given by ID.
+        seed: of sampled actions, the first model's; the others have those that follow. None: they differ
+            each time.
+        trust: as of `build_network`.
 
     Raises:
         LoadError: one of them is not there, or holds no policy; or two are for the same behavior.
     """
     seeds: Iterator[int | None] = repeat(None) if seed is None else count(seed)
-    models = [model for text in dict.fromkeys(given) for model in _models(text, results, seeds)]
+    models = [model for text in dict.fromkeys(given) for model in _models(text, results, seeds, trust)]
     behavior, times = Counter(model.behavior for model in models).most_common(1)[0]
     if times > 1:
         which = " and ".join(str(model.source) for model in models if model.behavior == behavior)
@@ -80,24 +90,24 @@ def find_models(given: Sequence[str], results: Path, seed: int | None = None) ->
     return models
 
 
-def _models(given: str, results: Path, seeds: Iterator[int | None]) -> list[Model]:
+def _models(given: str, results: Path, seeds: Iterator[int | None], trust: Trust | None) -> list[Model]:
     if Path(given).is_file():
-        source, policy = find_policy(given, seed=next(seeds))
+        source, policy = find_policy(given, seed=next(seeds), trust=trust)
         return [Model(source, _behavior_of(source), policy, False)]
     folder = find_run(given, results)
     names = behaviors_in(folder)
     if not names:  # the folder of a behavior, or an error that says what is missing
-        return [_found(folder, None, seeds)]
-    return [_found(folder, name, seeds) for name in names]
+        return [_found(folder, None, seeds, trust)]
+    return [_found(folder, name, seeds, trust) for name in names]
 
 
-def _found(folder: Path, behavior: str | None, seeds: Iterator[int | None]) -> Model:
+def _found(folder: Path, behavior: str | None, seeds: Iterator[int | None], trust: Trust | None) -> Model:
     name = behavior or folder.resolve().name
     slots = slot_brains(folder, behavior)
     if slots:
-        brains = [find_policy(path, seed=next(seeds))[1] for path in slots]
+        brains = [find_policy(path, seed=next(seeds), trust=trust)[1] for path in slots]
         return Model(slots[0], name, SlotPolicies(brains), True, tuple(slots))
-    source, policy = find_policy(folder, behavior=behavior, seed=next(seeds))
+    source, policy = find_policy(folder, behavior=behavior, seed=next(seeds), trust=trust)
     return Model(source, name, policy, True)
 
 
@@ -125,13 +135,13 @@ class TrainingEnvironment:
     """Whether the run let one policy play all seats of a turn-based game."""
 
 
-def environment_of(given: Sequence[str], results: Path) -> TrainingEnvironment | None:
-    """The environment with which the first run was trained.
+def environment_of(given: Sequence[str], results: Path, trust: Trust) -> TrainingEnvironment | None:
+    """The environment with which the first run was trained, which the user trusts.
 
     Returns None if no run, and no folder of a run's behavior, is given whose configuration.yaml is there.
 
     Raises:
-        CommandError: the configuration, or the lessons, cannot be read.
+        CommandError: the configuration, or the lessons, cannot be read, or are not trusted.
         LoadError: there is no such run.
     """
     folders = [find_run(text, results) for text in given if not Path(text).is_file()]
@@ -139,7 +149,7 @@ def environment_of(given: Sequence[str], results: Path) -> TrainingEnvironment |
         configuration = place / "configuration.yaml"
         if configuration.is_file():
             try:
-                options = RunOptions.from_file(configuration)
+                options = _trusted_options(configuration, trust)
                 curriculum = Curriculum(options.environment_parameters, max(options.env_settings.seed, 0))
                 if curriculum.lessons:
                     status = TrainingStatus(place / "run_logs" / "training_status.json")
@@ -156,3 +166,24 @@ def environment_of(given: Sequence[str], results: Path) -> TrainingEnvironment |
                 self_play=uses_self_play(options),
             )
     return None
+
+
+def _trusted_options(configuration: Path, trust: Trust) -> RunOptions:
+    """The settings of a run, whose plug-ins are imported and whose environment will be started.
+
+    Raises:
+        CommandError: the user does not trust these.
+        TrainerConfigError: they cannot be read.
+    """
+    source = read_file(configuration)
+    require_trusted(trust, Named(imports=named_plugins(source.data)), configuration)
+    options = RunOptions.from_source(source)
+    require_trusted(trust, Named(named_environment(options.env_settings)), configuration)
+    return options
+
+
+def require_trusted(trust: Trust, named: Named, file: Path) -> None:
+    """Refuse what a file names and the user does not trust. Raises CommandError."""
+    refusal = trust.refusal(named, file)
+    if refusal:
+        raise CommandError(refusal)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lanista.envs.engines.own_program import own_program
 from lanista.envs.unity.executables import check_executable, find_executable
 from lanista.envs.unity.launch import resolve
 from lanista.envs.unity.plugin import arguments
@@ -104,7 +105,7 @@ def test_an_unknown_platform_is_named():
 
 
 def test_scenes_are_run_by_this_python():
-    start = [sys.executable, "-m", "lanista.envs.scenes", "ball3d"]
+    start = own_program("lanista.envs.scenes", "ball3d")
     assert resolve("scene:ball3d") == start
     assert resolve("scene:soccer-twos?max_steps=9&size=small")[-4:] == ["--max-steps", "9", "--size", "small"]
     assert resolve("scene:ball3d?areas=4&mass=2.5") == [*start, "--areas", "4", "--mass", "2.5"]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....envs.engines.own_program import own_program
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.text import harmless
-from ..arguments import add_env_args, add_results_dir, count_from_0
+from ...utils.trust import Trust
+from ...utils.trusted_names import Named
+from ..arguments import add_env_args, add_results_dir, add_trust_run, count_from_0
 from ..runs.record import CARD, is_run, read_run
 from .contents import Card, ModelFile, Score, Training
 from .markdown import MARK, make_markdown
@@ -21,7 +23,7 @@ from .markdown import MARK, make_markdown
 if TYPE_CHECKING:
     from ..models import Model
 
-_PLAY = (sys.executable, "-m", "lanista.trainers.cli.main", "play")
+_PLAY = own_program("lanista.trainers.cli.main", "play")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the environment and of sampled actions (0)")
     add_results_dir(parser)
+    add_trust_run(parser)
     add_env_args(parser)
 
 
@@ -62,13 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
     from ..models import find_models
 
     try:
-        models = find_models(arguments.models, arguments.results_dir)
+        trust = Trust.of_command(arguments.trust_run)
+        models = find_models(arguments.models, arguments.results_dir, trust=trust)
     except LoadError as error:
         raise CommandError(str(error)) from error
-    trainings = _trainings(models, arguments.results_dir)
+    trainings = _trainings(models, arguments.results_dir, trust)
     output = arguments.output or _beside(models[0], trainings)
     _keep_others(output)
-    card = make_card(arguments, models, trainings)
+    card = make_card(arguments, models, trainings, trust)
     try:
         atomic_write_text(output, make_markdown(card))
     except OSError as error:
@@ -81,7 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def make_card(arguments: argparse.Namespace, models: list[Model], trainings: list[Training]) -> Card:
+def make_card(
+    arguments: argparse.Namespace, models: list[Model], trainings: list[Training], trust: Trust
+) -> Card:
     """The card of models, which play first if they can."""
     files = [
         ModelFile.read(path, model.behavior, model.policy)
@@ -102,18 +108,18 @@ def make_card(arguments: argparse.Namespace, models: list[Model], trainings: lis
     elif not environment:
         unknown.append("How well it plays: the environment is not known. lanista card --env plays it.")
     else:
-        score = _play(arguments, environment)
+        score = _play(arguments, environment, trainings, trust)
     return Card(name, files, trainings, environment, score, unknown)
 
 
-def _trainings(models: list[Model], results: Path) -> list[Training]:
+def _trainings(models: list[Model], results: Path, trust: Trust) -> list[Training]:
     """The runs in whose folders the models are, each once."""
     found: dict[Path, Training] = {}
     for model in models:
         folders = (model.source.parent, model.source.parent.parent)
         folder = next((path for path in folders if is_run(path)), None)
         if folder is not None and folder not in found:
-            found[folder] = Training(read_run(folder, _name(folder, results)))
+            found[folder] = Training(read_run(folder, _name(folder, results)), trust)
     return list(found.values())
 
 
@@ -147,20 +153,26 @@ def _keep_others(output: Path) -> None:
         )
 
 
-def _play(arguments: argparse.Namespace, environment: list[str]) -> Score:
-    """Play in a process of its own, as anyone could.
+def _play(
+    arguments: argparse.Namespace, environment: list[str], trainings: list[Training], trust: Trust
+) -> Score:
+    """Play in a process of its own, as anyone could; the user has been asked whether to trust it here.
 
     Raises:
-        CommandError: that failed; it has said why.
+        CommandError: that failed; it has said why. Or a file's environment is not trusted.
         KeyboardInterrupt: it was stopped.
     """
-    from ..models import environment_of
+    from ..models import environment_of, require_trusted
 
     words = [*_PLAY, *arguments.models, "--json", "--episodes", str(arguments.episodes)]
     words += ["--seed", str(arguments.seed), "--results-dir", str(arguments.results_dir)]
-    words += ["--sampled"] if arguments.sampled else []
-    of_run = None if arguments.env else environment_of(arguments.models, arguments.results_dir)
+    words += ["--trust-run", *(["--sampled"] if arguments.sampled else [])]
+    of_run = None if arguments.env else environment_of(arguments.models, arguments.results_dir, trust)
     if of_run is None or of_run.path is None:
+        around = None if arguments.env else next((one for one in trainings if one.environment), None)
+        if around is not None:
+            named = Named(tuple(around.environment))
+            require_trusted(trust, named, around.record.path / "configuration.yaml")
         words += ["--env", environment[0]]
         given = environment[1:]
     else:  # with its parameters

@@ -12,11 +12,14 @@ from pydantic import ValidationError
 
 from ....envs.scenes.registry import SCENES
 from ...settings.errors import Notes, TrainerConfigError
+from ...settings.named import named_plugins
 from ...settings.options import RunOptions
 from ...stats.writer import flattened
 from ...utils.plugins import PluginError
 from ...utils.regular_files import refuse_pipe
 from ...utils.text import typed
+from ...utils.trust import Trust
+from ...utils.trusted_names import Named
 from ..runs.record import RunRecord
 
 
@@ -100,6 +103,8 @@ class Training:
     """The run that made models."""
 
     record: RunRecord
+    trust: Trust = field(default_factory=Trust)
+    """Tells whether plug-ins that its settings name may be imported."""
 
     @property
     def environment(self) -> list[str]:
@@ -136,7 +141,13 @@ class Training:
         return [*found, ("Versions", ", ".join(versions))]
 
     def settings(self) -> dict[str, Any]:
-        """What of the settings is not at its default, by path; empty if they cannot be read."""
+        """What of the settings is not at its default, by path; empty if they cannot be read.
+
+        They are read with the plug-ins that they name; if these are not trusted, that is told in their stead.
+        """
+        plugins = named_plugins(self.record.settings)
+        if self.trust.refusal(Named(imports=plugins), self.record.path / "configuration.yaml"):
+            return {"(not read)": f"they name plug-ins that are not trusted: {', '.join(plugins)}"}
         try:
             options = RunOptions.model_validate(self.record.settings, context=Notes())
         except (ValidationError, TrainerConfigError, PluginError):

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.logging import print_error
-from ..arguments import add_env_args, add_results_dir, count_from_1
+from ...utils.trust import Trust
+from ..arguments import add_env_args, add_results_dir, add_trust_run, count_from_1
 from ..page_server import port_number
 from ..pretrained import find_pretrained, list_pretrained
 from .report import make_report, print_report
@@ -68,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     style.add_argument("--sampled", action="store_true", help="actions sampled as in training")
     add_results_dir(parser)
+    add_trust_run(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
     parser.add_argument(
         "--record-demos",
@@ -147,9 +149,10 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     configure_logging(console=console).setLevel(logging.WARNING if arguments.json else logging.INFO)
     try:
         film = None if arguments.render is None else Film(arguments.render, arguments.render_steps)
-        models = find_models(arguments.models, arguments.results_dir, arguments.seed)
+        trust = Trust.of_command(arguments.trust_run)
+        models = find_models(arguments.models, arguments.results_dir, arguments.seed, trust)
         deterministic = _deterministic(arguments, models)
-        _choose_environment(arguments)
+        _choose_environment(arguments, trust)
         with ExitStack() as opened:
             env = open_played(arguments, shown=film is not None or arguments.watch)
             opened.callback(close_checked, env)
@@ -214,7 +217,7 @@ def _deterministic(arguments: argparse.Namespace, models: Sequence[Model]) -> bo
     return without is None and not arguments.sampled
 
 
-def _choose_environment(arguments: argparse.Namespace) -> None:
+def _choose_environment(arguments: argparse.Namespace, trust: Trust) -> None:
     """Without --env, take the environment of the run that is given, as it was trained in it."""
     arguments.parameters, arguments.with_state, arguments.self_play = {}, True, None
     if arguments.env is not None:
@@ -222,7 +225,7 @@ def _choose_environment(arguments: argparse.Namespace) -> None:
     from ..models import environment_of
 
     logger = logging.getLogger(__name__)
-    trained_in = environment_of(arguments.models, arguments.results_dir)
+    trained_in = environment_of(arguments.models, arguments.results_dir, trust)
     if trained_in is not None:
         arguments.env, arguments.parameters = trained_in.path, trained_in.parameters
         arguments.with_state, arguments.self_play = trained_in.with_state, trained_in.self_play

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...utils.errors import CommandError
-from ..arguments import add_env_args, add_results_dir, count_from_1
+from ...utils.trust import Trust
+from ..arguments import add_env_args, add_results_dir, add_trust_run, count_from_1
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--deterministic", action="store_true", help="take the most likely actions instead of sampling"
     )
     add_results_dir(parser)
+    add_trust_run(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the environment (0)")
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     parser.add_argument("--picture", metavar="FILE.png", type=Path, help="plot ratings and scores")
@@ -74,16 +76,19 @@ def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
 
     configure_logging().setLevel(logging.WARNING if arguments.json else logging.INFO)
     kind = "checkpoints" if arguments.checkpoints else "snapshots" if arguments.snapshots else "newest"
+    trust = Trust.of_command(arguments.trust_run)
     try:
         participants = [
-            each for path in arguments.runs for each in participants_of(path, arguments.results_dir, kind)
+            each
+            for path in arguments.runs
+            for each in participants_of(path, arguments.results_dir, kind, trust)
         ]
         if len(participants) < 2:
             raise CommandError(
                 f"A tournament needs at least two participants, but {participants[0].name} is the only one: "
                 "name more runs, or give --checkpoints or --snapshots."
             )
-        path, given, parameters = _named_environment(arguments)
+        path, given, parameters = _named_environment(arguments, trust)
         tournament = RoundRobin(participants)
         env = _environment(arguments, path, given)
         try:
@@ -98,14 +103,14 @@ def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
 
 
 def _named_environment(
-    arguments: argparse.Namespace,
+    arguments: argparse.Namespace, trust: Trust
 ) -> tuple[str, Sequence[str], Mapping[str, SamplerSettings]]:
     """The environment, its arguments and parameters: the given ones, or those of the first run."""
     if arguments.env is not None:
         return arguments.env, arguments.env_args, {}
     from ..models import environment_of
 
-    trained_in = environment_of(arguments.runs, arguments.results_dir)
+    trained_in = environment_of(arguments.runs, arguments.results_dir, trust)
     if trained_in is not None and trained_in.path is not None:
         return trained_in.path, [*trained_in.arguments, *arguments.env_args], trained_in.parameters
     raise CommandError("There is no environment: give --env, such as --env scene:soccer-twos.")

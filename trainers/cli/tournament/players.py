@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 from ...policies.onnx.load import LoadError, find_policy
+from ...utils.trust import Trust
 from ..models import find_models, find_run
 from .match import MatchError, Participant
 
 
-def participants_of(path: str, results: Path, kind: str) -> list[Participant]:
+def participants_of(path: str, results: Path, kind: str, trust: Trust | None = None) -> list[Participant]:
     """The participants that one command-line argument names.
 
     Args:
@@ -18,6 +19,7 @@ def participants_of(path: str, results: Path, kind: str) -> list[Participant]:
         results: the folder that holds runs given by ID.
         kind: "newest" (the final brains of a run), "checkpoints" (all of them), or "snapshots" (those of
             self-play, and the final weights).
+        trust: as of `build_network`.
 
     Raises:
         MatchError: there is no such run, or it has nothing of this kind.
@@ -25,13 +27,13 @@ def participants_of(path: str, results: Path, kind: str) -> list[Participant]:
     place = Path(path)
     try:
         if place.is_file():
-            return [Participant(place.stem, {"": find_policy(place)[1]})]
+            return [Participant(place.stem, {"": find_policy(place, trust=trust)[1]})]
         folder = find_run(path, results)
         if kind == "checkpoints":
             return _checkpoints(folder)
         if kind == "snapshots":
-            return _snapshots(folder)
-        models = find_models([path], results)
+            return _snapshots(folder, trust)
+        models = find_models([path], results, trust=trust)
         return [Participant(folder.name, {model.behavior: model.policy for model in models})]
     except LoadError as error:
         raise MatchError(str(error)) from error
@@ -73,7 +75,7 @@ def _checkpoints(folder: Path) -> list[Participant]:
 _STEP = re.compile(r"-([0-9]+)\.onnx$")
 
 
-def _snapshots(folder: Path) -> list[Participant]:
+def _snapshots(folder: Path, trust: Trust | None) -> list[Participant]:
     """The snapshot pool of a run's only behavior, oldest first, and its final weights."""
     from ...checkpoints.file import CheckpointError, load_checkpoint
     from ...checkpoints.metadata import build_network
@@ -87,7 +89,8 @@ def _snapshots(folder: Path) -> list[Participant]:
             "Use --checkpoints instead."
         )
     try:
-        state = load_checkpoint(folder / names[0] / "checkpoint.pt")
+        file = folder / names[0] / "checkpoint.pt"
+        state = load_checkpoint(file)
         if "self_play" not in state:
             raise MatchError(f"{folder}: {names[0]} was not trained by self-play, and has no snapshots.")
         pool = state["self_play"]
@@ -98,7 +101,7 @@ def _snapshots(folder: Path) -> list[Participant]:
         ]
         participants: list[Participant] = []
         for title, weights, slot in [*named, ("newest", state["Policy"], -1)]:
-            _, network = build_network({**state, "Policy": weights})
+            _, network = build_network({**state, "Policy": weights}, trust, file)
             if isinstance(network, MultiActor):
                 raise MatchError(f"{folder}: policies that depend on the agent's slot cannot take part.")
             policy = CheckpointPolicy(network, seed=len(participants))

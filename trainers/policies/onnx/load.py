@@ -11,6 +11,7 @@ from typing import Any
 
 from ....envs.bounded_yaml import load_json
 from ...utils.regular_files import read_text
+from ...utils.trust import Trust
 from .loaded_policy import LoadedPolicy, LoadError, PlayablePolicy
 from .runtime import Brain, BrainError
 
@@ -23,6 +24,7 @@ def load(
     behavior: str | None = None,
     place: int | None = None,
     seed: int | None = None,
+    trust_run: bool = False,
 ) -> LoadedPolicy:
     """A trained policy that acts on arrays.
 
@@ -33,11 +35,13 @@ def load(
         behavior: which one, if a run has several.
         place: whose, if agents act by their slot in the team (COMA with share_parameters: false).
         seed: of sampled actions; without it they differ each time.
+        trust_run: import network classes that a checkpoint names, also of one that no run of yours has made.
 
     Raises:
-        LoadError: there is no such file, it is damaged or no policy, or several match.
+        LoadError: there is no such file, it is damaged or no policy, several match, or it is not trusted.
     """
-    return LoadedPolicy(*find_policy(path, behavior=behavior, place=place, seed=seed))
+    trust = Trust(trust_run, how="trust_run=True")
+    return LoadedPolicy(*find_policy(path, behavior=behavior, place=place, seed=seed, trust=trust))
 
 
 def find_policy(
@@ -46,8 +50,12 @@ def find_policy(
     behavior: str | None = None,
     place: int | None = None,
     seed: int | None = None,
+    trust: Trust | None = None,
 ) -> tuple[Path, PlayablePolicy]:
-    """The file that a path refers to, and its policy for agents with ids; arguments as for `load`."""
+    """The file that a path refers to, and its policy for agents with ids.
+
+    Arguments are as for `load`; `trust`: as of `build_network`.
+    """
     source = Path(path)
     if source.is_dir():
         source = _in_folder(_named(source), behavior, place)
@@ -59,7 +67,7 @@ def find_policy(
     if source.suffix == ".onnx":
         return source, _brain(source, seed)
     if source.suffix in (".pt", ".safetensors"):
-        return source, _checkpoint(source, place, seed)
+        return source, _checkpoint(source, place, seed, trust)
     raise LoadError(
         f"{source} is neither a brain (.onnx) nor a checkpoint (.pt) or its weights (.safetensors)."
     )
@@ -169,7 +177,7 @@ def _brain(path: Path, seed: int | None) -> PlayablePolicy:
         raise LoadError(str(error)) from error
 
 
-def _checkpoint(path: Path, place: int | None, seed: int | None) -> PlayablePolicy:
+def _checkpoint(path: Path, place: int | None, seed: int | None, trust: Trust | None) -> PlayablePolicy:
     from ...checkpoints.file import CheckpointError
     from ...checkpoints.metadata import build_network
     from ...checkpoints.shared_weights import load_weights
@@ -183,7 +191,8 @@ def _checkpoint(path: Path, place: int | None, seed: int | None) -> PlayablePoli
             f"{_brains_beside(path)}"
         )
     try:
-        brains: dict[str, Any] = dict(exported_networks(build_network(load_weights(path))[1]))
+        _, network = build_network(load_weights(path), trust, path)
+        brains: dict[str, Any] = dict(exported_networks(network))
     except CheckpointError as error:
         raise LoadError(f"{path} cannot be loaded: {error}") from error
     wanted = "" if place is None else f"-place{place}"

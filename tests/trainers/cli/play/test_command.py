@@ -14,6 +14,7 @@ from lanista.trainers.learn import run as learn
 from lanista.trainers.networks.multi_actor import MultiActor, exported_networks
 from lanista.trainers.policies.onnx.export import export_brain
 from lanista.trainers.settings.models.networks import NetworkSettings
+from lanista.trainers.utils.trust import Trust
 from line_runs import Restored
 
 YAML = """\
@@ -186,7 +187,7 @@ def test_a_run_is_played_with_its_environment_parameters_in_the_lesson_that_it_c
         parser = argparse.ArgumentParser()
         add_arguments(parser)
         arguments = parser.parse_args([str(folder), *more])
-        _choose_environment(arguments)
+        _choose_environment(arguments, Trust())
         return arguments
 
     env = open_played(given("--render", "x.gif"), shown=True)
