@@ -79,7 +79,8 @@ def require_depth(text: str) -> None:
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MOST_DEPTH:
-                    raise _TooDeepError(None, None, _TOO_DEEP, event.start_mark)
+                    place: Any = event.start_mark  # of libyaml's type or PyYAML's
+                    raise _TooDeepError(None, None, _TOO_DEEP, place)
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
     except _TooDeepError:

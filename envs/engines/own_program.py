@@ -11,7 +11,7 @@ _WITHOUT_FOLDER = (
 """What `-P` is for `-m`, of a Python that has no such flag."""
 
 
-def own_program(module: str, *arguments: str, version: tuple[int, ...] = sys.version_info) -> list[str]:
+def own_program(module: str, *arguments: str, version: tuple[int, int] = sys.version_info[:2]) -> list[str]:
     """The command that runs a module of Lanista, as `python -m` would, with this Python."""
     own = ["-P", "-m", module] if version >= (3, 11) else ["-c", _WITHOUT_FOLDER, module]
     return [sys.executable, *own, *arguments]

@@ -14,10 +14,10 @@ import json
 import os
 import secrets
 import stat
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 
 from ...envs.bounded_yaml import load_json
@@ -89,10 +89,14 @@ def _mark(key: bytes, words: Sequence[str]) -> str:
 
 
 def _files(module: str) -> list[str]:
-    """Where the package, or the module, of this name would be imported from; nothing of it is imported."""
+    """Where the package, or the module, of this name would be imported from; nothing of it is imported.
+
+    The current folder is looked at last, as by those who import what is named (`find_in_working_folder`).
+    """
+    name = module.partition(".")[0]
     try:
-        found = PathFinder.find_spec(module.partition(".")[0], [*sys.path, "."])
-    except (ImportError, ValueError):
+        found = find_spec(name) or PathFinder.find_spec(name, ["."])
+    except (ImportError, ValueError):  # one that was made in memory, or no name
         return []
     if found is None:
         return []
