@@ -15,6 +15,7 @@ MOST_DIGITS = 3500
 """Characters of a number: the time that sexagesimal ones (`1:30:00`) take grows with their square, and Python
 shows none of more than 4300 decimal digits."""
 _TOO_DEEP = f"it is nested too deeply, in more than {MOST_DEPTH} mappings and lists"
+_TOO_MANY = f"it has more than {MOST_VALUES} values, more than any run needs"
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 
@@ -26,10 +27,10 @@ def load_yaml(text: str, loader: type[Any] = yaml.SafeLoader) -> Any:
         loader: a safe one, such as that which libyaml makes faster.
 
     Raises:
-        yaml.YAMLError: it is not YAML, or as `require_depth` and `require_size` say. Values that are not as
+        yaml.YAMLError: it is not YAML, or as `require_bounds` and `require_size` say. Values that are not as
             their tag says (`!!int ''`) raise ValueError, TypeError and others.
     """
-    require_depth(text)
+    require_bounds(text)
     opened = loader(text)
     try:
         node = opened.get_single_node()
@@ -64,26 +65,24 @@ def _containers(tree: dict[str, Any] | list[Any]) -> list[Any]:
     return [item for item in items if isinstance(item, (dict, list))]
 
 
-def require_depth(text: str) -> None:
-    """Refuse nesting before anything descends into it: in C that would end the process, not raise.
+def require_bounds(text: str) -> None:
+    """Refuse depth and length before anything descends into it: in C, depth would end the process, not raise.
 
     Whether the text is YAML at all is left to its loader.
 
     Raises:
-        yaml.YAMLError: it is nested deeper than MOST_DEPTH.
+        yaml.YAMLError: it is nested deeper than MOST_DEPTH, or has more than MOST_VALUES.
     """
-    depth, parser = 0, getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    depth, values, parser = 0, 0, getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
         while parser.check_event():
             event = parser.get_event()
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > MOST_DEPTH:
-                    place: Any = event.start_mark  # of libyaml's type or PyYAML's
-                    raise _TooDeepError(None, None, _TOO_DEEP, place)
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-    except _TooDeepError:
+            values += isinstance(event, yaml.NodeEvent)
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MOST_DEPTH or values > MOST_VALUES:
+                place: Any = event.start_mark  # of libyaml's type or PyYAML's
+                raise _TooMuchError(None, None, _TOO_DEEP if depth > MOST_DEPTH else _TOO_MANY, place)
+    except _TooMuchError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError):  # its loader says where
         return
@@ -91,8 +90,8 @@ def require_depth(text: str) -> None:
         parser.dispose()
 
 
-class _TooDeepError(yaml.composer.ComposerError):
-    """Nesting that no file needs."""
+class _TooMuchError(yaml.composer.ComposerError):
+    """More than any file needs."""
 
 
 def require_size(node: yaml.Node, sizes: dict[int, int] | None = None) -> int:
@@ -122,7 +121,7 @@ def require_size(node: yaml.Node, sizes: dict[int, int] | None = None) -> int:
             parts = item if isinstance(item, tuple) else (item,)
             size += sum(require_size(part, sizes) for part in parts)
         if size > MOST_VALUES:
-            what = f"with its aliases it has more than {MOST_VALUES} values, more than any run needs"
+            what = f"with its aliases {_TOO_MANY}"
             raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
     sizes[id(node)] = size
     return size

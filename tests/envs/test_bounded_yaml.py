@@ -65,3 +65,11 @@ def test_json_is_read_to_the_same_depth():
     for text in (f"[{deep}]", "[" * 100_000, '{"a":' * 500 + "1" + "}" * 500):
         with pytest.raises(ValueError, match="nested too deeply"):
             load_json(text)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_more_values_than_a_file_needs_are_refused_before_they_are_made(loader):
+    """The text goes on, so that whoever reads all of it says something else."""
+    for text in ("[" + "1, " * (MOST_VALUES + 1), "- 1\n" * (MOST_VALUES + 1) + "]"):
+        with pytest.raises(yaml.YAMLError, match=f"more than {MOST_VALUES} values"):
+            load_yaml(text, loader)

@@ -117,7 +117,7 @@ def _copy_to_upload(arguments: argparse.Namespace) -> Iterator[Path]:
         copy = Path(temporary) / "run"
         try:
             shutil.copytree(source, copy)
-            (copy / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+            (copy / "config.json").write_text(json.dumps(settings, default=str), encoding="utf-8")
             if not (copy / CARD).exists():
                 (copy / CARD).write_text(_card(source, arguments), encoding="utf-8")
         except OSError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from ...envs.bounded_yaml import require_depth, require_size
+from ...envs.bounded_yaml import require_bounds, require_size
 from ..utils.errors import nearest
 from ..utils.regular_files import MOST_BYTES
 from .errors import Problem, TrainerConfigError
@@ -191,7 +191,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
-    require_depth(text)
+    require_bounds(text)
     loader = _Loader(text)
     try:
         node = loader.get_single_node()

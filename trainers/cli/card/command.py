@@ -12,6 +12,7 @@ from ....envs.engines.own_program import own_program
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
+from ...utils.regular_files import read_text
 from ...utils.text import harmless
 from ...utils.trust import Trust
 from ...utils.trusted_names import Named
@@ -141,7 +142,7 @@ def _keep_others(output: Path) -> None:
         CommandError: it is such a file.
     """
     try:
-        own = MARK in output.read_text(encoding="utf-8")
+        own = MARK in read_text(output)
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError):
