@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanista.envs.engines.own_program import own_program
 from lanista.envs.hosting.environment import ReportReader, ReportSender
 from lanista.envs.hosting.source import HostedSource, parse
 from lanista.envs.scenes.options import UsageError
@@ -31,7 +32,7 @@ def test_options_survive_the_command_line(path, arguments, with_state, self_play
 
 def test_the_trainer_starts_the_process_by_its_name():
     command = resolve("hosted:python:a:b?c=1")
-    assert command == [sys.executable, "-m", "lanista.envs.hosting", "python:a:b?c=1"]
+    assert command == own_program("lanista.envs.hosting", "python:a:b?c=1")
 
 
 @pytest.mark.parametrize(
