@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from threading import Condition
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from ..envs.base import StatsAggregationMethod
 
 T = TypeVar("T")
+
+ASK_SECONDS = 0.05
+"""Between two questions of a `put` that waits, whether it still has to."""
 
 
 class StatsSink(Protocol):
@@ -27,15 +31,20 @@ class StatsSink(Protocol):
 
 
 class AgentManagerQueue(Generic[T]):
-    """First in, first out, between threads. With a bound, `put` waits while the queue is full."""
+    """First in, first out, between threads. With a bound, `put` waits while the queue is full.
+
+    Not once `ends()` says that the run is to end: who takes items out may be busy for long. What is put then
+    goes beyond the bound, so that nothing is lost.
+    """
 
     class Empty(Exception):  # noqa: N818 (the name that scripts know from ML-Agents)
         """Nothing is waiting."""
 
-    def __init__(self, behavior_id: str, maxlen: int = 0) -> None:
+    def __init__(self, behavior_id: str, maxlen: int = 0, ends: Callable[[], bool] = lambda: False) -> None:
         """`maxlen` 0: no bound."""
         self._behavior_id = behavior_id
         self._maxlen = maxlen
+        self._ends = ends
         self._items: deque[T] = deque()
         self._room = Condition()
 
@@ -63,8 +72,8 @@ class AgentManagerQueue(Generic[T]):
             self._items.append(item)  # one atomic operation, no lock needed
             return
         with self._room:
-            while len(self._items) >= self._maxlen:
-                self._room.wait()
+            while len(self._items) >= self._maxlen and not self._ends():
+                self._room.wait(ASK_SECONDS)
             self._items.append(item)
 
     def get_nowait(self) -> T:

@@ -22,7 +22,7 @@ from ..images import ImageDtypes
 from ..validation import NonFinitePolicy
 from .admission import Admission
 from .async_env import AsyncEnv, EnvSource, Parameters, PendingEnv
-from .restarts import EngineStopped, RestartHistory, RestartLimits
+from .restarts import EngineStopped, RestartHistory, RestartLimits, StopAsked
 from .specs import MergedSpecs, SpecConflictError
 from .worker import ABSENCE_SECONDS, EnvLauncher, Worker, WorkerState
 
@@ -110,6 +110,8 @@ class EnvManager:
         """The first reset is over: the environments work."""
         self._closed = False
         self._limits = limits or RestartLimits()
+        self.should_stop: Callable[[], bool] = lambda: False
+        """Asked while `start` and `reset` wait, which then raise `StopAsked`."""
         self._workers: dict[int, Worker] = {}
         """By their indices, in this order."""
         if make_env is not None:
@@ -152,6 +154,7 @@ class EnvManager:
 
         Raises:
             Exception: What kept the first one from starting that failed; the others are closed then.
+            StopAsked: The run is to end; likewise.
         """
         try:
             if self._admission is None:
@@ -177,6 +180,7 @@ class EnvManager:
             RuntimeError: Before `start`.
             UnityException: At the first reset, what kept an environment from answering.
             RestartLimitError, EngineStopped, NonFiniteError, SpecConflictError: As `wait`.
+            StopAsked: The run is to end, and some have not answered yet.
         """
         if not self._started:
             raise RuntimeError("reset() before start()")
@@ -191,7 +195,7 @@ class EnvManager:
             elif worker.env is not None:
                 self._send(worker, worker.env, None)
         while any(self._workers.get(one.index) is one and one.answer is None for one in awaited):
-            self._process_events(math.inf)
+            self._await_events()
         self._works = True
         return self._take_answers()
 
@@ -314,13 +318,19 @@ class EnvManager:
     def _launch_all(self) -> None:
         self.launch()
         while any(worker.is_pending for worker in self._workers.values()):
-            self._process_events(math.inf)
+            self._await_events()
 
     def _await_enough(self, admission: Admission) -> None:
         admission.open(partial(self._events.post, None))
         while self._num_running < admission.needed:
-            self._process_events(math.inf)
+            self._await_events()
         admission.start()
+
+    def _await_events(self) -> None:
+        """Handle the next events, unless the run is to end."""
+        if self.should_stop():
+            raise StopAsked
+        self._process_events(math.inf)
 
     def _process_events(self, timeout: float) -> None:
         """Wait for events, at most for `timeout` or until it is time to poll; handle all there are."""

@@ -47,6 +47,10 @@ class EngineStopped(UnityCommunicatorStoppedException):  # type: ignore[misc]
     """Stop was pressed in the Editor: finish the run and save."""
 
 
+class StopAsked(Exception):  # noqa: N818 (as the one above it is no fault)
+    """The user wants the run to end, and environments that are awaited have not answered yet."""
+
+
 class RestartHistory:
     """One environment's failures and restarts. Times are seconds of one monotonic clock."""
 

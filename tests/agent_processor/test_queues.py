@@ -62,3 +62,16 @@ def test_many_producers_lose_nothing() -> None:
         got += queue.drain()
     assert sorted(got) == list(range(400))
     assert all([x for x in got if x // 100 == k] == list(range(100 * k, 100 * k + 100)) for k in range(4))
+
+
+def test_a_producer_that_waits_goes_on_beyond_the_bound_when_the_run_is_to_end() -> None:
+    ends = threading.Event()
+    queue: AgentManagerQueue[int] = AgentManagerQueue("B?team=0", 2, ends.is_set)
+    producer = threading.Thread(target=lambda: [queue.put(i) for i in range(5)], daemon=True)
+    producer.start()
+    while queue.qsize() < 2:
+        time.sleep(0.0001)
+    assert producer.is_alive()
+    ends.set()
+    producer.join(60)
+    assert queue.drain() == list(range(5))

@@ -11,7 +11,7 @@ from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 from ...agent_processor.group_slots import GroupSlotsFullError
 from ...envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep
 from ...envs.manager.manager import EnvManager
-from ...envs.manager.restarts import EngineStopped
+from ...envs.manager.restarts import EngineStopped, StopAsked
 from ...envs.manager.specs import SharedGroups
 from ..callbacks.dispatcher import CallbackDispatcher
 from ..callbacks.events import StepTaken
@@ -20,6 +20,7 @@ from ..policies.agent_states import BatchSource
 from ..policies.joint import JointPolicies
 from ..stats.display import Display
 from ..stats.timers import Timers
+from ..trainer.context import StopRequest
 from ..trainer.learner import Learner
 from ..trainer.self_play.team_rotation import TeamRotation
 from ..trainer.thread import LearnerThread, paused
@@ -61,6 +62,7 @@ class TrainerController:
         evaluator: Evaluator | None = None,
         rotation: TeamRotation | None = None,
         envs: EnvManager | None = None,
+        stop: StopRequest | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -77,6 +79,7 @@ class TrainerController:
             evaluator: evaluates the policies; None if no behavior asks for it.
             rotation: which team learns; the environments are reset when it changes.
             envs: the first environments, where they are being launched already.
+            stop: what the run's waits ask.
         """
         self._make_envs = make_envs
         self._make_learner = make_learner
@@ -84,6 +87,7 @@ class TrainerController:
         self.curriculum = curriculum or Curriculum()
         self.training = training
         self.envs = envs or make_envs()
+        self.envs.should_stop = lambda: self.stopped
         self.learners: dict[str, Learner] = {}
         """By behavior name."""
         self._learner_of: dict[BehaviorId, Learner] = {}
@@ -94,7 +98,7 @@ class TrainerController:
         self._collects_first = False
         """Some policy acts by the slots that agents get when their steps are collected."""
         self._threads: list[LearnerThread] = []
-        self._stopping = False
+        self._stop = stop or StopRequest()
         self._decision_timeout = decision_timeout
         self._decision_deadline: float | None = None
         """None as soon as an agent has requested a decision."""
@@ -122,9 +126,10 @@ class TrainerController:
         try:
             try:
                 self._train()
-                complete = not self._stopping
-            except EngineStopped as end:
-                logger.info("%s Finishing the run.", end)
+                complete = not self.stopped
+            except (EngineStopped, StopAsked) as end:
+                if isinstance(end, EngineStopped):
+                    logger.info("%s Finishing the run.", end)
                 if self._ranks is not None:
                     self._ranks.end()
                 logger.info(INTERRUPTED)
@@ -216,12 +221,12 @@ class TrainerController:
                 steps = self._reset_if_due(len(steps))
 
         self._callbacks.raise_failure()
-        if self._stopping:
+        if self.stopped:
             logger.info(INTERRUPTED)
 
     def _should_stop(self) -> bool:
         """Whether the user, or a callback, wants the run to end."""
-        return self._stopping or self._callbacks.should_stop
+        return self.stopped or self._callbacks.should_stop
 
     def _should_continue(self) -> bool:
         """Whether some behavior still wants steps, and no one has asked to stop.
@@ -384,6 +389,7 @@ class TrainerController:
             learner.reset_requests()
             learner.reset_agents()
         self.envs = self._make_envs()
+        self.envs.should_stop = lambda: self.stopped
         self.envs.start()
         return self.envs.reset(self.curriculum.samplers())
 
@@ -433,11 +439,11 @@ class TrainerController:
     @property
     def stopped(self) -> bool:
         """Whether the user has asked for the end."""
-        return self._stopping
+        return self._stop.asked
 
     def stop(self) -> None:
         """Finish the current tick, then end the run in good order."""
-        self._stopping = True
+        self._stop.asked = True
         self.display.status("saving; Ctrl-C again stops at once")
 
     def _save(self, *, evaluate: bool = False, log_failures: bool = False) -> None:
@@ -481,7 +487,7 @@ class TrainerController:
         evaluator = self._evaluator
         if evaluator is not None and evaluator.is_due_at_end(self.learners):
             with self._timers.span("Evaluation"):
-                evaluator.run(self.learners, self.curriculum.samplers(), lambda: self._stopping)
+                evaluator.run(self.learners, self.curriculum.samplers(), lambda: self.stopped)
 
     def _stop_threads(self, timeout: float | None = None) -> None:
         """Stop the learners' threads, all at once; wait at most `timeout` seconds for each."""

@@ -171,6 +171,7 @@ def _controller(
         evaluator=evaluator,
         rotation=context.rotation,
         envs=envs,
+        stop=context.stop,
     )
     return controller
 

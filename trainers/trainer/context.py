@@ -20,6 +20,13 @@ from ..stats.writer import StatsWriter
 from .self_play.team_rotation import TeamRotation
 
 
+@dataclass
+class StopRequest:
+    """Whether the user wants the run to end. Whatever waits in a run asks for it, at least every second."""
+
+    asked: bool = False
+
+
 @dataclass(frozen=True)
 class RunContext:
     """What all behaviors of one run share."""
@@ -55,3 +62,4 @@ class RunContext:
     """How much each behavior holds when its buffer or replay is full, by its name."""
     callbacks: CallbackDispatcher = field(default_factory=CallbackDispatcher)
     """Receives the run's events."""
+    stop: StopRequest = field(default_factory=StopRequest)

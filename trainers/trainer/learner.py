@@ -81,7 +81,9 @@ class Learner:
         self.in_thread = settings.threaded and not in_process
         """It learns in a thread of its own."""
         self.trainer = self._make_trainer(seed)
-        self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if self.in_thread else 0)
+        self.collected: TrajectoryQueue = AgentManagerQueue(
+            name, THREADED_QUEUE if self.in_thread else 0, lambda: run.stop.asked
+        )
         """The trajectories of all teams, in the order in which they ended."""
         self._to_learn = AgentManagerQueue(name) if self._in_self_play else self.collected
         """Those that are learned from."""
@@ -155,7 +157,7 @@ class Learner:
             device=run.device,
             update_threads=None if settings.threaded else run.update_threads(),
             in_thread=self.in_thread,
-            spread_updates=run.device.type == "cpu" and distributed.world_size() == 1,
+            spread_updates=run.device.type == "cpu" and distributed.world_size() == 1 and not self.in_thread,
             timers=run.timers.of_thread() if self.in_thread else run.timers,
         )
 

@@ -190,7 +190,16 @@ class OffPolicyTrainer(Trainer):
     def has_overdue_updates(self) -> bool:
         """See `Trainer`. A collector that is faster than a threaded trainer then waits at the full queue."""
         due = self.updates.is_due(self.step) or self.signal_updates.is_due(self.step)
-        return self.settings.threaded and self.should_still_train and self._is_ready and due
+        may_learn = self.should_still_train and self._is_ready and not self._awaits_steps
+        return self.settings.threaded and may_learn and due
+
+    @property
+    def _awaits_steps(self) -> bool:
+        """Whether the weights stay, see `on_saved`, until more steps are counted, though updates are due.
+
+        Where a call makes all updates that are due, none is left over when the weights are saved.
+        """
+        return (self.spread or self.settings.threaded) and self.step == self._saved_step
 
     def continue_updates(self) -> bool:
         """See `Trainer`."""
@@ -205,7 +214,7 @@ class OffPolicyTrainer(Trainer):
         replay = self.replay
         if not distributed.everywhere(self._is_ready) or replay is None:
             return False
-        if self.spread and self.step == self._saved_step:  # see `on_saved`
+        if self._awaits_steps:
             return False
         metrics = self._update(replay)
         self._update_signals(replay)

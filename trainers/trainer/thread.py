@@ -29,7 +29,7 @@ class LearnerThread(threading.Thread):
 
     IDLE_WAIT = 0.0005
     POLL_INTERVAL = 0.05
-    """Seconds between checks whether a thread that is to pause has failed instead."""
+    """Seconds between checks whether a thread that is to pause has failed or ended instead."""
 
     def __init__(self, learner: Learner) -> None:
         super().__init__(name=f"learner {learner.name}", daemon=True)
@@ -67,7 +67,7 @@ class LearnerThread(threading.Thread):
         """Wait until the current update is over; learn nothing until `resume`."""
         self._is_paused.clear()
         self._may_learn.clear()
-        while not self._is_paused.wait(self.POLL_INTERVAL) and self.error is None:
+        while not self._is_paused.wait(self.POLL_INTERVAL) and self.error is None and self.is_alive():
             pass
 
     def resume(self) -> None:

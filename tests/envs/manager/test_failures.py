@@ -8,7 +8,8 @@ import console_runs
 import numpy as np
 import pytest
 from fake_engine import BALL, Clock, Factory, FakeEngine, ball_spec, ball_steps, decide, value
-from lanista.envs.manager.restarts import EngineStopped, RestartLimitError, RestartLimits
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.manager.restarts import EngineStopped, RestartLimitError, RestartLimits, StopAsked
 from lanista.envs.manager.specs import SpecConflictError
 from mlagents_envs.base_env import DecisionSteps
 from mlagents_envs.exception import (
@@ -363,3 +364,22 @@ def test_restarts_leave_no_threads(manage):
         assert manager.wait(20)[0].fresh
     assert console_runs.until(lambda: threading.active_count() <= before)
     assert len(manager._events.wait(0.0)) <= 1
+
+
+@pytest.mark.parametrize("awaited", ["start", "reset"])
+def test_who_wants_the_end_does_not_wait_for_an_engine_that_is_silent(awaited):
+    started = threading.Event()
+
+    def never(index):
+        started.set()
+        return threading.Event().wait()
+
+    silent = Factory(lambda env, life, kind, n: False)
+    manager = EnvManager(never if awaited == "start" else silent, 1)
+    if awaited == "reset":
+        manager.start()
+        started.set()
+    manager.should_stop = started.is_set
+    with pytest.raises(StopAsked):
+        getattr(manager, awaited)()
+    manager.close(at_once=True)

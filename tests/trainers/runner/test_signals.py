@@ -10,7 +10,7 @@ import threading
 import pytest
 from console_runs import YAML, end, start, until, weights_are_finite
 from lanista.trainers import learn
-from scripted_engine import executable
+from scripted_engine import executable, first_free_port
 
 if sys.platform == "win32":
     pytest.skip("signals are sent to processes", allow_module_level=True)
@@ -89,6 +89,25 @@ def test_a_signal_before_the_engine_connects_ends_at_once(tmp_path):
     ended = end(process, tmp_path)
     assert ended.status == 130
     assert re.fullmatch(r"\s*lanista-learn: stopped before anything was learned\.\s*", ended.err)
+
+
+SECOND_ENGINE_HANGS = """
+    if os.path.exists('began'):
+        open('second', 'w')
+        time.sleep(10**6)
+    open('began', 'w')
+    greet(); steps(10**9)
+"""
+
+
+def test_one_signal_saves_while_the_engine_of_a_test_starts(tmp_path):
+    yaml = ENDLESS + "    test_frequency: 100\n"
+    flags = ["--base-port", str(first_free_port(8)), "--timeout-wait", "100000"]
+    process = start(tmp_path, "--env", executable(tmp_path, SECOND_ENGINE_HANGS), *flags, yaml=yaml)
+    assert until((tmp_path / "second").exists), process.communicate()
+    process.send_signal(signal.SIGTERM)
+    ended = end(process, tmp_path)
+    assert ended.good and ended.files("Ball.onnx") and "The test was aborted" in ended.out
 
 
 def test_ctrl_c_before_signals_are_handled_is_told_as_such(monkeypatch, capsys):

@@ -197,19 +197,27 @@ def test_spread_updates_are_made_gradually_and_none_is_lost(gathered):
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_weights_that_were_saved_stay_until_more_steps_are_counted(gathered):
-    """Otherwise a checkpoint, and what was said of it, could be overwritten by other weights of its step."""
-    trainer = trainer_of(hyper={**HYPER, "steps_per_update": 1.0}, given={"spread_updates": True})
+@pytest.mark.parametrize("kind, made", [("spread", [3, 6]), ("threaded", [BURST, 2 * BURST])])
+def test_weights_that_were_saved_stay_until_more_steps_are_counted(gathered, kind, made):
+    """Otherwise a checkpoint, and what was said of it, could be overwritten by other weights of its step.
+
+    More steps are taken in then, though updates are overdue: a collector may wait for that at a full queue.
+    """
+
+    def leaving_some_over():
+        how = {"given": {"spread_updates": True}} if kind == "spread" else {"threaded": True}
+        return trainer_of(hyper={**HYPER, "steps_per_update": 1.0}, **how)
+
+    trainer, resumed = leaving_some_over(), leaving_some_over()
     feed(trainer, 90)
     trainer.on_saved()
-    resumed = trainer_of(hyper={**HYPER, "steps_per_update": 1.0}, given={"spread_updates": True})
     resumed.load_state_dict(trainer.state_dict())
     resumed.replay = copy.deepcopy(trainer.replay)
     for one in (trainer, resumed):
         assert not one.continue_updates() and not one.advance()
-        assert one.updates.updates - 1 == 3
+        assert (one.step, one.updates.updates - 1) == (90, made[0])
         feed(one, 1)
-        assert one.updates.updates - 1 == 6
+        assert (one.step, one.updates.updates - 1) == (91, made[1])
 
 
 def test_no_updates_are_left_over_where_they_are_not_spread(gathered):

@@ -9,7 +9,7 @@ from console_runs import YAML, learn, weights_are_finite
 from lanista.agent_processor.queues import AgentManagerQueue
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.trainer.thread import LearnerThread
-from scripted_engine import executable
+from scripted_engine import executable, first_free_port
 
 SAC = "buffer_size: 1000, buffer_init_steps: 32"
 THREADED = YAML.replace(": ppo", ": sac").replace("buffer_size: 64", SAC) + "    threaded: true\n"
@@ -28,6 +28,34 @@ def test_a_run_learns_to_its_end_and_goes_on(tmp_path):
     ended = learn(tmp_path, "--env", game, "--resume", yaml=THREADED.replace("400", "800"))
     assert ended.good and f"resuming training from step {first}" in ended.out
     assert step_of(ended) > 800 and weights_are_finite(ended.files("*.pt"))
+
+
+ALL_AT_ONCE = """\
+    threaded: true
+    test_frequency: 100
+    test_episodes: 1
+    test_max_decisions: 20
+    keep_best: 1
+"""
+
+
+def test_a_run_goes_on_after_its_weights_were_saved_while_updates_are_overdue(tmp_path):
+    """By a test whose policy is one of the best, by a resumed run with its replay, by another behavior."""
+    names = "Ball", "Goal"
+    hyper = "batch_size: 8, buffer_size: 500, buffer_init_steps: 0, steps_per_update: 0.5"
+    first = THREADED.replace("    threaded: true\n", ALL_AT_ONCE)
+    first = first.replace(f"batch_size: 8, {SAC}", hyper + ", save_replay_buffer: true")
+    second = first.partition("behaviors:\n")[2].replace("  Ball:", "  Goal:").replace("100\n", "70\n")
+    script = f"""
+        greet()
+        for i in range(10**6):
+            ask(message(b"".join(observation(i, i % 7, name=name) for name in {names})))
+    """
+    flags = ["--env", executable(tmp_path, script), "--base-port", str(first_free_port(8))]
+    for limit in (400, 800):  # the second one is resumed
+        yaml = (first + second).replace("max_steps: 400", f"max_steps: {limit}")
+        ended = learn(tmp_path, *flags, *["--resume"][: limit > 400], yaml=yaml)
+        assert ended.good and all(ended.files(f"{name}.onnx") for name in names)
 
 
 def test_what_the_thread_finds_wrong_ends_the_run_with_what_was_learnt(tmp_path):

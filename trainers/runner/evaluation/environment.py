@@ -42,10 +42,11 @@ class EvaluationEnvironment:
         """Whether the environment was launched to render itself."""
 
     @contextmanager
-    def launched(self, *, rendered: bool) -> Iterator[EnvManager]:
+    def launched(self, *, rendered: bool, should_stop: Callable[[], bool]) -> Iterator[EnvManager]:
         """The started environment of one evaluation; closed after the block.
 
         Raises:
+            StopAsked: `should_stop()`, while the environment starts or is reset.
             Exception: the cause of a failed start. An environment that fails later is not restarted.
         """
         manager = EnvManager(
@@ -54,6 +55,7 @@ class EvaluationEnvironment:
             RestartLimits(max_lifetime_restarts=0, restarts_rate_limit_n=0),
             non_finite=self._non_finite,
         )
+        manager.should_stop = should_stop
         with manager:
             manager.start()
             try:

@@ -15,6 +15,7 @@ import torch
 
 from ....envs.base import EngineStatistics, StatsAggregationMethod
 from ....envs.manager.async_env import Parameters
+from ....envs.manager.restarts import StopAsked
 from ...callbacks.dispatcher import CallbackDispatcher
 from ...callbacks.events import EvaluationEnd
 from ...stats.summary import StatsSummary
@@ -81,6 +82,8 @@ class Evaluator:
         try:
             with isolated_random_state(EVALUATION_SEED), warnings_only():
                 rollout = self._roll_out(learners, evaluated, parameters, should_stop)
+        except StopAsked:
+            rollout = None
         except Exception as error:  # of an engine, or of a user's environment: no reason to end training
             for name, learner in evaluated.items():
                 learner.evaluation_schedule.advance(learner.trainer.step)
@@ -115,7 +118,8 @@ class Evaluator:
                 )
             self._policies[name].reset(learner.algorithm.network.state_dict())
         steps = {name: learner.trainer.step for name, learner in evaluated.items()}
-        with self._environment.launched(rendered=self._callbacks.wants_frames) as envs:
+        rendered = self._callbacks.wants_frames
+        with self._environment.launched(rendered=rendered, should_stop=should_stop) as envs:
             games = self._environment.games
             scores = {
                 name: Scores(name, one.settings.test_episodes, one.settings.test_max_decisions, games)
