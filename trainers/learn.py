@@ -34,7 +34,7 @@ from .settings.named import named_by
 from .settings.options import RunOptions
 from .settings.validation import require_support
 from .stats.display import make_display
-from .utils.distributed import launched_ranks
+from .utils.distributed import exit_process, launched_ranks
 from .utils.errors import TrainerError
 from .utils.guard import guarded
 from .utils.logging import configure_logging, print_error, show_any_letter, warnings_kept
@@ -50,7 +50,7 @@ EXPECTED = (UnityException, TrainerConfigError, TrainerError, TrainingStatusErro
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The console script; ends the process with 0, or with 1 after an error message."""
-    sys.exit(guarded("lanista-learn", lambda: run(argv)))
+    exit_process(guarded("lanista-learn", lambda: run(argv)))
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -25,7 +25,7 @@ from ..trainer.learner import Learner
 from ..trainer.self_play.team_rotation import TeamRotation
 from ..trainer.thread import LearnerThread, paused
 from ..utils import distributed
-from ..utils.errors import TrainerError
+from ..utils.errors import ProcessLostError, TrainerError
 from .coordinator import RankCoordinator
 from .evaluation.evaluator import Evaluator
 from .resume_point import has_new_checkpoint, set_resume_point
@@ -125,14 +125,7 @@ class TrainerController:
         complete = False
         try:
             try:
-                self._train()
-                complete = not self.stopped
-            except (EngineStopped, StopAsked) as end:
-                if isinstance(end, EngineStopped):
-                    logger.info("%s Finishing the run.", end)
-                if self._ranks is not None:
-                    self._ranks.end()
-                logger.info(INTERRUPTED)
+                complete = self._train_until_stopped()
             except KeyboardInterrupt as stopped:
                 if stopped.args:  # raised by the run's own handler of signals, which says when
                     raise
@@ -141,13 +134,16 @@ class TrainerController:
                 # Raised by an environment, or a library has replaced the handler.
                 distributed.leave()
                 logger.info(INTERRUPTED)
-            except Exception:  # what was learned is saved, whatever has failed
+            except Exception as error:  # what was learned is saved, whatever has failed
                 distributed.leave()
-                if any(self.steps().values()):
-                    self._save(log_failures=True)
-                else:  # there is nothing to keep
-                    self._stop_threads()
-                raise
+                if not self._is_stopped_without(error):
+                    if any(self.steps().values()):
+                        self._save(log_failures=True)
+                    else:  # there is nothing to keep
+                        self._stop_threads()
+                    raise
+                logger.warning("%s", error)
+                logger.info(INTERRUPTED)
             self._save(evaluate=complete)
             self._callbacks.raise_failure()
         except KeyboardInterrupt:
@@ -158,6 +154,23 @@ class TrainerController:
             for learner in self.learners.values():
                 learner.close()
             self.envs.close()
+
+    def _train_until_stopped(self) -> bool:
+        """The loop; whether it came to its own end, and not by an engine or by the user."""
+        try:
+            self._train()
+        except (EngineStopped, StopAsked) as end:
+            if isinstance(end, EngineStopped):
+                logger.info("%s Finishing the run.", end)
+            if self._ranks is not None:
+                self._ranks.end()
+            logger.info(INTERRUPTED)
+            return False
+        return not self.stopped
+
+    def _is_stopped_without(self, error: BaseException) -> bool:
+        """Whether the user has ended the run, and all that is wrong is a process that does not answer."""
+        return self.stopped and isinstance(error, ProcessLostError)
 
     def _train(self) -> None:
         """The loop: wait, act, send, collect, learn, evaluate, reset."""
@@ -444,6 +457,7 @@ class TrainerController:
     def stop(self) -> None:
         """Finish the current tick, then end the run in good order."""
         self._stop.asked = True
+        distributed.end()
         self.display.status("saving; Ctrl-C again stops at once")
 
     def _save(self, *, evaluate: bool = False, log_failures: bool = False) -> None:
@@ -477,8 +491,10 @@ class TrainerController:
                     failures.append(error)
             if has_new_checkpoint(learners):
                 set_resume_point(learners, save_others=False)
-        if failures and not log_failures:
-            raise failures[0]
+        if not log_failures:
+            for failure in failures:
+                if not self._is_stopped_without(failure):
+                    raise failure
         for failure in failures:
             logger.error("%s", failure)
 

@@ -39,14 +39,14 @@ class RankCoordinator:
         """
         behaviors = [learners[name] for name in self.behaviors]
         has_work = not behaviors or any(learner.should_continue for learner in behaviors)
-        ends = should_stop or not has_work
+        ends = should_stop or not has_work or distributed.ending()
         is_due = ends or any(learner.is_due for learner in learners.values())
         return is_due and self._meet(learners, ends)
 
     def end(self) -> None:
         """Meet a last time: this rank's engines have stopped."""
         if not self.ended:
-            distributed.meet(True, False)
+            distributed.sums(True, False)
             self.ended = True
 
     def new_lessons(self) -> LessonChange | None:
@@ -56,7 +56,7 @@ class RankCoordinator:
         return self._curriculum.follow(distributed.broadcast(self._curriculum.numbers))
 
     def _meet(self, learners: Mapping[str, Learner], ends: bool) -> bool:
-        ending, announcing = distributed.meet(ends, bool(learners.keys() - self._announced))
+        ending, announcing = distributed.sums(ends, bool(learners.keys() - self._announced))
         self.ended = ending > 0
         if self.ended or not announcing:
             return not self.ended

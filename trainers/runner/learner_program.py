@@ -17,11 +17,12 @@ import torch
 from ..algorithms.common.threads import ACTING_THREADS
 from ..stats.reporter import StatsReporter
 from ..trainer.factory import make_algorithm, make_trainer
-from ..trainer.learner_process import FinishedUpdate, LearnerPlan, UpdateJob
+from ..trainer.learner_process import FinishedUpdate, LearnerPlan, UpdateJob, heartbeat_file
 from ..trainer.on_policy import OnPolicyTrainer
 from ..trainer.standalone import SummaryEvents
 from ..utils.channel import Channel
 from ..utils.errors import TrainerError
+from ..utils.heartbeat import Heartbeat
 from ..utils.logging import PACKAGE
 from .preflight import set_malloc_thresholds
 
@@ -91,6 +92,7 @@ def _as_sent(error: Exception) -> Exception:
 def main(arguments: Sequence[str]) -> None:
     """Wait for the run at an address. At the end `folder` is removed, should the run be dead."""
     address, folder = arguments
+    Heartbeat(heartbeat_file(Path(folder))).start()
     set_malloc_thresholds()
     torch.set_num_threads(ACTING_THREADS)
     log = MessageLog()

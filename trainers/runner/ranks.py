@@ -27,13 +27,17 @@ from ..settings.options import RunOptions
 from ..utils import distributed
 from ..utils.distributed import RankLostError
 from ..utils.errors import TrainerError
+from ..utils.heartbeat import LAST_SECONDS, Watch
 from ..utils.logging import configure_logging
 from ..utils.requirements import limit_openmp_spinning
 from .preflight import set_malloc_thresholds
+from .presence import Presence, on_one_machine
 from .signals import StopSignals
 
 logger = logging.getLogger(__name__)
 
+CHECK_SECONDS = 0.1
+"""Between looks at whether a process that is to end still lives."""
 ENDING_SECONDS = 3.0
 """By when a process whose connections broke has ended."""
 CLOSING_SECONDS = 60.0
@@ -62,11 +66,15 @@ class RankProcess:
     process: EngineProcess
     log: Path
     """What it prints."""
+    watch: Watch
 
     def end(self, timeout: float) -> None:
-        """Wait for its end at most this many seconds, then kill it with its children."""
-        if not self.process.wait(timeout):
-            self.process.kill()
+        """Wait for its end at most this many seconds, if it lives; then kill it with its children."""
+        deadline = time.monotonic() + timeout
+        while not self.process.wait(min(CHECK_SECONDS, timeout)):
+            if time.monotonic() >= deadline or self.watch.silence() >= LAST_SECONDS:
+                break
+        self.process.kill()
         if self.log.exists() and not self.log.stat().st_size:
             self.log.unlink()
 
@@ -83,14 +91,25 @@ class RankProcess:
 class RankProcesses:
     """The ranks that rank 0 has started."""
 
-    def __init__(self, world_size: int, device: str, logs: Path) -> None:
+    def __init__(self, world_size: int, device: str, logs: Path, timeout: float) -> None:
         """Start them.
+
+        Args:
+            world_size: how many ranks there are, with this one.
+            device: "cpu" or "cuda".
+            logs: the folder of what they print.
+            timeout: seconds without a sign of life after which one counts as lost.
 
         Raises:
             TrainerError: the system refuses.
         """
-        self.world_size, self._device = world_size, device
+        self.world_size, self._device, self._timeout = world_size, device, timeout
         self._folder = REAPER.make_folder("lanista-ranks-")
+        self._presence = Presence(self._folder, 0, world_size, timeout)
+        self.have_begun = False
+        """All have connected: what is learned from now on can be saved."""
+        self._told = False
+        """That a rank, which lives, is awaited for long."""
         self.rendezvous = str(self._folder / "store")
         self._processes: list[RankProcess] = []
         try:
@@ -98,7 +117,8 @@ class RankProcesses:
                 log = logs / f"learner-{rank}.log"
                 arguments = [str(rank), str(world_size), device, self.rendezvous, str(log)]
                 command = [sys.executable, "-m", "lanista.trainers.runner.ranks", *arguments]
-                self._processes.append(RankProcess(rank, EngineProcess(command), log))
+                watch = self._presence.watches[rank]
+                self._processes.append(RankProcess(rank, EngineProcess(command), log, watch))
         except UnityEnvironmentException as error:
             self.end(0.0)
             raise TrainerError(
@@ -109,26 +129,51 @@ class RankProcesses:
         """Return when all are about to connect; `check` then tells of lost ones until they have.
 
         Raises:
-            RankLostError: one has ended before.
+            RankLostError: one has ended before, or shows no sign of life.
         """
-        waiting = list(self._processes)
+        waiting, began = list(self._processes), time.monotonic()
         while waiting:
             waiting = [each for each in waiting if not _ready_file(self.rendezvous, each.rank).exists()]
             for process in waiting:
                 process.process.wait(READY_POLL_SECONDS)
-            self.check()
+            self.check(time.monotonic() - began)
 
-    def check(self) -> None:
-        """Refuse to go on where one has ended before the run began: torch would wait half an hour for it.
+    def check(self, waited: float) -> None:
+        """Give up a rank that shows no sign of life, or that does not come to the end of the run.
+
+        Also one that has ended before the run began: torch would wait half an hour for it. One that lives and
+        does not come is named: it may be about to restart its engines, or it hangs.
+
+        Args:
+            waited: seconds for which the others have been awaited.
 
         Raises:
-            RankLostError: naming it.
+            RankLostError: naming the rank, which is killed: it must not go on later.
         """
         for process in self._processes:
-            if process.process.wait(0.0):
+            if not self.have_begun and process.process.wait(0.0):
                 raise RankLostError(
                     f"{self._name(process)} has ended before the run began: {process.fate()}. Start it again."
                 )
+            reason = process.watch.verdict()
+            if reason is not None:
+                process.process.kill()
+                advice = _ADVICE if self.have_begun else "Start the run again."
+                raise RankLostError(f"{self._name(process)} {reason}. {advice}")
+        if waited < self._timeout:
+            self._told = False
+        elif not self._told:
+            self._told = True
+            logger.warning(
+                "%s is awaited for %.0f s. It lives: its environments may be starting again, or hang. "
+                "Ctrl-C saves and ends the run.",
+                *(" or ".join(map(self._name, self._processes)), waited),
+            )
+
+    def kill(self) -> None:
+        """End all at once."""
+        for process in self._processes:
+            process.process.kill()
 
     def describe(self, error: RuntimeError) -> str:
         """The sentence about the rank that was lost, given the error of a collective call."""
@@ -149,6 +194,7 @@ class RankProcesses:
         deadline = time.monotonic() + timeout
         for process in self._processes:
             process.end(max(0.0, deadline - time.monotonic()))
+        self._presence.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -165,14 +211,15 @@ def first_rank(options: RunOptions, folder: Path, *, restart_engines_at_checkpoi
         return
     device = device_type(options)
     assignment = Assignment(options, folder, restart_engines_at_checkpoints)
+    timeout = options.env_settings.timeout_wait
     if distributed.launched_ranks() is not None:
-        with distributed.process_group(0, world_size, device, describe=_lost_of_torchrun):
+        with launched_rank(0, world_size, device, timeout):
             distributed.broadcast(assignment)
             yield
         return
     _require_gpus(world_size, device)
     distributed.require_backend(device)
-    ranks = RankProcesses(world_size, device, folder / "run_logs")
+    ranks = RankProcesses(world_size, device, folder / "run_logs", timeout)
     patience = 0.0
     try:
         ranks.await_ready()
@@ -181,7 +228,9 @@ def first_rank(options: RunOptions, folder: Path, *, restart_engines_at_checkpoi
             rendezvous=ranks.rendezvous,
             describe=ranks.describe,
             check=ranks.check,
+            release=ranks.kill,
         ):
+            ranks.have_begun = True
             distributed.broadcast(assignment)
             logger.info("%d learners train the policies together (torch_settings.learners).", world_size)
             yield
@@ -215,9 +264,7 @@ def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str
         _ready_file(rendezvous, rank).touch()
     with (
         StopSignals() as signals,
-        distributed.process_group(
-            rank, world_size, device or _default_device(), rendezvous=rendezvous, describe=_lost_of_torchrun
-        ),
+        launched_rank(rank, world_size, device or _default_device(), rendezvous=rendezvous),
     ):
         nothing: Assignment | None = None
         assignment = distributed.broadcast(nothing)
@@ -228,6 +275,41 @@ def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str
             status.load()
         display = SilentDisplay()
         train(options, folder, status, display, signals, restart_engines_at_checkpoints=restart_engines)
+
+
+@contextmanager
+def launched_rank(
+    rank: int, world_size: int, device: str, timeout: float | None = None, *, rendezvous: str | None = None
+) -> Iterator[None]:
+    """Within, this process is a rank that others cannot end: those of `torchrun`, and those but the first.
+
+    Args:
+        rank, world_size, device, rendezvous: see `distributed.process_group`.
+        timeout: see `Presence`.
+
+    Raises:
+        RankLostError: another rank has ended, or was given up.
+    """
+    presence: Presence | None = None
+    if rendezvous is not None:
+        presence = Presence(Path(rendezvous).parent, rank, world_size, timeout)
+
+    def check(waited: float) -> None:
+        for other, watch in presence.watches.items() if presence is not None else ():
+            reason = watch.verdict()
+            if reason is not None:
+                raise RankLostError(f"The learner {other} of {world_size} {reason}. {_ADVICE}")
+
+    made = None if rank or rendezvous or not on_one_machine() else REAPER.make_folder("lanista-ranks-")
+    try:
+        with distributed.process_group(
+            rank, world_size, device, rendezvous=rendezvous, describe=_lost_of_torchrun, check=check
+        ):
+            presence = presence or Presence(distributed.broadcast(made), rank, world_size, timeout)
+            yield
+    finally:
+        if made is not None:
+            shutil.rmtree(made, ignore_errors=True)
 
 
 def _ready_file(rendezvous: str, rank: int) -> Path:
@@ -302,4 +384,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    distributed.exit_process(main(sys.argv[1:]))

@@ -83,6 +83,7 @@ def train(
         inference_steps=options.checkpoint_settings.inference_steps,
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
         curriculum=_curriculum(options, folder, status),
+        timeout=options.env_settings.timeout_wait,
     )
     timers = context.timers
     controller = _controller(options, context, signals, cluster, envs)

@@ -63,3 +63,5 @@ class RunContext:
     callbacks: CallbackDispatcher = field(default_factory=CallbackDispatcher)
     """Receives the run's events."""
     stop: StopRequest = field(default_factory=StopRequest)
+    timeout: float = 60.0
+    """Seconds after which a process of the run that shows no sign of life counts as lost."""

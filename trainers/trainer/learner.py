@@ -129,7 +129,8 @@ class Learner:
             threads = replace(threads, most=max(1, threads.most - 1))
         settings = self.settings.model_copy(update={"threaded": False})  # there nothing acts beside it
         how = (seed, run.device, run.non_finite, run.precision, threads)
-        process = LearnerProcess(LearnerPlan(self.name, self.spec, settings, *how), run.timers.of_thread())
+        plan = LearnerPlan(self.name, self.spec, settings, *how)
+        process = LearnerProcess(plan, run.timers.of_thread(), run.timeout, lambda: run.stop.asked)
         self.trainer.learner_process = process
         return process
 

@@ -15,9 +15,11 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Client
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,11 +34,14 @@ from ..networks.modules.passes import Precision
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import TimerNode, Timers
 from ..utils.channel import Channel
-from ..utils.errors import TrainerError
+from ..utils.errors import ProcessLostError, TrainerError
+from ..utils.heartbeat import Watch
 
 PROGRAM = "lanista.trainers.runner.learner_program"
 CONNECT_PAUSE = 0.02
 """Seconds between attempts to reach a process that is starting."""
+CHECK_SECONDS = 0.1
+"""Between looks at whether a process that is awaited still lives."""
 CLOSING_SECONDS = 10.0
 """By when a process that is told to has ended."""
 _LONGEST_SOCKET = 103
@@ -93,6 +98,11 @@ class FinishedUpdate:
     """Of the error."""
 
 
+def heartbeat_file(folder: Path) -> Path:
+    """Which a learner renews while it lives."""
+    return folder / "alive"
+
+
 class LearnerProcess:
     """Makes one update at a time beside this process.
 
@@ -100,18 +110,27 @@ class LearnerProcess:
     the reaper ends it should the run be killed.
     """
 
-    def __init__(self, plan: LearnerPlan, timers: Timers) -> None:
+    def __init__(
+        self,
+        plan: LearnerPlan,
+        timers: Timers,
+        timeout: float = 60.0,
+        ends: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Start it, without waiting until it is there.
 
         Args:
             plan: of its trainer.
             timers: of its own, in which its time is written down.
+            timeout: seconds without a sign of life after which it counts as lost.
+            ends: whether the run is to end, which then waits `timeout` seconds at most for an update.
 
         Raises:
             TrainerError: the system refuses.
         """
         self._plan, self._timers = plan, timers
         self._folder = REAPER.make_folder("lanista-learner-")
+        self._watch = Watch(heartbeat_file(self._folder), timeout, ends)
         on_windows = sys.platform == "win32"
         self._address = rf"\\.\pipe\{self._folder.name}" if on_windows else str(self._folder / "socket")
         if not on_windows and len(os.fsencode(self._address)) > _LONGEST_SOCKET:
@@ -135,7 +154,7 @@ class LearnerProcess:
         """Let it make an update. When this returns, the arrays of the job may be overwritten.
 
         Raises:
-            TrainerError: the process has ended.
+            ProcessLostError: the process has ended, or shows no sign of life.
         """
         assert not self.is_busy, "the result of the last update is to be taken first"
         try:
@@ -150,7 +169,7 @@ class LearnerProcess:
         """Raise what has gone wrong with the update under way, if that is known already.
 
         Raises:
-            TrainerError: the process has ended.
+            ProcessLostError: the process has ended.
             Exception: the update's own.
         """
         waits = self.is_busy and self._received is None
@@ -158,7 +177,10 @@ class LearnerProcess:
             self._received = self._receive(self._channel)
 
     def result(self) -> FinishedUpdate:
-        """Wait for the update; its state is valid until the next one begins. Raises as `check`."""
+        """Wait for the update; its state is valid until the next one begins.
+
+        Raises as `check`, and ProcessLostError where the process shows no sign of life.
+        """
         assert self.is_busy and self._channel is not None, "no update has begun"
         finished = self._received or self._receive(self._channel)
         self._received, self.is_busy = None, False
@@ -167,6 +189,8 @@ class LearnerProcess:
 
     def _receive(self, channel: Channel) -> FinishedUpdate:
         try:
+            while not channel.has_message(CHECK_SECONDS):
+                self._require_life()
             finished = channel.receive()
         except (EOFError, OSError) as error:
             self.is_busy = False
@@ -183,16 +207,32 @@ class LearnerProcess:
         while not self.process.wait(CONNECT_PAUSE):
             with suppress(FileNotFoundError, ConnectionRefusedError):
                 return Channel(Client(self._address), self._folder)
+            self._require_life()
         raise self._lost()
 
-    def _lost(self) -> TrainerError:
+    def _require_life(self) -> None:
+        """End a process that is not to be awaited any more.
+
+        Raises:
+            ProcessLostError: saying why.
+        """
+        reason = self._watch.verdict()
+        if reason is not None:
+            self.is_busy = False
+            self.process.kill()
+            raise self._lost_error(reason)
+
+    def _lost(self) -> ProcessLostError:
         """The error of a process that has ended, or is about to."""
         self.process.wait(CLOSING_SECONDS)
         code = self.process.returncode
         how = "does not answer" if code is None else f"has ended with exit status {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.Signals(-code).name})"
-        return TrainerError(
+        return self._lost_error(how)
+
+    def _lost_error(self, how: str) -> ProcessLostError:
+        return ProcessLostError(
             f"{self._plan.name}: the process {self.process.pid}, which learns beside the environments "
             f"(threaded: true), {how}. An update that it was making is lost; what was learned before is "
             f"saved: continue with --resume.{self.process.output()}"

@@ -12,6 +12,7 @@ import mmap
 import os
 import pickle
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,8 +35,8 @@ class ByteConnection(Protocol):
     def recv_bytes(self) -> bytes:
         """Wait for a message."""
 
-    def poll(self) -> bool:
-        """Whether there is a message."""
+    def poll(self, timeout: float) -> bool:
+        """Whether there is a message; waits for one at most `timeout` seconds."""
 
     def close(self) -> None:
         """End the connection."""
@@ -58,8 +59,11 @@ class Channel:
         """
         file, buffers = io.BytesIO(), list[pickle.PickleBuffer]()
         _Pickler(file, protocol=5, buffer_callback=buffers.append).dump(message)
-        place = self._written.write([buffer.raw() for buffer in buffers])
-        self._connection.send_bytes(pickle.dumps((place, file.getvalue())))
+        arrays = [buffer.raw() for buffer in buffers]
+        bounds = _bounds([array.nbytes for array in arrays])
+        # The connection carries a few bytes, for which there is room even if the other process has stopped.
+        place = self._written.write([*arrays, memoryview(pickle.dumps((bounds, file.getvalue())))])
+        self._connection.send_bytes(pickle.dumps(place))
 
     def receive(self) -> Any:
         """Wait for an object. Its arrays are views, valid until this end sends.
@@ -68,14 +72,18 @@ class Channel:
             EOFError, OSError: the other process has ended.
         """
         received = self._connection.recv_bytes()
-        (path, size, bounds), pickled = pickle.loads(received)  # noqa: S301 (of a process of this run)
-        whole = self._read.memory(path, size) if bounds else memoryview(b"")
+        path, size, (start, end) = pickle.loads(received)  # noqa: S301 (of a process of this run)
+        whole = self._read.memory(path, size)
+        bounds, pickled = pickle.loads(whole[start:end])  # noqa: S301 (likewise)
         buffers = [whole[start:end] for start, end in bounds]
         return pickle.loads(pickled, buffers=buffers)  # noqa: S301 (likewise)
 
-    def has_message(self) -> bool:
-        """Whether `receive` would not wait, perhaps because the other process has ended."""
-        return self._connection.poll()
+    def has_message(self, timeout: float = 0.0) -> bool:
+        """Whether `receive` would not wait, perhaps because the other process has ended.
+
+        `timeout`: seconds to wait for a message.
+        """
+        return self._connection.poll(timeout)
 
     def close(self) -> None:
         """Tell the other end that nothing more comes."""
@@ -93,8 +101,20 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-_Place = tuple[str, int, list[tuple[int, int]]]
-"""A path, the size of its memory, and where in it each array begins and ends."""
+_Bounds = tuple[int, int]
+"""Where a part of the memory begins and ends."""
+_Place = tuple[str, int, _Bounds]
+"""A path, the size of its memory, and where in it the last part lies, which tells of the others."""
+
+
+def _bounds(sizes: Sequence[int]) -> list[_Bounds]:
+    """Where parts of so many bytes lie."""
+    bounds, end = [], 0
+    for size in sizes:
+        start = -(-end // _ALIGNMENT) * _ALIGNMENT
+        end = start + size
+        bounds.append((start, end))
+    return bounds
 
 
 class _WrittenMemory:
@@ -107,18 +127,15 @@ class _WrittenMemory:
         self._memory: mmap.mmap | None = None
 
     def write(self, parts: list[memoryview]) -> _Place:
-        """Copy the bytes of each part; where they are now."""
-        bounds, end = [], 0
-        for part in parts:
-            start = -(-end // _ALIGNMENT) * _ALIGNMENT
-            end = start + part.nbytes
-            bounds.append((start, end))
+        """Copy the bytes of each part, of which there is at least one; where they are now."""
+        bounds = _bounds([part.nbytes for part in parts])
+        end = bounds[-1][1]
         if self._memory is None or len(self._memory) < end:
-            self._memory = self._larger(max(1, int(_SLACK * end)))
+            self._memory = self._larger(int(_SLACK * end))
         whole = memoryview(self._memory)
         for (start, end), part in zip(bounds, parts, strict=True):
             whole[start:end] = part
-        return self._path, len(self._memory), bounds
+        return self._path, len(self._memory), bounds[-1]
 
     def _larger(self, size: int) -> mmap.mmap:
         self.close()

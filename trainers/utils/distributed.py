@@ -8,7 +8,9 @@ this one can then still save its state.
 from __future__ import annotations
 
 import os
+import pickle
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,25 +19,26 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from .errors import TrainerError
+from .errors import ProcessLostError, TrainerError
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.distributed import Work
 
 T = TypeVar("T")
 TIMEOUT = timedelta(minutes=30)
 """A rank may wait for another one's evaluation, or for the restart of its engines."""
 CHECK_SECONDS = 0.05
-"""Between looks at whether those that are awaited are still there."""
-LONGEST_PAUSE = 0.002
-"""Seconds between looks at whether all ranks have come."""
+"""Between looks at whether those that are awaited are still there; signals are handled then too."""
+GPU_PAUSE = 0.0005
+"""Seconds between looks at whether GPUs have finished a collective call."""
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Environment variables with which `torchrun` starts each rank."""
 
 
-class RankLostError(TrainerError):
+class RankLostError(ProcessLostError):
     """Another rank has ended, or does not answer."""
 
 
@@ -46,6 +49,12 @@ class _World:
     connected: bool = False
     describe: Callable[[RuntimeError], str] = str
     """The sentence about a lost rank, given the error of a collective call."""
+    check: Callable[[float], None] | None = None
+    """See `process_group`."""
+    under_way: bool = False
+    """A collective call was begun, and has not ended."""
+    ending: bool = False
+    """The user wants the run to end."""
 
 
 _world = _World()
@@ -76,6 +85,29 @@ def leave() -> None:
     _world.connected = False
 
 
+def end(asked: bool = True) -> None:
+    """The user wants the run to end; it may be called by the handler of a signal, and from any thread."""
+    _world.ending = asked
+
+
+def ending() -> bool:
+    """Whether the user wants the run to end, as this rank, or another one, has learned."""
+    return _world.ending
+
+
+def exit_process(status: int) -> NoReturn:
+    """End this process; without more ado where a rank was given up while it was awaited.
+
+    For that rank torch would still wait as it frees its memory.
+    """
+    if _world.under_way:
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 def launched_ranks() -> tuple[int, int] | None:
     """Rank and world size that `torchrun` has given this process; None where it started alone."""
     if any(name not in os.environ for name in TORCHRUN) or int(os.environ["WORLD_SIZE"]) < 2:
@@ -104,7 +136,8 @@ def process_group(
     *,
     rendezvous: str | None = None,
     describe: Callable[[RuntimeError], str] = str,
-    check: Callable[[], None] | None = None,
+    check: Callable[[float], None] | None = None,
+    release: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """Within, this process is one rank of several.
 
@@ -117,8 +150,10 @@ def process_group(
         rendezvous: the file by which the ranks find each other; they then connect over loopback.
             None: as the variables of `torchrun` say.
         describe: the sentence about a lost rank, given the error of a collective call.
-        check: called now and then while the others are awaited, which no connection shows yet; raises
-            RankLostError where one has ended.
+        check: called now and then while the others are awaited, with the seconds so far; raises RankLostError
+            where one is not to be awaited any more.
+        release: ends the other ranks if this one leaves while it awaits them; without that torch goes on
+            waiting.
 
     Raises:
         TrainerError: this torch has no such backend.
@@ -142,14 +177,13 @@ def process_group(
         world_size=world_size,
         timeout=TIMEOUT,
     )
+    _world.under_way = False
     try:
-        if check is None:
-            join()
-        else:
-            _wait_beside(join, check)
+        _wait_beside(join, check)
     except RuntimeError as error:
         raise RankLostError(describe(error)) from error
     _world.rank, _world.size, _world.connected, _world.describe = rank, world_size, True, describe
+    _world.check = check
     try:
         yield
         # No rank closes its connections while another one still reads from them. Results are complete by now.
@@ -157,10 +191,13 @@ def process_group(
             sums(0.0)
     finally:
         _world.rank, _world.size, _world.connected = 0, 1, False
-        dist.destroy_process_group()
+        if _world.under_way:
+            release()
+        if not _world.under_way:
+            dist.destroy_process_group()
 
 
-def _wait_beside(call: Callable[[], None], check: Callable[[], None]) -> None:
+def _wait_beside(call: Callable[[], None], check: Callable[[float], None] | None) -> None:
     """Make a call that cannot be interrupted, and look meanwhile whether it will end at all.
 
     If `check` raises, the call is left to itself: its thread ends with this process at the latest.
@@ -175,9 +212,11 @@ def _wait_beside(call: Callable[[], None], check: Callable[[], None]) -> None:
 
     thread = threading.Thread(target=run, name="joins the other ranks", daemon=True)
     thread.start()
+    began = time.monotonic()
     while thread.is_alive():
         thread.join(CHECK_SECONDS)
-        check()
+        if check is not None:
+            check(time.monotonic() - began)
     if errors:
         raise errors[0]
 
@@ -199,12 +238,49 @@ def require_backend(device: str) -> None:
         )
 
 
-def _collective(call: Callable[..., Any], *arguments: Any, **keywords: Any) -> None:
+def _collective(call: Callable[..., Work | None], tensor: Tensor, *arguments: Any) -> None:
+    """Make a collective call and wait for its end, while signals are handled and the others are watched.
+
+    Others may come minutes later: after an evaluation, or a restart of their engines.
+    """
+    _world.under_way = True
+    began = time.monotonic()
     try:
-        call(*arguments, **keywords)
+        work = call(tensor, *arguments, async_op=True)
+        assert work is not None, "this process is a rank"
+        is_over = _gpus_are_done if tensor.is_cuda else _is_over
+        while not is_over(work):
+            if _world.check is not None:
+                _world.check(time.monotonic() - began)
     except RuntimeError as error:
-        _world.connected = False
+        _world.connected = _world.under_way = False
         raise RankLostError(_world.describe(error)) from error
+    except RankLostError:
+        _world.connected = False
+        raise
+    _world.under_way = False
+
+
+def _is_over(work: Work) -> bool:
+    """Wait for a call at most `CHECK_SECONDS`; whether it is over. Raises its RuntimeError if it failed."""
+    try:
+        work.wait(timedelta(seconds=CHECK_SECONDS))
+    except RuntimeError:  # that time is over too
+        if not work.is_completed():
+            return False
+        work.wait()
+    return True
+
+
+def _gpus_are_done(work: Work) -> bool:
+    """The same for NCCL, which gives a call up for good when a wait is over."""
+    deadline = time.monotonic() + CHECK_SECONDS
+    while not work.is_completed():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(GPU_PAUSE)
+    work.wait()
+    return True
 
 
 # Collective calls: each raises RankLostError where a rank has ended ----------------------------------------
@@ -245,28 +321,6 @@ def sums(*numbers: float) -> list[float]:
     return result
 
 
-def meet(*numbers: float) -> list[float]:
-    """As `sums`, where others may come seconds or minutes later: signals are handled meanwhile."""
-    if not _world.connected:
-        return list(numbers)
-    import torch
-    from torch import distributed as dist
-
-    tensor = torch.tensor(numbers, dtype=torch.float64)
-    pause = 0.0
-    try:
-        work = dist.all_reduce(tensor, async_op=True)
-        while not work.is_completed():
-            time.sleep(pause)
-            pause = min(pause + 1e-5, LONGEST_PAUSE)
-        work.wait()
-    except RuntimeError as error:
-        _world.connected = False
-        raise RankLostError(_world.describe(error)) from error
-    result: list[float] = tensor.tolist()
-    return result
-
-
 def everywhere(condition: bool) -> bool:
     """Whether a condition holds on every rank."""
     return condition if not _world.connected else sums(float(condition))[0] == _world.size
@@ -290,22 +344,22 @@ def _in_step(minibatches: Iterable[T]) -> Iterator[T]:
 
 def broadcast(value: T) -> T:
     """Rank 0's value, which can be pickled, on every rank."""
-    if not _world.connected:
-        return value
-    import torch
-    from torch import distributed as dist
-
-    values = [value]
-    _collective(dist.broadcast_object_list, values, src=0, device=torch.device("cpu"))
-    return values[0]
+    return _sent_by(0, value) if _world.connected else value
 
 
 def gather(value: T) -> list[T]:
     """The values of all ranks in their order."""
-    if not _world.connected:
-        return [value]
+    return [_sent_by(rank, value) for rank in range(_world.size)] if _world.connected else [value]
+
+
+def _sent_by(sender: int, value: T) -> T:
+    """What one rank gives, on every rank."""
+    import torch
     from torch import distributed as dist
 
-    values: list[Any] = [None] * _world.size
-    _collective(dist.all_gather_object, values, value)
-    return values
+    pickled = pickle.dumps(value) if sender == _world.rank else b""
+    size = int(sums(len(pickled))[0])
+    data = bytearray(pickled or size)
+    _collective(dist.broadcast, torch.frombuffer(data, dtype=torch.uint8), sender)
+    received: T = pickle.loads(data)  # noqa: S301 (of a process of this run)
+    return received

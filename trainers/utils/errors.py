@@ -12,6 +12,10 @@ class CheckpointError(TrainerError):
     """A checkpoint that cannot be read, or a state that must not be saved."""
 
 
+class ProcessLostError(TrainerError):
+    """Another process of the run, which learns for it, has ended, or does not answer."""
+
+
 class CommandError(Exception):
     """A subcommand cannot do what it was asked; shown as one message without a traceback, exit status 1."""
 

@@ -42,7 +42,7 @@ def test_values_are_exchanged(tmp_path):
         everywhere = [distributed.everywhere(True), distributed.everywhere(rank == 0)]
         counted = [*distributed.in_step(range(3 + 2 * rank))], [*distributed.in_step(range(2))]
         return (
-            *(tensor.tolist(), largest.item(), distributed.sums(rank, 1.5), distributed.meet(1 - rank)),
+            *(tensor.tolist(), largest.item(), distributed.sums(rank, 1.5), distributed.sums(1 - rank)),
             *(everywhere, counted, distributed.broadcast({"from": rank}), distributed.gather(rank)),
         )
 
@@ -59,7 +59,7 @@ def test_alone_nothing_is_exchanged():
     distributed.average(tensor)
     distributed.largest(tensor)
     assert tensor.tolist() == [1, 1] and distributed.in_step(rows) is rows
-    assert distributed.sums(2.0) == distributed.meet(2.0) == [2.0] and distributed.broadcast(rows) is rows
+    assert distributed.sums(2.0) == [2.0] and distributed.broadcast(rows) is rows
     assert distributed.everywhere(True) and not distributed.everywhere(False)
     assert distributed.gather(3) == [3] and (distributed.rank(), distributed.world_size()) == (0, 1)
 
