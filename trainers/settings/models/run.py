@@ -56,7 +56,8 @@ class EnvironmentSettings(Settings):
     num_areas: WireInteger = 1
     """Number of training areas that each environment is asked to make."""
     timeout_wait: Integer = Field(default=60, ge=1)
-    """Seconds to wait for an environment to start or to answer."""
+    """Seconds to wait for an environment to start or to answer; also for another process that learns for
+    the run and shows no sign of life (at least 5)."""
     seed: Integer = Field(default=-1, ge=-1, le=2**31 - 1)
     """Seed of the run; environment k gets seed + k. -1: a random one."""
     max_lifetime_restarts: Integer = Field(default=10, ge=-1)
