@@ -109,7 +109,7 @@ class RankProcesses:
         self.have_begun = False
         """All have connected: what is learned from now on can be saved."""
         self._told = False
-        """That a rank, which lives, is awaited for long."""
+        """The user knows that a rank, which is alive, has been awaited for long."""
         self.rendezvous = str(self._folder / "store")
         self._processes: list[RankProcess] = []
         try:
@@ -141,8 +141,8 @@ class RankProcesses:
     def check(self, waited: float) -> None:
         """Give up a rank that shows no sign of life, or that does not come to the end of the run.
 
-        Also one that has ended before the run began: torch would wait half an hour for it. One that lives and
-        does not come is named: it may be about to restart its engines, or it hangs.
+        Also one that has ended before the run began: torch would wait half an hour for it. One that is alive
+        and does not come is named: it may be restarting its engines, or it hangs.
 
         Args:
             waited: seconds for which the others have been awaited.
@@ -162,11 +162,11 @@ class RankProcesses:
                 raise RankLostError(f"{self._name(process)} {reason}. {advice}")
         if waited < self._timeout:
             self._told = False
-        elif not self._told:
+        elif not self._told and all(process.watch.is_alive for process in self._processes):
             self._told = True
             logger.warning(
-                "%s is awaited for %.0f s. It lives: its environments may be starting again, or hang. "
-                "Ctrl-C saves and ends the run.",
+                "%s has been awaited for %.0f s. It is alive: its environments may be restarting, or may "
+                "hang. Ctrl-C saves and ends the run.",
                 *(" or ".join(map(self._name, self._processes)), waited),
             )
 

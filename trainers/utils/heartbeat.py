@@ -94,22 +94,27 @@ class Watch:
             return None if self._file is None else self._file.stat().st_mtime_ns
         return None
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the other process was heard of lately, as of the last look."""
+        return self._beat is not None and self._silence <= 2 * BEAT_SECONDS
+
     def verdict(self) -> str | None:
         """Why not to wait any more, as the rest of a sentence about the process; None: wait on."""
         silence = self.silence()
         starts = self._beat is None
         if silence >= (max(self.timeout, START_SECONDS) if starts else self.timeout):
             return (
-                f"has shown no sign of life for {silence:.0f} s, as if it were stopped "
+                f"has shown no sign of life for {silence:.0f} s, as if it were suspended "
                 "(env_settings.timeout_wait, --timeout-wait)"
             )
         if not self._ends():
             return None
         if silence >= (LAST_START_SECONDS if starts else LAST_SECONDS):
-            return f"has shown no sign of life for {silence:.0f} s, and the run is to end"
+            return f"has shown no sign of life for {silence:.0f} s, and the run is ending"
         if self._ending >= self.timeout:
             return (
-                f"was not ready {self._ending:.0f} s after the run was to end "
+                f"was not ready {self._ending:.0f} s after the run was told to end "
                 "(env_settings.timeout_wait, --timeout-wait)"
             )
         return None

@@ -109,9 +109,11 @@ def test_two_signals_end_the_run_at_once(begun, kind):
 def test_it_is_named_when_its_time_is_over(begun, kind):
     run = begun(kind, "--timeout-wait", "6")
     run.other.suspend()
+    before = run.said.count("is alive")  # it may have started slowly
     ended = run.ended()
     told = run.named.format(pid=run.other.pid) + r" has shown no sign of life for \d+ s.*--timeout-wait"
     assert re.search(told, ended.error), ended.error
+    assert run.said.count("is alive") == before
     assert ended.files("Ball.onnx") and weights_are_finite(ended.files("Ball*.pt"))
 
 

@@ -58,8 +58,8 @@ def waiting(folder, timeout=60.0, ends=False):
         (1.0, False, True, SHORTEST_TIMEOUT, "no sign of life"),
         (1.0, False, False, START_SECONDS, "no sign of life"),
         (100.0, False, False, 100.0, "no sign of life"),
-        (60.0, True, True, LAST_SECONDS, "no sign of life for 5 s, and the run is to end"),
-        (60.0, True, False, LAST_START_SECONDS, "and the run is to end"),
+        (60.0, True, True, LAST_SECONDS, "no sign of life for 5 s, and the run is ending"),
+        (60.0, True, False, LAST_START_SECONDS, "and the run is ending"),
     ],
 )
 def test_a_silent_process_is_given_up(tmp_path, timeout, ends, begun, seconds, said):
@@ -72,10 +72,22 @@ def test_a_silent_process_is_given_up(tmp_path, timeout, ends, begun, seconds, s
     assert re.search(said, reason)
 
 
+def test_a_process_is_alive_while_it_is_heard_of(tmp_path):
+    wait = waiting(tmp_path)
+    assert wait.watch.verdict() is None and not wait.watch.is_alive
+    wait.beat()
+    found = []
+    for _ in range(4):
+        assert wait.watch.verdict() is None
+        found.append(wait.watch.is_alive)
+        wait.now[0] += BEAT_SECONDS
+    assert found == [True, True, True, False]
+
+
 def test_a_process_that_lives_is_awaited_but_not_for_ever_once_the_run_is_to_end(tmp_path):
     assert waiting(tmp_path, 60.0).given_up_after(beating=True) is None
     found, reason = waiting(tmp_path, 60.0, ends=True).given_up_after(beating=True)
-    assert found == pytest.approx(60.0) and "was not ready 60 s after the run was to end" in reason
+    assert found == pytest.approx(60.0) and "was not ready 60 s after the run was told to end" in reason
     assert waiting(tmp_path, math.inf, ends=True).given_up_after(beating=True) is None
 
 
