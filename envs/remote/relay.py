@@ -185,8 +185,8 @@ class Relay:
                 pass  # the next engine may find the trainer
             elif self._admitted:
                 logger.warning(
-                    "The trainer admitted this relay before, so that it goes on. If there is another trainer "
-                    "now, restart it with that one's token and fingerprint."
+                    "The trainer has admitted this relay before, so the relay continues. If another trainer "
+                    "listens there now, restart the relay with that one's token and fingerprint."
                 )
             else:
                 self._refused = error

@@ -132,7 +132,7 @@ class RemoteTrainer:
     def _rejected(self, refusal: Refusal) -> RelayRejectedError | TryLaterError:
         if refusal.seconds is None:
             return RelayRejectedError(refusal.reason)
-        why = f"the trainer at {self.address} admits no relay of this address yet: {refusal.reason}"
+        why = f"the trainer at {self.address} does not admit relays from this address yet: {refusal.reason}"
         return TryLaterError(why, refusal.seconds)
 
     def _encrypt(self, plain: socket.socket) -> ssl.SSLSocket:

@@ -24,7 +24,8 @@ def add_trust_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trust-run",
         action="store_true",
-        help="start and import what the given runs and checkpoints name, whoever made them",
+        help="start the environments and import the code that the given runs and checkpoints name, without "
+        "asking",
     )
 
 

@@ -212,7 +212,8 @@ def _announce(env: EnvironmentSettings, server: AttachServer, rules: AccessRules
     if relays.context is not None:
         shown = "--token-file FILE" if env.token_file is None else f"--token-file {env.token_file}"
         logger.info(
-            "Engines of other machines do so beside: lanista relay %s %s --fingerprint %s",
+            "Engines on other machines take part through a relay next to them: "
+            "lanista relay %s %s --fingerprint %s",
             join_address(host if _is_one_address(host) else "ADDRESS-OF-THIS-MACHINE", server.port),
             *(shown, relays.fingerprint),
         )

@@ -90,8 +90,8 @@ class UpdateMemory:
         """
         gradient = f", a minibatch of {self.batch_size:,} steps about {size_text(self.minibatch)}"
         logger.info(
-            "%s: the rollout will take %s of memory when it holds %s steps (observations: %s)%s, and each "
-            "agent up to %s for steps on their way there (time_horizon).",
+            "%s: the rollout will take %s of memory when it holds %s steps (observations: %s)%s, and the "
+            "unfinished trajectory of each agent up to %s (time_horizon).",
             *(name, size_text(self.rollout), f"{self.buffer_size:,}"),
             ", ".join(f"{sensor} {size_text(size)}" for sensor, size in self.sensors),
             *(gradient if self.row else "", size_text(self.trajectory)),

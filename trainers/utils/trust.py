@@ -52,12 +52,12 @@ class Trust:
         if self.granted or not new or (source is not None and _is_of_own_run(source, wanted)):
             return ""
         found = f"{'it' if source is None else harmless(str(source))} names {_things(wanted)}"
-        unknown = "It is not known to be of a run that you trained in the current folder"
+        unknown = "Nothing shows that it is from a run that you trained in the current folder"
         if self._ask is not None and self._ask(f"{found}\n{unknown}. Do you trust it?"):
             self._permitted.update(new)
             return ""
         other = ", or name the environment yourself with --env" if wanted.environment else ""
-        return f"{found}\n{unknown}, so that was not done: if you trust it, pass {self._how}{other}."
+        return f"{found}\n{unknown}, so Lanista refuses. If you trust it, pass {self._how}{other}."
 
 
 def _things(named: Named) -> str:

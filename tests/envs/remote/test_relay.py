@@ -285,7 +285,7 @@ def test_no_refusal_ends_a_relay_that_was_admitted(side, caplog, change):
         side.server._rules = AccessRules(tls=self_signed("127.0.0.1")[0])
     end = endpoint(relay.port)
     greet_in_vain(end)
-    until(lambda: "so that it goes on" in caplog.text)
+    until(lambda: "so the relay continues" in caplog.text)
     env.reset()
     env.step()
     assert env.get_steps("Ball?team=0")[0].obs[0][0, 0] == 2.0
@@ -306,7 +306,7 @@ def test_a_relay_that_starts_while_guesses_are_slowed_down_waits_and_says_so(sid
 
     relay.await_trainer(wait)
     assert len(waited) == 2 and all(1 <= seconds <= 15 for seconds in waited)
-    assert caplog.text.count("admits no relay of this address yet: too many wrong tokens came") == 1
+    assert caplog.text.count("does not admit relays from this address yet: too many wrong tokens came") == 1
     assert caplog.text.count("Trying again until it does") == 1
     relay.close()
 

@@ -179,7 +179,7 @@ def test_large_images_get_sizes_that_memory_has_room_for(trainer, agents, behavi
     assert one.bounds.gradient > 10 * image, "what convolutions keep for the gradient is the most of it"
     text = configuration([one], [])
     assert RunOptions.from_text(text).behaviors["Walker"].hyperparameters.batch_size == hyper["batch_size"]
-    assert ("so few since each takes" in text) is bool(one.bounded)
+    assert ("low because each step takes" in text) is bool(one.bounded)
     on_their_way = agents * one.settings["time_horizon"] if one.bounds.on_policy else 0
     assert hyper["buffer_size"] >= max(on_their_way, hyper["batch_size"])
     if agents <= 20:

@@ -66,11 +66,11 @@ def least_room() -> tuple[int, str] | None:
 
 
 def size_text(size: float) -> str:
-    """A number of bytes as text: 7.06 GB, 12.3 MB."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+    """A number of bytes as text: 7.06 GB, 12.3 MB, 528 bytes."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}"
-    return f"{size / 1e3:.3g} kB"
+    return f"{size:.0f} bytes"
 
 
 def _limits() -> Iterator[tuple[int, str]]:

@@ -143,7 +143,7 @@ class Training:
     def settings(self) -> dict[str, Any]:
         """What of the settings is not at its default, by path; empty if they cannot be read.
 
-        They are read with the plug-ins that they name; if these are not trusted, that is told in their stead.
+        They are read with the plug-ins that they name; if these are not trusted, that is said instead.
         """
         plugins = named_plugins(self.record.settings)
         if self.trust.refusal(Named(imports=plugins), self.record.path / "configuration.yaml"):

@@ -40,8 +40,8 @@ _RARE = """\
       # rnd:
       #   strength: 0.01"""
 _BOUNDED = {
-    "batch_size": "so few since each takes {gradient} of memory in it; smaller images take less",
-    "buffer_size": "so few since each takes {collected} of memory; smaller images take less",
+    "batch_size": "low because each step takes {gradient} of memory in it; smaller images take less",
+    "buffer_size": "low because each step takes {collected} of memory; smaller images take less",
 }
 """For a size that is lower than elsewhere."""
 _MEMORY = "    # memory: {}  # if what is seen at one moment is not enough to act on"

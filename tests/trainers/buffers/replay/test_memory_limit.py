@@ -154,5 +154,5 @@ def test_which_observations_are_stacks(name, shape, given, expected):
 
 
 def test_texts_of_sizes():
-    assert [size_text(n) for n in (7.28e9, 4.2e7, 3000)] == ["7.28 GB", "42 MB", "3 kB"]
+    assert [size_text(n) for n in (7.28e9, 4.2e7, 3000, 528)] == ["7.28 GB", "42 MB", "3 kB", "528 bytes"]
     assert np.isclose(float(size_text(7.283e9).split()[0]), 7.28)
