@@ -108,7 +108,8 @@ class SelfAttention(nn.Module):
         x = self.normalize(entities.flatten(0, 1))
         shape = (sets, n, HEADS, self.head_size)
         q, k, v = (layer(x).view(shape).transpose(1, 2) for layer in (self.query, self.key, self.value))
-        masked = None if absent is None else absent[:, None, None] * MASKED_LOGIT
+        # Of the queries' type: torch's kernel for float64 reads a float32 mask as if it were float64.
+        masked = None if absent is None else absent[:, None, None].to(x.dtype) * MASKED_LOGIT
         mixed = _attend(q, k, v, masked, self.scale)
         rows = self.normalize(self.out(mixed.transpose(1, 2).reshape(sets * n, self.size)) + x)
         return pooled(rows.view(sets, n, self.size), absent)
