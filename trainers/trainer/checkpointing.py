@@ -317,6 +317,9 @@ class LearnerCheckpointer:
             self.evaluation_schedule.restore(self.trainer.step, state.get("test_due"), state.get("last_test"))
         except MISFITS as error:
             raise self._mismatch_error(state, error) from error
+        for change in changed:
+            if change.rule.resumed is Resumed.WARNED:
+                logger.warning("%s: %s: %s.", self.name, change, change.rule.why)
         if self.run.training:
             self._restore_steps(changed, self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
@@ -351,13 +354,10 @@ class LearnerCheckpointer:
             ) from error
 
     def _require_same_meaning(self, state: Mapping[str, Any], changed: Sequence[Change]) -> None:
-        """Refuse settings with which the weights would fit, and compute something else; warn of others."""
+        """Refuse settings with which the weights would fit, and compute something else."""
         for change in changed:
             if change.rule.resumed is Resumed.REFUSED:
                 raise self._mismatch_error(state, ValueError(f"{change}"))
-        for change in changed:
-            if change.rule.resumed is Resumed.WARNED:
-                logger.warning("%s: %s: %s.", self.name, change, change.rule.why)
 
     def _restore_steps(self, changed: Sequence[Change], folder: Path) -> None:
         """Load the steps beside a checkpoint in `folder`, and drop those that do not fit changed settings."""

@@ -205,6 +205,17 @@ def test_what_may_mean_the_same_is_warned_of(tmp_path, monkeypatch, caplog, trai
     assert f"mean something else with these: {key} was " in caplog.text
 
 
+def test_what_is_refused_is_not_warned_of_before(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "nets", raising=False)
+    (tmp_path / "nets.py").write_text(textwrap.dedent(MODULE))
+    runs = Runs(tmp_path, "ppo", {"network_settings.encoders": {"near": "nets:One"}}).save()
+    with pytest.raises(CheckpointError, match="encoders"):
+        runs.resumed({"network_settings.encoders": {}})
+    assert warnings(caplog) == []
+
+
 MAY_CHANGE = [
     ("ppo", {}, {"network_settings.deterministic": True, "network_settings.initialization": "orthogonal"}),
     (
