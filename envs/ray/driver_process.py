@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import Any
 
+from ..engines.own_program import own_program
 from ..errors import ClusterError, NoRoomError
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class DriverProcess:
     def __init__(self, on_event: Callable[[dict[str, Any]], None], command: list[str] | None = None) -> None:
         self._on_event = on_event
         self._process = subprocess.Popen(
-            command or [sys.executable, "-m", "lanista.envs.ray.driver"],
+            command or own_program("lanista.envs.ray.driver"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from ...envs.engines.own_program import own_program
 from ..checkpoints.run_folder import require_usable
 from ..settings.errors import TrainerConfigError
 from ..settings.options import RunOptions
@@ -122,7 +123,7 @@ class _Stopping:
 def _train(experiment: Experiment, stopping: _Stopping) -> None:
     """One run, in its own process: what it leaves in memory or breaks does not affect the next one."""
     began = time.monotonic()
-    command = [sys.executable, "-m", "lanista.trainers.cli.main", "learn", experiment.file]
+    command = own_program("lanista.trainers.cli.main", "learn", experiment.file)
     with subprocess.Popen(command, preexec_fn=_ignore_ctrl_c if POSIX else None) as process:
         stopping.process = process
         if stopping.asked:

@@ -26,6 +26,7 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ...envs.engines.own_program import own_program
 from ...envs.engines.process import EngineProcess
 from ...envs.engines.reaper import REAPER
 from ...envs.validation import NonFinitePolicy
@@ -143,7 +144,7 @@ class LearnerProcess:
         self._received: FinishedUpdate | None = None
         self.is_busy = False
         """An update has begun whose result was not taken yet."""
-        command = [sys.executable, "-m", PROGRAM, self._address, str(self._folder)]
+        command = own_program(PROGRAM, self._address, str(self._folder))
         try:
             self.process = EngineProcess(command)
         except UnityEnvironmentException as error:

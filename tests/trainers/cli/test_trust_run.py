@@ -250,3 +250,10 @@ def test_modules_of_the_current_folder_do_not_shadow_those_of_a_process(place, v
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "usage" in done.stdout, done.stderr
     assert not (place / "PWNED").exists()
+
+
+def test_an_experiment_in_the_folder_of_somebody_else_runs_none_of_its_modules(place):
+    (place / "argparse.py").write_text(EVIL)
+    (place / "c.yaml").write_text(f"{YAML}env_settings: {{env_path: scene:basic}}\n")
+    assert run(["experiment", "c.yaml"]) == 0
+    assert not (place / "PWNED").exists()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ....envs.engines.own_program import own_code
 from .diagnosis import Diagnosis, fault, warning
 
 STEPS = 2000
@@ -93,7 +93,7 @@ def _run(folder: str) -> subprocess.CompletedProcess[str]:
     words = [word for key, value in settings.items() for word in ("--set", f"behaviors.Basic.{key}={value}")]
     return subprocess.run(
         [
-            *(sys.executable, "-c", "from lanista.trainers.console import lanista_learn; lanista_learn()"),
+            *own_code("from lanista.trainers.console import lanista_learn; lanista_learn()"),
             *("--preset", "ppo/basic", "--env", "scene:basic", "--run-id", "doctor"),
             *("--results-dir", folder, "--seed", "0", *words),
         ],

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
+from ....envs.engines.own_program import own_code
 from ...utils import plugins
 from .diagnosis import Diagnosis, fault, warning
 
@@ -138,7 +139,7 @@ def torch() -> Iterator[Diagnosis]:
     """Whether torch can be loaded, which a process of its own tries, and its device."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PATIENCE, check=False
+            own_code(_PROBE), capture_output=True, text=True, timeout=_PATIENCE, check=False
         )
     except subprocess.TimeoutExpired:
         yield fault("torch", f"it was not loaded within {_PATIENCE} s", "Install it again: pip install torch")
