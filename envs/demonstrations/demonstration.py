@@ -18,6 +18,7 @@ from ..protocol.agents import AgentColumns
 from ..protocol.messages import AgentInfoActionPairProto
 from ..protocol.specs import describe_behavior
 from ..protocol.wire_format import Malformed
+from ..regular_files import read_bytes
 from .format import Outline, outline, parsed
 from .pairs import PairActions, PairReader
 
@@ -122,7 +123,7 @@ def read_demonstration(path: str | Path, images: Images = "float32", partial: bo
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise DemonstrationError(path, f"it cannot be read: {error.strerror or error}.") from error
     try:

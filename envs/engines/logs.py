@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..regular_files import remove_link
+
 logger = logging.getLogger(__name__)
 
 LINES = 12
@@ -44,6 +46,7 @@ def new_log(folder: Path, worker_id: int) -> EngineLog:
     numbers = sorted(int(found[1]) for one in folder.iterdir() if (found := name.fullmatch(one.name)))
     number = (numbers or [0])[-1] + 1
     try:
+        remove_link(path)
         if path.is_file() and path.stat().st_size:
             path.rename(_numbered(path, number))
             for old in [*numbers, number][:-KEPT]:

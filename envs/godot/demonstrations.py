@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import DemonstrationError, ObservationError, WireError
 from ..named_actions import NamedAction
+from ..regular_files import read_bytes
 from .columns import ColumnMessages, read_actions
 from .spaces import GodotBehavior, Sensor, SensorType, short
 
@@ -69,7 +70,7 @@ def read_recording(
             not what was announced; names the line, or episode and step.
     """
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise DemonstrationError(path, f"it cannot be read: {error.strerror or error}.") from error
     recording = Recording()

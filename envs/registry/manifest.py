@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RegistryError
+from ..regular_files import read_bytes
 from .cache import cache_folder
 from .download import is_url, read
 from .entry import RemoteRegistryEntry
@@ -41,7 +42,7 @@ def read_manifest(path_or_url: str) -> list[RemoteRegistryEntry]:
         return list(_entries(data, path_or_url, None))
     path = Path(path_or_url).expanduser()
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise RegistryError(f"The manifest {path.absolute()} could not be read: {error.strerror}.") from error
     return list(_entries(data, path_or_url, path.absolute().parent))

@@ -12,13 +12,13 @@ from pathlib import Path
 from threading import RLock
 
 from ...envs.bounded_yaml import load_json
+from ...envs.regular_files import read_text
 from ..settings.options import RunOptions
 from ..stats.summary import StatsSummary
 from ..stats.tensorboard import HIDDEN_KEYS
 from ..stats.writer import StatsWriter
 from ..utils.atomic_files import atomic_write_text
 from ..utils.errors import TrainerError
-from ..utils.regular_files import read_text
 from .base import Callback
 from .events import Event, SummaryDue, TrainingBegin, TrainingEnd
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from ...envs.regular_files import read_bytes
 from ..utils.atomic_files import atomic_write_bytes
 from .status import Checkpoint, TrainingStatus, listed
 
@@ -76,7 +77,7 @@ class BestCheckpoints:
         names = [".pt", *(f"{suffix}.onnx" for suffix in self.suffixes)]
         for source, target in [(f"{best}{name}", f"{self.behavior}-best{name}") for name in names]:
             try:
-                atomic_write_bytes(self.folder / target, (self.folder / source).read_bytes())
+                atomic_write_bytes(self.folder / target, read_bytes(self.folder / source))
             except FileNotFoundError:  # the model could not be verified: no other one may take its place
                 (self.folder / target).unlink(missing_ok=True)
             except OSError as error:

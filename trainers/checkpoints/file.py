@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
+from ...envs.regular_files import read_bytes
 from ..utils.atomic_files import atomic_write_bytes
 from ..utils.errors import CheckpointError
-from ..utils.regular_files import refuse_pipe
 
 __all__ = [
     "MISFITS",
@@ -59,8 +59,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "
     """
     file = Path(path)
     try:
-        refuse_pipe(file)
-        data = file.read_bytes()
+        data = read_bytes(file)
     except OSError as error:
         raise CheckpointError(f"The checkpoint {file} cannot be read: {error.strerror or error}.") from error
     try:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ...envs.regular_files import read_bytes
 from ..utils.atomic_files import atomic_link, atomic_write_bytes, remove_partials
 from .best import BestCheckpoints
 from .file import (
@@ -261,7 +262,7 @@ class CheckpointManager:
             return None
         for source, target in zip(sources, targets):
             try:
-                atomic_write_bytes(target, source.read_bytes())
+                atomic_write_bytes(target, read_bytes(source))
                 logger.info("Copied %s to %s.", source, target)
             except OSError as error:
                 logger.warning("%s could not be copied to %s (%s).", source, target, error)

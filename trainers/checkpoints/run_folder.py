@@ -16,13 +16,13 @@ import yaml
 
 from ...envs.bounded_yaml import load_yaml
 from ...envs.registry.process_lock import LockingNotSupportedError, ProcessLock
+from ...envs.regular_files import read_text, refuse_pipe
 from ..settings.errors import TrainerConfigError
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
 from ..settings.yaml_source import UNREADABLE_YAML, read_file
 from ..utils.atomic_files import atomic_write_text, is_partial
 from ..utils.errors import TrainerError, nearest
-from ..utils.regular_files import read_text, refuse_pipe
 
 logger = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ...envs.bounded_yaml import load_json
+from ...envs.regular_files import refuse_pipe
 from ..utils.atomic_files import atomic_write_bytes
 from .file import CheckpointError, load_checkpoint
 from .meaning import TRAINER_TYPE
@@ -58,6 +59,7 @@ def load_shared(path: str | os.PathLike[str], device: str | torch.device = "cpu"
     library = _library()
     file = Path(path)
     try:
+        refuse_pipe(file)
         with library.safe_open(file, framework="pt", device=str(device)) as opened:
             texts = opened.metadata() or {}
             policy: dict[str, Any] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118

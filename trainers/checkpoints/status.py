@@ -12,8 +12,8 @@ from threading import Lock
 from typing import Any
 
 from ...envs.bounded_yaml import load_json
+from ...envs.regular_files import read_text
 from ..utils.atomic_files import atomic_write_text, remove_partials
-from ..utils.regular_files import read_text
 from ..utils.requirements import load_torch
 
 FORMAT_VERSION = "0.3.0"

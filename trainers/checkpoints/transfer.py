@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...envs.regular_files import refuse_pipe
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
 from ..utils.errors import CheckpointError, TrainerError, did_you_mean
-from ..utils.regular_files import refuse_pipe
 from .run_folder import runs_in
 
 if TYPE_CHECKING:

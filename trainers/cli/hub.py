@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ...envs.bounded_yaml import load_yaml
+from ...envs.regular_files import read_text
 from ..settings.yaml_source import UNREADABLE_YAML
 from ..utils.errors import CommandError
-from ..utils.regular_files import read_text
 from ..utils.text import typed
 from .runs.record import CARD
 

@@ -20,8 +20,10 @@ from typing import NamedTuple
 
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ...envs.engines.own_program import own_program
 from ...envs.engines.process import EngineProcess
 from ...envs.engines.reaper import REAPER
+from ...envs.regular_files import remove_link
 from ..checkpoints.status import TrainingStatus
 from ..settings.options import RunOptions
 from ..utils import distributed
@@ -115,11 +117,12 @@ class RankProcesses:
         try:
             for rank in range(1, world_size):
                 log = logs / f"learner-{rank}.log"
+                remove_link(log)
                 arguments = [str(rank), str(world_size), device, self.rendezvous, str(log)]
-                command = [sys.executable, "-m", "lanista.trainers.runner.ranks", *arguments]
+                command = own_program("lanista.trainers.runner.ranks", *arguments)
                 watch = self._presence.watches[rank]
                 self._processes.append(RankProcess(rank, EngineProcess(command), log, watch))
-        except UnityEnvironmentException as error:
+        except (UnityEnvironmentException, OSError) as error:
             self.end(0.0)
             raise TrainerError(
                 f"The learner {rank} of {world_size} (torch_settings.learners) cannot be started: {error}"

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from ...envs.bounded_yaml import require_bounds, require_size
+from ...envs.regular_files import MOST_BYTES, refuse_pipe
 from ..utils.errors import nearest
-from ..utils.regular_files import MOST_BYTES
 from .errors import Problem, TrainerConfigError
 
 Path = tuple[str | int, ...]
@@ -58,6 +58,7 @@ def read_file(path: str | os.PathLike[str]) -> Source:
     """
     file = pathlib.Path(path)
     try:
+        refuse_pipe(file)
         with file.open("rb") as opened:
             data = opened.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ...envs.base import StatsAggregationMethod
+from ...envs.regular_files import refuse_pipe, remove_link
 from ..utils.atomic_files import atomic_write_text
-from ..utils.regular_files import refuse_pipe
 from .event_files import FILE_NAME, FIRST_COLUMNS
 from .summary import StatsSummary
 from .tensorboard import HIDDEN_KEYS
@@ -62,10 +62,13 @@ class CsvTable:
     def __init__(self, path: Path) -> None:
         """Continue the table at `path`, if there is one.
 
+        A link in its place is removed.
+
         Raises:
             OSError: it cannot be read.
             ValueError: it does not start with the first columns.
         """
+        remove_link(path)
         self.path = path
         self.columns: list[str] = []
         if not path.exists():

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...envs.regular_files import remove_link
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -74,7 +76,11 @@ def warnings_kept(path: Path) -> Iterator[None]:
     handler.setLevel(logging.WARNING)
     handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
     logger = logging.getLogger(PACKAGE)
-    logger.addHandler(handler)
+    try:
+        remove_link(path)
+        logger.addHandler(handler)
+    except OSError as error:
+        logger.warning("Warnings are not kept in %s: %s.", path, error.strerror)
     try:
         yield
     finally:

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....envs.bounded_yaml import load_json
+from ....envs.regular_files import refuse_pipe
 from ...utils.atomic_files import atomic_write
-from ...utils.regular_files import refuse_pipe
 from .buffer import Replay
 from .columns import ReplayLayout
 from .memory_limit import size_text

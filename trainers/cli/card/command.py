@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....envs.engines.own_program import own_program
+from ....envs.regular_files import read_text
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
-from ...utils.regular_files import read_text
 from ...utils.text import harmless
 from ...utils.trust import Trust
 from ...utils.trusted_names import Named

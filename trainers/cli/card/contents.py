@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from ....envs.regular_files import read_bytes
 from ....envs.scenes.registry import SCENES
 from ...settings.errors import Notes, TrainerConfigError
 from ...settings.named import named_plugins
 from ...settings.options import RunOptions
 from ...stats.writer import flattened
 from ...utils.plugins import PluginError
-from ...utils.regular_files import refuse_pipe
 from ...utils.text import typed
 from ...utils.trust import Trust
 from ...utils.trusted_names import Named
@@ -74,8 +74,7 @@ class ModelFile:
     @classmethod
     def read(cls, path: Path, behavior: str, policy: Any = None) -> ModelFile:
         """Measure a file; `policy`: the `PlayablePolicy` in it, if it was loaded."""
-        refuse_pipe(path)
-        data = path.read_bytes()
+        data = read_bytes(path)
         digest = hashlib.sha256(data).hexdigest()
         if policy is None:
             return cls(behavior, path, len(data), digest)

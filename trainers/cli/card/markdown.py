@@ -15,8 +15,8 @@ import yaml
 
 from ...._version import __version__
 from ....envs.bounded_yaml import load_yaml
+from ....envs.regular_files import read_text
 from ...settings.yaml_source import UNREADABLE_YAML
-from ...utils.regular_files import read_text
 from ...utils.text import harmless, typed
 from ..runs.command import size
 from .contents import PAPERS, Card, Training

@@ -10,9 +10,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from ....envs.regular_files import read_text
 from ...stats.event_files import Curves, read_curves
 from ...stats.writer import flattened
-from ...utils.regular_files import read_text
 from ..runs.record import GROUP_REWARD, REWARD, BehaviorRecord, RunRecord
 
 UNCOMPARED = ("checkpoint_settings", "env_settings.seed", "env_settings.base_port", "default_settings")
@@ -107,7 +107,11 @@ class RunResult:
 
     def film(self, behavior: str) -> Path | None:
         """The newest video of an evaluation of the behavior."""
-        videos = [path for path in (self.record.path / behavior).glob("videos/*") if path.suffix in _VIDEOS]
+        videos = [
+            path
+            for path in (self.record.path / behavior).glob("videos/*")
+            if path.suffix in _VIDEOS and path.is_file()
+        ]
         return max(videos, key=lambda path: path.stat().st_mtime, default=None)
 
     def models(self) -> list[Path]:

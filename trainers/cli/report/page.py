@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...._version import __version__
+from ....envs.regular_files import refuse_pipe
 from ..page_server import content_policy
 from ..runs.command import size
 from .cards import model_cards
@@ -92,6 +93,7 @@ def make_page(groups: Sequence[Group], *, refresh: float | None = None) -> str:
 def is_page(path: Path) -> bool:
     """Whether a file is a page of this kind, which a newer one may replace."""
     try:
+        refuse_pipe(path)
         with path.open("rb") as file:
             return _HEAD_ENDS.encode() in file.read(4096)
     except OSError:

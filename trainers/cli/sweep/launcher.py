@@ -7,7 +7,6 @@ import io
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +16,9 @@ from typing import Any
 
 import yaml
 
+from ....envs.engines.own_program import own_program
 from ....envs.engines.reaper import REAPER
+from ....envs.regular_files import remove_link
 from ...settings.command_line import parse_command_line
 from ...settings.errors import logger
 from ...settings.models.outputs import CONSOLE, CSV, NONE, TENSORBOARD
@@ -27,7 +28,7 @@ from ...utils.plugins import MLAGENTS_STATS_WRITERS, plugins
 from .metric import SweepError
 from .settings import SweepSettings
 
-PROGRAM = (sys.executable, "-m", "lanista.trainers.cli.main", "learn")
+PROGRAM = tuple(own_program("lanista.trainers.cli.main", "learn"))
 EXIT_TIMEOUT = 120.0
 """Seconds that a run has to save and exit once it is terminated."""
 _ERROR = "lanista-learn: error: "
@@ -49,6 +50,7 @@ class RunProcess:
     def __init__(self, arguments: Sequence[str], log: Path, program: Sequence[str] = PROGRAM) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
+        remove_link(log)
         with log.open("ab") as output:
             self._log_start = output.tell()
             self._process = REAPER.start(

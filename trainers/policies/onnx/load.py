@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....envs.bounded_yaml import load_json
-from ...utils.regular_files import read_text
+from ....envs.regular_files import read_text
 from ...utils.trust import Trust
 from .loaded_policy import LoadedPolicy, LoadError, PlayablePolicy
 from .runtime import Brain, BrainError

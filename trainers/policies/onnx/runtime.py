@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ....envs.base import BehaviorId
 from ....envs.images import as_floats
+from ....envs.regular_files import read_bytes
 from ..agent_states import AgentStates
 from .loaded_policy import misfits, shape_mismatch
 
@@ -185,7 +186,7 @@ class Brain:
     def _refuse_loops(self) -> None:
         """Refuse a file that could compute for ever."""
         try:
-            data = self.path.read_bytes()
+            data = read_bytes(self.path)
             if not any(name.encode() in data for name in _LOOPS):
                 return
             import onnx  # takes a quarter of a second, and hardly any file holds such a word

@@ -101,16 +101,20 @@ def test_an_event_at_no_time_is_listed(tmp_path, capsys, time):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
 @pytest.mark.parametrize(
     "file",
-    [CONFIGURATION, STATUS, TIMERS, "Ball/events.out.tfevents.9", "README.md", "run_logs/warnings.log"],
+    [
+        *(CONFIGURATION, STATUS, TIMERS, "Ball/events.out.tfevents.9", "Ball/videos/1.gif"),
+        *("README.md", "run_logs/warnings.log"),
+    ],
 )
-@pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_pipe_or_a_device_among_its_files_is_not_waited_for(tmp_path, file, kind):
+@pytest.mark.parametrize("kind", ["pipe", "device", "nothing"])
+def test_a_pipe_a_device_or_a_dead_link_among_its_files_is_not_waited_for(tmp_path, file, kind):
     path = whole(tmp_path) / file
+    path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     if kind == "pipe":
         os.mkfifo(path)
     else:
-        path.symlink_to("/dev/zero")
+        path.symlink_to("/dev/zero" if kind == "device" else "nowhere")
     status, out, err = told(tmp_path, "runs", ".", "--json")
     assert status == 0 and {one["name"] for one in json.loads(out)} == {"sound", "broken"}, err
     status, out, err = told(tmp_path, "report", ".", "-o", "page.html")
