@@ -91,16 +91,19 @@ def _mark(key: bytes, words: Sequence[str]) -> str:
 def _files(module: str) -> list[str]:
     """Where the package, or the module, of this name would be imported from; nothing of it is imported.
 
+    Of a module in a package, the package's files and the place of the module below its folders.
+
     The current folder is looked at last, as by those who import what is named (`find_in_working_folder`).
     """
-    name = module.partition(".")[0]
+    name, *inner = module.split(".")
     try:
         found = find_spec(name) or PathFinder.find_spec(name, ["."])
     except (ImportError, ValueError):  # one that was made in memory, or no name
         return []
     if found is None:
         return []
-    places = (found.origin, *(found.submodule_search_locations or ()))
+    folders = [*(found.submodule_search_locations or ())]
+    places = (found.origin, *folders, *(os.path.join(folder, *inner) for folder in folders if inner))
     return [os.path.realpath(path) for path in places if path]
 
 

@@ -89,7 +89,7 @@ def test_a_module_in_another_place_is_another_module(key, tmp_path, monkeypatch)
 
 def test_what_lies_in_the_folder_of_the_run_is_never_its_users_own(key, monkeypatch):
     """Whoever sends a run back may have changed it."""
-    run = Path("results", "run")
+    run = Path("outcomes", "run")
     (run / "run_logs").mkdir(parents=True)
     (run / "game.sh").write_text("")
     (run / "their_game.py").write_text("")
@@ -101,6 +101,7 @@ def test_what_lies_in_the_folder_of_the_run_is_never_its_users_own(key, monkeypa
         ("/bin/sh", str(run / "game.sh")),
         ("/bin/sh", f"--script={run}/game.sh"),
         ("python:their_game:make",),
+        ("python:outcomes.run.their_game:make",),
     ):
         mark_own(run, Named(words))
         assert not (run / MARKS).exists() and not is_own(run, Named(words))
