@@ -87,7 +87,7 @@ class TrainerController:
         self.curriculum = curriculum or Curriculum()
         self.training = training
         self.envs = envs or make_envs()
-        self.envs.should_stop = lambda: self.stopped
+        self.envs.should_stop = self._is_ending
         self.learners: dict[str, Learner] = {}
         """By behavior name."""
         self._learner_of: dict[BehaviorId, Learner] = {}
@@ -402,7 +402,7 @@ class TrainerController:
             learner.reset_requests()
             learner.reset_agents()
         self.envs = self._make_envs()
-        self.envs.should_stop = lambda: self.stopped
+        self.envs.should_stop = self._is_ending
         self.envs.start()
         return self.envs.reset(self.curriculum.samplers())
 
@@ -453,6 +453,10 @@ class TrainerController:
     def stopped(self) -> bool:
         """Whether the user has asked for the end."""
         return self._stop.asked
+
+    def _is_ending(self) -> bool:
+        """Whether the user has asked for the end, of this rank or of another one that now waits for it."""
+        return self.stopped or (self._ranks is not None and distributed.ending())
 
     def stop(self) -> None:
         """Finish the current tick, then end the run in good order."""

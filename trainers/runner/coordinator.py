@@ -37,6 +37,8 @@ class RankCoordinator:
             learners: of this rank, by behavior name.
             should_stop: this rank wants the run to end.
         """
+        if self.ended:  # as they met to announce a behavior, and none meets any more
+            return False
         behaviors = [learners[name] for name in self.behaviors]
         has_work = not behaviors or any(learner.should_continue for learner in behaviors)
         ends = should_stop or not has_work or distributed.ending()

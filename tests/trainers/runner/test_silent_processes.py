@@ -139,3 +139,24 @@ def test_a_rank_that_waits_for_its_engine_ends_with_the_run(begun):
     run.process.send_signal(signal.SIGTERM)
     ended = run.ended()
     assert ended.good and ended.files("Ball.onnx") and ended.files("1.pt"), "the rank has saved its own part"
+
+
+SECOND_ENGINE_HANGS = """
+    if sys.argv[sys.argv.index('--mlagents-port') + 1] == '{port}':
+        time.sleep(10**6)
+    greet(); steps(10**9)
+"""
+
+
+def test_a_rank_whose_engine_never_starts_ends_with_the_run(tmp_path):
+    port = first_free_port(8)
+    engine = executable(tmp_path, SECOND_ENGINE_HANGS.format(port=port + 1))
+    ranks = KINDS["rank"][2]
+    log = tmp_path / "said"
+    with log.open("w") as out:
+        arguments = ["--env", engine, "--base-port", str(port), *ranks, "--timeout-wait", "100000"]
+        process = start(tmp_path, *arguments, yaml=ENDLESS, stdout=out)
+    assert until(lambda: "rollout will take" in log.read_text()), log.read_text()
+    time.sleep(2)  # by then the first rank waits for the other one
+    process.send_signal(signal.SIGTERM)
+    assert end(process, tmp_path).good, log.read_text()
