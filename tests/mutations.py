@@ -1,6 +1,6 @@
 """Changes one line of the product at a time and sees whether the tests notice.
 
-    .venv/bin/pytest -q -n 2 --cov=. --cov-context=test --cov-report= --junitxml=tests.xml
+    .venv/bin/pytest -q -n 2 -m "not peer" --cov=. --cov-context=test --cov-report= --junitxml=tests.xml
     python tests/mutations.py --count 300 --seed 0 --table before.csv     # draws mutations and tries them
     python tests/mutations.py --again before.csv --table after.csv        # tries the same on another state
 

@@ -11,7 +11,10 @@ LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the slow tests, unless they were asked for."""
+    """Deselect the slow tests, unless they were asked for. Those that play in a real Godot are slow."""
+    for item in items:
+        if "godot_engine" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
     if config.option.markexpr:
         return
     named = {Path(config.invocation_params.dir, arg.partition("::")[0]).resolve() for arg in config.args}

@@ -144,6 +144,7 @@ def runnable():
     return [code for page in RUNNABLE for code in examples(page) if TALKING not in code]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", runnable())
 def test_the_examples_run_as_they_stand(code, tmp_path):
     """Examples for Stable-Baselines3 run in the Python that LANISTA_SB3 names, which has it and Lanista."""

@@ -30,6 +30,7 @@ def test_our_names_can_be_imported(statement):
     exec(statement, {})
 
 
+@pytest.mark.slow
 def test_settings_and_environments_load_no_torch():
     wanted = [s for s in ours() if "envs" in s or ".settings" in s or "stats" in s or "learn" in s]
     code = "; ".join([*wanted, "import sys", "assert 'torch' not in sys.modules"])

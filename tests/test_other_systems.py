@@ -265,6 +265,7 @@ def test_there_is_no_live_display_if_its_letters_are_missing(console):
     assert isinstance(make_display("run"), PlainDisplay)
 
 
+@pytest.mark.slow
 def test_the_real_command_survives_a_console_of_ascii(tmp_path):
     (tmp_path / "球.yaml").write_text("behaviors: {Ünï: {trainer_type: 球}}", encoding="utf-8")
     script = "import sys; sys.argv[0] = 'lanista-learn'; from lanista.trainers.learn import main; main()"

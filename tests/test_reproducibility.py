@@ -8,6 +8,8 @@ import pytest
 from console_runs import learn_command
 from reproducibility import CASES, hashes, kept
 
+pytestmark = pytest.mark.slow
+
 KEPT = kept() or {}
 
 

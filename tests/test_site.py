@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 LOADED = {"img": "src", "script": "src", "iframe": "src", "link": "href"}
 """Attributes with URLs that a browser fetches by itself; it follows an `a` only on a click."""

@@ -22,6 +22,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.peer)
+            item.add_marker(pytest.mark.slow)
 
 
 class Peer:

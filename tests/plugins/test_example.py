@@ -49,6 +49,7 @@ def on_the_path(installed, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")]))
 
 
+@pytest.mark.slow
 def test_a_run_trains_with_the_example_trainer_and_writer(tmp_path):
     run = learn(tmp_path, "--env", "scene:basic", yaml=YAML)
     assert run.good
@@ -60,6 +61,7 @@ def test_a_run_trains_with_the_example_trainer_and_writer(tmp_path):
     assert not run.files("events.out.tfevents*"), "stats_writers names the writers, and no others write"
 
 
+@pytest.mark.slow
 def test_what_it_trained_can_be_resumed(tmp_path):
     learn(tmp_path, "--env", "scene:basic", "--set", "behaviors.Basic.max_steps=200", yaml=YAML)
     run = learn(tmp_path, "--env", "scene:basic", "--resume", yaml=YAML)
@@ -100,6 +102,7 @@ print([name for name in heavy if name in sys.modules])
     assert ask(code, YAML).split("\n")[:2] == ["0.5", "[]"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -16,6 +16,8 @@ from lanista.trainers.settings.models.networks import NetworkSettings
 from lanista.trainers.utils.errors import TrainerError
 from specs import spec_of_shapes
 
+pytestmark = pytest.mark.slow
+
 MODULE = """
 import torch
 from torch import nn

@@ -102,6 +102,7 @@ def error_of(text):
     return str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", TRAINERS)
 @pytest.mark.parametrize("kind", ["PLAIN", "LEARNED"])
 def test_every_kind_of_trainer_adds_it_up_and_resumes_with_it(
@@ -171,6 +172,7 @@ def test_a_provider_that_cannot_be_made_ends_the_run_with_its_place(installed, k
         make_reward_providers(algorithm, spec, settings, *how)
 
 
+@pytest.mark.slow
 def test_rewards_that_do_not_fit_the_steps_are_an_error(installed, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(installed(mine="sample_settings:WRONG")))
     run = learn(tmp_path, "--env", "scene:basic", yaml=YAML % ("ppo", TRAINERS["ppo"]))

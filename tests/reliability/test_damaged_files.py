@@ -12,6 +12,8 @@ import pytest
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
 
+pytestmark = pytest.mark.slow
+
 WHOLE = Path(__file__).parents[2] / "config" / "ppo" / "basic.yaml"
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).with_name("fuzz.py")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bounds work and memory as Linux can")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="bounds work and memory as Linux can"),
+]
 
 
 def fuzz(*arguments):

@@ -12,6 +12,8 @@ from cluster_runs import checkpoints, kill, train
 from console_runs import left_behind, until
 from local_cluster import local_cluster
 
+pytestmark = pytest.mark.slow
+
 LONG = 10_000_000
 
 

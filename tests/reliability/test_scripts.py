@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 POSIX = pytest.mark.skipif(os.name != "posix", reason="kills and freezes processes by signals")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what only it tells or allows")
 

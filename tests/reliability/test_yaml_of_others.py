@@ -8,6 +8,8 @@ from lanista.trainers.cli.card.markdown import MARK, read_front
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.runs.record import read_run
 
+pytestmark = pytest.mark.slow
+
 SHORT = 2000
 """Letters of a message; the bomb's own values would fill the memory."""
 

@@ -69,6 +69,7 @@ sys.exit(status)
 """
 
 
+@pytest.mark.slow
 def test_a_run_launches_its_engine_before_it_loads_torch_and_loads_the_rest_after_the_first_step(tmp_path):
     config = tmp_path / "ball.yaml"
     config.write_text("behaviors: {3DBall: {trainer_type: ppo, max_steps: 64, summary_freq: 64}}")

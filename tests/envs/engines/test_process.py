@@ -153,6 +153,7 @@ def test_a_program_that_cannot_run_is_an_error_with_its_name(tmp_path, content):
         EngineProcess([str(program)])
 
 
+@pytest.mark.slow
 def test_engines_die_with_a_trainer_that_is_killed(tmp_path):
     script = f"""
         import time
@@ -215,6 +216,7 @@ def test_no_other_folder_is_removed_where_a_temporary_one_has_a_line_break_in_it
     assert (tmp_path / "a" / "kept").is_dir()
 
 
+@pytest.mark.slow
 @linux
 def test_an_engine_dies_whose_trainer_is_killed_before_the_guard_has_heard_of_it(tmp_path):
     killed_trainer(f"""
@@ -230,6 +232,7 @@ def test_an_engine_dies_whose_trainer_is_killed_before_the_guard_has_heard_of_it
     assert gone(number_in(tmp_path / "engine"))
 
 
+@pytest.mark.slow
 @linux
 def test_a_child_that_has_left_its_engine_s_session_dies_with_the_trainer(tmp_path):
     killed_trainer(f"""
@@ -244,6 +247,7 @@ def test_a_child_that_has_left_its_engine_s_session_dies_with_the_trainer(tmp_pa
     assert gone(number_in(tmp_path / "child"))
 
 
+@pytest.mark.slow
 @linux
 def test_the_guard_of_a_trainer_within_a_trainer_outlives_that_one(tmp_path):
     inner = f"""

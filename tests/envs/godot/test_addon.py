@@ -27,6 +27,7 @@ from puppets import (
 )
 
 
+@pytest.mark.slow
 def test_parameters_of_the_environment_are_described_when_asked_for(play):
     game = play(PUPPETS, "--action_repeat=5")
     action = [

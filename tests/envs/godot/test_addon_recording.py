@@ -155,6 +155,7 @@ def test_a_path_that_cannot_be_written_is_told(godot_engine, project, tmp_path):
     assert status == 1 and "change demonstrations_path" in told, told
 
 
+@pytest.mark.slow
 def test_what_a_player_shows_is_learned_without_an_engine_and_played_in_it(tmp_path, godot_engine, project):
     pytest.importorskip("torch", reason="the networks are torch's")
     record(godot_engine, project, chase_scene(project, tmp_path / "a.jsonl"), 6000)
@@ -166,6 +167,7 @@ def test_what_a_player_shows_is_learned_without_an_engine_and_played_in_it(tmp_p
     assert float(re.search(r'"mean_length": ([\d.]+)', played)[1]) < 150
 
 
+@pytest.mark.slow
 def test_what_godot_rl_agents_records_becomes_a_demonstration(godot_engine, upstream_project, tmp_path):
     """By the plugin itself: its JSON has an observation more than actions, and neither names nor rewards."""
     folder = tmp_path / "project"

@@ -143,6 +143,7 @@ def test_another_host_can_be_dialed(godot_engine, project):
         assert game.wait(120) == 0
 
 
+@pytest.mark.slow
 def test_a_game_that_finds_no_trainer_says_so(godot_engine, project):
     """Started by a trainer, which gives the port, it ends; started by hand it is played by hand."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

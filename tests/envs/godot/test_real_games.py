@@ -12,7 +12,10 @@ import psutil
 import pytest
 from console_runs import end, lanista, learn, ppo_yaml, start, until
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the engine is put aside on Linux alone")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="the engine is put aside on Linux alone"),
+]
 
 DOCS = Path(__file__).parents[3] / "docs" / "godot.md"
 CHASE = re.search(r"```yaml\n(behaviors:.*?)```", DOCS.read_text(), re.DOTALL)[1]

@@ -368,6 +368,7 @@ FRAMES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200), st.lists(FRAMES, max_size=12), st.lists(st.integers(1, 50), max_size=5))
 @settings(max_examples=1000)
 def test_random_bytes_raise_only_protocol_errors(noise: bytes, others: list[bytes], sizes: list[int]) -> None:
@@ -394,6 +395,7 @@ def test_a_damaged_session_raises_only_protocol_errors(draw: st.DataObject) -> N
 # Our two sides against each other -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 200_000), st.integers(0, 200_000)), min_size=1, max_size=4),
     st.integers(1, 50_000),

@@ -59,6 +59,7 @@ def exchange(trainer: Server, engine, request: bytes, reply: bytes, **keywords: 
 # Engines on grpcio ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize(
     "options",

@@ -47,6 +47,7 @@ def both(source, areas, steps):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_hosted_and_in_process_environments_are_equal(case):
     (here, specs), (there, specs_there) = both(*CASES[case])

@@ -53,6 +53,7 @@ def test_an_invalid_command_line_is_a_usage_error(arguments, message):
         parse(arguments)
 
 
+@pytest.mark.slow
 def test_a_usage_error_ends_the_process_with_status_2():
     command = [sys.executable, "-m", "lanista.envs.hosting", "scene:x"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -13,7 +13,10 @@ from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.unity import UnityEnvironment
 from scripted_engine import executable
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and freezes processes by signals")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name != "posix", reason="kills and freezes processes by signals"),
+]
 BALL = "Ball?team=0"
 
 

@@ -80,6 +80,7 @@ def sessions(draw: Any) -> tuple[dict[str, BehaviorSpec], list[dict[str, AgentBa
     return specs, [{name: draw(batches(spec)) for name, spec in specs.items()} for _ in range(count)]
 
 
+@pytest.mark.slow
 @DIALECTS
 @PROFILE
 @given(session=sessions())
@@ -98,6 +99,7 @@ def test_a_message_that_protobuf_writes_is_decoded_as_protobuf_decodes_it(sessio
             assert_same(message.steps[name], steps_)
 
 
+@pytest.mark.slow
 @DIALECTS
 @PROFILE
 @given(session=sessions())

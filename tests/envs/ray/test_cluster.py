@@ -22,6 +22,8 @@ from local_cluster import CRASHING_ENGINE, local_cluster
 from mlagents_envs.exception import UnityEnvironmentException
 from scripted_engine import executable
 
+pytestmark = pytest.mark.slow
+
 posix = pytest.mark.skipif(sys.platform == "win32", reason="makes programs of scripts")
 ANSWER_SECONDS = 60.0
 NO_RESTARTS = RestartLimits(max_lifetime_restarts=0, restarts_rate_limit_n=0)

@@ -71,6 +71,7 @@ def test_unitys_sorter_brain_touches_the_tiles_in_order(output):
     assert finished >= 2 * count and won > 0.97 * finished
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("remembers", "low", "high"), [(True, 0.97, 1.0), (False, 0.4, 0.6)])
 def test_unitys_hallway_brain_chooses_the_right_goal_by_its_memory(remembers, low, high):
     """With it more than 99 of 100; its mean return is 0.94, that of random actions -1."""

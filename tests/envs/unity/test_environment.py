@@ -225,6 +225,7 @@ def test_the_editor_has_no_workers():
         UnityEnvironment(worker_id=1)
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_wait_leaves_no_engine(tmp_path):
     game = executable(tmp_path, "greet(); steps(1); time.sleep(600)")
     script = f"""

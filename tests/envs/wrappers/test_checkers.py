@@ -13,6 +13,8 @@ from gymnasium.utils.passive_env_checker import check_obs  # noqa: E402
 from lanista.envs.wrappers import make_aec, make_gym, make_parallel, make_vector  # noqa: E402
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 ALONE = {
     "basic": {},
     "ball3d?areas=1": {},

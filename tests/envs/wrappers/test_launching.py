@@ -49,6 +49,7 @@ class Starts:
         return self.engines[-1]
 
 
+@pytest.mark.slow
 def test_games_of_unreal_are_launched_joined_and_reseeded():
     env = launch("unreal:scene:basic", num_engines=2, seed=3)
     env.reset()
@@ -94,6 +95,7 @@ def test_parameters_survive_a_restart():
     assert starts.engines[1].parameters == {"mass": 2.0, "size": 1.0}
 
 
+@pytest.mark.slow
 def test_what_is_set_on_channels_survives_a_restart():
     env = launch("scene:ball3d?areas=1", seed=3, time_scale=20.0)
     engine = env.side_channel["EngineConfigurationChannel"]
@@ -144,6 +146,7 @@ def test_a_failed_restart_leaves_nothing_to_close():
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", ["scene:ball3d?areas=1", "scene:basic"])
 def test_a_scene_plays_the_same_from_the_same_seed(scene):
     env = make_gym(scene, seed=1)
@@ -239,6 +242,7 @@ def agents_of(decisions, count, index):
     return decisions.agent_id % count == index
 
 
+@pytest.mark.slow
 def test_joined_engines_behave_as_they_do_alone():
     scene, random = "scene:dungeon-escape?areas=1", np.random.default_rng(3)
     joined = JoinedEnvironment([UnityEnvironment(scene, worker_id=k, seed=5 + k) for k in range(2)])

@@ -59,6 +59,7 @@ def weights(algorithm):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer, sensors, memory", CELLS)
 def test_it_learns_and_resumes_and_exports(tmp_path, trainer, sensors, memory):
     spec, behavior = behavior_of(trainer, sensors, memory)
@@ -153,6 +154,7 @@ def lucky_episodes(random):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", ["ppo", "poca"])
 def test_a_critic_explains_what_it_alone_sees(trainer):
     spec = BehaviorSpec(

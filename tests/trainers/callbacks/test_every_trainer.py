@@ -35,6 +35,7 @@ ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other
 """Numbers of rows: the second run of a process counts on."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_callbacks_receive_all_events_and_change_no_bit(runs, trainer):
     hyperparameters, rules = TRAINERS[trainer]

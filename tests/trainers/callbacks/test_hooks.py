@@ -159,6 +159,7 @@ def test_an_invalid_reason_is_a_failure(runs):
         train(runs, Recorder(on_episode_end=True))
 
 
+@pytest.mark.slow
 def test_in_a_thread_calls_never_overlap_and_a_reason_ends_the_run(runs, tmp_path):
     class Overlap(Recorder):
         def __init__(self):
@@ -201,6 +202,7 @@ class Counting(Callback):
         self.episodes = state["episodes"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_restores_the_states(runs, tmp_path, capsys):
     first, again = Counting(), Counting()
     train(runs, first)

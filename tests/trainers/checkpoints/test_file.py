@@ -24,6 +24,7 @@ def test_a_state_with_an_optimizer_survives_saving_and_loading(tmp_path):
     optimizer.load_state_dict(loaded["Optimizer"])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_cut_at_any_length_is_refused(tmp_path):
     whole, cut = tmp_path / "Ball-5.pt", tmp_path / "Ball-9.pt"
     save_checkpoint(whole, state(5))
@@ -36,6 +37,7 @@ def test_a_checkpoint_cut_at_any_length_is_refused(tmp_path):
         assert "Ball-5.pt" in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_refused_or_harmless(tmp_path):
     path = tmp_path / "a.pt"
     save_checkpoint(path, state(5, size=4))
@@ -103,6 +105,7 @@ def inside_itself(path):
     torch.save({"Policy": value}, path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "write, says",
     [

@@ -116,6 +116,7 @@ MUST_EQUAL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer, before, changes", MUST_EQUAL, ids=str)
 def test_with_other_functions_of_the_same_weights_no_run_goes_on(tmp_path, caplog, trainer, before, changes):
     runs = Runs(tmp_path, trainer, before).save()
@@ -276,6 +277,7 @@ def waiting_run(folder, trainer, ticks=9, **more):
     return runs.save(), len(steps) if real is None else int(real.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer, changes", DROPPED, ids=str)
 def test_waiting_steps_that_do_not_fit_are_dropped_with_one_line(tmp_path, caplog, trainer, changes):
     runs, waiting = waiting_run(tmp_path, trainer)

@@ -8,6 +8,8 @@ import lanista
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 RUNS = Path(__file__).parents[2] / "old_runs"
 NAMES = sorted(path.name for path in RUNS.iterdir() if path.is_dir())
 

@@ -158,6 +158,7 @@ def test_a_new_run_whose_weights_do_not_fit_blocks_nothing(runs, tmp_path, capsy
     assert all(path.exists() for path in curves)
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_starts_with_its_weights_again(runs, tmp_path, capsys):
     runs.configure(TINY)
     assert runs("c.yaml", "--run-id", "first") == 0

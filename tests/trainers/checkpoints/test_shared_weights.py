@@ -67,6 +67,7 @@ def test_others_read_the_weights_and_what_they_are_of(checkpoint, tmp_path):
     assert json.loads(texts["brain"])["observations"][0]["shape"] == [3]
 
 
+@pytest.mark.slow
 def test_a_run_begins_with_the_weights_of_another(tmp_path, capsys):
     (tmp_path / "c.yaml").write_text(YAML)
     words = [

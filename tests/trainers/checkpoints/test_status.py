@@ -102,6 +102,7 @@ def test_no_behavior_may_be_named_metadata(path):
         TrainingStatus(path).set("metadata", "torch_version", "9.9")
 
 
+@pytest.mark.slow
 def test_threads_may_set_and_save_at_once(path):
     status = TrainingStatus(path)
 

@@ -28,7 +28,7 @@ DEMOS = Path(__file__).parents[2] / "real" / "demos"
 BASIC = str(DEMOS / "ExpertBasic.demo")
 NAMED = (BASIC, "--behavior", "Basic")
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(autouse=True)

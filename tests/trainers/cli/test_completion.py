@@ -40,6 +40,7 @@ def completions(folder, line, shell="bash"):
     return {word.strip() for word in answer.read_text().split("\n")} - {""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "offered"),
     [

@@ -10,7 +10,10 @@ import pytest
 from installed_plugins import install
 
 resource = pytest.importorskip("resource")
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the faults are Linux's")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the faults are Linux's"),
+]
 CONSOLE = "from lanista.trainers.console import lanista; lanista()"
 
 

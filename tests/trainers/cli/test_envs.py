@@ -41,6 +41,7 @@ def manifest(tmp_path, monkeypatch):
     http.server_close()
 
 
+@pytest.mark.slow
 def test_a_run_trains_in_a_registered_environment(manifest, tmp_path, capfd):
     from lanista.trainers.learn import run as learn
 

@@ -32,6 +32,7 @@ def write(path, told):
     return str(path)
 
 
+@pytest.mark.slow
 def test_runs_continue_after_one_that_fails(tmp_path, capfd):
     broken = options(tmp_path, "broken")
     broken["env_settings"]["env_path"] = str(tmp_path / "no engine")
@@ -97,6 +98,7 @@ def test_two_runs_of_one_folder_are_refused(tmp_path, processes, capsys):
     assert "write to one folder" in capsys.readouterr().err and not processes
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("told", ["alone by SIGTERM", "alone by SIGINT", "with its run by Ctrl-C"])
 def test_a_signal_ends_the_run_gracefully_and_starts_no_other(tmp_path, told):

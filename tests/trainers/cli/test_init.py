@@ -38,6 +38,7 @@ def written(environment, folder, *more):
     return RunOptions.from_file(file)
 
 
+@pytest.mark.slow
 def test_what_is_written_trains_without_a_change(tmp_path, capfd):
     from lanista.trainers.learn import run as learn
 
@@ -50,22 +51,26 @@ def test_what_is_written_trains_without_a_change(tmp_path, capfd):
     assert (tmp_path / "results" / "first" / "Basic.onnx").is_file()
 
 
+@pytest.mark.slow
 def test_the_line_to_type_is_told_and_stands_in_the_file(tmp_path, capsys):
     written("scene:soccer-twos?size=small", tmp_path)
     line = f"lanista-learn {tmp_path / 'own.yaml'} --env 'scene:soccer-twos?size=small' --run-id first"
     assert line in capsys.readouterr().out and line in (tmp_path / "own.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_groups_learn_by_poca_and_teams_by_self_play(tmp_path):
     soccer = written("scene:soccer-twos?size=small", tmp_path).behaviors["SoccerTwos"]
     assert soccer.trainer_type == "poca" and soccer.self_play is not None
     assert "in 2 teams, in groups of up to 2" in (tmp_path / "own.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_every_behavior_of_an_environment_is_listed(tmp_path):
     assert list(written("scene:wall-jump?areas=4", tmp_path).behaviors) == ["SmallWallJump", "BigWallJump"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="exported scenes are for Linux")
 def test_an_executable_of_unity_is_started(tmp_path):
     settings = written(str(export("grid", tmp_path / "Grid")), tmp_path).behaviors["GridWorld"]
@@ -90,6 +95,7 @@ def test_the_seats_of_a_game_of_turns_play_against_each_other(tmp_path, monkeypa
     assert player.trainer_type == "ppo" and player.self_play is not None
 
 
+@pytest.mark.slow
 def test_a_game_of_godot_is_started(tmp_path, godot_engine, monkeypatch):
     from godot_engine import imported_project
 
@@ -226,6 +232,7 @@ def test_rare_rewards_are_told_of_and_the_remedy_can_be_uncommented():
     assert "rnd" not in configuration([suggest(seen(), opponents=False)], [])
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1, max_size=30), st.text(max_size=30))
 def test_no_name_breaks_the_file(name, header):
     try:

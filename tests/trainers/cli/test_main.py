@@ -121,6 +121,7 @@ def test_warnings_stay_out_of_the_json(capsys):
     assert "did not end within 2 decisions" in said.err and json.loads(said.out)["episodes"] == 100
 
 
+@pytest.mark.slow
 def test_a_scene_is_filmed(tmp_path, capsys):
     from PIL import Image
 

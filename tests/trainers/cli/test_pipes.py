@@ -10,6 +10,7 @@ PATIENCE = 120
 """Seconds; what hangs would do so for ever."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def umask(request):
     os.umask(before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_a_run_with_an_engine_on_a_relay(tmp_path, monkeypatch, umask):
     """Its token is in no other file, in no output and on no command line; nobody else can write a file."""

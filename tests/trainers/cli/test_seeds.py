@@ -43,6 +43,7 @@ def seed_of(run_id):
     return yaml.safe_load(open(f"results/{run_id}/configuration.yaml"))["env_settings"]["seed"]
 
 
+@pytest.mark.slow
 def test_every_seed_is_trained_and_the_report_shows_them_as_one_group(config, tmp_path, capfd):
     line = ["learn", config, "--env", "scene:basic", "--run-id", "b", "--seeds", "3,5", "--parallel", "2"]
     assert run(line) == 0
@@ -63,6 +64,7 @@ def test_a_page_that_is_no_report_is_not_replaced(config, tmp_path, capfd):
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["b.html"]
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_named_and_the_others_go_on(config, tmp_path, capfd):
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / ".b-0.lock").mkdir()  # where the run's lock would be
@@ -71,6 +73,7 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(config, tmp_path, capfd)
     assert "Seed 0 failed after" in said and "Seed 1 ended after" in said
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_before_it_learned_has_not_failed(config, capfd):
     log = Path("results/b-0.log")
 

@@ -89,6 +89,7 @@ def rename(run_folder, **settings):
     path.write_text(yaml.safe_dump(tree))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -121,6 +122,7 @@ def test_the_environment_of_a_run_is_not_started(place, settings, words, capsys)
     assert not (place / "PWNED").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["play", "theirs"], ["card", "theirs", "-o", "card.md"]], ids=" ".join)
 def test_with_the_flag_it_is(place, words):
     rename(place / "theirs", **SHELL)
@@ -128,6 +130,7 @@ def test_with_the_flag_it_is(place, words):
     assert (place / "PWNED").exists()
 
 
+@pytest.mark.slow
 def test_what_the_user_names_is_started_and_scenes_are(place, capsys):
     assert run(["play", "theirs", *SHORT]) == 0, "as it was trained, in a scene"
     rename(place / "theirs", **SHELL)
@@ -186,6 +189,7 @@ def test_loading_refuses_it_and_names_the_argument(place, part):
     assert (place / "PWNED").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["theirs", "theirs/Basic/checkpoint.pt", "x.safetensors"])
 def test_weights_to_begin_with_import_nothing(place, source):
     pytest.importorskip("safetensors")
@@ -195,6 +199,7 @@ def test_weights_to_begin_with_import_nothing(place, source):
     assert not (place / "PWNED").exists()
 
 
+@pytest.mark.slow
 def test_an_own_run_is_played_without_a_question_also_from_another_folder_for_runs(trained, place, capsys):
     (place / "own_game.py").write_text(OWN)
     (place / "own_body.py").write_text(BODY)
@@ -239,6 +244,7 @@ def test_a_plugin_that_settings_name_is_not_imported(place, monkeypatch, capsys)
     assert not (place / "PWNED").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [(3, 10), sys.version_info[:2]], ids=["3.10", "here"])
 @pytest.mark.parametrize(
     "words", [("lanista.envs.scenes", "--help"), ("lanista.trainers.cli.main", "play", "--help")]
@@ -252,6 +258,7 @@ def test_modules_of_the_current_folder_do_not_shadow_those_of_a_process(place, v
     assert not (place / "PWNED").exists()
 
 
+@pytest.mark.slow
 def test_an_experiment_in_the_folder_of_somebody_else_runs_none_of_its_modules(place):
     (place / "argparse.py").write_text(EVIL)
     (place / "c.yaml").write_text(f"{YAML}env_settings: {{env_path: scene:basic}}\n")

@@ -55,6 +55,7 @@ def test_scenes_are_broken_between_words_and_their_commands_nowhere(width):
     assert all(len(line) <= width for line in lines if not line.startswith("    "))
 
 
+@pytest.mark.slow
 def test_the_doctor_indents_what_does_not_fit(width):
     lines = said("doctor", "--no-training")
     packages = next(number for number, line in enumerate(lines) if " packages " in line)

@@ -41,6 +41,7 @@ def sorter(*values):
     return (BEHAVIOR + LESSONS).format(values=values, **keys)
 
 
+@pytest.mark.slow
 def test_a_scene_receives_its_lessons_over_the_wire(tmp_path):
     ended = learn(tmp_path, "--env", "scene:sorter?size=small", yaml=sorter(2, 3, 4))
     assert ended.good
@@ -57,6 +58,7 @@ def test_a_scene_receives_its_lessons_over_the_wire(tmp_path):
     assert json.loads(status.read_text())["num_tiles"] == {"lesson_num": 2}
 
 
+@pytest.mark.slow
 def test_the_scene_applies_the_lessons_that_it_receives(tmp_path):
     """It has no room for so many tiles, and reports it when the second lesson has started."""
     ended = learn(tmp_path, "--env", "scene:sorter?size=small", yaml=sorter(2, 99, 4))
@@ -100,6 +102,7 @@ def test_lessons_are_sent_in_order_with_a_reset_if_required(sent, reset, log):
     assert sent(reset=reset) == log
 
 
+@pytest.mark.slow
 def test_the_best_checkpoints_are_those_of_the_last_lesson(sent, tmp_path):
     """No agent arrives in so few steps, and each costs 0.01: by reward alone an early one would be best."""
     keep = ["--set", "behaviors.Tiny.keep_best=1", "--set", "behaviors.Tiny.summary_freq=50"]
@@ -109,6 +112,7 @@ def test_the_best_checkpoints_are_those_of_the_last_lesson(sent, tmp_path):
     assert best["steps"] > 360 and best["reward"] == pytest.approx(-0.02, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_continues_in_its_lesson(sent, capsys):
     sent("--set", "behaviors.Tiny.max_steps=300")
     capsys.readouterr()

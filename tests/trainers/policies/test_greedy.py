@@ -161,6 +161,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
 def test_unsupported_actions_end_the_run_with_one_sentence(tmp_path, case):
     trainer, env, behavior, says = WRONG[case]

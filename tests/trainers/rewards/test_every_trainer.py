@@ -23,7 +23,7 @@ SIGNALS = {
 }
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
 def told(learner):

@@ -154,6 +154,7 @@ def test_normalizers_are_updated_by_collected_steps_only():
     assert signal.target.encoder.normalizers is None, "both read what one has prepared"
 
 
+@pytest.mark.slow
 def test_curiosity_rewards_effects_of_actions_and_fades():
     """Moving by the action is soon predicted; noise that no action has to do with is not looked at."""
     spec, random = vector_spec([2], continuous=1), np.random.default_rng(0)

@@ -26,7 +26,7 @@ HYPER = {
     "beta": 0.02,
 }
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
 class Corridor(Crowd):

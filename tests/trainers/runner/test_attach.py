@@ -23,6 +23,8 @@ from lanista.trainers.settings.options import RunOptions
 from scripted_engine import exchange_with, free_port, hello, message, observation
 from specs import spec_of_shapes
 
+pytestmark = pytest.mark.slow
+
 
 def options(**settings):
     return RunOptions.from_dict({"env_settings": {"listen": "127.0.0.1:0", **settings}})

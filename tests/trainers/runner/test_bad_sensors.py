@@ -10,6 +10,8 @@ from lanista.trainers.checkpoints.file import load_checkpoint
 from scripted_engine import executable
 from wiremessages import agent, brain, compressed, message
 
+pytestmark = pytest.mark.slow
+
 NAME = "Ball?team=0"
 STEPS = 120
 SIZE = (20, 20)

@@ -160,6 +160,7 @@ def test_an_agent_whose_episode_is_dropped_is_reset():
     assert not learners["Dog"].reset
 
 
+@pytest.mark.slow
 def test_teams_that_take_turns_are_trained(tmp_path):
     script = """
         greet()

@@ -15,6 +15,8 @@ from lanista.trainers.settings.models.run import EngineSettings, EnvironmentSett
 from lanista.trainers.settings.options import RunOptions
 from scripted_engine import executable, hello
 
+pytestmark = pytest.mark.slow
+
 KINDS = ["SCREEN_RESOLUTION", "QUALITY_LEVEL", "TIME_SCALE", "TARGET_FRAME_RATE", "CAPTURE_FRAME_RATE"]
 """The messages of the engine configuration, by number."""
 

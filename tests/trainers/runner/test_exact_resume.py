@@ -91,6 +91,7 @@ Without the replay a resumed run begins with an empty one, and so does the other
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_killed_run_resumes_bit_for_bit(runs, tmp_path, monkeypatch, capsys, case):
     trainer, hyper, memory, ticks = CASES[case]
@@ -145,6 +146,7 @@ def test_a_run_killed_during_a_curriculum_resumes_bit_for_bit(runs, monkeypatch,
     assert resuming and resumed == whole[: ends[0][1]["lesson_num"] + 1][at_the_kill:]
 
 
+@pytest.mark.slow
 def test_lessons_do_not_fall_behind_the_weights_when_a_kill_hits_a_save(runs, monkeypatch):
     """The status file is written last: here the second time only after the kill."""
     runs.configure(YAML.format(trainer="ppo", hyper=ON_POLICY, memory="", keep_best=0) + lessons(30))
@@ -218,6 +220,7 @@ def both(runs, run):
     return {name: runs.state(run, name) for name in ("Tiny", "Other")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", OTHERS)
 def test_behaviors_whose_checkpoints_fall_at_different_moments_resume_bit_for_bit(two, monkeypatch, case):
     configure(two, *OTHERS[case])

@@ -46,6 +46,7 @@ def run_id(inputs):
     return parse_command_line(inputs["argv"]).checkpoint_settings.run_id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", goldendata.cases("training_status"))
 def test_a_run_writes_what_the_reference_writes(case, runs, tmp_path, capsys):
     inputs, expected = case["inputs"], case["expected"]

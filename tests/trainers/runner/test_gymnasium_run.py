@@ -22,6 +22,7 @@ behaviors:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "limit", "rewards"), [("CartPole-v1", 20, (8, 20)), ("Pendulum-v1", 10, (-170, 0))]
 )

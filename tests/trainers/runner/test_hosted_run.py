@@ -11,6 +11,8 @@ from lanista.trainers.runner.ray import connect_by
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("gymnasium")
 
 YAML = """\

@@ -46,6 +46,7 @@ def require_the_best(runs, tmp_path, keep):
     return best
 
 
+@pytest.mark.slow
 def test_the_best_are_kept_beside_the_newest_also_after_a_resume(runs, tmp_path, capsys):
     keep = ["--set", "behaviors.Tiny.keep_best=3"]
     assert runs("c.yaml", "--run-id", "r", "--seed", "1", *keep) == 0
@@ -96,6 +97,7 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_an_inference_ends_after_its_steps_and_changes_no_checkpoint(runs, tmp_path, capsys):
     assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
     run = tmp_path / "results" / "r"
@@ -121,6 +123,7 @@ def test_an_inference_ends_after_its_steps_and_changes_no_checkpoint(runs, tmp_p
     assert new == {"events.out.tfevents-inference", "summaries-inference.csv", "timers-inference.json"}
 
 
+@pytest.mark.slow
 def test_an_inference_changes_nothing_of_what_the_run_is_listed_as(runs, tmp_path):
     assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
     run = tmp_path / "results" / "r"

@@ -10,6 +10,8 @@ from console_runs import YAML, learn, weights_are_finite
 from lanista.trainers.checkpoints.file import load_checkpoint
 from scripted_engine import NOBODY, executable, message, observation
 
+pytestmark = pytest.mark.slow
+
 BASIC = YAML.replace("Ball:", "Basic:")
 HURRY = ["--timeout-wait", "3"]
 """For tests of engines that do not answer."""

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from console_runs import lanista, learn
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("gymnasium")
 
 PAGE = Path(__file__).parents[3] / "docs" / "python-environments.md"

@@ -28,6 +28,8 @@ from scripted_engine import executable
 from specs import spec_of_shapes
 from two_ranks import launch
 
+pytestmark = pytest.mark.slow
+
 YAML = """\
 behaviors:
   Tiny:

@@ -12,6 +12,8 @@ from lanista.trainers.cli.main import run
 from lanista.trainers.policies.onnx.runtime import Brain
 from mlagents_envs.base_env import DecisionSteps
 
+pytestmark = pytest.mark.slow
+
 YAML = """\
 behaviors:
   Basic:

@@ -3,6 +3,8 @@
 import pytest
 from console_runs import learn, ppo_yaml
 
+pytestmark = pytest.mark.slow
+
 TINY = {"batch_size": 16, "buffer_size": 64}, {"hidden_units": 8, "num_layers": 1}
 
 

@@ -19,6 +19,8 @@ import fcntl
 import pty
 import termios
 
+pytestmark = pytest.mark.slow
+
 ENDLESS = YAML.replace("max_steps: 400", "max_steps: -1").replace(
     "buffer_size: 64", "buffer_size: 64, learning_rate_schedule: constant"
 )

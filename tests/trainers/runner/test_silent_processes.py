@@ -14,6 +14,8 @@ import pytest
 from console_runs import YAML, end, start, until, weights_are_finite
 from scripted_engine import executable, first_free_port
 
+pytestmark = pytest.mark.slow
+
 if sys.platform == "win32":
     pytest.skip("signals are sent to processes", allow_module_level=True)
 

@@ -18,6 +18,8 @@ from PIL import Image
 from scripted_engine import executable
 from transcripts import FILES, decisions_of, messages_of, specs_of
 
+pytestmark = pytest.mark.slow
+
 YAML = """\
 default_settings:
   trainer_type: ppo

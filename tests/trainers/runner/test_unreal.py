@@ -8,6 +8,8 @@ from console_runs import YAML, lanista, learn, ppo_yaml
 from lanista.envs.scenes.registry import export
 from scripted_engine import executable
 
+pytestmark = pytest.mark.slow
+
 SOON = [
     (["--env", "unreal:missing"], r"Couldn't launch the missing environment.*Looked for missing\.sh"),
     (["--env", "unreal:nowhere/Game"], r"There is no folder nowhere"),

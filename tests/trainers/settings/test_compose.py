@@ -87,6 +87,7 @@ trees = st.recursive(
 mappings = st.dictionaries(st.sampled_from("abc"), trees, max_size=3)
 
 
+@pytest.mark.slow
 @given(mappings, mappings, mappings)
 def test_composing_is_associative(a, b, c):
     assert under({}, a) == under(a, {}) == under(a, a) == a

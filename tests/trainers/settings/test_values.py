@@ -105,6 +105,7 @@ def test_environment_arguments_as_a_list_or_a_shell_line():
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.dates())
 
 
+@pytest.mark.slow
 @given(st.recursive(scalars, lambda x: st.lists(x) | st.dictionaries(scalars, x), max_leaves=5))
 def test_any_value_is_settings_or_a_config_error(value):
     for data in (
@@ -132,6 +133,7 @@ def test_any_value_is_settings_or_a_config_error(value):
         assert RunOptions.from_dict(options.as_dict()).as_dict() == options.as_dict()
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         dict,

@@ -62,6 +62,7 @@ def names(node):
     return {name: names(child) for name, child in node.get("children", {}).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threaded", [False, True])
 def test_timers_of_a_run_have_the_names_of_ml_agents(tmp_path, threaded):
     yaml = YAML.replace("    max_steps: 400", f"    threaded: {str(threaded).lower()}\n    max_steps: 400")

@@ -11,6 +11,8 @@ from console_runs import end, start, until
 from lanista.envs.scenes.registry import export
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+pytestmark = pytest.mark.slow
+
 YAML = """\
 behaviors:
   Basic:

@@ -54,6 +54,7 @@ def rewarded(demos):
 WITH_VALUES = [cell for cell in CELLS if cell.values[0] != "dqn" and cell.values[1] != "memory"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "trainer, network, method",
     [

@@ -19,6 +19,8 @@ from mlagents_envs.base_env import (
     TerminalSteps,
 )
 
+pytestmark = pytest.mark.slow
+
 AGENTS = 16
 A, B = np.eye(2, dtype=np.float32)
 ON_POLICY = {

@@ -18,6 +18,8 @@ from reliability.resume import differences
 from scripted_engine import executable
 from specs import spec_of_shapes
 
+pytestmark = pytest.mark.slow
+
 HYPER = {"batch_size": 16, "buffer_size": 64, "num_epoch": 2}
 SIGNALS = {
     "extrinsic": {},

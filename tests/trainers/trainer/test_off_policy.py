@@ -409,6 +409,7 @@ def test_a_frame_stack_that_fits_no_image_is_warned_of(caplog, frames, said):
     assert ("B: frame_stack is 4, and no observation is an image" in caplog.text) == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("left", "fits"), [(100_000, True), (60_000, False)])
 def test_a_saved_replay_of_float_images_that_will_not_fit_is_refused(
     gathered, monkeypatch, tmp_path, left, fits

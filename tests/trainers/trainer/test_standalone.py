@@ -62,6 +62,7 @@ def advance_to_the_end(trainer, game):
         trainer.advance()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_script_trains_and_exports(case, tmp_path):
     rules, settings = CASES[case]
@@ -80,6 +81,7 @@ def test_a_script_trains_and_exports(case, tmp_path):
     assert len(action.continuous) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_every_trainer_clips_its_gradients(case):
     """With gradients of almost no length, Adam's moments are as small."""

@@ -11,6 +11,8 @@ from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.trainer.thread import LearnerThread
 from scripted_engine import executable, first_free_port
 
+pytestmark = pytest.mark.slow
+
 SAC = "buffer_size: 1000, buffer_init_steps: 32"
 THREADED = YAML.replace(": ppo", ": sac").replace("buffer_size: 64", SAC) + "    threaded: true\n"
 

@@ -71,6 +71,7 @@ def made(trainer, spec=SEER, encoder="simple", batch=256, **more):
     return UpdateMemory.of(spec, settings, algorithm), algorithm
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak is read and reset in /proc")
 @pytest.mark.parametrize(
     ("encoder", "shape", "rows"),

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from lanista.trainers.utils.channel import Channel
 
+pytestmark = pytest.mark.slow
+
 DTYPES = [np.float32, np.float64, np.int64, np.int32, np.uint8, np.bool_]
 ARRAYS = st.sampled_from(DTYPES).flatmap(
     lambda kind: arrays.arrays(kind, arrays.array_shapes(min_dims=0, min_side=0, max_side=40))

@@ -94,6 +94,7 @@ def agents(play, ended):
     return set(ids.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"),
     [

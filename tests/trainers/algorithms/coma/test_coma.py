@@ -206,6 +206,7 @@ def test_the_moments_of_both_optimizers_are_transferred_with_the_weights():
     assert make(SPEC, config(), seed=5).initialize_from(state) == ["Optimizer:critic (not in the file)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", VARIANTS)
 def test_a_resumed_trainer_learns_bit_for_bit_from_the_buffer_that_was_saved(kind):
     def take_in(play, trajectories):
@@ -229,6 +230,7 @@ def test_a_resumed_trainer_learns_bit_for_bit_from_the_buffer_that_was_saved(kin
     assert not differences(one.algorithm.state_dict(), two.algorithm.state_dict())
 
 
+@pytest.mark.slow
 def test_a_cpu_generator_draws_for_tensors_of_any_device():
     """So that a checkpoint made on one device resumes on another."""
     assert COMA(SPEC, config(), torch.device("meta"), 0, NonFinitePolicy.STOP).sampler.device.type == "cpu"

@@ -8,6 +8,8 @@ from lanista.agent_processor.rollout import build_rollout
 from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches
 from lanista.trainers.networks.multi_actor import exported_networks
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"batch_size": 64, "buffer_size": 256, "learning_rate": 5e-3, "learning_rate_schedule": "constant"}
 SETTLED = {"epsilon_start": 0.3, "epsilon_end": 0.0, "epsilon_decay_steps": 3000}
 

@@ -1,10 +1,13 @@
 """COMA where agents see a grid that comes as PNG: from the wire to the brain."""
 
 import numpy as np
+import pytest
 import torch
 from console_runs import learn, weights_are_finite
 from lanista.envs.unity import UnityEnvironment
 from lanista.trainers.cli.main import run
+
+pytestmark = pytest.mark.slow
 
 SCENE = "scene:coop-push?areas=2"
 YAML = """\

@@ -3,10 +3,13 @@
 import itertools
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.trainers.algorithms.coma.evaluation import action_values
+
+pytestmark = pytest.mark.slow
 
 seeds = st.integers(0, 10**6)
 branch_sizes = st.lists(st.integers(1, 4), min_size=1, max_size=3)

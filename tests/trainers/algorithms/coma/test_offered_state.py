@@ -10,6 +10,8 @@ from console_runs import learn
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.policies.onnx.runtime import Brain
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("mpe2")
 
 SPREAD = "pettingzoo:mpe2.simple_spread_v3"

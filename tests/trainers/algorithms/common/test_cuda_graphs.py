@@ -103,6 +103,7 @@ def without_data(monkeypatch):
     monkeypatch.setattr(torch, "_fused_adam_", lambda *args, **kwargs: None)  # it has no kernel there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPECS)
 @pytest.mark.parametrize("values", [{}, {"clip_value_loss": True}, {"normalize_values": True}])
 def test_a_step_of_ppo_waits_for_no_data(name, values, without_data):

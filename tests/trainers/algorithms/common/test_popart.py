@@ -80,6 +80,7 @@ def test_counting_returns_changes_no_value(trainer):
     np.testing.assert_allclose(estimates(made), before, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", TRAINERS)
 @pytest.mark.parametrize("network", [{}, APART], ids=["plain", "critic apart"])
 def test_the_size_of_rewards_does_not_change_what_is_learned(trainer, network):
@@ -95,6 +96,7 @@ def test_the_size_of_rewards_does_not_change_what_is_learned(trainer, network):
     assert told[0] == pytest.approx(told[1], rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_large_returns_are_learned_as_fast_as_small_ones(trainer):
     errors = {}
@@ -121,6 +123,7 @@ def test_a_baseline_clip_in_units_of_the_reward_stays_in_these():
     np.testing.assert_allclose(made._baseline_range(0.2, steps)[0], 0.2, rtol=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", TRAINERS)
 @pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, True)])
 def test_a_run_may_go_on_or_begin_with_other_units(trainer, before, after):

@@ -82,6 +82,7 @@ def test_products_are_as_exact_as_float32_wherever_they_are_replaced():
     assert setting() == before
 
 
+@pytest.mark.slow
 def test_a_library_that_rounds_to_bfloat16_is_refused():
     with torch.autocast("cpu", torch.bfloat16):
         assert products.product_error() > LARGEST_ERROR

@@ -47,6 +47,7 @@ def test_agents_that_end_or_are_forgotten_leave_nothing():
     assert len(memories) == 0
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.data(), st.sampled_from(["lstm", "gru"]), st.integers(1, 4))
 def test_steps_in_one_go_are_the_steps_one_by_one(data, kind, sequence_length):

@@ -68,6 +68,7 @@ def reference_loss(weights, target, given, signals, dueling, double):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tau", [None, 0.25])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
@@ -170,6 +171,7 @@ def test_other_actions_are_refused_with_the_right_trainers(spec, found):
         dqn(spec=spec)
 
 
+@pytest.mark.slow
 def test_it_learns_a_table():
     """Two states, three actions: the values become those of the Bellman equation."""
     spec = vector_spec([2], 0, (3,))

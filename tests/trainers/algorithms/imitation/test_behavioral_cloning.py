@@ -161,6 +161,7 @@ def gently(obs):
     return 0.8 * np.tanh(obs[:, :1]), np.zeros((len(obs), 0), np.int32)
 
 
+@pytest.mark.slow
 def test_clones_act_as_big_as_the_expert_in_the_engines_units():
     """ML-Agents' way, which its YAML keeps, comes out three times too small (pitfalls D1)."""
     spec = vector_spec([2], continuous=1)
@@ -185,6 +186,7 @@ def test_a_deterministic_policy_is_cloned_too():
     assert losses[-1] < 0.2 * losses[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_a_memory_continues_from_sequence_to_sequence(kind):
     """The expert repeats what was seen at the first step of the episode, four sequences before."""

@@ -209,6 +209,7 @@ def corridor(length=5, episodes=150):
     return replace(demos, **arrays, next_obs=[np.array(finals, np.float32)])
 
 
+@pytest.mark.slow
 def test_what_earned_more_is_imitated_where_most_did_something_else():
     demos = corridor()
     seen = [torch.tensor([[place / 5, 1.0] for place in range(5)])]

@@ -1,11 +1,14 @@
 """Every step belongs to exactly one group-step, that of its set, and an epoch takes whole group-steps."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.trainers.algorithms.poca.team_values import compact_sets, group_by_time
 from lanista.trainers.buffers.rollout_buffer import shuffled_units
+
+pytestmark = pytest.mark.slow
 
 
 @st.composite

@@ -6,6 +6,8 @@ from crowd import Crowd, learn_from, make_learner
 from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from specs import spec_of_shapes
 
+pytestmark = pytest.mark.slow
+
 MEMORY = {"memory_size": 4, "sequence_length": 8}
 
 

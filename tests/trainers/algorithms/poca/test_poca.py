@@ -120,6 +120,7 @@ def test_estimates_of_steps_do_not_depend_on_how_trajectories_are_batched(sizes)
         start += size * 5
 
 
+@pytest.mark.slow
 def test_an_update_changes_actor_and_critic_deterministically():
     generator = np.random.default_rng(2)
     rollout = team_rollout(generator, [3, 3], 40)
@@ -139,6 +140,7 @@ def test_an_update_changes_actor_and_critic_deterministically():
     torch.testing.assert_close(outcomes[0], outcomes[1], rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_the_clip_of_baselines_counts_in_rewards_in_deviations_or_not_at_all():
     """Returns vary by about 30: a clip of 0.2 in units of the reward slows a baseline most."""
     generator = np.random.default_rng(4)

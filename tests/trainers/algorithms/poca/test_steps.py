@@ -105,6 +105,7 @@ def test_no_store_numbers_its_rows_as_a_checkpoint_s_are_numbered(monkeypatch):
         assert begun.start > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("teams", [1, 2])
 def test_an_update_after_a_resume_is_bit_for_bit_the_one_that_would_have_been(teams, monkeypatch):
     """With a part of the buffer from before, and stores that count from the beginning again."""

@@ -67,6 +67,7 @@ def test_it_equals_automatic_differentiation(kind, shared, masked, layers):
     torch.testing.assert_close(flat.gradient, expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
     st.sampled_from([(2, ()), (0, (3,)), (0, (7,)), (0, (3, 2, 4)), (1, (2, 2)), (2, (3, 1))]),

@@ -153,6 +153,7 @@ def test_updates_are_those_of_the_formulas(kind, options):
         torch.testing.assert_close(value, reference.target[name], rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_it_learns_which_actions_pay():
     spec = spec_of(ActionSpec(1, ()), ((1,),))
     sac = simba(spec, {"hidden_units": 8, "num_layers": 1}, learning_rate=0.01)

@@ -89,6 +89,7 @@ def check(replay: Replay, steps: list[Step], n_step: int) -> None:
     assert batch.action_mask is not None or not any(step.mask.any() for step in steps)
 
 
+@pytest.mark.slow
 @given(
     rounds=played,
     capacity=st.integers(5, 40),
@@ -118,6 +119,7 @@ def test_a_long_rollout_is_stored_except_for_what_does_not_fit():
     assert len(replay) == 20
 
 
+@pytest.mark.slow
 def test_unshared_frames_displace_the_oldest_steps():
     """Where every observation's frames are new, there is room for fewer steps, and these are whole."""
     game = Game(np.random.default_rng(0), breaks=1.0)

@@ -97,6 +97,7 @@ def test_resuming_an_ml_agents_run_is_refused_with_advice(tmp_path):
         check_initial_weights(options)
 
 
+@pytest.mark.slow
 def test_no_torch_is_needed():
     code = "import sys, lanista.trainers.checkpoints.transfer; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

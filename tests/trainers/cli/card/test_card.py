@@ -49,6 +49,7 @@ def front(text):
     return yaml.safe_load(text.split("---\n")[1])
 
 
+@pytest.mark.slow
 def test_the_card_of_a_run_tells_what_it_is_what_made_it_and_how_well_it_plays(results):
     """Through the console script's module: the score is that of `lanista play`, in a process of its own."""
     program = [sys.executable, "-m", "lanista.trainers.cli.main"]
@@ -153,6 +154,7 @@ def test_a_command_that_is_not_known_is_empty(tmp_path, words):
     assert read_run(folder).command == []
 
 
+@pytest.mark.slow
 def test_what_is_not_known_of_a_model_without_a_run_is_said(results, tmp_path, capsys):
     model = tmp_path / "Basic.onnx"
     model.write_bytes((results / "walk" / "Basic.onnx").read_bytes())
@@ -166,6 +168,7 @@ def test_what_is_not_known_of_a_model_without_a_run_is_said(results, tmp_path, c
     assert "How well it plays" not in text and read_front(text)["environment"] == ["scene:basic"]
 
 
+@pytest.mark.slow
 def test_arguments_of_the_environment_follow_those_of_the_run(results, capfd):
     arguments = ["card", "walk", "--results-dir", str(results), "--episodes", "1", "--env-args", "--nonsense"]
     assert run(arguments) == 1
@@ -191,6 +194,7 @@ def test_a_file_of_someone_else_stays(results, tmp_path, capsys):
     assert run(arguments) == run(arguments) == 0, "its own card is made again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "says"),
     [

@@ -226,6 +226,7 @@ def test_check_explains_on_request(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_command_explains_and_needs_no_torch():
     code = (
         "import sys; from lanista.trainers.cli.main import run; "
@@ -237,6 +238,7 @@ def test_the_command_explains_and_needs_no_torch():
     assert "clip_value_loss" in done.stdout
 
 
+@pytest.mark.slow
 def test_every_preset_is_explained():
     for path in (Path(__file__).parents[4] / "config").glob("*/*.yaml"):
         assert differences(path.read_text()), path

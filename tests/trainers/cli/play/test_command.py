@@ -53,6 +53,7 @@ def refused(capsys, *arguments):
     return capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_all_behaviors_of_a_run_act_in_the_environment_that_it_was_trained_in(results, capsys):
     report = played(capsys, "walls", "--results-dir", results)
     assert report["environment"] == WALLS and set(report["behaviors"]) == BEHAVIORS
@@ -63,6 +64,7 @@ def test_all_behaviors_of_a_run_act_in_the_environment_that_it_was_trained_in(re
     assert one["environment"] == WALLS and list(one["behaviors"]) == ["SmallWallJump?team=0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["brains", "checkpoints"])
 def test_sampled_actions_repeat_with_a_seed_and_differ_with_another(results, capsys, kind):
     run_folder = results / "walls"
@@ -75,6 +77,7 @@ def test_sampled_actions_repeat_with_a_seed_and_differ_with_another(results, cap
     assert returns(3) == returns(3) != returns(4)
 
 
+@pytest.mark.slow
 def test_checkpoints_and_models_act_together_for_the_behaviors_of_their_names(results, capsys):
     whole = played(capsys, "walls", "--results-dir", results)
     checkpoint, model = (
@@ -113,6 +116,7 @@ def test_what_cannot_be_played_is_told(results, given, says, capsys, monkeypatch
     assert says in refused(capsys, *given, "--results-dir", ".")
 
 
+@pytest.mark.slow
 def test_ctrl_c_reports_the_episodes_so_far(results, capsys, monkeypatch):
     step, steps = UnityEnvironment.step, []
 
@@ -152,6 +156,7 @@ def slot_models(folder, behavior, slots):
     return str(folder)
 
 
+@pytest.mark.slow
 def test_the_models_of_all_slots_play(tmp_path, capsys):
     team = slot_models(tmp_path / "team", "SoccerTwos", 2)
     report = played(capsys, team, "--env", SOCCER)

@@ -127,6 +127,7 @@ def test_what_cannot_be_filmed_is_refused_before_it_is_played(env, file, says, c
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_all_areas_of_a_scene_are_filmed(tmp_path):
     walking = checkpoint(tmp_path / "basic.pt", vector_spec([20], 0, [3]))
     films = []

@@ -170,6 +170,7 @@ def test_rewards_of_zero_have_a_best_one(tmp_path):
     assert "<td class=n>0</td><td class=n>0</td><td class=n>100</td>" in page_of(tmp_path, "a")
 
 
+@pytest.mark.slow
 def test_long_curves_of_many_runs_stay_small():
     steps = 20_000
     curve = Curve(

@@ -11,6 +11,8 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.summary.writer.record_writer import RecordWriter
 from trainers.cli.runs.test_runs import make_run
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 120
 """Seconds; what hangs would do so for ever."""
 CONFIGURATION, STATUS, TIMERS = "configuration.yaml", "run_logs/training_status.json", "run_logs/timers.json"

@@ -15,6 +15,8 @@ from lanista.trainers.cli.sweep.settings import read_sweep
 from lanista.trainers.settings.command_line import parse_command_line
 from PIL import Image
 
+pytestmark = pytest.mark.slow
+
 RATE = "behaviors.Basic.hyperparameters.learning_rate"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 

@@ -8,6 +8,8 @@ from lanista.trainers.cli.sweep.settings import Parameter
 from lanista.trainers.cli.sweep.space import Dimension
 from lanista.trainers.cli.sweep.trial import TrialSummary
 
+pytestmark = pytest.mark.slow
+
 PARAMETERS = {
     "learning_rate": Parameter(min=8e-5, max=1.2e-2, log=True),
     "beta": Parameter(min=1e-7, max=10, log=True),

@@ -6,6 +6,8 @@ import pytest
 import yaml
 from lanista.trainers.cli.main import run
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("optuna")
 
 BASIC = "behaviors.Basic"

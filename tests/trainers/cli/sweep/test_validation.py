@@ -75,6 +75,7 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch, capsys):
     assert "pip install 'lanista[sweep]'" in complaint(tmp_path, GOOD, capsys)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_validated_without_torch(tmp_path):
     import subprocess
     import sys

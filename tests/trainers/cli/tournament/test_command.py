@@ -38,6 +38,7 @@ def told(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_checkpoints_and_snapshots_of_a_run(results, tmp_path, capsys):
     picture = tmp_path / "picture.png"
     common = ["cards", "--results-dir", str(results), "--games", "6", "--num-areas", "3"]

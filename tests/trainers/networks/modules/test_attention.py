@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from lanista.trainers.networks.modules import attention
 from lanista.trainers.networks.modules.attention import EntityEncoder, absent
 
+pytestmark = pytest.mark.slow
+
 FEATURES = (5, 3)
 
 

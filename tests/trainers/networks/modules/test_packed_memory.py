@@ -43,6 +43,7 @@ def check(kind, streams, lengths, seed):
     return done
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
     st.sampled_from(["lstm", "gru"]),
@@ -54,6 +55,7 @@ def test_outputs_and_gradients_are_those_of_automatic_differentiation(kind, stre
     check(kind, streams, lengths, seed)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     st.integers(1, 2),

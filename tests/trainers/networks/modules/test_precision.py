@@ -8,6 +8,8 @@ from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.networks.modules.passes import widened
 from lanista.trainers.policies.onnx.runtime import Brain
 
+pytestmark = pytest.mark.slow
+
 YAML = """\
 behaviors:
   Basic:

@@ -84,6 +84,7 @@ def test_squashed_actions_and_deviations_of_the_state(made):
     assert ("actions.log_sigma.weight" in names) is made.get("sigma_of_state", False)
 
 
+@pytest.mark.slow
 def test_a_head_acts_learns_and_is_exported_consistently():
     """Hybrid, masked, squashed, with a deviation of each state."""
     network = built("entities", squashed=True, sigma_of_state=True)

@@ -99,6 +99,7 @@ def test_a_brain_equals_the_references(case):
         np.testing.assert_allclose(got, array(values), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=3),
@@ -173,6 +174,7 @@ def test_exporting_a_diverged_network_keeps_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(st.sampled_from(["lstm", "gru"]), st.integers(0, 2), st.lists(st.integers(1, 4), max_size=2))
 def test_every_memory_exports_and_verifies(kind, continuous, branches):

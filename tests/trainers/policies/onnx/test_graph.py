@@ -16,6 +16,8 @@ from lanista.trainers.settings.models.networks import NetworkSettings
 from onnx import TensorProto
 from specs import spec_of_shapes
 
+pytestmark = pytest.mark.slow
+
 _SENTIS = """
 Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization Bernoulli Cast
 CastLike Ceil Celu Clip Compress Concat Constant ConstantOfShape Conv ConvTranspose Cos Cosh CumSum

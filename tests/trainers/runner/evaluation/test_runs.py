@@ -40,6 +40,7 @@ def told(out, behavior="Tiny"):
     return [(int(step), float(mean), float(std)) for step, mean, std in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trainer", "memory", "rules"),
     [
@@ -151,6 +152,7 @@ def test_a_test_that_fails_is_said_and_left_out(runs, tmp_path, capsys):
     assert not told(out) and runs.state("r")["step"] > 460
 
 
+@pytest.mark.slow
 def test_learning_in_a_thread_rests_while_it_is_tested(runs, tmp_path, capsys):
     threaded = ["--set", "default_settings.threaded=true", "--set", "default_settings.keep_best=1"]
     assert runs(*START, "--run-id", "r", *TESTS, *threaded) == 0

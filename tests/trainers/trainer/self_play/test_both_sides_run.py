@@ -68,6 +68,7 @@ def test_only_steps_of_the_newest_weights_are_learned_from(runs, tmp_path, learn
     assert 0 < learned["opponent"] < state["self_play"]["steps"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", EVERY)
 def test_every_trainer_learns_from_both_sides(runs, tmp_path, capsys, trainer):
     hyper, discrete, continuous = EVERY[trainer]
@@ -94,6 +95,7 @@ def test_statistics_are_the_learning_teams_alone(runs, tmp_path, monkeypatch):
     assert teams == {0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trainer", "memory", "teams"),
     [("ppo", LSTM, 2), ("ppo", "", 3), ("poca", LSTM, 2), ("coma", LSTM, 2)],
@@ -117,6 +119,7 @@ def test_a_killed_run_goes_on_bit_for_bit(runs, tmp_path, monkeypatch, capsys, t
     assert found.keys() <= (rows if trainer != "ppo" else set()), found
 
 
+@pytest.mark.slow
 def test_with_one_team_of_the_behavior_it_is_said_that_there_is_no_other_side(runs, tmp_path, capsys):
     names = ("Goalie", "Striker")
     configure(tmp_path, names=names)

@@ -14,6 +14,7 @@ def runs(runs):
     return runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trainer", "memory", "teams"),
     [("ppo", LSTM, 2), ("ppo", "", 3), ("poca", "", 2)],
@@ -40,6 +41,7 @@ def test_a_killed_run_goes_on_against_the_same_opponents_bit_for_bit(
     assert trainer == "poca" or elo[0]["elo"] != 1200.0  # there all games are broken off
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", EVERY)
 def test_every_trainer_plays_against_itself(runs, tmp_path, capsys, trainer):
     hyper, discrete, continuous = EVERY[trainer]
@@ -54,6 +56,7 @@ def test_every_trainer_plays_against_itself(runs, tmp_path, capsys, trainer):
     assert state["steps"][0] == pytest.approx(runs.state()["step"], rel=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threaded", ["false", "true"])
 def test_behaviors_against_each_other_learn_in_turn(runs, tmp_path, threaded):
     configure(tmp_path, names=("Goalie", "Striker"))
@@ -91,6 +94,7 @@ def test_one_team_alone_is_refused_with_what_to_do(runs, tmp_path, capsys):
     assert "shown only one team, Tiny?team=0" in error and "remove behaviors.Tiny.self_play" in error
 
 
+@pytest.mark.slow
 def test_a_resumed_run_waits_for_its_second_team(runs, tmp_path, capsys):
     """A thread may advance between the two: the first look at a resumed run's step proves nothing."""
     configure(tmp_path, "sac", EVERY["sac"][0])
@@ -101,6 +105,7 @@ def test_a_resumed_run_waits_for_its_second_team(runs, tmp_path, capsys):
     assert runs.state()["step"] >= 900 and runs.state()["self_play"]["teams"] == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_rating_alone_is_taken_over(runs, tmp_path, capsys):
     configure(tmp_path)
     assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0

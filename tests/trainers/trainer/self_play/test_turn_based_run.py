@@ -51,6 +51,7 @@ def test_both_seats_are_learned_from(tmp_path, monkeypatch, capsys):
     assert state["step"] > 300 and state["self_play"]["steps"][0] < 0.85 * state["step"]
 
 
+@pytest.mark.slow
 def test_without_self_play_every_seat_has_a_trainer(tmp_path, monkeypatch, capsys):
     states = train(tmp_path, monkeypatch, ["player_0", "player_1"], "")
     assert all(state["step"] > 300 and "self_play" not in state for state in states)
