@@ -181,7 +181,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no file without an end")
 def test_a_file_without_an_end_is_not_read_to_its_end():
-    with pytest.raises(TrainerConfigError, match="/dev/zero: could not be read: it is a pipe or a device"):
+    with pytest.raises(TrainerConfigError, match="/dev/zero could not be read: it is a pipe or a device"):
         RunOptions.from_file("/dev/zero")
 
 
