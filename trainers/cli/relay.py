@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         relay.await_trainer()
         logger.info(
-            "Engines that call port %d of this machine are forwarded to %s.", relay.port, trainer.address
+            "Engines that call port %d of this machine are carried to %s.", relay.port, trainer.address
         )
         relay.serve(once=arguments.once)
     except RelayRejectedError as refusal:
