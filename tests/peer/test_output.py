@@ -23,12 +23,16 @@ SETTINGS = {
 }
 
 
+# Lines that Lanista alone writes: about a brain's inputs, and about the memory that a run will take.
+OURS_ALONE = ("The brain of", "the rollout will take")
+
+
 def shapes(output):
     """What the lines of a log say, numbers and paths apart; who is asked about versions, the common names."""
     lines = [
         line for line in output.splitlines() if line.startswith(("[INFO] ", "\t", "  ml-agents", "  Comm"))
     ]
-    lines = [line for line in lines if "The brain of" not in line]
+    lines = [line for line in lines if not any(own in line for own in OURS_ALONE)]
     # A scene says its own name; a Unity build is the Unity environment here too.
     lines = [line.replace("scene:basic (Unity's protocol)", "Unity environment") for line in lines]
     lines = [
