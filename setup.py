@@ -43,7 +43,7 @@ setup(
         "lanista.envs.godot": ["addon/LICENSE", "addon/**/*.gd"],
         "lanista.envs.protocol": ["proto/**/*.proto", "*.binpb"],
         "lanista.config": ["**/*.yaml", "pretrained/*/*.md", "pretrained/*/*.onnx"],
-        "lanista.trainers.cli.report": ["*.css", "*.js"],
+        "lanista.trainers.tools.report": ["*.css", "*.js"],
     },
     install_requires=[
         "argcomplete>=3.1.6",

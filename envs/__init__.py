@@ -1,6 +1,6 @@
 """The first layer: where steps come from. It does not know torch."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._lazy import lazy_exports
 
@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from .demonstrations.recorder import DemonstrationRecorder
     from .manager.manager import EnvManager
     from .python.sources import make_source
-    from .registry import UnityEnvRegistry, default_registry
     from .scenes.in_process import WorldEnvironment
     from .scenes.world import World
     from .side_channels import (
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
         StatsSideChannel,
     )
     from .unity.environment import UnityEnvironment
+
+    # Of a tool, which the core does not import; their types are those in lanista.envs.registry.
+    UnityEnvRegistry: Any
+    default_registry: Any
 
 __all__ = [
     "BehaviorName",

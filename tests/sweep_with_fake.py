@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from lanista.trainers.cli.main import main
-from lanista.trainers.cli.sweep import scheduler as loop
-from lanista.trainers.cli.sweep.sweep import Sweep
+from lanista.trainers.tools.sweep import study as loop
+from lanista.trainers.tools.sweep.command import Sweep
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_learn.py")))
 REAL = Sweep.open

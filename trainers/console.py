@@ -9,7 +9,7 @@ import os
 import sys
 
 try:
-    from .cli.completion import ASKED
+    from .._tools import COMPLETION_VARIABLE, provided
     from .utils.guard import guarded
     from .utils.quick_imports import quick_imports
 except KeyboardInterrupt:
@@ -33,11 +33,10 @@ def lanista_learn() -> None:
     """The console script `lanista-learn`."""
 
     def command() -> int:
-        if ASKED in os.environ:
-            from .cli.completion import answer
+        if COMPLETION_VARIABLE in os.environ and (completion := provided("completion")) is not None:
             from .settings.command_line import make_parser
 
-            answer(make_parser())
+            completion.answer(make_parser())
         with quick_imports():
             from .learn import run
 

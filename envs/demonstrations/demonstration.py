@@ -18,7 +18,7 @@ from ..protocol.agents import AgentColumns
 from ..protocol.messages import AgentInfoActionPairProto
 from ..protocol.specs import describe_behavior
 from ..protocol.wire_format import Malformed
-from ..regular_files import read_bytes
+from ..utils.regular_files import read_bytes
 from .format import Outline, outline, parsed
 from .pairs import PairActions, PairReader
 

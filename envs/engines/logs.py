@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..regular_files import remove_link
+from ..utils.regular_files import remove_link
 
 logger = logging.getLogger(__name__)
 

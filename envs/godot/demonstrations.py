@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import DemonstrationError, ObservationError, WireError
 from ..named_actions import NamedAction
-from ..regular_files import read_bytes
+from ..utils.regular_files import read_bytes
 from .columns import ColumnMessages, read_actions
 from .spaces import GodotBehavior, Sensor, SensorType, short
 

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..errors import RegistryError, UnsafeArchiveError
+from ..utils.process_lock import LockingNotSupportedError, ProcessLock
 from .download import download, is_url, size_text
-from .process_lock import LockingNotSupportedError, ProcessLock
 from .unpack import unpack
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RegistryError
-from ..regular_files import read_bytes
+from ..utils.regular_files import read_bytes
 from .cache import cache_folder
 from .download import is_url, read
 from .entry import RemoteRegistryEntry
@@ -72,7 +72,7 @@ def _entries(data: bytes, name: str, folder: Path | None) -> Iterator[RemoteRegi
     """Parse the entries; `folder`: of a manifest on this machine, to resolve its paths."""
     import yaml
 
-    from ..bounded_yaml import load_yaml
+    from ..utils.bounded_yaml import load_yaml
 
     try:
         tree = load_yaml(data.decode("utf-8"))

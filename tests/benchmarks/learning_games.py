@@ -22,8 +22,8 @@ from tempfile import TemporaryDirectory
 
 from board_players import BoardPlayer, OneStepAhead, Perfect
 from lanista.envs.python.sources import make_source
-from lanista.trainers.cli.tournament.match import Result, play_all_sides
-from lanista.trainers.cli.tournament.players import participants_of
+from lanista.trainers.tools.tournament.match import Result, play_all_sides
+from lanista.trainers.tools.tournament.players import participants_of
 from products import curve, run_command, train
 from results import RESULTS, read, write
 from script_options import parse_options

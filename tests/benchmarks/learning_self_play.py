@@ -28,8 +28,8 @@ import numpy as np
 from board_players import BoardPlayer, OneStepAhead
 from lanista.envs.python.sources import make_source
 from lanista.trainers.checkpoints.file import load_checkpoint
-from lanista.trainers.cli.tournament.match import Result, play_all_sides
-from lanista.trainers.cli.tournament.players import participants_of
+from lanista.trainers.tools.tournament.match import Result, play_all_sides
+from lanista.trainers.tools.tournament.players import participants_of
 from products import run_command, train
 from results import RESULTS, ROOT, read, table, write, write_page
 from script_options import parse_options

@@ -19,10 +19,10 @@ import tempfile
 from pathlib import Path
 
 from lanista.envs.scenes.registry import SCENES
-from lanista.trainers.cli.card.markdown import read_card, shown
-from lanista.trainers.cli.pretrained import PRETRAINED, find_pretrained, pretrained_names
 from lanista.trainers.cli.runs.record import CARD, read_run
 from lanista.trainers.settings.presets import scene_preset
+from lanista.trainers.tools.card.markdown import read_card, shown
+from lanista.trainers.tools.pretrained import PRETRAINED, find_pretrained, pretrained_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "pretrained.md"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from lanista.trainers.cli.migrate.mlagents_config import own_keys
+from lanista.trainers.settings.mlagents_config import own_keys
 from lanista.trainers.settings.yaml_source import Source
 
 SUMMARY = re.compile(r"(\S+)\. Step: (\d+)\. Time Elapsed: ([\d.]+) s")

@@ -2,8 +2,8 @@
 
 import pytest
 import yaml
-from lanista.trainers.cli.migrate.upgrade import upgrade
 from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.tools.migrate import upgrade
 from oldconfigurations import CURRICULUM, FLAT, PARTED, SAMPLERS
 
 # Where ours does better, the files are as both understand them: ML-Agents keeps the old name of this sampler,

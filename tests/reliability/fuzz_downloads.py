@@ -20,11 +20,11 @@ from fuzz_wire import chosen, with_choice
 from lanista.envs.errors import RegistryError
 from lanista.envs.registry.manifest import read_manifest
 from lanista.envs.registry.unpack import unpack
-from lanista.trainers.cli.card.contents import ModelFile
-from lanista.trainers.cli.report.cards import model_cards
-from lanista.trainers.cli.report.contents import RunResult, group_runs
 from lanista.trainers.cli.runs.record import CARD, read_run
 from lanista.trainers.policies.onnx.runtime import Brain, BrainError
+from lanista.trainers.tools.card.contents import ModelFile
+from lanista.trainers.tools.report.contents import RunResult, group_runs
+from lanista.trainers.tools.report.page import model_cards
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec, DecisionSteps
 from specs import spec_of_shapes
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 
-from lanista.envs.registry.process_lock import ProcessLock
+from lanista.envs.utils.process_lock import ProcessLock
 
 GOOD = """\
 behaviors:

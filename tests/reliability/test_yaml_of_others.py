@@ -4,9 +4,9 @@ import pytest
 from envs.test_bounded_yaml import BOMB
 from lanista.envs.registry.manifest import RegistryError, read_manifest
 from lanista.trainers.checkpoints.run_folder import recorded_behavior, recorded_seed
-from lanista.trainers.cli.card.markdown import MARK, read_front
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.runs.record import read_run
+from lanista.trainers.tools.card.markdown import MARK, read_front
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def test_the_record_of_a_run_counts_as_unknown(tmp_path, caplog):
 
 
 def test_a_run_is_not_uploaded_with_it(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("lanista.trainers.cli.hub._hub", lambda: None)
+    monkeypatch.setattr("lanista.trainers.tools.hub._hub", lambda: None)
     (tmp_path / "configuration.yaml").write_text(f"{BOMB}\nbehaviors: {{B: *a11}}\n")
     words = ["hub", "push", "--run-id", "r", "--repo-id", "a/b", "--local-dir", str(tmp_path)]
     assert run(words) == 1

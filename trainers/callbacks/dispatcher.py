@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 
-from ...envs.bounded_yaml import load_json
-from ...envs.regular_files import read_text
+from ...envs.utils.bounded_yaml import load_json
+from ...envs.utils.regular_files import read_text
 from ..settings.options import RunOptions
 from ..stats.summary import StatsSummary
 from ..stats.tensorboard import HIDDEN_KEYS

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ...envs.regular_files import read_bytes
+from ...envs.utils.regular_files import read_bytes
 from ..utils.atomic_files import atomic_write_bytes
 from .status import Checkpoint, TrainingStatus, listed
 

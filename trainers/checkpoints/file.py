@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ...envs.regular_files import read_bytes
+from ...envs.utils.regular_files import read_bytes
 from ..utils.atomic_files import atomic_write_bytes
 from ..utils.errors import CheckpointError
 

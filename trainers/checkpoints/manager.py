@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ...envs.regular_files import read_bytes
+from ...envs.utils.regular_files import read_bytes
 from ..utils.atomic_files import atomic_link, atomic_write_bytes, remove_partials
 from .best import BestCheckpoints
 from .file import (

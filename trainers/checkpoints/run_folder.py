@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from ...envs.bounded_yaml import load_yaml
-from ...envs.registry.process_lock import LockingNotSupportedError, ProcessLock
-from ...envs.regular_files import read_text, refuse_pipe
+from ...envs.utils.bounded_yaml import load_yaml
+from ...envs.utils.process_lock import LockingNotSupportedError, ProcessLock
+from ...envs.utils.regular_files import read_text, refuse_pipe
 from ..settings.errors import TrainerConfigError
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions

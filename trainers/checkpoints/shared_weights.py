@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from ...envs.bounded_yaml import load_json
-from ...envs.regular_files import refuse_pipe
+from ...envs.utils.bounded_yaml import load_json
+from ...envs.utils.regular_files import refuse_pipe
 from ..utils.atomic_files import atomic_write_bytes
 from .file import CheckpointError, load_checkpoint
 from .meaning import TRAINER_TYPE

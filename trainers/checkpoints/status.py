@@ -11,8 +11,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ...envs.bounded_yaml import load_json
-from ...envs.regular_files import read_text
+from ...envs.utils.bounded_yaml import load_json
+from ...envs.utils.regular_files import read_text
 from ..utils.atomic_files import atomic_write_text, remove_partials
 from ..utils.requirements import load_torch
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...envs.regular_files import refuse_pipe
+from ...envs.utils.regular_files import refuse_pipe
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
 from ..utils.errors import CheckpointError, TrainerError, did_you_mean

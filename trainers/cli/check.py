@@ -12,11 +12,11 @@ from pathlib import Path
 
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.errors import logger as notes_logger
+from ..settings.mlagents_differences import explain
 from ..settings.options import RunOptions
 from ..settings.validation import contradictions, unsupported
 from ..settings.yaml_source import Source, compose, read_file, read_preset
 from ..utils.logging import plain
-from .migrate.differences import explain
 
 WRONG = 1
 """The exit status when something is wrong with a file."""

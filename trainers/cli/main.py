@@ -6,47 +6,14 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from ..._tools import COMMANDS, COMPLETION_VARIABLE, load, provided
 from ..utils.argparse import OneLineParser, secret_flag
 from ..utils.errors import CommandError, nearest
 from ..utils.guard import INTERRUPTED, guarded
 from ..utils.logging import print_error, show_any_letter
-from . import completion
 
-
-@dataclass(frozen=True)
-class Command:
-    """A subcommand; its module has `add_arguments(parser)` and `run(arguments) -> exit status`."""
-
-    module: str
-    summary: str
-
-
-COMMANDS = {
-    "init": Command(".init.command", "write a configuration for what an environment shows"),
-    "check": Command(".check", "validate configuration files, without an engine"),
-    "scenes": Command(".scenes", "list the scenes that come with Lanista, or write one as an executable"),
-    "play": Command(".play.command", "let a run or a model act in an environment and report its rewards"),
-    "tournament": Command(".tournament.command", "let brains play against each other and rate them"),
-    "clone": Command(".clone", "learn from demonstrations alone, without an engine"),
-    "demo": Command(".demo", "show demonstrations (.demo files), and make them of recordings"),
-    "envs": Command(".envs", "list, download or remove the environments of a registry"),
-    "export": Command(".export", "write the models of a run or a checkpoint as ONNX, or for Godot"),
-    "experiment": Command(".experiment", "train several configurations, one run after the other"),
-    "sweep": Command(".sweep.command", "search for good settings with many runs"),
-    "godot": Command(".godot", "install the addon for games made with Godot"),
-    "relay": Command(".relay", "connect the engines of this machine to a trainer on another one"),
-    "upgrade": Command(".migrate.command", "convert a configuration for ML-Agents 0.18 or earlier"),
-    "runs": Command(".runs.command", "list the runs of a results folder: how far they are, how well they do"),
-    "report": Command(".report.command", "show runs beside each other on one HTML page"),
-    "card": Command(".card.command", "write a model card: what it is, what made it, how well it plays"),
-    "hub": Command(".hub", "push a run to the Hugging Face Hub, or load one from there"),
-    "completion": Command(".completion", "print the script with which a shell completes these commands"),
-    "doctor": Command(".doctor.command", "look for what keeps this machine from training"),
-}
 LEARN = "learn"
 OFTEN_MEANT = {
     "train": LEARN,
@@ -70,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(argv: Sequence[str]) -> int:
     """Run the command of these arguments (without the program's name) and return its exit status."""
     show_any_letter()
-    if completion.ASKED in os.environ:
-        return _guarded("completion", _complete, completion.words_before())
+    if COMPLETION_VARIABLE in os.environ and (completion := provided("completion")) is not None:
+        return _guarded("completion", _complete, completion)
     if argv and argv[0] == LEARN:
         return _learn(argv[1:])
     name = argv[0] if argv and argv[0] in COMMANDS else None
@@ -89,7 +56,7 @@ def run(argv: Sequence[str]) -> int:
         parser.print_help()
         return 2
     arguments = _parsed(own, list(argv[1:]))
-    return _guarded(name, import_module(COMMANDS[name].module, __package__).run, arguments)
+    return _guarded(name, load(COMMANDS[name].command).run, arguments)
 
 
 def _meant(word: str) -> str:
@@ -101,12 +68,11 @@ def _meant(word: str) -> str:
 def _learn(argv: Sequence[str]) -> int:
     """Train with one seed, or with several."""
     if any(word.startswith(("--seeds", "-h", "--help")) for word in argv):
-        from . import seeds
-
-        if seeds.help_asked(argv):
+        seeds = provided("seeds")
+        if seeds is not None and seeds.help_asked(argv):
             seeds.make_whole_parser().print_help()
             return 0
-        if seeds.asked(argv):
+        if seeds is not None and seeds.asked(argv):
             return _guarded(LEARN, seeds.run, argv)
     from ..learn import run as learn
 
@@ -132,17 +98,16 @@ def _parsers(chosen: str | None) -> tuple[argparse.ArgumentParser, argparse.Argu
         description = f"{command.summary[0].upper()}{command.summary[1:]}."
         own = commands.add_parser(name, help=command.summary, description=description)
         if name == chosen:
-            import_module(command.module, __package__).add_arguments(own)
+            load(command.command).add_arguments(own)
     return parser, commands.choices[chosen] if chosen else None
 
 
-def _complete(words: Sequence[str]) -> int:
-    """Tell the shell what may follow these words; ends the process."""
+def _complete(completion: Any) -> int:
+    """Tell the shell what may follow the words of its line; ends the process."""
+    words = completion.words_before()
     chosen = words[0] if words and words[0] in COMMANDS else None
     parser, _ = _parsers(chosen)
-    if LEARN in words[:1]:
-        from . import seeds
-
+    if LEARN in words[:1] and (seeds := provided("seeds")) is not None:
         completion.replace_command(parser, LEARN, seeds.make_whole_parser())
     completion.answer(parser)
     return 0

@@ -23,7 +23,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 from ...envs.engines.own_program import own_program
 from ...envs.engines.process import EngineProcess
 from ...envs.engines.reaper import REAPER
-from ...envs.regular_files import remove_link
+from ...envs.utils.regular_files import remove_link
 from ..checkpoints.status import TrainingStatus
 from ..settings.options import RunOptions
 from ..utils import distributed

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from ...envs.bounded_yaml import require_bounds, require_size
-from ...envs.regular_files import MOST_BYTES, refuse_pipe
+from ...envs.utils.bounded_yaml import require_bounds, require_size
+from ...envs.utils.regular_files import MOST_BYTES, refuse_pipe
 from ..utils.errors import nearest
 from .errors import Problem, TrainerConfigError
 

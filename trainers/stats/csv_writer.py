@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ...envs.base import StatsAggregationMethod
-from ...envs.regular_files import refuse_pipe, remove_link
+from ...envs.utils.regular_files import refuse_pipe, remove_link
 from ..utils.atomic_files import atomic_write_text
 from .event_files import FILE_NAME, FIRST_COLUMNS
 from .summary import StatsSummary

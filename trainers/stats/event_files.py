@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...envs.regular_files import refuse_pipe
+from ...envs.utils.regular_files import refuse_pipe
 
 PATTERN = "events.out.tfevents*"
 FILE_NAME = "summaries.csv"

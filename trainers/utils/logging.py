@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...envs.regular_files import remove_link
+from ...envs.utils.regular_files import remove_link
 
 if TYPE_CHECKING:
     from rich.console import Console

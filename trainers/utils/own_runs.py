@@ -20,8 +20,8 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...envs.bounded_yaml import load_json
-from ...envs.regular_files import read_text
+from ...envs.utils.bounded_yaml import load_json
+from ...envs.utils.regular_files import read_text
 from .atomic_files import atomic_write_text
 from .trusted_names import Named, modules_of
 

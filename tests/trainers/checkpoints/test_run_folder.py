@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from threading import Barrier
 
 import pytest
-from lanista.envs.registry.process_lock import LockingNotSupportedError
+from lanista.envs.utils.process_lock import LockingNotSupportedError
 from lanista.trainers.checkpoints import run_folder
 from lanista.trainers.checkpoints.run_folder import claimed_run_folder, runs_in
 from lanista.trainers.settings.models.run import CheckpointSettings

@@ -7,11 +7,11 @@ from lanista.trainers.checkpoints.file import save_checkpoint
 from lanista.trainers.checkpoints.metadata import describe_network
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.models import find_models, find_run
-from lanista.trainers.cli.report.command import find
 from lanista.trainers.networks.multi_actor import MultiActor
 from lanista.trainers.policies.onnx.load import LoadError
 from lanista.trainers.policies.onnx.slots import SlotPolicies
 from lanista.trainers.settings.models.networks import NetworkSettings
+from lanista.trainers.tools.report.command import find
 from specs import vector_spec
 
 

@@ -14,11 +14,11 @@ from installed_plugins import install
 from lanista.envs.engines.own_program import own_program
 from lanista.trainers.checkpoints.file import load_checkpoint, save_checkpoint
 from lanista.trainers.checkpoints.shared_weights import save_shared
-from lanista.trainers.cli.card.contents import Training
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.runs.record import read_run
 from lanista.trainers.learn import run as learn
 from lanista.trainers.policies.onnx.load import LoadError, load
+from lanista.trainers.tools.card.contents import Training
 from line_runs import Restored
 
 YAML = """\

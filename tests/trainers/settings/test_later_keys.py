@@ -15,7 +15,7 @@ def models(base=Settings):
     """Every model of a part of the configuration; a sweep has a file of its own."""
     below = {model for child in base.__subclasses__() for model in models(child)}
     ours = {model for model in below if model.__module__.startswith("lanista.")}
-    ours -= {model for model in ours if model.__module__.startswith("lanista.trainers.cli.sweep.")}
+    ours -= {model for model in ours if model.__module__.startswith("lanista.trainers.tools.sweep.")}
     return ours | ({base} if base is not Settings else set())
 
 

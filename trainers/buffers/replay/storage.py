@@ -25,8 +25,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ....envs.bounded_yaml import load_json
-from ....envs.regular_files import refuse_pipe
+from ....envs.utils.bounded_yaml import load_json
+from ....envs.utils.regular_files import refuse_pipe
 from ...utils.atomic_files import atomic_write
 from .buffer import Replay
 from .columns import ReplayLayout

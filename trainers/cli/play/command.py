@@ -11,13 +11,13 @@ from contextlib import ExitStack, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...._tools import is_provided, provided
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.logging import print_error
 from ...utils.trust import Trust
 from ..arguments import add_env_args, add_results_dir, add_trust_run, count_from_1
 from ..page_server import port_number
-from ..pretrained import find_pretrained, list_pretrained
 from .report import make_report, print_report
 
 if TYPE_CHECKING:
@@ -40,13 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a run's ID or folder, whose behaviors all act, or files: a brain (.onnx; Lanista's, ML-Agents' "
         "or Unity's own) or a checkpoint (.pt) per behavior",
     )
-    parser.add_argument(
-        "--pretrained",
-        metavar="NAME",
-        nargs="?",
-        const="",
-        help="in place of models of yours: those that come with Lanista (without NAME: a list)",
-    )
+    _add_pretrained(parser)
     parser.add_argument(
         "--env",
         help="an executable, a scene such as scene:ball3d, gymnasium:ID, pettingzoo:MODULE or "
@@ -79,6 +73,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_pictures(parser)
     _add_engine(parser)
+
+
+def _add_pretrained(parser: argparse.ArgumentParser) -> None:
+    if not is_provided("pretrained"):
+        parser.set_defaults(pretrained=None)
+        return
+    parser.add_argument(
+        "--pretrained",
+        metavar="NAME",
+        nargs="?",
+        const="",
+        help="in place of models of yours: those that come with Lanista (without NAME: a list)",
+    )
 
 
 def _add_pictures(parser: argparse.ArgumentParser) -> None:
@@ -114,7 +121,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Play and report."""
     if arguments.pretrained == "" and not arguments.models:
-        list_pretrained()
+        provided("pretrained").list_pretrained()
         return 0
     if arguments.pretrained is None and not arguments.models:
         print_error("lanista play", _NOTHING)
@@ -191,7 +198,7 @@ def _choose_models(arguments: argparse.Namespace) -> str:
         raise CommandError(
             f"found {', '.join(arguments.models)} and --pretrained: give models of yours, or none of them."
         )
-    pretrained = find_pretrained(arguments.pretrained)
+    pretrained = provided("pretrained").find_pretrained(arguments.pretrained)
     arguments.models = [str(path) for path in pretrained.models]
     if arguments.env is None:
         arguments.env, *own = pretrained.environment

@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from ....envs.bounded_yaml import load_json, load_yaml
-from ....envs.registry.process_lock import LockingNotSupportedError, ProcessLock
-from ....envs.regular_files import read_text
+from ....envs.utils.bounded_yaml import load_json, load_yaml
+from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock
+from ....envs.utils.regular_files import read_text
 from ...settings.yaml_source import UNREADABLE_YAML
 from ...stats.event_files import FILE_NAME, PATTERN, read_extent
 from ...utils.plugins import cause

@@ -9,8 +9,8 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
-from ....envs.bounded_yaml import load_json
-from ....envs.regular_files import read_text
+from ....envs.utils.bounded_yaml import load_json
+from ....envs.utils.regular_files import read_text
 from ...utils.trust import Trust
 from .loaded_policy import LoadedPolicy, LoadError, PlayablePolicy
 from .runtime import Brain, BrainError

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ....envs.base import BehaviorId
 from ....envs.images import as_floats
-from ....envs.regular_files import read_bytes
+from ....envs.utils.regular_files import read_bytes
 from ..agent_states import AgentStates
 from .loaded_policy import misfits, shape_mismatch
 

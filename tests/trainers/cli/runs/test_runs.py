@@ -5,7 +5,7 @@ import time
 
 import pytest
 import yaml
-from lanista.envs.registry.process_lock import ProcessLock
+from lanista.envs.utils.process_lock import ProcessLock
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.runs.record import REWARD, read_run
 from lanista.trainers.stats.csv_writer import CsvWriter

@@ -1,0 +1,130 @@
+"""`lanista report --watch`: one secret address on this machine, which shows what the runs have come to."""
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+import threading
+from subprocess import PIPE
+from urllib.parse import urlsplit
+
+import pytest
+from lanista.trainers.cli.page_server import PageServer
+from lanista.trainers.cli.runs.record import REWARD
+from lanista.trainers.stats.summary import StatsSummary
+from lanista.trainers.stats.tensorboard import TensorBoardWriter
+from lanista.trainers.tools.report.command import LivePage
+
+
+@pytest.fixture
+def server():
+    with PageServer(lambda: b"the page") as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def ask(server, path=None, method="GET", **headers):
+    """Status and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection.putrequest(method, server.path if path is None else path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def test_the_address_shows_the_page(server):
+    parts = urlsplit(server.address)
+    assert parts.hostname == "127.0.0.1" and len(parts.path) >= 24
+    assert ask(server) == (200, b"the page")
+    assert ask(server, Host=f"localhost:{server.server_port}") == (200, b"the page")
+    assert ask(server, method="HEAD") == (200, b"")
+
+
+@pytest.mark.parametrize("path", ["/", "/favicon.ico", "/../etc/passwd", "/x/", "//", "/%2e%2e/", "/?token"])
+def test_other_paths_are_refused(server, path):
+    assert ask(server, path)[0] == 404
+    assert ask(server, server.path + "configuration.yaml")[0] == 404
+    assert ask(server, server.path[:-1])[0] == 404
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1", "localhost:1", "", "127.0.0.1.evil.example:80"]
+)
+def test_other_hosts_are_refused(server, host):
+    assert ask(server, Host=host) == (403, b"Forbidden")
+
+
+def test_other_methods_are_refused(server):
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert ask(server, method=method)[0] == 501
+
+
+def test_the_server_is_only_on_this_machine(server):
+    assert server.server_address[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(ConnectionResetError, False), (BrokenPipeError, False), (ZeroDivisionError, True)]
+)
+def test_a_browser_that_hangs_up_leaves_no_traceback(server, capsys, error, told):
+    def fail():
+        raise error
+
+    server.page = fail
+    with pytest.raises(http.client.RemoteDisconnected):  # the connection is closed after the error is told
+        ask(server)
+    assert (error.__name__ in capsys.readouterr().err) == told
+
+
+def test_the_page_follows_the_runs(tmp_path):
+    def write(step):
+        writer = TensorBoardWriter(tmp_path / "a")
+        writer.write_stats("Ball", {REWARD: StatsSummary([float(step)])}, step)
+        writer.close()
+
+    def steps():
+        page = live.read().decode()
+        assert "connect-src 'self'" in page
+        return [
+            chart["x"] for chart in json.loads(re.search(r'id="curves">(.*?)</script>', page)[1])["charts"]
+        ]
+
+    (tmp_path / "a" / "run_logs").mkdir(parents=True)
+    now = [0.0]
+    live = LivePage(lambda: {"a": tmp_path / "a"}, lambda: now[0])
+    assert steps() == []
+    write(10)
+    assert steps() == []  # it was looked at a moment ago
+    now[0] += 10
+    assert steps() == [[10]]
+    before = live.read()
+    write(20)
+    now[0] += 10
+    assert steps() == [[10, 20]]
+    now[0] += 10
+    assert live.read() != before and live.read() is live.read()
+
+
+def test_a_run_that_was_killed_does_not_stay_running(tmp_path):
+    (tmp_path / "a" / "run_logs").mkdir(parents=True)
+    now = [0.0]
+    live = LivePage(lambda: {"a": tmp_path / "a"}, lambda: now[0])
+    code = f"""if True:
+        from lanista.envs.utils.process_lock import ProcessLock
+        lock = ProcessLock({str(tmp_path / ".a.lock")!r})
+        print(lock.acquire(), flush=True)
+        input()
+    """
+    with subprocess.Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, text=True) as trainer:
+        assert trainer.stdout.readline() == "True\n"
+        assert b'class="state running"' in live.read()
+        trainer.kill()
+    assert (tmp_path / ".a.lock").exists()
+    now[0] += 10
+    assert b'class="state empty"' in live.read()

@@ -1,1 +1,0 @@
-"""Migration from ML-Agents: what differs for its configurations, and old configurations converted."""

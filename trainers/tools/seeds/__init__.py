@@ -1,0 +1,1 @@
+"""`lanista learn --seeds`."""
