@@ -41,7 +41,7 @@ ENTRIES = (
     Entry("check", command="trainers.cli.check", summary="validate configuration files, without an engine"),
     Entry(
         "scenes",
-        ("trainers/tools/scenes.py", "envs/scenes/worlds"),
+        ("trainers/tools/scenes.py", "envs/scenes/worlds", "envs/scenes/drawing"),
         "trainers.tools.scenes",
         "list the scenes that come with Lanista, or write one as an executable",
     ),

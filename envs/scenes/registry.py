@@ -28,22 +28,22 @@ class SceneInfo:
     world: str
     """The class of the scene, as "module:Class" in `worlds`."""
     renderer: str
-    """The function that draws it (a `Renderer`), as "module:function" in `worlds`."""
+    """The function that draws it (a `Renderer`), as "module:function" in `drawing`."""
 
     def load(self) -> type[World]:
         """Import the scene's class."""
-        world: type[World] = _load(self.world)
+        world: type[World] = _load("worlds", self.world)
         return world
 
     def draw(self, size: tuple[int, int], world: World) -> NDArray[np.uint8]:
         """Draw a world of this scene: a `Renderer`, whose module is imported by the first call."""
-        image: NDArray[np.uint8] = _load(self.renderer)(size, world)
+        image: NDArray[np.uint8] = _load("drawing", self.renderer)(size, world)
         return image
 
 
-def _load(place: str) -> Any:
+def _load(folder: str, place: str) -> Any:
     module, _, name = place.partition(":")
-    return getattr(import_module(f".worlds.{module}", __package__), name)
+    return getattr(import_module(f".{folder}.{module}", __package__), name)
 
 
 SCENES = {
@@ -53,79 +53,79 @@ SCENES = {
             "ball3d",
             "Unity's 3DBall: balance a ball on a box (continuous actions, 12 agents)",
             "ball3d:Ball3D",
-            "rendering:draw_ball3d",
+            "ball3d_and_basic:draw_ball3d",
         ),
         (
             "basic",
             "Unity's Basic: find the better of two goals (discrete actions, 1 agent)",
             "basic:Basic",
-            "rendering:draw_basic",
+            "ball3d_and_basic:draw_basic",
         ),
         (
             "baton-pass",
             "fetch a ball, press the button, and the next runner carries the baton on (teams of 1 to 20)",
-            "baton_pass.scene:BatonPass",
-            "baton_pass.rendering:draw_baton_pass",
+            "baton_pass:BatonPass",
+            "baton_pass:draw_baton_pass",
         ),
         (
             "coop-push",
             "Unity's Cooperative PushBlock: push blocks into a goal, the heaviest together (groups of 3)",
-            "push_block.scene:CoopPush",
-            "push_block.rendering:draw_coop_push",
+            "push_block:CoopPush",
+            "push_block:draw_coop_push",
         ),
         (
             "dungeon-escape",
             "Unity's DungeonEscape: kill the dragon, carry the key to the door (groups of 3, one dies)",
-            "dungeon_escape.scene:DungeonEscape",
-            "dungeon_escape.rendering:draw_dungeons",
+            "dungeon_escape:DungeonEscape",
+            "dungeon_escape:draw_dungeons",
         ),
         (
             "grid",
             "Unity's GridWorld: walk to the goal that is wanted, seen from above (images, goal signal)",
-            "grid_world.scene:GridWorld",
-            "grid_world.rendering:draw_grids",
+            "grid_world:GridWorld",
+            "grid_world:draw_grids",
         ),
         (
             "hallway",
             "Unity's Hallway: remember a symbol and choose the goal that has it (memory)",
-            "hallway.scene:Hallway",
-            "hallway.rendering:draw_halls",
+            "hallway:Hallway",
+            "hallway:draw_halls",
         ),
         (
             "sorter",
             "Unity's Sorter: touch numbered tiles in ascending order (up to 20 tiles as entities)",
-            "sorter.scene:Sorter",
-            "sorter.rendering:draw_sorter",
+            "sorter:Sorter",
+            "sorter:draw_sorter",
         ),
         (
             "wall-jump",
             "Unity's WallJump: over a wall, from a block where it is high (one agent, two behaviors)",
-            "wall_jump.scene:WallJump",
-            "wall_jump.rendering:draw_wall_jump",
+            "wall_jump:WallJump",
+            "wall_jump:draw_wall_jump",
         ),
         (
             "food",
             "Unity's FoodCollector: gather food, freeze rivals (5 agents, a grid, hybrid actions)",
-            "food_collector.scene:Food",
-            "food_collector.rendering:draw_food",
+            "food_collector:Food",
+            "food_collector:draw_food",
         ),
         (
             "pyramids",
             "Unity's Pyramids: find a switch, then the gold that it brings (one rare reward: curiosity)",
-            "pyramids.scene:Pyramids",
-            "pyramids.rendering:draw_pyramids",
+            "pyramids:Pyramids",
+            "pyramids:draw_pyramids",
         ),
         (
             "soccer-twos",
             "Unity's SoccerTwos: two against two, one goal decides (two teams of two, self-play)",
-            "soccer.scene:SoccerTwos",
-            "soccer.rendering:draw_soccer",
+            "soccer:SoccerTwos",
+            "soccer:draw_soccer",
         ),
         (
             "tennis",
             "one against one over a net, seen from the side (continuous actions, self-play)",
-            "tennis.scene:Tennis",
-            "tennis.rendering:draw_tennis",
+            "tennis:Tennis",
+            "tennis:draw_tennis",
         ),
     )
 }

@@ -5,9 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lanista.envs.scenes.in_process import WorldEnvironment
-from lanista.envs.scenes.worlds import ball3d, basic
-from lanista.envs.scenes.worlds.hallway import scene as hallway
-from lanista.envs.scenes.worlds.sorter import scene as sorter
+from lanista.envs.scenes.worlds import ball3d, basic, hallway, sorter
 from scene_play import play_of
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="brains need onnxruntime")

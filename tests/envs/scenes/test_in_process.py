@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.scenes.in_process import WorldEnvironment, make_in_process
-from lanista.envs.scenes.worlds.grid_world.sensors import PLUS
+from lanista.envs.scenes.worlds.grid_world import PLUS
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException, UnitySideChannelException
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.base import StatsAggregationMethod
 from lanista.envs.scenes.world import Parameters
-from lanista.envs.scenes.worlds.baton_pass.scene import BEHAVIOR, BatonPass
+from lanista.envs.scenes.worlds.baton_pass import BEHAVIOR, BatonPass
 
 STAY, UP, DOWN, RIGHT, LEFT = range(5)
 FAR = 9.0

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.dungeon_escape.scene import BEHAVIOR, DungeonEscape
+from lanista.envs.scenes.worlds.dungeon_escape import BEHAVIOR, DungeonEscape
 from scene_play import ScenePlay
 
 NOTHING, FORWARD = 0, 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.food_collector.scene import BEHAVIOR, Food
+from lanista.envs.scenes.worlds.food_collector import BEHAVIOR, Food
 from scene_play import ScenePlay
 
 GRIP = 0.6 * 9.81 * 0.02

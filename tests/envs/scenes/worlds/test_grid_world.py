@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.grid_world.scene import GridWorld
-from lanista.envs.scenes.worlds.grid_world.sensors import AGENT, EX, PLUS, GridCamera
+from lanista.envs.scenes.worlds.grid_world import AGENT, EX, PLUS, GridCamera, GridWorld
 from scene_play import ScenePlay
 
 NOTHING, UP, DOWN, LEFT, RIGHT = range(5)

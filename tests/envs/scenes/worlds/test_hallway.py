@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.base import StatsAggregationMethod
-from lanista.envs.scenes.worlds.hallway.dynamics import HALF_BOX, Hall
-from lanista.envs.scenes.worlds.hallway.scene import Hallway
+from lanista.envs.scenes.worlds.hallway import HALF_BOX, Hall, Hallway
 from scene_play import ScenePlay
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT = range(5)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.push_block.scene import BEHAVIOR, CoopPush
+from lanista.envs.scenes.worlds.push_block import BEHAVIOR, CoopPush
 from scene_play import ScenePlay
 
 NOTHING, FORWARD, TURN_RIGHT = 0, 1, 3

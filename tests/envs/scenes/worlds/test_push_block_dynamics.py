@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.dungeon_escape.scene import DungeonEscape
-from lanista.envs.scenes.worlds.push_block.dynamics import PushBlockMotion, RandomPlacement
-from lanista.envs.scenes.worlds.push_block.scene import CoopPush
+from lanista.envs.scenes.worlds.dungeon_escape import DungeonEscape
+from lanista.envs.scenes.worlds.push_block import CoopPush, PushBlockMotion, RandomPlacement
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(7)
 EVERYBODY = np.arange(2)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.pyramids.dynamics import PyramidsDynamics, Rooms
-from lanista.envs.scenes.worlds.pyramids.scene import BEHAVIOR, Pyramids
+from lanista.envs.scenes.worlds.pyramids import BEHAVIOR, Pyramids
+from lanista.envs.scenes.worlds.pyramids_dynamics import PyramidsDynamics, Rooms
 from lanista.trainers.buffers.demonstrations import load_demonstrations
 from scene_play import ScenePlay
 

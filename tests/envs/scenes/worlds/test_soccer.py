@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.soccer.dynamics import BALL, BALL_RADIUS
-from lanista.envs.scenes.worlds.soccer.scene import BEHAVIORS, DECIDED, SoccerTwos
+from lanista.envs.scenes.worlds.soccer import BEHAVIORS, DECIDED, SoccerTwos
+from lanista.envs.scenes.worlds.soccer_dynamics import BALL, BALL_RADIUS
 from scene_play import ScenePlay
 
 BLUE, PURPLE = BEHAVIORS

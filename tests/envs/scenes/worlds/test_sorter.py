@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.sorter.scene import BEHAVIOR, Sorter
+from lanista.envs.scenes.worlds.sorter import BEHAVIOR, Sorter
 from mlagents_envs.base_env import DimensionProperty
 from scene_play import ScenePlay
 

@@ -2,8 +2,17 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.tennis.dynamics import BALL_RADIUS, HIGHEST, LOWEST, NEAREST, SIDE, TILT
-from lanista.envs.scenes.worlds.tennis.scene import BEHAVIORS, HITS, Tennis
+from lanista.envs.scenes.worlds.tennis import (
+    BALL_RADIUS,
+    BEHAVIORS,
+    HIGHEST,
+    HITS,
+    LOWEST,
+    NEAREST,
+    SIDE,
+    TILT,
+    Tennis,
+)
 from scene_play import ScenePlay
 
 LEFT, RIGHT = BEHAVIORS

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.wall_jump.dynamics import WallJumpDynamics
-from lanista.envs.scenes.worlds.wall_jump.scene import BIG, SMALL, WallJump
+from lanista.envs.scenes.worlds.wall_jump import BIG, SMALL, WallJump
+from lanista.envs.scenes.worlds.wall_jump_dynamics import WallJumpDynamics
 from scene_play import ScenePlay
 
 STILL, FORWARD, BACK, JUMP = (0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0), (0, 0, 0, 1)

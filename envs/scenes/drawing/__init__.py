@@ -1,0 +1,1 @@
+"""How scenes look: images of their worlds, on a canvas."""

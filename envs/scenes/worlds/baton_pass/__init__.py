@@ -1,1 +1,0 @@
-"""Baton pass, a scene of our own."""

@@ -1,1 +1,0 @@
-"""Unity's GridWorld."""

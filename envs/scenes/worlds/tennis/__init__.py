@@ -1,1 +1,0 @@
-"""Tennis, a scene of our own."""
