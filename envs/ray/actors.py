@@ -14,8 +14,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from .nodes import Node, describe_nodes, reachable
-from .spec import is_downloaded
+from .nodes import Node, describe_nodes, is_downloaded, reachable
 
 REPORT_SECONDS = 5.0
 """For an actor to report on its engine; it gives the engine time to exit first."""
@@ -234,7 +233,7 @@ def _make_actor_class() -> type:
             """Start the engine; returns `fault` or `log`."""
             try:
                 node_agent = importlib.import_module("lanista.envs.ray.node_agent")
-                launch_spec = importlib.import_module("lanista.envs.ray.spec").LaunchSpec(**spec)
+                launch_spec = importlib.import_module("lanista.envs.ray.nodes").LaunchSpec(**spec)
                 self._agent = node_agent.NodeAgent(launch_spec)
             except ImportError as error:
                 return {"fault": f"Lanista cannot be imported there ({error}): install it on all nodes"}
@@ -260,7 +259,7 @@ def _make_check() -> Callable[[dict[str, Any]], str | None]:
     def check(spec: dict[str, Any]) -> str | None:
         try:
             node_agent = importlib.import_module("lanista.envs.ray.node_agent")
-            node_agent.check(importlib.import_module("lanista.envs.ray.spec").LaunchSpec(**spec))
+            node_agent.check(importlib.import_module("lanista.envs.ray.nodes").LaunchSpec(**spec))
         except ImportError as error:
             return f"Lanista cannot be imported there ({error}): install it on all nodes"
         except Exception as error:

@@ -20,10 +20,9 @@ from ..engines.connection import EngineConnection
 from ..errors import ClusterError, NoRoomError
 from ..remote.tls import NoCryptographyError, require_cryptography
 from .driver_process import CallFailedError, DriverProcess
-from .nodes import Node, describe_nodes, room
+from .nodes import ClusterSettings, EngineSpec, LaunchSpec, Node, check_seconds, describe_nodes, room
 from .remote_engine import RemoteEngine
 from .rendezvous import Rendezvous, await_engine
-from .spec import ClusterSettings, EngineSpec, LaunchSpec, check_seconds
 
 logger = logging.getLogger(__name__)
 

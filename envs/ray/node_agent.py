@@ -18,8 +18,8 @@ from ..engines.reaper import REAPER
 from ..godot import is_godot
 from ..godot import launch as godot
 from ..registry.registry import resolve_registered
-from ..remote.relay import Relay
-from ..remote.relay_client import (
+from ..remote.relay import (
+    Relay,
     RelayRejectedError,
     RemoteTrainer,
     TryLaterError,
@@ -29,7 +29,7 @@ from ..remote.relay_client import (
 from ..remote.tls import UntrustedError, client_context
 from ..unity.executables import check_executable
 from ..unity.launch import plugin_of, resolve, start_engine
-from .spec import LaunchSpec
+from .nodes import LaunchSpec
 
 logger = logging.getLogger(__name__)
 

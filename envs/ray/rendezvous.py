@@ -24,8 +24,8 @@ from ..remote.server import AttachServer
 from ..remote.tls import self_signed
 from ..unity.launch import HOSTED, SCENE, plugin_of
 from ..unreal import PREFIX, is_unreal
+from .nodes import EngineSpec, LaunchSpec
 from .remote_engine import RemoteEngine
-from .spec import EngineSpec, LaunchSpec
 
 _POLL_SECONDS = 0.2
 _GODOT_GAME = GreetedEngine(GODOT_KIND, lambda stream, where: GodotSession.of_stream(stream, where, GREETING))

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ..errors import RegistryError, UnknownEntryError
-from .entry import BaseRegistryEntry, RemoteRegistryEntry
-from .manifest import read_manifest
+from .entry import BaseRegistryEntry, RemoteRegistryEntry, read_manifest
 
 UNITY_MANIFEST = "https://storage.googleapis.com/mlagents-test-environments/1.1.0/manifest.yaml"
 """Unity's builds of the examples of ML-Agents 1.1.0."""

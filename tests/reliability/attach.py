@@ -33,8 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, 
 from lanista.envs.base import EnvironmentStep
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.remote.handshake import AccessRules, AttachedEngine
-from lanista.envs.remote.relay import Relay
-from lanista.envs.remote.relay_client import RemoteTrainer
+from lanista.envs.remote.relay import Relay, RemoteTrainer
 from lanista.envs.remote.server import AttachServer
 from lanista.envs.remote.source import AttachSource
 from lanista.envs.remote.tls import client_context

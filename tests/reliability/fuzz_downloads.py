@@ -18,7 +18,7 @@ from fuzz_files import REAL, ROOT, damaged_yaml, scratch, written
 from fuzz_target import Target, refusal
 from fuzz_wire import chosen, with_choice
 from lanista.envs.errors import RegistryError
-from lanista.envs.registry.manifest import read_manifest
+from lanista.envs.registry.entry import read_manifest
 from lanista.envs.registry.unpack import unpack
 from lanista.trainers.cli.runs.record import CARD, read_run
 from lanista.trainers.policies.onnx.runtime import Brain, BrainError

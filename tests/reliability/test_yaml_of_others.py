@@ -2,7 +2,7 @@
 
 import pytest
 from envs.test_bounded_yaml import BOMB
-from lanista.envs.registry.manifest import RegistryError, read_manifest
+from lanista.envs.registry.entry import RegistryError, read_manifest
 from lanista.trainers.checkpoints.run_folder import recorded_behavior, recorded_seed
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.runs.record import read_run

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...envs.engines.environment import Connect
 from ...envs.godot import is_godot
 from ...envs.python import in_process
-from ...envs.ray.spec import ClusterSettings, EngineSpec
+from ...envs.ray.nodes import ClusterSettings, EngineSpec
 from ...envs.unity.launch import HOSTED
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.options import RunOptions

@@ -10,8 +10,7 @@ from mlagents_envs.exception import UnityException
 
 from ...envs.callers.address import split_address
 from ...envs.engines.ports import EDITOR_PORT, LAST_PORT
-from ...envs.remote.relay import Relay
-from ...envs.remote.relay_client import RelayRejectedError, RemoteTrainer
+from ...envs.remote.relay import Relay, RelayRejectedError, RemoteTrainer
 from ...envs.remote.tls import UntrustedError, client_context, read_fingerprint
 from ...envs.remote.tokens import VARIABLE, TokenError, find_token
 from ..utils.errors import CommandError

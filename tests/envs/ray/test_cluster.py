@@ -16,7 +16,7 @@ from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.ray.cluster import Cluster
-from lanista.envs.ray.spec import ClusterSettings, EngineSpec
+from lanista.envs.ray.nodes import ClusterSettings, EngineSpec
 from lanista.envs.unity import UnityEnvironment
 from local_cluster import CRASHING_ENGINE, local_cluster
 from mlagents_envs.exception import UnityEnvironmentException

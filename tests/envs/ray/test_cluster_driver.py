@@ -15,9 +15,8 @@ from lanista.envs.ray import cluster as cluster_module
 from lanista.envs.ray.cluster import Cluster, join
 from lanista.envs.ray.driver import Driver
 from lanista.envs.ray.driver_process import DriverProcess
-from lanista.envs.ray.nodes import Node
+from lanista.envs.ray.nodes import ClusterSettings, EngineSpec, Node
 from lanista.envs.ray.rendezvous import Rendezvous
-from lanista.envs.ray.spec import ClusterSettings, EngineSpec
 from mlagents_envs.exception import UnityEnvironmentException
 from scripted_engine import free_port
 

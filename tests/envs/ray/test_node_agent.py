@@ -14,9 +14,9 @@ from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.hosting.source import HostedSource
 from lanista.envs.ray import node_agent
 from lanista.envs.ray.node_agent import NodeAgent, NodeAgentError, check
+from lanista.envs.ray.nodes import EngineSpec
 from lanista.envs.ray.rendezvous import Rendezvous, await_engine
-from lanista.envs.ray.spec import EngineSpec
-from lanista.envs.remote.relay_client import RemoteTrainer, TryLaterError
+from lanista.envs.remote.relay import RemoteTrainer, TryLaterError
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.unity.launch import HOSTED
 from local_cluster import CRASHING_ENGINE

@@ -18,10 +18,10 @@ from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, gre
 from lanista.envs.callers.rate_limit import LimitPerHost
 from lanista.envs.callers.rules import CallerRules
 from lanista.envs.remote import relay as relay_module
-from lanista.envs.remote import relay_client, server
+from lanista.envs.remote import server
 from lanista.envs.remote.handshake import AccessRules
-from lanista.envs.remote.relay import Relay
-from lanista.envs.remote.relay_client import (
+from lanista.envs.remote.relay import (
+    Relay,
     RelayRejectedError,
     RemoteTrainer,
     TryLaterError,
@@ -216,7 +216,7 @@ def test_a_token_that_nobody_can_guess_is_admitted_while_guesses_of_its_address_
 def test_an_engine_waits_while_guesses_are_slowed_down_and_those_that_take_part_stay(
     side, caplog, monkeypatch
 ):
-    monkeypatch.setattr(relay_client, "_LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(relay_module, "_LONGEST_WAIT", 0.2)
     relay = side.start_relay()
     ScriptedEngine(relay.port, [hello(), observation(1.0, 0.0), observation(2.0, 0.0)])
     first = environment(side.next())
@@ -243,7 +243,7 @@ def test_a_trainer_that_drops_connections_keeps_out_no_engine(side, monkeypatch,
         accepted.close() if len(dropped) <= 2 else begin(accepted, address, cost)
 
     monkeypatch.setattr(side.server, "_begin", drop)
-    monkeypatch.setattr(relay_client, "_LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(relay_module, "_LONGEST_WAIT", 0.2)
     relay = side.start_relay()
     end = endpoint(relay.port)  # gRPC's own would dial again
     engine = threading.Thread(target=greet_in_vain, args=(end,))

@@ -54,11 +54,11 @@ CHECKS = (
     ("display", ".machine", "display"),
     ("proxies", ".machine", "proxies"),
     ("variables", ".machine", "variables"),
-    ("localhost", ".network", "localhost"),
-    ("ports", ".network", "ports"),
+    ("localhost", ".machine", "localhost"),
+    ("ports", ".machine", "ports"),
 )
 """Subject, module and function of each check; their modules are loaded one by one, since any may fail."""
-TRAINING = ("training", ".network", "training")
+TRAINING = ("training", ".machine", "training")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from lanista.trainers.tools.tournament.ratings import MEAN, rate
+from lanista.trainers.tools.tournament.round_robin import MEAN, rate
 from lanista.trainers.trainer.self_play.snapshots import expected_result
 
 
