@@ -41,7 +41,7 @@ ENTRIES = (
     Entry("check", command="trainers.cli.check", summary="validate configuration files, without an engine"),
     Entry(
         "scenes",
-        ("trainers/tools/scenes.py", "envs/scenes/worlds", "envs/scenes/drawing"),
+        ("trainers/tools/scenes.py", "envs/scenes/worlds", "envs/scenes/parts", "envs/scenes/drawing"),
         "trainers.tools.scenes",
         "list the scenes that come with Lanista, or write one as an executable",
     ),
@@ -101,11 +101,10 @@ ENTRIES = (
     ),
     Entry(
         "remote",
-        ("envs/remote", "trainers/tools/attach.py", "trainers/tools/relay.py"),
+        ("envs/remote", "trainers/tools/relay.py"),
         "trainers.tools.relay",
         "connect the engines of this machine to a trainer on another one",
         "relay",
-        provides={"attach": "trainers.tools.attach"},
     ),
     Entry(
         "migrate",
@@ -160,7 +159,7 @@ ENTRIES = (
         ("trainers/tools/pretrained.py",),
         provides={"pretrained": "trainers.tools.pretrained"},
     ),
-    Entry("ray", ("envs/ray", "trainers/tools/ray.py"), provides={"ray": "trainers.tools.ray"}),
+    Entry("ray", ("envs/ray",)),
     Entry("wrappers", ("envs/wrappers",)),
 )
 TOOLS = {entry.name: entry for entry in ENTRIES if entry.places}

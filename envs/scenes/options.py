@@ -10,10 +10,10 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..protocol.dialect import UNITY, Dialect
 from ..unreal.dialect import UNREAL
-from .physics2d import Indices
 from .world import Batches, Parameters, World
 
 Options = Mapping[str, Any]
@@ -152,7 +152,7 @@ class SceneWorld(World, Generic[OptionsType]):
         self.areas = self.options.areas
         self._agent_sets: Sequence[Any] = ()
         """The `IndependentAgents` or `AgentGroups` of the world, whose rewards a reset clears."""
-        self._age: Indices = np.zeros(self.areas, np.intp)
+        self._age: NDArray[np.intp] = np.zeros(self.areas, np.intp)
         """[areas], steps since the start of each episode."""
         self._random = np.random.default_rng(0)
         self._parameters = Parameters()
@@ -174,7 +174,7 @@ class SceneWorld(World, Generic[OptionsType]):
             self.dynamics.gravity = self._parameters.get("gravity", self.gravity)
 
     @abstractmethod
-    def _start_episodes(self, which: Indices) -> None:
+    def _start_episodes(self, which: NDArray[np.intp]) -> None:
         """Start episodes in these areas [k]."""
 
     @abstractmethod

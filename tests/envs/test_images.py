@@ -12,7 +12,7 @@ from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.protocol import images, messages
 from lanista.envs.protocol import images as decoding
-from lanista.envs.scenes.sensors import image_spec
+from lanista.envs.scenes.parts.sensors import image_spec
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.validation import NonFiniteError, NonFinitePolicy, check_finite
 from mlagents_envs.base_env import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.scenes.sensors import vector_spec
+from lanista.envs.scenes.parts.sensors import vector_spec
 from lanista.envs.validation import NonFiniteError, NonFinitePolicy, check_finite
 from mlagents_envs.base_env import (
     ActionSpec,

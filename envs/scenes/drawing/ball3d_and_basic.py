@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..physics import rotations
+from ..parts.physics import rotations
 from ..worlds.ball3d import HALF_BOX, Ball3D
 from ..worlds.basic import LARGE_GOAL, LENGTH, SMALL_GOAL, Basic
 from .canvas import Box, Canvas, Color, Points, Vector, square

@@ -9,8 +9,8 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
-from ..physics import GRAVITY, Array, Balls, Boxes, from_euler, rotations
-from ..sensors import vector_spec
+from ..parts.physics import GRAVITY, Array, Balls, Boxes, from_euler, rotations
+from ..parts.sensors import vector_spec
 from ..world import Actions, Batches, EndedAgents, Parameters, World, without_groups
 
 BEHAVIOR = "3DBall?team=0"

@@ -6,7 +6,7 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
-from ..sensors import vector_spec
+from ..parts.sensors import vector_spec
 from ..world import Actions, Batches, EndedAgents, Parameters, World, without_groups
 
 BEHAVIOR = "Basic?team=0"

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from ...base import StatsAggregationMethod
 from ...protocol.engine import AgentBatch
-from ..agents import GROUP_RETURN
 from ..options import SceneOptions, SceneWorld, option
-from ..physics2d import Indices
-from ..sensors import vector_spec
+from ..parts.agents import GROUP_RETURN
+from ..parts.physics2d import Indices
+from ..parts.sensors import vector_spec
 from ..world import Actions, Batches, Statistic
 
 Array = NDArray[np.float32]

@@ -12,10 +12,20 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
-from ..agents import AgentGroups
 from ..options import SceneOptions, SceneWorld, option, senses_option
-from ..physics2d import DECISION_PERIOD, GRAVITY, TIME_STEP, Array, Flags, Floats, Ground, Indices, RigidBody
-from ..sensors import (
+from ..parts.agents import AgentGroups
+from ..parts.physics2d import (
+    DECISION_PERIOD,
+    GRAVITY,
+    TIME_STEP,
+    Array,
+    Flags,
+    Floats,
+    Ground,
+    Indices,
+    RigidBody,
+)
+from ..parts.sensors import (
     FrameStack,
     RaySensor,
     RayTargets,

@@ -11,10 +11,10 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec, ObservationSpec
 from numpy.typing import NDArray
 
-from ..agents import IndependentAgents
 from ..options import SceneOptions, SceneWorld, option, senses_option
-from ..physics2d import DECISION_PERIOD, FRICTION, GRAVITY, TIME_STEP, Array, Flags, Floats, Indices
-from ..sensors import GridSensor, image_spec, others, own_motion, seen_from, vector_spec
+from ..parts.agents import IndependentAgents
+from ..parts.physics2d import DECISION_PERIOD, FRICTION, GRAVITY, TIME_STEP, Array, Flags, Floats, Indices
+from ..parts.sensors import GridSensor, image_spec, others, own_motion, seen_from, vector_spec
 from ..world import Actions, Batches, Parameters, Statistic, take_averages
 
 AGENT_HALF = 0.5

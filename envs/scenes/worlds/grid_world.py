@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from ...protocol.engine import Observed
 from ..options import SceneOptions, SceneWorld, option
-from ..physics2d import Floats, Indices
-from ..sensors import image_spec
+from ..parts.physics2d import Floats, Indices
+from ..parts.sensors import image_spec
 from ..world import Actions, Batches, EndedAgents, without_groups
 
 EMPTY, PLUS, EX, AGENT = range(4)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ...base import StatsAggregationMethod
 from ..options import SceneOptions, SceneWorld, option
-from ..physics2d import FRICTION, GRAVITY, TIME_STEP, Array, Floats, Indices
-from ..sensors import FrameStack, RaySensor, RayTargets, vector_spec
+from ..parts.physics2d import FRICTION, GRAVITY, TIME_STEP, Array, Floats, Indices
+from ..parts.sensors import FrameStack, RaySensor, RayTargets, vector_spec
 from ..world import Actions, Batches, EndedAgents, Statistic, without_groups
 
 SCENE_GRAVITY = 2 * GRAVITY

@@ -14,10 +14,10 @@ from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ...protocol.engine import Observed
-from ..agents import AgentGroups
 from ..options import SceneOptions, SceneWorld, option, senses_option
-from ..physics2d import DECISION_PERIOD, GRAVITY, Array, Floats, Ground, Indices, RigidBody
-from ..sensors import GridSensor, image_spec, others, own_motion, rigid_body, seen_from, vector_spec
+from ..parts.agents import AgentGroups
+from ..parts.physics2d import DECISION_PERIOD, GRAVITY, Array, Floats, Ground, Indices, RigidBody
+from ..parts.sensors import GridSensor, image_spec, others, own_motion, rigid_body, seen_from, vector_spec
 from ..world import Actions, Batches, Statistic
 
 ACTIONS = ActionSpec.create_discrete((7,))

@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec, ObservationSpec
 
-from ..agents import IndependentAgents
 from ..options import SceneOptions, SceneWorld, option, senses_option
-from ..physics2d import DECISION_PERIOD, Array, Flags, Floats, Indices
-from ..sensors import RaySensor, RayTargets, own_motion, seen_from, vector_spec
+from ..parts.agents import IndependentAgents
+from ..parts.physics2d import DECISION_PERIOD, Array, Flags, Floats, Indices
+from ..parts.sensors import RaySensor, RayTargets, own_motion, seen_from, vector_spec
 from ..world import Actions, Batches
 from .pyramids_dynamics import RADIUS, PyramidsDynamics, Rooms
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..physics2d import GRAVITY, TIME_STEP, Array, Flags, Indices
+from ..parts.physics2d import GRAVITY, TIME_STEP, Array, Flags, Indices
 
 RADIUS = 0.5
 """Of an agent; the original's box of 1 m has its corners cut off here."""

@@ -12,10 +12,10 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec, ObservationSpec
 from numpy.typing import NDArray
 
-from ..agents import AgentGroups
 from ..options import SceneOptions, SceneWorld, option, senses_option
-from ..physics2d import DECISION_PERIOD, Array, Flags, Floats, Indices
-from ..sensors import FrameStack, RaySensor, own_motion, seen_from, to_circles, vector_spec
+from ..parts.agents import AgentGroups
+from ..parts.physics2d import DECISION_PERIOD, Array, Flags, Floats, Indices
+from ..parts.sensors import FrameStack, RaySensor, own_motion, seen_from, to_circles, vector_spec
 from ..world import Actions, Batches, Statistic, take_averages
 from .soccer_dynamics import BALL, BALL_RADIUS, GOAL_OF_TEAM, PLAYER_RADIUS, PLAYERS, Pitch, SoccerDynamics
 

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ..physics2d import TIME_STEP, Array, Flags, Indices
+from ..parts.physics2d import TIME_STEP, Array, Flags, Indices
 
 PLAYERS = 4
 """Of an area: two of team 0, then two of team 1; the ball follows."""

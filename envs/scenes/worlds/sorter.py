@@ -18,10 +18,10 @@ from mlagents_envs.base_env import (
 )
 from numpy.typing import NDArray
 
-from ..agents import IndependentAgents
 from ..options import SceneOptions, SceneWorld, option, senses_option
-from ..physics2d import DECISION_PERIOD, FRICTION, GRAVITY, TIME_STEP, Array, Floats, Indices
-from ..sensors import FrameStack, vector_spec
+from ..parts.agents import IndependentAgents
+from ..parts.physics2d import DECISION_PERIOD, FRICTION, GRAVITY, TIME_STEP, Array, Floats, Indices
+from ..parts.sensors import FrameStack, vector_spec
 from ..world import Actions, Batches
 
 FRAMES = 2

@@ -8,10 +8,10 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
-from ..agents import IndependentAgents
 from ..options import SIZES, SceneOptions, SceneWorld, option
-from ..physics2d import DECISION_PERIOD, GRAVITY, TIME_STEP, Array, Floats, Indices
-from ..sensors import vector_spec
+from ..parts.agents import IndependentAgents
+from ..parts.physics2d import DECISION_PERIOD, GRAVITY, TIME_STEP, Array, Floats, Indices
+from ..parts.sensors import vector_spec
 from ..world import Actions, Batches, Statistic, take_averages
 
 SIDE = np.array([[1.0], [-1.0]])

@@ -13,10 +13,10 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec, ObservationSpec
 from numpy.typing import NDArray
 
-from ..agents import IndependentAgents
 from ..options import SceneOptions, SceneWorld, option, senses_option
-from ..physics2d import DECISION_PERIOD, GRAVITY, Array, Floats, Indices
-from ..sensors import FrameStack, RaySensor, RayTargets, own_motion, seen_from, vector_spec
+from ..parts.agents import IndependentAgents
+from ..parts.physics2d import DECISION_PERIOD, GRAVITY, Array, Floats, Indices
+from ..parts.sensors import FrameStack, RaySensor, RayTargets, own_motion, seen_from, vector_spec
 from ..world import Actions, Batches
 from .wall_jump_dynamics import (
     AGENT_HALF,

@@ -6,7 +6,7 @@ z; the platform's upper side is at y = 0, and the wall's center at z = 0.
 
 import numpy as np
 
-from ..physics2d import FRICTION, GRAVITY, TIME_STEP, Array, Flags, Indices
+from ..parts.physics2d import FRICTION, GRAVITY, TIME_STEP, Array, Flags, Indices
 
 AGENT_HALF = 0.5
 BLOCK_HALF = 1.5

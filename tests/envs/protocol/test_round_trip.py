@@ -11,7 +11,7 @@ from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.encoder import Encoder
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder
 from lanista.envs.protocol.engine_decoder import ReplyDecoder
-from lanista.envs.scenes.sensors import vector_spec
+from lanista.envs.scenes.parts.sensors import vector_spec
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

@@ -15,7 +15,7 @@ from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.encoder import Encoder, encode_quit
 from lanista.envs.scenes.client import UnexpectedActionsError, check_actions, main
-from lanista.envs.scenes.sensors import vector_spec
+from lanista.envs.scenes.parts.sensors import vector_spec
 from lanista.envs.scenes.world import Parameters, World, without_groups
 from lanista.envs.side_channels import (
     EngineConfigurationChannel,

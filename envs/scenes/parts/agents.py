@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocol.engine import AgentBatch, Observed
+from ...protocol.engine import AgentBatch, Observed
+from ..world import EndedAgents, Statistic, take_averages, without_groups
 from .physics2d import Indices
-from .world import EndedAgents, Statistic, take_averages, without_groups
 
 Observations = Sequence[NDArray[np.float32]]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.base import StatsAggregationMethod
-from lanista.envs.scenes.agents import AgentGroups, IndependentAgents
+from lanista.envs.scenes.parts.agents import AgentGroups, IndependentAgents
 
 SEEN = [np.arange(6, dtype=np.float32).reshape(2, 3, 1)]
 """Of two areas of three: every agent sees its own number."""

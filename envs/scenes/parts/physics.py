@@ -5,8 +5,8 @@ number of array operations. Axes are Unity's: left-handed, y up. Lengths are in 
 the mass of a ball cancels out because the boxes cannot be moved.
 
 The solver is PhysX 3's for one contact between a sphere and a static body, derived from its published
-behavior and checked against what a real Unity player reported (tests/envs/scenes/test_physics.py). Position
-and velocity are solved with different targets: the solution for the position corrects 80 % of a penetration
+behavior and checked against what a real Unity player reported (`test_physics.py`). Position and velocity
+are solved with different targets: the solution for the position corrects 80 % of a penetration
 per step and closes 80 % of a gap; the one for the velocity only stops the approach. The contact is a point
 on the box's surface, at which Coulomb friction acts, at most `FRICTION` times the normal impulse of the
 same solution.

@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.sensors import FrameStack, GridSensor, RaySensor, RayTargets, rigid_body, seen_from
+from lanista.envs.scenes.parts.sensors import (
+    FrameStack,
+    GridSensor,
+    RaySensor,
+    RayTargets,
+    rigid_body,
+    seen_from,
+)
 
 HERE = np.zeros((2, 1, 1))
 AHEAD = np.zeros((1, 1))

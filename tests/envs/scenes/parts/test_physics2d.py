@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.physics2d import FRICTION, GRAVITY, TIME_STEP, Ground, RigidBody
+from lanista.envs.scenes.parts.physics2d import FRICTION, GRAVITY, TIME_STEP, Ground, RigidBody
 
 AGENT = RigidBody(0.5, 10, drag=4)
 SMALL, LARGE, VERY_LARGE = (

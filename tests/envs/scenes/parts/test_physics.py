@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import transcripts
 from lanista.envs.protocol.engine import AgentBatch
-from lanista.envs.scenes.physics import GRAVITY, MAX_SPIN, TIME_STEP, Balls, Boxes, from_euler, rotations
+from lanista.envs.scenes.parts.physics import (
+    GRAVITY,
+    MAX_SPIN,
+    TIME_STEP,
+    Balls,
+    Boxes,
+    from_euler,
+    rotations,
+)
 from lanista.envs.scenes.world import Parameters
 from lanista.envs.scenes.worlds.ball3d import BEHAVIOR, Ball3D
 

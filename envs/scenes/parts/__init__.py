@@ -1,0 +1,1 @@
+"""What worlds are made of: physics, sensors, agents in teams."""
