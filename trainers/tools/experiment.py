@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from threading import Event
 
-from ...envs.engines.own_program import own_program
 from ..checkpoints.run_folder import require_usable
+from ..runner.signals import INTERRUPTED, StopSignals
 from ..settings.errors import TrainerConfigError
 from ..settings.options import RunOptions
 from ..settings.validation import contradictions, unsupported
 from ..utils.errors import CommandError, TrainerError
+from .run_process import RunProcess
 
-INTERRUPTED = 130
-POSIX = os.name == "posix"
+_POLL = 0.1
+"""Seconds between two looks at the process of a run."""
 
 
 @dataclass
@@ -55,16 +53,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Check all files, run them, and print the outcome of each."""
     experiments = [_checked(file) for file in arguments.config]
     _require_folders_of_their_own(experiments)
-    with _Stopping() as stopping:
+    stop = Event()
+    with StopSignals() as signals:
+        signals.call(stop.set)
         for number, experiment in enumerate(experiments, 1):
-            if stopping.asked:
+            if stop.is_set():
                 break
             print(
                 f"\n== {number} of {len(experiments)}: {experiment.file} -> {experiment.folder}", flush=True
             )
-            _train(experiment, stopping)
+            _train(experiment, stop)
     _print_table(experiments)
-    if stopping.asked:
+    if stop.is_set():
         return INTERRUPTED
     return 0 if all(experiment.outcome == "done" for experiment in experiments) else 1
 
@@ -95,51 +95,21 @@ def _require_folders_of_their_own(experiments: Sequence[Experiment]) -> None:
             )
 
 
-class _Stopping:
-    """While open, records that the user wants to stop, and passes the signal on to the current run."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.process: subprocess.Popen[bytes] | None = None
-        self._before: dict[int, object] = {}
-
-    def __enter__(self) -> _Stopping:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._signal)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-
-    def _signal(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        # Windows' console sends the run a Ctrl-C itself.
-        if self.process is not None and (POSIX or number == signal.SIGTERM):
-            self.process.terminate()
-
-
-def _train(experiment: Experiment, stopping: _Stopping) -> None:
+def _train(experiment: Experiment, stop: Event) -> None:
     """One run, in its own process: what it leaves in memory or breaks does not affect the next one."""
     began = time.monotonic()
-    command = own_program("lanista.trainers.cli.main", "learn", experiment.file)
-    with subprocess.Popen(command, preexec_fn=_ignore_ctrl_c if POSIX else None) as process:
-        stopping.process = process
-        if stopping.asked:
-            process.terminate()
-        status = process.wait()
-        stopping.process = None
+    process = RunProcess([experiment.file])
+    try:
+        while (status := process.poll()) is None:
+            if stop.wait(_POLL):
+                process.terminate()
+                time.sleep(_POLL)
+    finally:
+        process.kill()
     experiment.seconds = time.monotonic() - began
-    if stopping.asked:
-        experiment.outcome = "stopped"
-    else:
-        experiment.outcome = "done" if status == 0 else f"failed (status {status})"
-
-
-def _ignore_ctrl_c() -> None:
-    """Let the run get a SIGINT once, whether the terminal sends it to both or only this process gets it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    experiment.outcome = (
+        "stopped" if stop.is_set() else "done" if status == 0 else f"failed (status {status})"
+    )
 
 
 def _print_table(experiments: Sequence[Experiment]) -> None:

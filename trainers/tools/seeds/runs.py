@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...cli.runs.record import read_run
 from ...runner.signals import INTERRUPTED
 from ...stats.progress import clock_text
-from ..sweep.launcher import RunProcess
+from ..run_process import RunProcess
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

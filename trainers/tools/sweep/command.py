@@ -18,7 +18,8 @@ from ...settings.errors import TrainerConfigError
 from ...settings.models.behavior import TrainerSettings
 from ...settings.options import RunOptions
 from ...utils.errors import CommandError, TrainerError
-from .launcher import PROGRAM, Commands, Values, base_options
+from ..run_process import PROGRAM
+from .commands import Commands, Values, base_options
 from .metric import BEST_NAME, PICTURE_NAME, STUDY, Metric, SweepError
 from .settings import SweepSettings, read_sweep
 from .space import Dimension

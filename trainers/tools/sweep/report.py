@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ...utils.atomic_files import atomic_write, atomic_write_text
-from .launcher import Commands, as_text
+from .commands import Commands, as_text
 from .metric import BEST_NAME, CSV_NAME, PICTURE_NAME
 from .space import Dimension, short_names, shown, values_of
 from .trial import TrialPlan, TrialSummary

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .launcher import as_text
+from .commands import as_text
 from .settings import Parameter
 
 if TYPE_CHECKING:

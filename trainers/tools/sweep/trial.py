@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock
 from ...settings.errors import TrainerConfigError
-from .launcher import PROGRAM, Commands, RunProcess, Values
+from ..run_process import PROGRAM, RunProcess
+from .commands import Commands, Values
 from .metric import LOGS, Metric
 from .space import Dimension, values_of
 

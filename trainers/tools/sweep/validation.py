@@ -15,7 +15,7 @@ from ...settings.models.run import EnvironmentSettings
 from ...settings.options import RunOptions
 from ...settings.validation import require_support
 from ...utils.errors import TrainerError, did_you_mean
-from .launcher import Commands, Values, as_text
+from .commands import Commands, Values, as_text
 from .metric import SweepError
 from .settings import SweepSettings
 from .space import Dimension, holds_whole_number

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lanista.trainers.checkpoints.transfer import find_start
 from lanista.trainers.settings.command_line import parse_command_line
-from lanista.trainers.tools.sweep.launcher import Commands, base_options
+from lanista.trainers.tools.sweep.commands import Commands, base_options
 from lanista.trainers.tools.sweep.metric import LOGS
 from lanista.trainers.tools.sweep.settings import read_sweep
 from PIL import Image

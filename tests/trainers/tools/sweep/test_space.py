@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.trainers.settings import RunOptions
-from lanista.trainers.tools.sweep.launcher import as_text
+from lanista.trainers.tools.sweep.commands import as_text
 from lanista.trainers.tools.sweep.settings import Parameter
 from lanista.trainers.tools.sweep.space import Dimension, grid, holds_whole_number, short_names
 

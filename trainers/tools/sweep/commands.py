@@ -1,112 +1,26 @@
-"""The runs of a sweep: lanista-learn in processes of their own, and their command lines."""
+"""The command lines of a sweep's runs."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import os
-import signal
-import subprocess
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ....envs.engines.own_program import own_program
-from ....envs.engines.reaper import REAPER
-from ....envs.utils.regular_files import remove_link
 from ...settings.command_line import parse_command_line
 from ...settings.errors import logger
 from ...settings.models.outputs import CONSOLE, CSV, NONE, TENSORBOARD
 from ...settings.options import RunOptions
 from ...settings.problems import dotted
 from ...utils.plugins import MLAGENTS_STATS_WRITERS, plugins
+from ..run_process import ERROR_PREFIX
 from .metric import SweepError
 from .settings import SweepSettings
-
-PROGRAM = tuple(own_program("lanista.trainers.cli.main", "learn"))
-EXIT_TIMEOUT = 120.0
-"""Seconds that a run has to save and exit once it is terminated."""
-_ERROR = "lanista-learn: error: "
-_TAIL = 65536
-"""Bytes at the end of a log that are searched for its last error."""
-
-
-class RunProcess:
-    """A run, started in a session of its own so that Ctrl-C only reaches the sweep.
-
-    If the sweep is killed, the process reaper ends the run.
-
-    Args:
-        arguments: of `lanista-learn`.
-        log: the file to which its output is appended.
-        program: the command that takes them.
-    """
-
-    def __init__(self, arguments: Sequence[str], log: Path, program: Sequence[str] = PROGRAM) -> None:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        self.log = log
-        remove_link(log)
-        with log.open("ab") as output:
-            self._log_start = output.tell()
-            self._process = REAPER.start(
-                [*program, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-            )
-        self._terminated: float | None = None
-        """When it was asked to exit."""
-
-    def poll(self) -> int | None:
-        """The exit status, None while it runs; kills a run that has not exited in time."""
-        status = self._process.poll()
-        if status is not None:
-            REAPER.remove(self._process.pid)
-        elif self._terminated is not None and time.monotonic() - self._terminated > EXIT_TIMEOUT:
-            self._process.kill()
-        return status
-
-    def terminate(self) -> None:
-        """Let it save and exit, as Ctrl-C would; once."""
-        if self._terminated is not None or self._process.poll() is not None:
-            return
-        self._terminated = time.monotonic()
-        # Windows' Ctrl-Break reaches the process group that the run leads; its terminate() would be a kill.
-        request = (
-            signal.SIGTERM if os.name == "posix" else getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
-        )
-        with suppress(ProcessLookupError):
-            self._process.send_signal(request)
-
-    def kill(self) -> None:
-        """Kill it."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        self._process.wait()
-        REAPER.remove(self._process.pid)
-
-    def error_message(self) -> str:
-        """The error with which it ended, on one line."""
-        with self.log.open("rb") as file:
-            file.seek(max(self._log_start, self.log.stat().st_size - _TAIL))
-            lines = file.read().decode(errors="replace").splitlines()
-        errors = [number for number, line in enumerate(lines) if line.startswith(_ERROR)]
-        if errors:
-            message = [line.strip() for line in lines[errors[-1] :] if line.strip()]
-            return " ".join(message).removeprefix(_ERROR)
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        output = f"its last line of output: {last}" if last else "it wrote nothing"
-        return f"{_describe_exit(self._process.poll())}; {output}"
-
-
-def _describe_exit(status: int | None) -> str:
-    if status is not None and status < 0:
-        with suppress(ValueError):
-            return f"it was killed by {signal.Signals(-status).name}"
-    return f"it exited with status {status}"
-
 
 Values = Mapping[str, Any]
 """The values of a trial's parameters, by their dotted keys."""
@@ -176,7 +90,7 @@ def base_options(settings: SweepSettings) -> RunOptions:
             return parse_command_line(_arguments(settings, {}))
     except SystemExit:
         lines = output.getvalue().strip().splitlines() or ["they cannot be parsed"]
-        raise SweepError(f"flags: {lines[-1].removeprefix(_ERROR)}") from None
+        raise SweepError(f"flags: {lines[-1].removeprefix(ERROR_PREFIX)}") from None
 
 
 def as_text(value: Any) -> str:

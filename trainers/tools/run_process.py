@@ -1,0 +1,103 @@
+"""Runs of lanista-learn in processes of their own, as `learn --seeds`, sweeps and experiments start them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ...envs.engines.own_program import own_program
+from ...envs.engines.reaper import REAPER
+from ...envs.utils.regular_files import remove_link
+
+PROGRAM = tuple(own_program("lanista.trainers.cli.main", "learn"))
+EXIT_TIMEOUT = 120.0
+"""Seconds that a run has to save and exit once it is terminated."""
+ERROR_PREFIX = "lanista-learn: error: "
+_TAIL = 65536
+"""Bytes at the end of a log that are searched for its last error."""
+
+
+class RunProcess:
+    """A run, started in a session of its own so that Ctrl-C only reaches the command that started it.
+
+    If that command is killed, the process reaper ends the run.
+
+    Args:
+        arguments: of `lanista-learn`.
+        log: the file to which its output is appended; None: it goes where this process' own goes.
+        program: the command that takes them.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], log: Path | None = None, program: Sequence[str] = PROGRAM
+    ) -> None:
+        self.log = log
+        self._log_start = 0
+        command = [*program, *arguments]
+        if log is None:
+            self._process = REAPER.start(command, stdin=subprocess.DEVNULL)
+        else:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            remove_link(log)
+            with log.open("ab") as output:
+                self._log_start = output.tell()
+                self._process = REAPER.start(
+                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+                )
+        self._terminated: float | None = None
+        """When it was asked to exit."""
+
+    def poll(self) -> int | None:
+        """The exit status, None while it runs; kills a run that has not exited in time."""
+        status = self._process.poll()
+        if status is not None:
+            REAPER.remove(self._process.pid)
+        elif self._terminated is not None and time.monotonic() - self._terminated > EXIT_TIMEOUT:
+            self._process.kill()
+        return status
+
+    def terminate(self) -> None:
+        """Let it save and exit, as Ctrl-C would; once."""
+        if self._terminated is not None or self._process.poll() is not None:
+            return
+        self._terminated = time.monotonic()
+        # Windows' Ctrl-Break reaches the process group that the run leads; its terminate() would be a kill.
+        request = (
+            signal.SIGTERM if os.name == "posix" else getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
+        )
+        with suppress(ProcessLookupError):
+            self._process.send_signal(request)
+
+    def kill(self) -> None:
+        """Kill it."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+        REAPER.remove(self._process.pid)
+
+    def error_message(self) -> str:
+        """The error with which it ended, on one line."""
+        if self.log is None:
+            return _describe_exit(self._process.poll())
+        with self.log.open("rb") as file:
+            file.seek(max(self._log_start, self.log.stat().st_size - _TAIL))
+            lines = file.read().decode(errors="replace").splitlines()
+        errors = [number for number, line in enumerate(lines) if line.startswith(ERROR_PREFIX)]
+        if errors:
+            message = [line.strip() for line in lines[errors[-1] :] if line.strip()]
+            return " ".join(message).removeprefix(ERROR_PREFIX)
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        output = f"its last line of output: {last}" if last else "it wrote nothing"
+        return f"{_describe_exit(self._process.poll())}; {output}"
+
+
+def _describe_exit(status: int | None) -> str:
+    if status is not None and status < 0:
+        with suppress(ValueError):
+            return f"it was killed by {signal.Signals(-status).name}"
+    return f"it exited with status {status}"
