@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import socket
-import time
-from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..callers.rejection_log import RejectionLog
 from ..callers.rules import CallerRules, owner
 from .listeners import OUT_OF_RESOURCES, accept, first_byte, has_hung_up
-from .peer import Stream
+from .selector import ClientSelector
 
 logger = logging.getLogger(__name__)
 
@@ -24,36 +23,18 @@ _RESOURCES_PAUSE_SECONDS = 1.0
 
 
 class Acceptor:
-    """The listening sockets of one engine's port.
+    """Accepts callers at the listeners of one engine's port.
 
     Args:
-        listeners: The sockets.
+        clients: The listeners, which pause after somebody was accepted.
         port: Theirs.
-        register: Begins to report a socket's events.
-        unregister: Ends that.
     """
 
-    def __init__(
-        self,
-        listeners: Sequence[socket.socket],
-        port: int,
-        register: Callable[[socket.socket], None],
-        unregister: Callable[[socket.socket], None],
-    ) -> None:
+    def __init__(self, clients: ClientSelector[Any], port: int) -> None:
         self._rejections = RejectionLog(f" from port {port}")
-        self._listeners = listeners
+        self._clients = clients
         self._port = port
-        self._register = register
-        self._unregister = unregister
-        self._paused_until: float | None = None
         self._warned = False
-        for listener in listeners:
-            register(listener)
-
-    @property
-    def pause(self) -> float | None:
-        """Seconds until `resume` has something to do; None if there is no pause."""
-        return None if self._paused_until is None else max(0.0, self._paused_until - time.monotonic())
 
     def accept(
         self, listener: socket.socket, rules: CallerRules, occupied: bool
@@ -68,12 +49,12 @@ class Acceptor:
         Returns:
             Their connections and addresses.
         """
-        if self._paused_until is not None:  # since another listener was tried
+        if self._clients.is_paused:  # since another listener was tried
             return []
         most = 1 if occupied else _AT_ONCE
         found, is_flood = self._accept(listener, most)
         if occupied or is_flood:
-            self._pause(_OCCUPIED_PAUSE_SECONDS if occupied else _AWAITED_PAUSE_SECONDS)
+            self._clients.pause(_OCCUPIED_PAUSE_SECONDS if occupied else _AWAITED_PAUSE_SECONDS)
         admitted = []
         for connection, name in found:
             refusal = rules.why_not_from(_address(name)[0])
@@ -92,7 +73,7 @@ class Acceptor:
         """Why who has connected from this address and called is not the engine; empty if it may be."""
         return rules.why_not(_address(name), self._port)
 
-    def turn_away(self, connection: Stream, name: str, reason: str) -> None:
+    def turn_away(self, connection: socket.socket, name: str, reason: str) -> None:
         """Close a connection, and log why."""
         self.log(name, reason)
         connection.close()
@@ -102,17 +83,8 @@ class Acceptor:
         host, port = _address(name)
         self._rejections.log(host, name, reason, lambda: owner((host, port), self._port))
 
-    def resume(self) -> None:
-        """Listen again if a pause is over."""
-        if self._paused_until is not None and time.monotonic() >= self._paused_until:
-            self._paused_until = None
-            for listener in self._listeners:
-                self._register(listener)
-
     def close(self) -> None:
-        """Stop listening."""
-        for listener in self._listeners:
-            listener.close()
+        """Log how many rejections were not logged."""
         self._rejections.finish_period()
 
     def _accept(self, listener: socket.socket, most: int) -> tuple[list[tuple[socket.socket, str]], bool]:
@@ -136,7 +108,7 @@ class Acceptor:
         return found, True
 
     def _run_out(self, reason: OSError) -> None:
-        self._pause(_RESOURCES_PAUSE_SECONDS)
+        self._clients.pause(_RESOURCES_PAUSE_SECONDS)
         if not self._warned:
             self._warned = True
             logger.warning(
@@ -145,13 +117,6 @@ class Acceptor:
                 self._port,
                 reason.strerror,
             )
-
-    def _pause(self, seconds: float) -> None:
-        """Ignore the listeners for a while: a selector would report those that wait again and again."""
-        if self._paused_until is None:
-            for listener in self._listeners:
-                self._unregister(listener)
-        self._paused_until = max(self._paused_until or 0.0, time.monotonic() + seconds)
 
 
 def _address(name: str) -> tuple[str, int]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import socket
-from selectors import EVENT_READ, EVENT_WRITE
-from typing import Any, Protocol
 
 from .calls import FAILED_PRECONDITION, UnaryServer
 from .connection import MAX_BACKLOG, TOO_MUCH_FROM_STRANGER
 from .frames import MAX_WINDOW, Http2Error
+from .session import Client, Stream
 
 _READ = 1 << 17
 STRANGER_BYTES = 1 << 16
@@ -24,33 +23,7 @@ _READS_AT_ONCE = 64
 """An engine whose bytes arrive as fast as they are read does not keep others waiting."""
 
 
-class Stream(Protocol):
-    """A non-blocking socket, or what stands for one, such as the plain-text side of TLS.
-
-    `recv` and `send` raise BlockingIOError where they would have to wait. If `recv` returns less than it was
-    asked for, a selector on the socket reports whatever is left.
-    """
-
-    def recv(self, size: int, /) -> bytes:
-        """What has arrived, up to `size` bytes; b"" at the end."""
-
-    def send(self, data: bytearray, /) -> int:
-        """Send what can be sent at once; the number of bytes sent."""
-
-    def fileno(self) -> int:
-        """The socket's file descriptor, for selectors."""
-
-    def shutdown(self, how: int, /) -> None:
-        """Shut the connection down."""
-
-    def close(self) -> None:
-        """Close the socket."""
-
-    def getsockname(self) -> Any:
-        """Our own address."""
-
-
-class Peer:
+class Peer(Client):
     """One client's connection: its socket and the call that it may have open.
 
     Until `admit` it is a stranger, which may send little: as much as a first call takes.
@@ -62,25 +35,17 @@ class Peer:
     """
 
     def __init__(self, stream: Stream, name: str, max_bytes: int = STRANGER_BYTES) -> None:
-        self.stream = stream
-        self.name = name
         self.server = UnaryServer()
+        super().__init__(stream, name, self.server.connection.out)
         self.server.connection.max_backlog = max_bytes
         self.error = ""
         """Its violation, once `receive` has ended the connection because of it."""
-        self.watched_events = EVENT_READ
-        """The events that selectors report at present."""
         self._max_bytes = max_bytes
         pieces = max(0, max_bytes - STRANGER_BYTES) // _STRANGER_READ
         self._max_reads = _STRANGER_READS + pieces
         self.server.connection.max_frames = _STRANGER_FRAMES + pieces
         self.is_stranger = True
         """Whether it may be anybody."""
-
-    @property
-    def events(self) -> int:
-        """The events that selectors should report."""
-        return EVENT_READ | EVENT_WRITE if self.server.connection.out else EVENT_READ
 
     def admit(self) -> None:
         """It is an engine: from now on it may send as much as it likes."""
@@ -107,18 +72,6 @@ class Peer:
             self.server.reject(FAILED_PRECONDITION, reason)
         except Http2Error as error:
             self.error = str(error)
-
-    def flush(self) -> bool:
-        """Send as much as the system accepts; whether the connection is still usable."""
-        out = self.server.connection.out
-        try:
-            while out:
-                del out[: self.stream.send(out)]
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError:
-            return False
-        return True
 
     # No selector sees what TLS has buffered, so that of a stream that is no socket all is read at once. Who
     # speaks through TLS has shown a token.

@@ -8,7 +8,7 @@ from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 
 from ..grpc.frames import last_goaway_reason
-from ..grpc.peer import Stream
+from ..grpc.session import Stream
 
 _READ = 1 << 17
 _BACKLOG = 1 << 22

@@ -12,8 +12,9 @@ from selectors import EVENT_READ, EVENT_WRITE
 from ..callers.address import AllowedNetworks
 from ..engines.connection import Engine, EngineConnection, EngineKind, EngineSession
 from ..grpc.listeners import has_hung_up
-from ..grpc.peer import Peer, Stream
+from ..grpc.peer import Peer
 from ..grpc.server import ServerSession
+from ..grpc.session import Stream
 from ..unity.handshake import why_no_greeting
 from ..unity.launch import EDITORS, plugin_of
 from .forwarding import configure_keepalive

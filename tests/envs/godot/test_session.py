@@ -235,7 +235,7 @@ def test_callers_that_say_nothing_are_bounded(session):
     for _ in range(30):
         callers.append(socket.create_connection(("127.0.0.1", session.port), 10))
         session.receive(0.01)
-    assert len(session._callers) <= 8
+    assert len(session._clients.connected) <= 8
     for caller in callers:
         caller.close()
 

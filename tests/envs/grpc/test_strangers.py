@@ -85,8 +85,8 @@ def test_beside_the_engine_strangers_are_accepted_one_at_a_time_with_pauses(
         trainer.pump()
         assert len(selector.get_map()) == watched - len(trainer._listeners) + 1
         exchange(trainer, engine, b"x", b"y")
-        monkeypatch.setattr(trainer._acceptor, "_paused_until", 0.0)
-        trainer._acceptor.resume()
+        monkeypatch.setattr(trainer._clients, "_paused_until", 0.0)
+        trainer._clients.resume()
         assert selector.select(PATIENCE), "the others come later"
         trainer.watch(None)
     assert all(stranger.fileno() >= 0 for stranger in strangers)
@@ -118,14 +118,14 @@ def test_who_has_left_before_its_owner_is_looked_up_does_not_take_the_place_of_t
     trainer.callers = CallerRules(pid=os.getpid())
     endpoint = UnaryClient("localhost", UNITY_PATH)
     stranger = dial(bytes(endpoint.connection.out))
-    while not any(peer.is_stranger for peer in trainer._peers):
+    while not any(peer.is_stranger for peer in trainer._clients.connected):
         trainer.pump()
     endpoint.connection.out.clear()
     endpoint.call(b"greeting")
     stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     stranger.sendall(endpoint.connection.out)
     stranger.close()
-    while trainer._peers:
+    while trainer._clients.connected:
         assert trainer.receive(0.01) is None
     assert not trainer.disconnected, "the engine is still to come"
 
@@ -204,7 +204,7 @@ def test_looking_for_a_free_port_is_not_logged(trainer: Server, dial, caplog, ha
     probe = dial()
     if hangs_up:
         probe.close()
-    while trainer._acceptor.pause is None:
+    while trainer._clients.pause_left is None:
         trainer.pump()
     trainer.close()
     engine.close()
