@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import socket
-from typing import Any
+import time
+from collections.abc import Sequence
+from selectors import EVENT_READ, BaseSelector, DefaultSelector
+from typing import Any, Generic, TypeVar
 
 from ..callers.rejection_log import RejectionLog
 from ..callers.rules import CallerRules, owner
-from .listeners import OUT_OF_RESOURCES, accept, first_byte, has_hung_up
-from .selector import ClientSelector
+from .listeners import OUT_OF_RESOURCES, HasFileno, accept, first_byte, has_hung_up
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +22,94 @@ _OCCUPIED_PAUSE_SECONDS = 0.1
 """How long nobody is accepted after somebody was, while the engine's place is taken."""
 _RESOURCES_PAUSE_SECONDS = 1.0
 """How long nothing is accepted after the system could not open another connection."""
+
+
+C = TypeVar("C", bound=HasFileno)
+
+
+class ClientSelector(Generic[C]):
+    """The listeners of a port and the connections of its clients, in a selector and in one that watches it.
+
+    The data of the selector's keys is the client, None for a listener.
+    """
+
+    def __init__(self, listeners: Sequence[socket.socket]) -> None:
+        self.selector = DefaultSelector()
+        self.connected: dict[C, None] = {}
+        """The clients, those first that came first."""
+        self._listeners = listeners
+        self._watcher: BaseSelector | None = None
+        self._token: object = None
+        self._paused_until: float | None = None
+        for listener in listeners:
+            self._register(listener, None)
+
+    def watch(self, selector: BaseSelector | None, token: object = None) -> None:
+        """Register all sockets, now and later, with another selector too; None unregisters them."""
+        keys = list(self.selector.get_map().values())
+        if self._watcher is not None:
+            for key in keys:
+                self._watcher.unregister(key.fileobj)
+        self._watcher, self._token = selector, token
+        if selector is not None:
+            for key in keys:
+                selector.register(key.fileobj, key.events, token)
+
+    def add(self, client: C) -> None:
+        """Report what a client sends."""
+        self.connected[client] = None
+        self._register(client, client)
+
+    def modify(self, client: C, events: int) -> None:
+        """Report these events of a client from now on."""
+        self.selector.modify(client, events, client)
+        if self._watcher is not None:
+            self._watcher.modify(client, events, self._token)
+
+    def remove(self, client: C) -> None:
+        """Report nothing more of a client, whose connection is still open."""
+        del self.connected[client]
+        self._unregister(client)
+
+    def pause(self, seconds: float) -> None:
+        """Ignore the listeners for a while: a selector would report those that wait again and again."""
+        if self._paused_until is None:
+            for listener in self._listeners:
+                self._unregister(listener)
+        self._paused_until = max(self._paused_until or 0.0, time.monotonic() + seconds)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the listeners are ignored."""
+        return self._paused_until is not None
+
+    @property
+    def pause_left(self) -> float | None:
+        """Seconds until `resume` has something to do; None if there is no pause."""
+        return None if self._paused_until is None else max(0.0, self._paused_until - time.monotonic())
+
+    def resume(self) -> None:
+        """Listen again if a pause is over."""
+        if self._paused_until is not None and time.monotonic() >= self._paused_until:
+            self._paused_until = None
+            for listener in self._listeners:
+                self._register(listener, None)
+
+    def close(self) -> None:
+        """Stop listening. The clients' connections stay open."""
+        self.selector.close()
+        for listener in self._listeners:
+            listener.close()
+
+    def _register(self, fileobj: HasFileno, client: C | None) -> None:
+        self.selector.register(fileobj, EVENT_READ, client)
+        if self._watcher is not None:
+            self._watcher.register(fileobj, EVENT_READ, self._token)
+
+    def _unregister(self, fileobj: HasFileno) -> None:
+        self.selector.unregister(fileobj)
+        if self._watcher is not None:
+            self._watcher.unregister(fileobj)
 
 
 class Acceptor:

@@ -12,14 +12,13 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from selectors import EVENT_READ, BaseSelector, DefaultSelector
+from selectors import EVENT_READ, DefaultSelector
 from typing import Generic, TypeVar
 
 from ..base import processors
-from .listeners import HasFileno
 
 _MAX_WAIT = 0.5 if os.name == "nt" else math.inf
 """Seconds of one wait. On Windows Ctrl-C does not interrupt a wait for sockets; it is handled between two."""
@@ -28,7 +27,6 @@ _SMOOTHING = 1.0 / 8.0
 _MAX_COUNTED = 4.0 * MAX_SPIN_SECONDS
 """A wait counts for no more than this, so that one pause does not put the next hundred waits to sleep."""
 
-C = TypeVar("C", bound=HasFileno)
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
@@ -119,88 +117,3 @@ class EventSelector(Generic[K, V]):
         with suppress(Empty):
             while True:
                 self._events.append(self._posted.get_nowait())
-
-
-class ClientSelector(Generic[C]):
-    """The listeners of a port and the connections of its clients, in a selector and in one that watches it.
-
-    The data of the selector's keys is the client, None for a listener.
-    """
-
-    def __init__(self, listeners: Sequence[socket.socket]) -> None:
-        self.selector = DefaultSelector()
-        self.connected: dict[C, None] = {}
-        """The clients, those first that came first."""
-        self._listeners = listeners
-        self._watcher: BaseSelector | None = None
-        self._token: object = None
-        self._paused_until: float | None = None
-        for listener in listeners:
-            self._register(listener, None)
-
-    def watch(self, selector: BaseSelector | None, token: object = None) -> None:
-        """Register all sockets, now and later, with another selector too; None unregisters them."""
-        keys = list(self.selector.get_map().values())
-        if self._watcher is not None:
-            for key in keys:
-                self._watcher.unregister(key.fileobj)
-        self._watcher, self._token = selector, token
-        if selector is not None:
-            for key in keys:
-                selector.register(key.fileobj, key.events, token)
-
-    def add(self, client: C) -> None:
-        """Report what a client sends."""
-        self.connected[client] = None
-        self._register(client, client)
-
-    def modify(self, client: C, events: int) -> None:
-        """Report these events of a client from now on."""
-        self.selector.modify(client, events, client)
-        if self._watcher is not None:
-            self._watcher.modify(client, events, self._token)
-
-    def remove(self, client: C) -> None:
-        """Report nothing more of a client, whose connection is still open."""
-        del self.connected[client]
-        self._unregister(client)
-
-    def pause(self, seconds: float) -> None:
-        """Ignore the listeners for a while: a selector would report those that wait again and again."""
-        if self._paused_until is None:
-            for listener in self._listeners:
-                self._unregister(listener)
-        self._paused_until = max(self._paused_until or 0.0, time.monotonic() + seconds)
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether the listeners are ignored."""
-        return self._paused_until is not None
-
-    @property
-    def pause_left(self) -> float | None:
-        """Seconds until `resume` has something to do; None if there is no pause."""
-        return None if self._paused_until is None else max(0.0, self._paused_until - time.monotonic())
-
-    def resume(self) -> None:
-        """Listen again if a pause is over."""
-        if self._paused_until is not None and time.monotonic() >= self._paused_until:
-            self._paused_until = None
-            for listener in self._listeners:
-                self._register(listener, None)
-
-    def close(self) -> None:
-        """Stop listening. The clients' connections stay open."""
-        self.selector.close()
-        for listener in self._listeners:
-            listener.close()
-
-    def _register(self, fileobj: HasFileno, client: C | None) -> None:
-        self.selector.register(fileobj, EVENT_READ, client)
-        if self._watcher is not None:
-            self._watcher.register(fileobj, EVENT_READ, self._token)
-
-    def _unregister(self, fileobj: HasFileno) -> None:
-        self.selector.unregister(fileobj)
-        if self._watcher is not None:
-            self._watcher.unregister(fileobj)

@@ -14,8 +14,8 @@ from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, SelectorKey
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..callers.rules import CallerRules
-from .acceptor import Acceptor
-from .selector import ClientSelector, SpinWait
+from .acceptor import Acceptor, ClientSelector
+from .selector import SpinWait
 
 _MAX_WAIT_SECONDS = 1.0
 """Of one wait: an engine that has hung up between two calls has gone if it has not returned by then."""

@@ -17,8 +17,8 @@ from ..callers.address import join_address
 from ..callers.rate_limit import LimitPerHost, RateLimit
 from ..callers.rejection_log import RejectionLog
 from ..callers.work_budget import WorkBudget
+from ..grpc.acceptor import ClientSelector
 from ..grpc.listeners import OUT_OF_RESOURCES, first_byte, has_hung_up, listen
-from ..grpc.selector import ClientSelector
 from .expected import ExpectedEngine
 from .handshake import (
     AccessRules,

@@ -9,7 +9,7 @@ from ..protocol.dialect import UNITY
 from ..protocol.encoder import encode_quit
 
 
-def arguments(
+def unity_arguments(
     port: int, windowless: bool, log_file: Path | None, additional: Sequence[str]
 ) -> tuple[list[str], Path | None]:
     """The arguments that a Unity executable gets, and the log file it will write, if we know.
@@ -50,6 +50,6 @@ UNITY_PLUGIN = Plugin(
         "CollectObservations also keeps agents silent; the log or the console says so."
     ),
     releases="Use a com.unity.ml-agents package that speaks 1.x of the API, such as 2.x, 3.x or 4.x.",
-    arguments=arguments,
+    arguments=unity_arguments,
     suffixes=(".x86_64", ".x86"),
 )

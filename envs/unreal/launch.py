@@ -11,7 +11,7 @@ from .dialect import UNREAL
 _LOG = "-abslog="
 
 
-def arguments(
+def unreal_arguments(
     port: int, windowless: bool, log_file: Path | None, additional: Sequence[str]
 ) -> tuple[list[str], Path | None]:
     """The arguments that a game gets, and the log file it will write, if we know; see `plugin.Arguments`.
@@ -57,7 +57,7 @@ UNREAL_PLUGIN = Plugin(
         "at first)."
     ),
     releases="Use a release of UnrealMLAgents that speaks 1.x of the API, such as 1.0.",
-    arguments=arguments,
+    arguments=unreal_arguments,
     suffixes=(".sh", ".x86_64", ".x86"),
 )
 """Of `--env unreal:...`."""
