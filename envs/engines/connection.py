@@ -15,7 +15,7 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
 )
 
-from ..callers.rules import CallerRules
+from .clients import CallerRules
 
 logger = logging.getLogger(__name__)
 

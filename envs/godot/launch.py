@@ -18,9 +18,8 @@ from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ..callers.address import THIS_MACHINE, AllowedNetworks
-from ..callers.rules import CallerRules
 from ..engines import ports
+from ..engines.clients import THIS_MACHINE, AllowedNetworks, CallerRules
 from ..engines.connection import EngineConnection, EngineKind
 from ..engines.logs import new_log
 from ..engines.process import EngineProcess

@@ -13,8 +13,8 @@ import struct
 import time
 from collections.abc import Sequence
 
-from ..grpc.listeners import listen
-from ..grpc.session import Client, SocketSession, Stream
+from ..engines.listening import listen
+from ..engines.session import Client, SocketSession, Stream
 
 LENGTH = struct.Struct("<I")
 """Before every message: the number of its bytes."""

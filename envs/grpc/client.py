@@ -6,11 +6,10 @@ import socket
 import time
 from functools import partial
 
+from ..engines.selector import SpinWait
 from ..errors import TrainerGoneError
 from .calls import StatusError, UnaryClient
-from .frames import Http2Error
-from .headers import UNITY_PATH
-from .selector import SpinWait
+from .frames import UNITY_PATH, Http2Error
 
 _READ = 1 << 16
 _DONT_WAIT: int | None = getattr(socket, "MSG_DONTWAIT", None)

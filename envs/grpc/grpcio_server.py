@@ -21,11 +21,11 @@ from urllib.parse import unquote
 
 import grpc
 
-from ..callers.rejection_log import RejectionLog
-from ..callers.rules import CallerRules, owner
+from ..engines.clients import CallerRules, owner
+from ..engines.limits import RejectionLog
+from ..engines.listening import listen
 from ..errors import AddressInUseError, OtherEngineError
-from .headers import PATHS, UNITY_PATH
-from .listeners import listen
+from .frames import PATHS, UNITY_PATH
 from .server import FLUSH_SECONDS, QUIT
 
 _THREADS = 4

@@ -17,7 +17,7 @@ from mlagents_envs.exception import (
 )
 
 from ..base import BehaviorId, Decision, EnvironmentStep, processors
-from ..grpc.selector import EventSelector
+from ..engines.selector import EventSelector
 from ..images import ImageDtypes
 from ..validation import NonFinitePolicy
 from .admission import Admission

@@ -12,7 +12,7 @@ from typing import Any
 from mlagents_envs.exception import UnityException
 
 from ..._version import __version__
-from ..callers.rules import CallerRules
+from ..engines.clients import CallerRules
 from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
 from ..godot import is_godot

@@ -9,12 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
-from ..callers.address import AllowedNetworks
+from ..engines.clients import AllowedNetworks
 from ..engines.connection import Engine, EngineConnection, EngineKind, EngineSession
-from ..grpc.listeners import has_hung_up
-from ..grpc.peer import Peer
-from ..grpc.server import ServerSession
-from ..grpc.session import Stream
+from ..engines.listening import has_hung_up
+from ..engines.session import Stream
+from ..grpc.server import Peer, ServerSession
 from ..unity.handshake import why_no_greeting
 from ..unity.launch import EDITORS, plugin_of
 from .forwarding import configure_keepalive

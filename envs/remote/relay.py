@@ -13,11 +13,11 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 
-from ..callers.rejection_log import RejectionLog
-from ..callers.rules import CallerRules
 from ..engines import ports
+from ..engines.clients import CallerRules
+from ..engines.limits import RejectionLog
+from ..engines.listening import accept, has_hung_up, listen
 from ..engines.ports import EDITOR_PORT
-from ..grpc.listeners import accept, has_hung_up, listen
 from .forwarding import forward
 from .relay_client import (
     RETRY_SECONDS,

@@ -13,12 +13,9 @@ from functools import partial
 from selectors import EVENT_READ
 from typing import Any
 
-from ..callers.address import join_address
-from ..callers.rate_limit import LimitPerHost, RateLimit
-from ..callers.rejection_log import RejectionLog
-from ..callers.work_budget import WorkBudget
-from ..grpc.acceptor import ClientSelector
-from ..grpc.listeners import OUT_OF_RESOURCES, first_byte, has_hung_up, listen
+from ..engines.clients import join_address
+from ..engines.limits import LimitPerHost, RateLimit, RejectionLog, WorkBudget
+from ..engines.listening import OUT_OF_RESOURCES, ClientSelector, first_byte, has_hung_up, listen
 from .expected import ExpectedEngine
 from .handshake import (
     AccessRules,

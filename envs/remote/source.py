@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mlagents_envs.base_env import BaseEnv
 
-from ..callers.rejection_log import RejectionLog
+from ..engines.limits import RejectionLog
 from ..manager.specs import Refusal
 from .handshake import AttachedEngine
 from .server import AttachServer, OnEngine

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 
-from ..protocol.dialect import UNITY, Dialect
-from ..unreal.dialect import UNREAL
+from ..protocol.dialect import UNITY, UNREAL, Dialect
 from .physics2d import Indices
 from .world import Batches, Parameters, World
 

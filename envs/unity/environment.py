@@ -13,8 +13,8 @@ from mlagents_envs.exception import (
 )
 
 from ..base import EngineStatistics
-from ..callers.address import AllowedNetworks
 from ..engines import ports
+from ..engines.clients import AllowedNetworks
 from ..engines.connection import EngineConnection
 from ..engines.environment import Answer, Connect, EngineEnvironment
 from ..errors import OtherEngineError

@@ -10,11 +10,11 @@ from mlagents_envs.exception import (
 )
 
 from ..engines.connection import EngineConnection
-from ..engines.plugin import Plugin
 from ..errors import WireError
 from ..protocol.decoder import Decoder
 from ..protocol.encoder import Encoder
 from ..protocol.handshake import OWN_ENGINE, Capabilities, EngineHello, compatible
+from .plugin import Plugin
 
 logger = logging.getLogger(__name__)
 

@@ -10,20 +10,17 @@ from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ..callers.address import THIS_MACHINE, AllowedNetworks
-from ..callers.rules import CallerRules
 from ..engines import ports
+from ..engines.clients import THIS_MACHINE, AllowedNetworks, CallerRules
 from ..engines.connection import EngineConnection, EngineSession
 from ..engines.logs import log_at, new_log
 from ..engines.own_program import own_program
-from ..engines.plugin import Plugin
 from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
 from ..grpc.server import ServerSession
-from ..unreal import PREFIX, is_unreal, is_unreal_editor
-from ..unreal.launch import UNREAL_PLUGIN
 from .executables import check_executable, find_executable
-from .plugin import UNITY_PLUGIN
+from .names import PREFIX, is_unreal, is_unreal_editor
+from .plugin import UNITY_PLUGIN, UNREAL_PLUGIN, Plugin
 
 logger = logging.getLogger(__name__)
 

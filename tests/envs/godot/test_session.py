@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.callers.rules import CallerRules
+from lanista.envs.engines.clients import CallerRules
 from lanista.envs.engines.connection import EngineConnection
 from lanista.envs.godot.launch import KIND
 from lanista.envs.godot.session import LENGTH, Caller, GodotSession, frame

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from http2peer import HELLO, Caller
 from lanista.envs.grpc.frames import ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, frame
-from lanista.envs.grpc.peer import STRANGER_BYTES, Peer
+from lanista.envs.grpc.server import STRANGER_BYTES, Peer
 
 PIECE = 1 << 16
 MOST_TURNS = 100

@@ -12,15 +12,13 @@ from selectors import DefaultSelector
 
 import pytest
 from http2peer import HELLO
-from lanista.envs.callers.rules import CallerRules
-from lanista.envs.grpc import acceptor
+from lanista.envs.engines import listening
+from lanista.envs.engines.clients import CallerRules
 from lanista.envs.grpc.calls import UnaryClient
 from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.grpc.frames import frame
+from lanista.envs.grpc.frames import UNITY_PATH, frame
 from lanista.envs.grpc.grpcio_server import GrpcioSession
-from lanista.envs.grpc.headers import UNITY_PATH
-from lanista.envs.grpc.peer import STRANGER_BYTES
-from lanista.envs.grpc.server import ServerSession
+from lanista.envs.grpc.server import STRANGER_BYTES, ServerSession
 from waiting_calls import PATIENCE, Server, call, exchange
 
 
@@ -58,7 +56,7 @@ def ends(stranger: socket.socket) -> bool:
 def test_browsers_beside_the_engine_take_one_line_of_the_log(
     trainer, engine, dial, monkeypatch, caplog
 ) -> None:
-    monkeypatch.setattr(acceptor, "_OCCUPIED_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(listening, "_OCCUPIED_PAUSE_SECONDS", 0.0)
     for _ in range(5):
         stranger = dial(b"GET / HTTP/1.1\r\n\r\n")
         hung_up = threading.Thread(target=ends, args=[stranger])
@@ -76,7 +74,7 @@ def test_beside_the_engine_strangers_are_accepted_one_at_a_time_with_pauses(
     trainer, engine, dial, monkeypatch
 ) -> None:
     """In a pause no selector reports that more of them wait."""
-    monkeypatch.setattr(acceptor, "_OCCUPIED_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(listening, "_OCCUPIED_PAUSE_SECONDS", 3600.0)
     with DefaultSelector() as selector:
         trainer.watch(selector, "token")
         watched = len(selector.get_map())

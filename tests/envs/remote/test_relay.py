@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("cryptography")
 
 from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, greet_in_vain
-from lanista.envs.callers.rate_limit import LimitPerHost
-from lanista.envs.callers.rules import CallerRules
+from lanista.envs.engines.clients import CallerRules
+from lanista.envs.engines.limits import LimitPerHost
 from lanista.envs.remote import relay as relay_module
 from lanista.envs.remote import relay_client, server
 from lanista.envs.remote.handshake import AccessRules

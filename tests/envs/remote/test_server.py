@@ -142,7 +142,7 @@ def test_a_real_engine_in_mid_session_is_told_to_restart(listen, caplog, path):
     for number in (1, 2, 4, max(calls)):
         caplog.clear()
         end = endpoint(server.port)
-        with caplog.at_level(logging.DEBUG, "lanista.envs.callers"):
+        with caplog.at_level(logging.DEBUG, "lanista.envs"):
             assert end.exchange(calls[number]) == message(None, 400), "it is asked to quit"
         assert "it is in the middle of a session that is over here; restart the engine" in logged(caplog)
         end.close()

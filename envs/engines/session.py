@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, SelectorKey
 from typing import Any, Generic, Protocol, TypeVar
 
-from ..callers.rules import CallerRules
-from .acceptor import Acceptor, ClientSelector
+from .clients import CallerRules
+from .listening import Acceptor, ClientSelector
 from .selector import SpinWait
 
 _MAX_WAIT_SECONDS = 1.0

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from lanista.envs.errors import OtherEngineError
+from lanista.envs.protocol.dialect import UNREAL
 from lanista.envs.scenes.registry import export
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.unity.launch import resolve
-from lanista.envs.unreal import is_unreal, is_unreal_editor
-from lanista.envs.unreal.dialect import UNREAL
-from lanista.envs.unreal.launch import unreal_arguments
+from lanista.envs.unity.names import is_unreal, is_unreal_editor
+from lanista.envs.unity.plugin import unreal_arguments
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
 from scripted_engine import ScriptedEngine, executable, free_port, hello, observation
 

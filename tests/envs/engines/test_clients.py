@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from lanista.envs.callers.address import AllowedNetworks
-from lanista.envs.callers.rules import CallerRules, _warn_once, owner
+from lanista.envs.engines.clients import AllowedNetworks, CallerRules, _warn_once, owner
 
 DIAL = """
 import os, socket, subprocess, sys
