@@ -149,7 +149,11 @@ class GodotLaunch:
             return EngineConnection(session, None, self.timeout, self.name, KIND)
         try:
             process, _ = start_game(
-                *(name, command, session.port, self.worker_id, self.log_folder),
+                name,
+                command,
+                session.port,
+                self.worker_id,
+                self.log_folder,
                 seed=self.seed,
                 headless=self.headless,
                 real_time=self.real_time,
