@@ -18,7 +18,7 @@ _LONGEST_WAIT = 0.5
 
 
 class WorkBudget:
-    """Processor time, as a share of what the process takes: on a busy machine a run gets little, and a caller
+    """Processor time, as a share of what the process takes: on a busy machine a run gets little, and a client
     that took as much as ever would take most of it.
 
     Any thread may use it.

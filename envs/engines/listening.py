@@ -28,7 +28,7 @@ class HasFileno(Protocol):
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """Why `accept` fails although a client waits to be accepted."""
 _BACKLOG = 16
-"""Callers that wait at a port of one engine."""
+"""Clients that wait at a port of one engine."""
 _ATTEMPTS = 20
 """How many free ports of one address are tried until one is free on the others, too."""
 _PRIVILEGED = 1024
@@ -42,7 +42,7 @@ def listen(host: str, port: int, backlog: int = _BACKLOG) -> list[socket.socket]
         host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this machine,
             and these two as well: engines on this machine dial `localhost` whatever the address.
         port: TCP port; 0 takes one that is free on all addresses.
-        backlog: Callers that may wait to be accepted; the system puts off those beyond them for seconds.
+        backlog: Clients that may wait to be accepted; the system puts off those beyond them for seconds.
 
     Raises:
         AddressInUseError: Another listener has the port.
@@ -156,7 +156,7 @@ def _bound(address: str, port: int, backlog: int) -> socket.socket:
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 16
-"""Callers that are accepted at once while the engine is awaited; if there were as many, it pauses."""
+"""Clients that are accepted at once while the engine is awaited; if there were as many, it pauses."""
 _AWAITED_PAUSE_SECONDS = 0.02
 _OCCUPIED_PAUSE_SECONDS = 0.1
 """How long nobody is accepted after somebody was, while the engine's place is taken."""
@@ -253,7 +253,7 @@ class ClientSelector(Generic[C]):
 
 
 class Acceptor:
-    """Accepts callers at the listeners of one engine's port.
+    """Accepts clients at the listeners of one engine's port.
 
     Args:
         clients: The listeners, which pause after somebody was accepted.

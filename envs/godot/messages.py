@@ -52,7 +52,7 @@ class AgentLists:
         """Of every agent's episode: its place in the messages, and their number more with each episode."""
         self._last: dict[str, list[ObsArray]] = {}
         """What each behavior's agents saw last."""
-        self._fresh = False
+        self._is_reset = False
 
     def encode_reset(self, parameters: Mapping[str, float]) -> bytes:
         """The message that asks every agent to begin anew. There are no parameters."""
@@ -76,7 +76,7 @@ class AgentLists:
         """
         if message.get("type") != "reset":
             return None
-        self._fresh = True
+        self._is_reset = True
         zeros = {
             one.name: self.specs[one.name].action_spec.empty_action(len(one.agents))
             for one in self._behaviors
@@ -101,11 +101,11 @@ class AgentLists:
         rewards = self._numbers(message, "reward")
         done = self._flags(message, "done")
         infos = self._list(message, "info") if "info" in message else [{}] * self._count
-        if self._fresh:
+        if self._is_reset:
             rewards, done = np.zeros_like(rewards), np.zeros_like(done)
             self._ids += self._count
             self._last = {}
-            self._fresh = False
+            self._is_reset = False
         return {one.name: self._steps(one, observed, rewards, done, infos) for one in self._behaviors}
 
     def _steps(

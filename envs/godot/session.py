@@ -2,7 +2,7 @@
 
 The trainer listens and the game dials. Whoever dials is greeted, and the first whose answer is a whole frame
 of a JSON object is the game: a port scanner or a browser does not take its place. A connection that was
-accepted elsewhere, such as a relay's, is the only caller. Nothing here waits but `receive`; no thread is
+accepted elsewhere, such as a relay's, is the only client. Nothing here waits but `receive`; no thread is
 involved.
 """
 
@@ -20,20 +20,20 @@ LENGTH = struct.Struct("<I")
 """Before every message: the number of its bytes."""
 MOST_BYTES = 1 << 28
 """Of one message: a hundred pictures of 512 x 512 in hexadecimal digits take 150 MB."""
-_MOST_BYTES_OF_STRANGERS = 1 << 20
-"""Of the first message of a caller, which describes spaces."""
-_MOST_CALLERS = 8
+_MAX_GREETING_BYTES = 1 << 20
+"""Of the first message of a client, which describes spaces."""
+_MAX_CLIENTS = 8
 """Who may be connected before one of them is the game."""
 _READ = 1 << 18
 _FLUSH_SECONDS = 1.0
 
 
-class Caller(Client):
+class GodotClient(Client):
     """A connection, and what has come of a message."""
 
     def __init__(self, stream: Stream, name: str, greeting: bytes) -> None:
         super().__init__(stream, name, bytearray(greeting))
-        self.most = _MOST_BYTES_OF_STRANGERS
+        self.most = _MAX_GREETING_BYTES
         """Bytes of a message, at most."""
         self.received = bytearray()
 
@@ -68,22 +68,22 @@ class Caller(Client):
         return message
 
 
-class GodotSession(SocketSession[Caller]):
+class GodotSession(SocketSession[GodotClient]):
     """A server for one game, which is not told why the session is closed, and connects once.
 
     Args:
-        greeting: What every caller is sent first: messages, framed.
+        greeting: What every client is sent first: messages, framed.
         listeners: Where it connects.
-        caller: Its connection, where that was accepted elsewhere; then there are no listeners.
+        client: Its connection, where that was accepted elsewhere; then there are no listeners.
     """
 
     def __init__(
-        self, greeting: bytes, listeners: Sequence[socket.socket] = (), caller: Caller | None = None
+        self, greeting: bytes, listeners: Sequence[socket.socket] = (), client: GodotClient | None = None
     ) -> None:
-        super().__init__(listeners, caller)
+        super().__init__(listeners, client)
         self._greeting = greeting
-        if caller is not None:
-            self._add(caller)
+        if client is not None:
+            self._add(client)
 
     @classmethod
     def listen(cls, port: int, host: str, greeting: bytes) -> GodotSession:
@@ -110,7 +110,7 @@ class GodotSession(SocketSession[Caller]):
             name: Where it comes from, for messages.
             greeting: What the game is sent first.
         """
-        return cls(greeting, caller=Caller(stream, name, greeting))
+        return cls(greeting, client=GodotClient(stream, name, greeting))
 
     def reply(self, data: bytes) -> None:
         """Send a message. Has no effect when the game has gone meanwhile."""
@@ -118,7 +118,7 @@ class GodotSession(SocketSession[Caller]):
             self._engine.out += LENGTH.pack(len(data)) + data
             self._flush(self._engine)
 
-    def await_another(self) -> bool:
+    def wait_for_reconnect(self) -> bool:
         """No: games connect once."""
         return False
 
@@ -142,45 +142,45 @@ class GodotSession(SocketSession[Caller]):
             if self._engine is not None or self._gone:  # nobody goes on where the game has left
                 self._acceptor.turn_away(connection, name, "another game is connected already")
             else:
-                self._add(Caller(connection, name, self._greeting))
-        for stranger in list(self._clients.connected)[:-_MOST_CALLERS] if self._engine is None else ():
-            self._drop(stranger, "too many others call")
+                self._add(GodotClient(connection, name, self._greeting))
+        for early in list(self._clients.connected)[:-_MAX_CLIENTS] if self._engine is None else ():
+            self._drop(early, "too many others call")
 
-    def _receive_from(self, caller: Caller) -> None:
-        caller.read()
-        is_game, most = caller is self._engine, caller.most
-        if caller.length > most:
+    def _receive_from(self, client: GodotClient) -> None:
+        client.read()
+        is_game, most = client is self._engine, client.most
+        if client.length > most:
             self._drop(
-                caller, f"it announces a message of {caller.length:,} bytes, and {most:,} are the most"
+                client, f"it announces a message of {client.length:,} bytes, and {most:,} are the most"
             )
             return
-        if (message := caller.take()) is not None:
+        if (message := client.take()) is not None:
             if not message.startswith(b"{"):
-                self._drop(caller, "it does not speak the protocol of a Godot game")
+                self._drop(client, "it does not speak the protocol of a Godot game")
                 return
             if self.request is not None:
-                self._drop(caller, "it sends a message that it was not asked for")
+                self._drop(client, "it sends a message that it was not asked for")
                 return
             is_ours = is_game or not self._listeners
-            if not is_ours and (refusal := self._acceptor.why_not(caller.name, self.callers)):
-                self._drop(caller, refusal)
+            if not is_ours and (refusal := self._acceptor.why_not(client.name, self.callers)):
+                self._drop(client, refusal)
                 return
-            self._engine, self.request = caller, message
-            caller.most = MOST_BYTES
+            self._engine, self.request = client, message
+            client.most = MOST_BYTES
             if not is_game:
-                for other in [each for each in self._clients.connected if each is not caller]:
+                for other in [each for each in self._clients.connected if each is not client]:
                     self._drop(other)
-        if caller.gone and (self.request is None or not is_game):
-            rest = len(caller.received)
-            self._drop(caller, f"it ended within a message, after {rest:,} bytes of it" if rest else "")
+        if client.gone and (self.request is None or not is_game):
+            rest = len(client.received)
+            self._drop(client, f"it ended within a message, after {rest:,} bytes of it" if rest else "")
 
-    def _drop(self, caller: Caller, reason: str = "") -> None:
-        self._clients.remove(caller)
-        if caller is self._engine or not self._listeners:
+    def _drop(self, client: GodotClient, reason: str = "") -> None:
+        self._clients.remove(client)
+        if client is self._engine or not self._listeners:
             self._engine, self._gone, self.fault = None, True, reason
         elif reason:
-            self._acceptor.log(caller.name, reason)
-        caller.stream.close()
+            self._acceptor.log(client.name, reason)
+        client.stream.close()
 
 
 def frame(*messages: bytes) -> bytes:

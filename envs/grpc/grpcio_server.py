@@ -144,7 +144,7 @@ class GrpcioSession:
             call.reply = data
             call.ended.set()
 
-    def await_another(self) -> bool:
+    def wait_for_reconnect(self) -> bool:
         """Forget the engine, which has gone, so that another one may begin; whether one can call."""
         self._gone, self._admitted = False, ""
         return not self._closed
@@ -220,12 +220,12 @@ class GrpcioSession:
         if peer == self._admitted:
             return ""
         host, _, port = unquote(peer).partition(":")[2].rpartition(":")
-        caller = host.strip("[]"), int(port)
-        refusal = self.callers.why_not(caller, self.port)
+        client = host.strip("[]"), int(port)
+        refusal = self.callers.why_not(client, self.port)
         if not refusal and path == self._path and self.objection is not None:
             refusal = self.objection(request)
         if refusal:
-            self._rejections.log(host, f"{host}:{port}", refusal, lambda: owner(caller, self.port))
+            self._rejections.log(host, f"{host}:{port}", refusal, lambda: owner(client, self.port))
         else:
             self._admitted = peer
         return refusal

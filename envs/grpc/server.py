@@ -12,16 +12,16 @@ from ..engines.listening import has_hung_up, listen
 from ..engines.session import Client, SocketSession, Stream
 from ..errors import OtherEngineError
 from .calls import FAILED_PRECONDITION, UnaryServer
-from .connection import MAX_BACKLOG, TOO_MUCH_FROM_STRANGER
+from .connection import MAX_BACKLOG, TOO_MUCH_FOR_GREETING
 from .frames import MAX_WINDOW, PATHS, UNITY_PATH, Http2Error
 
 _READ = 1 << 17
-STRANGER_BYTES = 1 << 16
+GREETING_BYTES = 1 << 16
 """The most bytes of an engine's first call and the HTTP/2 frames before it, usually a few hundred."""
-_STRANGER_READ = 1 << 12
-_STRANGER_READS = 32
+_GREETING_READ = 1 << 12
+_GREETING_READS = 32
 """In how many pieces these bytes may arrive; more for one that may send more."""
-_STRANGER_FRAMES = 100
+_GREETING_FRAMES = 100
 """Likewise, of how many frames they may be."""
 _MAX_FRAMES = 20_000
 """Frames of a connection between two calls, beyond one for 256 bytes: window updates, pings, and the like."""
@@ -32,38 +32,38 @@ _READS_AT_ONCE = 64
 class Peer(Client):
     """One client's connection: its socket and the call that it may have open.
 
-    Until `admit` it is a stranger, which may send little: as much as a first call takes.
+    Until `admit` it may send little: as much as a first call takes.
 
     Args:
         stream: The socket.
         name: The client's address.
-        max_bytes: How many bytes it may send as a stranger.
+        max_bytes: How many bytes it may send until then.
     """
 
-    def __init__(self, stream: Stream, name: str, max_bytes: int = STRANGER_BYTES) -> None:
+    def __init__(self, stream: Stream, name: str, max_bytes: int = GREETING_BYTES) -> None:
         self.server = UnaryServer()
         super().__init__(stream, name, self.server.connection.out)
         self.server.connection.max_backlog = max_bytes
         self.error = ""
         """Its violation, once `receive` has ended the connection because of it."""
         self._max_bytes = max_bytes
-        pieces = max(0, max_bytes - STRANGER_BYTES) // _STRANGER_READ
-        self._max_reads = _STRANGER_READS + pieces
-        self.server.connection.max_frames = _STRANGER_FRAMES + pieces
-        self.is_stranger = True
-        """Whether it may be anybody."""
+        pieces = max(0, max_bytes - GREETING_BYTES) // _GREETING_READ
+        self._max_reads = _GREETING_READS + pieces
+        self.server.connection.max_frames = _GREETING_FRAMES + pieces
+        self.is_admitted = False
+        """Whether it is known to be an engine."""
 
     def admit(self) -> None:
         """It is an engine: from now on it may send as much as it likes."""
-        if self.is_stranger:
-            self.is_stranger = False
+        if not self.is_admitted:
+            self.is_admitted = True
             self.server.connection.max_backlog = MAX_BACKLOG
             self.server.connection.max_frames = MAX_WINDOW
 
     def receive(self) -> bool:
-        """Process what has arrived, of a stranger only a piece; whether the connection is still usable."""
+        """Process what has arrived, a piece of it before `admit`; whether the connection is still usable."""
         try:
-            return self._receive_from_stranger() if self.is_stranger else self._receive()
+            return self._receive() if self.is_admitted else self._receive_greeting()
         except (BlockingIOError, InterruptedError):
             return True
         except OSError:
@@ -103,8 +103,8 @@ class Peer(Client):
             if reads >= _READS_AT_ONCE and isinstance(self.stream, socket.socket):
                 return True
 
-    def _receive_from_stranger(self) -> bool:
-        size = _STRANGER_READ if isinstance(self.stream, socket.socket) else STRANGER_BYTES
+    def _receive_greeting(self) -> bool:
+        size = _GREETING_READ if isinstance(self.stream, socket.socket) else GREETING_BYTES
         data = self.stream.recv(size)
         if not data:
             return False
@@ -113,7 +113,7 @@ class Peer(Client):
         self._max_bytes -= len(data)
         self._max_reads -= 1
         if self._max_bytes < 0 or self._max_reads < 0:
-            self.error = TOO_MUCH_FROM_STRANGER
+            self.error = TOO_MUCH_FOR_GREETING
             return False
         return True
 
@@ -127,7 +127,7 @@ LINGER_SECONDS = 0.2
 """How long an engine may then take to hang up; bytes that arrive later would make the system drop ours."""
 _RECONNECT_SECONDS = 1.0
 """How long an engine that hung up between two calls may take to call again: gRPC channels may reconnect."""
-_MAX_STRANGERS = 32
+_MAX_UNADMITTED = 32
 """More connections of whom may be anybody make room by closing the oldest of them."""
 _GROWTH = 4
 """How many times the longest message so far the first one after a reconnection may have."""
@@ -189,7 +189,7 @@ class ServerSession(SocketSession[Peer]):
             engine.server.reply(data)
             self._flush(engine)
 
-    def await_another(self) -> bool:
+    def wait_for_reconnect(self) -> bool:
         """Forget the engine, which has gone, so that another one may begin; whether one can call."""
         self._gone, self._hung_up_at = False, None
         return bool(self._listeners) and not self._closed
@@ -239,7 +239,7 @@ class ServerSession(SocketSession[Peer]):
             self._error = OtherEngineError(self.port, PATHS[peer.server.path], PATHS[self._path])
             peer.reject(str(self._error))
             return False
-        if peer.is_stranger and (refusal := self._why_not(peer)):
+        if not peer.is_admitted and (refusal := self._why_not(peer)):
             peer.reject(refusal)
             peer.error = refusal
             return False
@@ -248,7 +248,7 @@ class ServerSession(SocketSession[Peer]):
         return True
 
     def _why_not(self, peer: Peer) -> str:
-        """Why a stranger that has called is not the engine; empty if it may be."""
+        """Why a client that has called is not the engine; empty if it may be."""
         refusal = self._acceptor.why_not(peer.name, self.callers)
         if not refusal and has_hung_up(peer.stream):  # of a connection that is gone no system tells the owner
             refusal = "it left before it could be answered"
@@ -307,9 +307,9 @@ class ServerSession(SocketSession[Peer]):
             self._handle_events(self._clients.selector.select(remaining))
 
     def _accept(self, listener: socket.socket) -> None:
-        most = STRANGER_BYTES + _GROWTH * self._longest  # an engine that returns may send a whole step
+        most = GREETING_BYTES + _GROWTH * self._longest  # an engine that returns may send a whole step
         for connection, name in self._acceptor.accept(listener, self.callers, self._is_occupied()):
             self._add(Peer(connection, name, most))
-        strangers = [peer for peer in self._clients.connected if peer.is_stranger]
-        for peer in strangers[:-_MAX_STRANGERS]:
+        unadmitted = [peer for peer in self._clients.connected if not peer.is_admitted]
+        for peer in unadmitted[:-_MAX_UNADMITTED]:
             self._drop(peer)

@@ -266,7 +266,7 @@ class IncomingConnection:
                 if not usable:
                     raise RejectedError(_why_ended(peer.error))
                 yield peer.events
-        session = self._session = ServerSession(peer=peer)  # not before: most strangers come to nothing
+        session = self._session = ServerSession(peer=peer)  # not before: most clients come to nothing
         file_name = EDITORS[peer.server.path]
         plugin = plugin_of(file_name)
         assert session.request is not None

@@ -45,7 +45,7 @@ _AT_ONCE = 16
 _BACKLOG = 64
 """Engines that may call in the same instant; the system would put off those beyond for a second or more."""
 _SHORTEST_PAUSE_SECONDS = 0.2
-"""Once there are too many callers, the run's thread is disturbed no more often than this to accept some."""
+"""Once there are too many clients, the run's thread is disturbed no more often than this to accept some."""
 _FAILED_SECONDS = 0.002
 """Processor time that goes into an engine that greets and leaves: a thread and half of a handshake."""
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lanista.envs.engines.clients import CallerRules
 from lanista.envs.engines.connection import EngineConnection
 from lanista.envs.godot.launch import KIND
-from lanista.envs.godot.session import LENGTH, Caller, GodotSession, frame
+from lanista.envs.godot.session import LENGTH, GodotClient, GodotSession, frame
 from lanista.envs.manager.restarts import HostLostError
 from lanista.envs.remote.tls import TlsStream, client_context, self_signed
 from scripted_engine import free_port
@@ -84,7 +84,7 @@ class Endless:
 
 def test_little_of_what_a_stranger_announces_is_read():
     """Its first message describes spaces."""
-    caller = Caller(Endless(), "a stranger", b"")
+    caller = GodotClient(Endless(), "a stranger", b"")
     caller.read()
     assert caller.stream.read < 1 << 20
 

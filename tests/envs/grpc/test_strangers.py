@@ -18,7 +18,7 @@ from lanista.envs.grpc.calls import UnaryClient
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.frames import UNITY_PATH, frame
 from lanista.envs.grpc.grpcio_server import GrpcioSession
-from lanista.envs.grpc.server import STRANGER_BYTES, ServerSession
+from lanista.envs.grpc.server import GREETING_BYTES, ServerSession
 from waiting_calls import PATIENCE, Server, call, exchange
 
 
@@ -92,7 +92,7 @@ def test_beside_the_engine_strangers_are_accepted_one_at_a_time_with_pauses(
 
 def test_an_engine_that_returns_may_send_a_whole_step(trainer, engine) -> None:
     """Its first call on a new connection is no greeting."""
-    step = os.urandom(64 * STRANGER_BYTES)
+    step = os.urandom(64 * GREETING_BYTES)
     exchange(trainer, engine, step, b"y")
     engine.close()
     trainer.pump()
@@ -102,7 +102,7 @@ def test_an_engine_that_returns_may_send_a_whole_step(trainer, engine) -> None:
 def test_a_first_call_is_no_longer_than_a_greeting(trainer: Server, caplog) -> None:
     stranger = EngineEndpoint(trainer.port)
     stranger.connect(PATIENCE)
-    thread, result = call(stranger, bytes(2 * STRANGER_BYTES))
+    thread, result = call(stranger, bytes(2 * GREETING_BYTES))
     while thread.is_alive():
         assert trainer.receive(0.01) is None
     assert isinstance(result[0], Exception)
@@ -116,7 +116,7 @@ def test_who_has_left_before_its_owner_is_looked_up_does_not_take_the_place_of_t
     trainer.callers = CallerRules(pid=os.getpid())
     endpoint = UnaryClient("localhost", UNITY_PATH)
     stranger = dial(bytes(endpoint.connection.out))
-    while not any(peer.is_stranger for peer in trainer._clients.connected):
+    while not any(not peer.is_admitted for peer in trainer._clients.connected):
         trainer.pump()
     endpoint.connection.out.clear()
     endpoint.call(b"greeting")
