@@ -148,11 +148,11 @@ class CallerRules:
     mark: str = ""
     """`NAME=VALUE` of a variable that no other process has got; empty for none."""
 
-    def why_not_from(self, host: str) -> str:
+    def host_rejection_reason(self, host: str) -> str:
         """Why nobody may connect from this address; empty if somebody may."""
         return "" if self.networks.admit(host) else f"it is on another machine; --allow {host} admits it"
 
-    def why_not(self, client: Address, port: int) -> str:
+    def rejection_reason(self, client: Address, port: int) -> str:
         """Why this client may not be the engine; empty if it may.
 
         Args:
@@ -161,7 +161,7 @@ class CallerRules:
         """
         host, number = canonical(*client)
         if self.pid is None or not ip_address(host).is_loopback or self.networks.names(host):
-            return self.why_not_from(host)
+            return self.host_rejection_reason(host)
         owned = _owns(_family(self.pid, self.mark), (host, number), port)
         if owned is None:
             _warn_once()

@@ -287,7 +287,7 @@ class Acceptor:
             self._clients.pause(_OCCUPIED_PAUSE_SECONDS if occupied else _AWAITED_PAUSE_SECONDS)
         admitted = []
         for connection, name in found:
-            refusal = rules.why_not_from(_address(name)[0])
+            refusal = rules.host_rejection_reason(_address(name)[0])
             if occupied and rules.pid is not None:
                 if first_byte(connection) is None:  # as another run does that looks for a free port
                     connection.close()
@@ -299,9 +299,9 @@ class Acceptor:
                 admitted.append((connection, name))
         return admitted
 
-    def why_not(self, name: str, rules: CallerRules) -> str:
+    def rejection_reason(self, name: str, rules: CallerRules) -> str:
         """Why who has connected from this address and called is not the engine; empty if it may be."""
-        return rules.why_not(_address(name), self._port)
+        return rules.rejection_reason(_address(name), self._port)
 
     def turn_away(self, connection: socket.socket, name: str, reason: str) -> None:
         """Close a connection, and log why."""

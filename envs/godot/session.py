@@ -162,7 +162,7 @@ class GodotSession(SocketSession[GodotClient]):
                 self._drop(client, "it sends a message that it was not asked for")
                 return
             is_ours = is_game or not self._listeners
-            if not is_ours and (refusal := self._acceptor.why_not(client.name, self.callers)):
+            if not is_ours and (refusal := self._acceptor.rejection_reason(client.name, self.callers)):
                 self._drop(client, refusal)
                 return
             self._engine, self.request = client, message

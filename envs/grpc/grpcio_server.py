@@ -189,7 +189,7 @@ class GrpcioSession:
     def _exchange(self, path: bytes, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Serve a call, in a thread of grpcio."""
         call = _Call(request)
-        refusal = self._why_not_admitted(context.peer(), path, request)
+        refusal = self._rejection_reason(context.peer(), path, request)
         if refusal:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
         with self._lock:
@@ -212,7 +212,7 @@ class GrpcioSession:
             context.abort(grpc.StatusCode.CANCELLED, "The call was cancelled.")
         return call.reply or b""
 
-    def _why_not_admitted(self, peer: str, path: bytes, request: bytes) -> str:
+    def _rejection_reason(self, peer: str, path: bytes, request: bytes) -> str:
         """Why a client may not call, by grpcio's name of its address; empty if it may.
 
         An engine of another kind is named as that, and not by what it sends.
@@ -221,7 +221,7 @@ class GrpcioSession:
             return ""
         host, _, port = unquote(peer).partition(":")[2].rpartition(":")
         client = host.strip("[]"), int(port)
-        refusal = self.callers.why_not(client, self.port)
+        refusal = self.callers.rejection_reason(client, self.port)
         if not refusal and path == self._path and self.objection is not None:
             refusal = self.objection(request)
         if refusal:

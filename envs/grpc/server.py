@@ -239,7 +239,7 @@ class ServerSession(SocketSession[Peer]):
             self._error = OtherEngineError(self.port, PATHS[peer.server.path], PATHS[self._path])
             peer.reject(str(self._error))
             return False
-        if not peer.is_admitted and (refusal := self._why_not(peer)):
+        if not peer.is_admitted and (refusal := self._rejection_reason(peer)):
             peer.reject(refusal)
             peer.error = refusal
             return False
@@ -247,9 +247,9 @@ class ServerSession(SocketSession[Peer]):
         peer.admit()
         return True
 
-    def _why_not(self, peer: Peer) -> str:
+    def _rejection_reason(self, peer: Peer) -> str:
         """Why a client that has called is not the engine; empty if it may be."""
-        refusal = self._acceptor.why_not(peer.name, self.callers)
+        refusal = self._acceptor.rejection_reason(peer.name, self.callers)
         if not refusal and has_hung_up(peer.stream):  # of a connection that is gone no system tells the owner
             refusal = "it left before it could be answered"
         if not refusal and self.objection is not None:

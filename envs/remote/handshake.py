@@ -185,7 +185,7 @@ class IncomingConnection:
         """All steps from the first byte to the greeting; yields the selector events to wait for."""
         plain = self._rules.networks.admit(self.host)
         if self._rules.tls is None and not plain:
-            raise RejectedError(self._why_not_plain())
+            raise RejectedError(self._plain_rejection_reason())
         while (first := _peek_byte(self._socket)) is None:
             yield EVENT_READ
         if not first:
@@ -201,10 +201,10 @@ class IncomingConnection:
                 session = greeted.serve(self._stream, self.where)
                 return AttachedEngine(session, greeted.kind, self.where, name)
         elif not plain:
-            raise RejectedError(self._why_not_plain())
+            raise RejectedError(self._plain_rejection_reason())
         return (yield from self._receive_greeting(name))
 
-    def _why_not_plain(self) -> str:
+    def _plain_rejection_reason(self) -> str:
         relays = "" if self._rules.tls is not None else ", which needs --token-file here"
         return (
             "engines on other machines are admitted from the networks that --allow names, or through "

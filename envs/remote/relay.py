@@ -139,7 +139,7 @@ class Relay:
             time.sleep(0.0 if isinstance(error, ConnectionError) else RETRY_SECONDS)
             return
         host, _, port = where.rpartition(":")
-        if refusal := self.callers.why_not((host, int(port)), self.port):
+        if refusal := self.callers.rejection_reason((host, int(port)), self.port):
             self._rejections.log(host, where, refusal)
             engine.close()
             return
