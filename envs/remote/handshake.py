@@ -80,8 +80,8 @@ class AttachedEngine:
         """The name under which it is expected; None if it is not expected by name."""
         self.file_name = file_name
         """What tells its plug-in, as an environment's name, if its first call was to the gRPC server."""
-        self.on_failure: Callable[[], None] = lambda: None
-        """Called if it comes to nothing."""
+        self.on_rejected: Callable[[], None] = lambda: None
+        """To be called if it has left, or is turned away, before it takes part."""
 
     def connection(
         self, name: str, timeout: float, engine: Engine | None = None, *, windowless: bool = False
@@ -101,10 +101,6 @@ class AttachedEngine:
         for _ in range(2):  # what it sent last, and the end behind that
             self.session.pump()
         return self.session.disconnected
-
-    def came_to_nothing(self) -> None:
-        """It has left, or was turned away, before it took part."""
-        self.on_failure()
 
     def reject(self, reason: str = "") -> None:
         """Disconnect: the engine is asked to quit, and its relay gets the reason."""

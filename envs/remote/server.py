@@ -239,7 +239,7 @@ class AttachServer:
             self._drop(connection)
         else:
             self._clients.remove(connection)
-            found.on_failure = partial(self._budget.spend, connection.cost + _FAILED_SECONDS)
+            found.on_rejected = partial(self._budget.spend, connection.cost + _FAILED_SECONDS)
             self._admit(found, connection)
 
     def _admit(self, engine: AttachedEngine, connection: IncomingConnection) -> None:

@@ -248,7 +248,7 @@ def test_engines_that_take_part_take_nothing_of_the_share_of_those_that_come_to_
         thread.start()
         engines.append(server.next())
     assert not spent
-    engines[0].came_to_nothing()
+    engines[0].on_rejected()
     assert len(spent) == 1 and spent[0] > 0
     for engine, thread in zip(engines, threads, strict=True):
         engine.reject()
