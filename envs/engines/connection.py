@@ -314,7 +314,7 @@ class EngineConnection:
         """The last lines that the engine's process has written, while it runs; may be empty."""
         return "" if self._process is None else self._process.output()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """The state and the last lines of the engine's process, to be appended to a message; may be empty."""
         return "" if self._process is None else f" {self._process.describe()}"
 
@@ -370,7 +370,7 @@ class EngineConnection:
             return error
         if self._session.fault:
             what = f"{self._name}: its connection was closed, since {self._session.fault}."
-            return UnityCommunicationException(f"{what}{self.last_words()}")
+            return UnityCommunicationException(f"{what}{self.log_tail()}")
         if self._process is None:
             return UnityCommunicatorStoppedException(
                 f"Communicator has exited. The connection to {self._name} was dropped by the other side."

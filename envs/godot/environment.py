@@ -202,7 +202,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
 
     def _with_script_errors(self, error: WireError, connection: EngineConnection) -> WireError:
         """The error, with the last script error that the game has written: it is often the cause."""
-        lines = [line.strip() for line in connection.last_words().splitlines()]
+        lines = [line.strip() for line in connection.log_tail().splitlines()]
         last = max((row for row, line in enumerate(lines) if "SCRIPT ERROR" in line), default=None)
         if last is None:
             return error
