@@ -137,7 +137,7 @@ Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class CallerRules:
+class ClientRules:
     """Who may call on a port."""
 
     networks: AllowedNetworks = THIS_MACHINE

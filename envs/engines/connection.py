@@ -15,7 +15,7 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
 )
 
-from .clients import CallerRules
+from .clients import ClientRules
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class EngineSession(Protocol):
 
     closing_reason: str
     """Why the session is closed, for the engine; `close` sends it."""
-    callers: CallerRules
+    client_rules: ClientRules
     """Who may call on the port."""
     fault: str
     """Why this side has cut the connection, where what the engine sends is no message at all; else empty."""

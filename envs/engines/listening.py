@@ -14,7 +14,7 @@ from selectors import EVENT_READ, BaseSelector, DefaultSelector
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import AddressInUseError
-from .clients import CallerRules, owner
+from .clients import ClientRules, owner
 from .limits import RejectionLog
 
 
@@ -267,7 +267,7 @@ class Acceptor:
         self._warned = False
 
     def accept(
-        self, listener: socket.socket, rules: CallerRules, occupied: bool
+        self, listener: socket.socket, rules: ClientRules, occupied: bool
     ) -> list[tuple[socket.socket, str]]:
         """Those that wait at a listener and may be the engine by their addresses, a few at a time.
 
@@ -299,7 +299,7 @@ class Acceptor:
                 admitted.append((connection, name))
         return admitted
 
-    def rejection_reason(self, name: str, rules: CallerRules) -> str:
+    def rejection_reason(self, name: str, rules: ClientRules) -> str:
         """Why who has connected from this address and called is not the engine; empty if it may be."""
         return rules.rejection_reason(_address(name), self._port)
 

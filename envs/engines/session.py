@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, SelectorKey
 from typing import Any, Generic, Protocol, TypeVar
 
-from .clients import CallerRules
+from .clients import ClientRules
 from .listening import Acceptor, ClientSelector
 from .selector import SpinWait
 
@@ -114,7 +114,7 @@ class SocketSession(ABC, Generic[C]):
         """Why the connection was cut, if it was cut here."""
         self.request: bytes | None = None
         """The engine's request that `receive` has not returned yet."""
-        self.callers = CallerRules()
+        self.client_rules = ClientRules()
         """Who may call at the listeners."""
         self.objection: Callable[[bytes], str] | None = None
         """Why a first call on another connection is not the engine's, empty if it may be; None: any may."""

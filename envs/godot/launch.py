@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.clients import THIS_MACHINE, AllowedNetworks, CallerRules
+from ..engines.clients import THIS_MACHINE, AllowedNetworks, ClientRules
 from ..engines.connection import EngineConnection, EngineKind
 from ..engines.logs import new_log
 from ..engines.process import EngineProcess
@@ -141,7 +141,7 @@ class GodotLaunch:
         name = GodotName.parse(self.name_of_game)
         command = resolve(name) if name.path else None
         session = listen(self.worker_id, self.base_port, self.listen, editor=command is None, name=self.name)
-        session.callers = CallerRules(self.networks)
+        session.client_rules = ClientRules(self.networks)
         if command is None:
             logger.info(
                 "Listening on port %d. Start training by playing the scene in Godot's editor.", session.port
@@ -163,7 +163,7 @@ class GodotLaunch:
         except BaseException:
             session.close()
             raise
-        session.callers = CallerRules(self.networks, process.pid, REAPER.mark)
+        session.client_rules = ClientRules(self.networks, process.pid, REAPER.mark)
         return EngineConnection(session, process, self.timeout, self.name, KIND, windowless=self.headless)
 
 

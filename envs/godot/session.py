@@ -138,7 +138,7 @@ class GodotSession(SocketSession[GodotClient]):
         self._close()
 
     def _accept(self, listener: socket.socket) -> None:
-        for connection, name in self._acceptor.accept(listener, self.callers, self._engine is not None):
+        for connection, name in self._acceptor.accept(listener, self.client_rules, self._engine is not None):
             if self._engine is not None or self._gone:  # nobody goes on where the game has left
                 self._acceptor.turn_away(connection, name, "another game is connected already")
             else:
@@ -162,7 +162,7 @@ class GodotSession(SocketSession[GodotClient]):
                 self._drop(client, "it sends a message that it was not asked for")
                 return
             is_ours = is_game or not self._listeners
-            if not is_ours and (refusal := self._acceptor.rejection_reason(client.name, self.callers)):
+            if not is_ours and (refusal := self._acceptor.rejection_reason(client.name, self.client_rules)):
                 self._drop(client, refusal)
                 return
             self._engine, self.request = client, message

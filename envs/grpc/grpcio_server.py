@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 import grpc
 
-from ..engines.clients import CallerRules, owner
+from ..engines.clients import ClientRules, owner
 from ..engines.limits import RejectionLog
 from ..engines.listening import listen
 from ..errors import AddressInUseError, OtherEngineError
@@ -61,7 +61,7 @@ class GrpcioSession:
         """Not sent: engines on the same network need none, and relays do not use this server."""
         self.fault = ""
         """None: grpcio rejects what is not HTTP/2 itself."""
-        self.callers = CallerRules()
+        self.client_rules = ClientRules()
         """Who may call."""
         self.objection: Callable[[bytes], str] | None = None
         """Why a first call of another client is not the engine's, empty if it may be; None: any may."""
@@ -221,7 +221,7 @@ class GrpcioSession:
             return ""
         host, _, port = unquote(peer).partition(":")[2].rpartition(":")
         client = host.strip("[]"), int(port)
-        refusal = self.callers.rejection_reason(client, self.port)
+        refusal = self.client_rules.rejection_reason(client, self.port)
         if not refusal and path == self._path and self.objection is not None:
             refusal = self.objection(request)
         if refusal:

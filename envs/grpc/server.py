@@ -249,7 +249,7 @@ class ServerSession(SocketSession[Peer]):
 
     def _rejection_reason(self, peer: Peer) -> str:
         """Why a client that has called is not the engine; empty if it may be."""
-        refusal = self._acceptor.rejection_reason(peer.name, self.callers)
+        refusal = self._acceptor.rejection_reason(peer.name, self.client_rules)
         if not refusal and has_hung_up(peer.stream):  # of a connection that is gone no system tells the owner
             refusal = "it left before it could be answered"
         if not refusal and self.objection is not None:
@@ -308,7 +308,7 @@ class ServerSession(SocketSession[Peer]):
 
     def _accept(self, listener: socket.socket) -> None:
         most = GREETING_BYTES + _GROWTH * self._longest  # an engine that returns may send a whole step
-        for connection, name in self._acceptor.accept(listener, self.callers, self._is_occupied()):
+        for connection, name in self._acceptor.accept(listener, self.client_rules, self._is_occupied()):
             self._add(Peer(connection, name, most))
         unadmitted = [peer for peer in self._clients.connected if not peer.is_admitted]
         for peer in unadmitted[:-_MAX_UNADMITTED]:

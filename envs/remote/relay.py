@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 
 from ..engines import ports
-from ..engines.clients import CallerRules
+from ..engines.clients import ClientRules
 from ..engines.limits import RejectionLog
 from ..engines.listening import accept, has_hung_up, listen
 from ..engines.ports import EDITOR_PORT
@@ -63,7 +63,7 @@ class Relay:
         self._threads: set[threading.Thread] = set()
         self._ended: SimpleQueue[threading.Thread] = SimpleQueue()
         self._count = 0
-        self.callers = CallerRules()
+        self.client_rules = ClientRules()
         """Who may connect."""
         self._rejections = RejectionLog(f" from port {self.port}")
         self._admitted = False
@@ -139,7 +139,7 @@ class Relay:
             time.sleep(0.0 if isinstance(error, ConnectionError) else RETRY_SECONDS)
             return
         host, _, port = where.rpartition(":")
-        if refusal := self.callers.rejection_reason((host, int(port)), self.port):
+        if refusal := self.client_rules.rejection_reason((host, int(port)), self.port):
             self._rejections.log(host, where, refusal)
             engine.close()
             return

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.clients import THIS_MACHINE, AllowedNetworks, CallerRules
+from ..engines.clients import THIS_MACHINE, AllowedNetworks, ClientRules
 from ..engines.connection import EngineConnection, EngineSession
 from ..engines.logs import log_at, new_log
 from ..engines.own_program import own_program
@@ -78,7 +78,7 @@ class Launch:
             name=self.name,
             transport=self.transport,
         )
-        session.callers = CallerRules(self.networks)
+        session.client_rules = ClientRules(self.networks)
         process = None
         if start is None:
             logger.info(
@@ -92,7 +92,7 @@ class Launch:
             except BaseException:
                 session.close()
                 raise
-            session.callers = CallerRules(self.networks, process.pid, REAPER.mark)
+            session.client_rules = ClientRules(self.networks, process.pid, REAPER.mark)
         return EngineConnection(session, process, self.timeout, self.name, kind, windowless=self.windowless)
 
     def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:

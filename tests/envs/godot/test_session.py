@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.engines.clients import CallerRules
+from lanista.envs.engines.clients import ClientRules
 from lanista.envs.engines.connection import EngineConnection
 from lanista.envs.godot.launch import KIND
 from lanista.envs.godot.session import LENGTH, GodotClient, GodotSession, frame
@@ -91,14 +91,14 @@ def test_little_of_what_a_stranger_announces_is_read():
 
 def test_who_was_not_started_is_no_game(session, caplog):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
-        session.callers = CallerRules(pid=started.pid)
+        session.client_rules = ClientRules(pid=started.pid)
         impostor = call(session)
         impostor.sendall(frame(b"{}"))
         while "not the engine that was started" not in caplog.text:
             assert session.receive(0.01) is None
         assert impostor.recv(100) == b""
         started.stdin.close()
-    session.callers = CallerRules(pid=os.getpid())
+    session.client_rules = ClientRules(pid=os.getpid())
     game = call(session)
     game.sendall(frame(b"{}"))
     assert receive(session) == b"{}"

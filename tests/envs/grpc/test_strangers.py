@@ -13,7 +13,7 @@ from selectors import DefaultSelector
 import pytest
 from http2peer import HELLO
 from lanista.envs.engines import listening
-from lanista.envs.engines.clients import CallerRules
+from lanista.envs.engines.clients import ClientRules
 from lanista.envs.grpc.calls import UnaryClient
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.frames import UNITY_PATH, frame
@@ -113,7 +113,7 @@ def test_who_has_left_before_its_owner_is_looked_up_does_not_take_the_place_of_t
     trainer, dial
 ) -> None:
     """Of a connection that is gone the system tells nothing, which was taken for a system that never does."""
-    trainer.callers = CallerRules(pid=os.getpid())
+    trainer.client_rules = ClientRules(pid=os.getpid())
     endpoint = UnaryClient("localhost", UNITY_PATH)
     stranger = dial(bytes(endpoint.connection.out))
     while not any(not peer.is_admitted for peer in trainer._clients.connected):
@@ -166,11 +166,11 @@ def _be_refused(trainer: Server) -> None:
 @pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["lean", "grpcio"])
 def test_a_program_that_was_not_started_does_not_take_the_engines_place(trainer, caplog) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
-        trainer.callers = CallerRules(pid=started.pid)
+        trainer.client_rules = ClientRules(pid=started.pid)
         _be_refused(trainer)
         started.stdin.close()
     assert "not the engine that was started" in caplog.text
-    trainer.callers = CallerRules(pid=os.getpid())
+    trainer.client_rules = ClientRules(pid=os.getpid())
     engine = EngineEndpoint(trainer.port)
     engine.connect(PATIENCE)
     exchange(trainer, engine, b"greeting", b"y")
@@ -178,7 +178,7 @@ def test_a_program_that_was_not_started_does_not_take_the_engines_place(trainer,
 
 
 def test_beside_an_engine_that_was_started_others_are_not_even_read(trainer: Server, dial, caplog) -> None:
-    trainer.callers = CallerRules(pid=os.getpid())
+    trainer.client_rules = ClientRules(pid=os.getpid())
     engine = EngineEndpoint(trainer.port)
     engine.connect(PATIENCE)
     exchange(trainer, engine, b"greeting", b"")
@@ -195,7 +195,7 @@ def test_beside_an_engine_that_was_started_others_are_not_even_read(trainer: Ser
 @pytest.mark.parametrize("hangs_up", [True, False], ids=["closed", "still open"])
 def test_looking_for_a_free_port_is_not_logged(trainer: Server, dial, caplog, hangs_up: bool) -> None:
     """Another run on this machine connects to each port, sends nothing, and hangs up soon."""
-    trainer.callers = CallerRules(pid=os.getpid())
+    trainer.client_rules = ClientRules(pid=os.getpid())
     engine = EngineEndpoint(trainer.port)
     engine.connect(PATIENCE)
     exchange(trainer, engine, b"greeting", b"")
