@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv6Address, ip_address
 
+logger = logging.getLogger(__name__)
+
 _BURST_SECONDS = 0.04
 """At once: what some dozens of engines take that join together and fail."""
 _SHARE = 0.05
@@ -59,8 +61,6 @@ class WorkBudget:
         self._left = min(_BURST_SECONDS, self._left + earned)
         self._at, self._worked = now, worked
 
-
-logger = logging.getLogger(__name__)
 
 MAX_LINES = 100
 """Log lines per period."""

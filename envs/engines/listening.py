@@ -17,6 +17,8 @@ from ..errors import AddressInUseError
 from .clients import ClientRules, owner
 from .limits import RejectionLog
 
+logger = logging.getLogger(__name__)
+
 
 class HasFileno(Protocol):
     """A socket, or what stands for one."""
@@ -152,8 +154,6 @@ def _bound(address: str, port: int, backlog: int) -> socket.socket:
         raise
     return listener
 
-
-logger = logging.getLogger(__name__)
 
 _AT_ONCE = 16
 """Clients that are accepted at once while the engine is awaited; if there were as many, it pauses."""

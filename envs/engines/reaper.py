@@ -28,6 +28,8 @@ from typing import Any, Protocol, cast
 
 import psutil
 
+logger = logging.getLogger(__name__)
+
 _KILL_ON_JOB_CLOSE = 0x2000
 _EXTENDED_LIMIT_INFORMATION = 9
 _TERMINATE, _SET_QUOTA = 0x0001, 0x0100
@@ -155,8 +157,6 @@ def _refused(function: str) -> OSError:
         return OSError(0, f"{function}: {ctypes.FormatError(code).strip()}", None, code)
     return OSError(f"{function} failed")
 
-
-logger = logging.getLogger(__name__)
 
 # An engine that notices the lost connection quits by itself and gets a few seconds for it.
 _SCRIPT = """

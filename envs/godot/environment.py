@@ -13,7 +13,7 @@ from mlagents_envs.base_env import ActionTuple, BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..base import BehaviorSteps, EngineStatistics
-from ..engines.clients import AllowedNetworks
+from ..engines.address import AllowedNetworks
 from ..engines.connection import EngineConnection
 from ..engines.environment import Answer, Connect, EngineEnvironment
 from ..errors import WireError

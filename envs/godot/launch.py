@@ -19,7 +19,8 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.clients import THIS_MACHINE, AllowedNetworks, ClientRules
+from ..engines.address import THIS_MACHINE, AllowedNetworks
+from ..engines.clients import ClientRules
 from ..engines.connection import EngineConnection, EngineKind
 from ..engines.logs import new_log
 from ..engines.process import EngineProcess

@@ -91,7 +91,7 @@ class GodotSession(SocketSession[GodotClient]):
 
         Args:
             port: TCP port; 0 takes a free one (see `port`).
-            host: As for `grpc.listeners.listen`.
+            host: As for `engines.listening.listen`.
             greeting: What the game is sent first.
 
         Raises:

@@ -23,7 +23,7 @@ class EngineEndpoint:
     Args:
         port: Where the trainer listens.
         host: On which address; an IPv6 address may stand in brackets.
-        path: The method to call, of those in `headers.PATHS`.
+        path: The method to call, of those in `frames.PATHS`.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1", path: bytes = UNITY_PATH) -> None:

@@ -15,6 +15,19 @@ from .calls import FAILED_PRECONDITION, UnaryServer
 from .connection import MAX_BACKLOG, TOO_MUCH_FOR_GREETING
 from .frames import MAX_WINDOW, PATHS, UNITY_PATH, Http2Error
 
+logger = logging.getLogger(__name__)
+
+QUIT = bytes.fromhex("0a03089003")  # a header of status 400
+FLUSH_SECONDS = 1.0
+"""How long the last bytes for an engine may take to leave."""
+LINGER_SECONDS = 0.2
+"""How long an engine may then take to hang up; bytes that arrive later would make the system drop ours."""
+_RECONNECT_SECONDS = 1.0
+"""How long an engine that hung up between two calls may take to call again: gRPC channels may reconnect."""
+_MAX_UNADMITTED = 32
+"""More connections of whom may be anybody make room by closing the oldest of them."""
+_GROWTH = 4
+"""How many times the longest message so far the first one after a reconnection may have."""
 _READ = 1 << 17
 GREETING_BYTES = 1 << 16
 """The most bytes of an engine's first call and the HTTP/2 frames before it, usually a few hundred."""
@@ -118,21 +131,6 @@ class Peer(Client):
         return True
 
 
-logger = logging.getLogger(__name__)
-
-QUIT = bytes.fromhex("0a03089003")  # a header of status 400
-FLUSH_SECONDS = 1.0
-"""How long the last bytes for an engine may take to leave."""
-LINGER_SECONDS = 0.2
-"""How long an engine may then take to hang up; bytes that arrive later would make the system drop ours."""
-_RECONNECT_SECONDS = 1.0
-"""How long an engine that hung up between two calls may take to call again: gRPC channels may reconnect."""
-_MAX_UNADMITTED = 32
-"""More connections of whom may be anybody make room by closing the oldest of them."""
-_GROWTH = 4
-"""How many times the longest message so far the first one after a reconnection may have."""
-
-
 class ServerSession(SocketSession[Peer]):
     """A server for one engine, which calls by gRPC.
 
@@ -140,7 +138,7 @@ class ServerSession(SocketSession[Peer]):
         listeners: Listening sockets, at which the engine connects, and connects again after it hung up
             between two calls. When it is cut off there, it is warned of, since it may call again.
         peer: A connection that was accepted elsewhere; it may have called already.
-        path: The method that the engine calls, of those in `headers.PATHS`; others are no engine of ours.
+        path: The method that the engine calls, of those in `frames.PATHS`; others are no engine of ours.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from pathlib import Path
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
 
 from ..._version import __version__
-from ..engines.clients import join_address, split_address
+from ..engines.address import join_address, split_address
 from ..engines.connection import EngineKind
 from ..errors import ClusterError
 from ..godot import GODOT, is_godot

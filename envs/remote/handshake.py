@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
-from ..engines.clients import AllowedNetworks
+from ..engines.address import AllowedNetworks
 from ..engines.connection import Engine, EngineConnection, EngineKind, EngineSession
 from ..engines.listening import has_hung_up
 from ..engines.session import Stream

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..engines.clients import join_address
+from ..engines.address import join_address
 from .forwarding import configure_keepalive
 from .preamble import MAX_LINE, Preamble, PreambleError, Refusal, decode_answer
 from .tls import TlsStream, UntrustedError, check_fingerprint

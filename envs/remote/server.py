@@ -13,7 +13,7 @@ from functools import partial
 from selectors import EVENT_READ
 from typing import Any
 
-from ..engines.clients import join_address
+from ..engines.address import join_address
 from ..engines.limits import LimitPerHost, RateLimit, RejectionLog, WorkBudget
 from ..engines.listening import OUT_OF_RESOURCES, ClientSelector, first_byte, has_hung_up, listen
 from .expected import ExpectedEngine

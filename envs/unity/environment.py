@@ -14,7 +14,7 @@ from mlagents_envs.exception import (
 
 from ..base import EngineStatistics
 from ..engines import ports
-from ..engines.clients import AllowedNetworks
+from ..engines.address import AllowedNetworks
 from ..engines.connection import EngineConnection
 from ..engines.environment import Answer, Connect, EngineEnvironment
 from ..errors import OtherEngineError

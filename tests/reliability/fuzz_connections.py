@@ -9,7 +9,7 @@ from contextlib import suppress
 from fuzz_target import Target, refusal
 from fuzz_wire import NAME, chosen, with_choice
 from http2peer import HELLO, Caller
-from lanista.envs.engines.clients import AllowedNetworks
+from lanista.envs.engines.address import AllowedNetworks
 from lanista.envs.godot.session import GodotSession
 from lanista.envs.godot.session import frame as godot_frame
 from lanista.envs.grpc.calls import StatusError, UnaryClient, UnaryServer

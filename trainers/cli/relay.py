@@ -8,7 +8,7 @@ from ssl import SSLContext
 
 from mlagents_envs.exception import UnityException
 
-from ...envs.engines.clients import split_address
+from ...envs.engines.address import split_address
 from ...envs.engines.ports import EDITOR_PORT, LAST_PORT
 from ...envs.remote.relay import Relay
 from ...envs.remote.relay_client import RelayRejectedError, RemoteTrainer

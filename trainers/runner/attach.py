@@ -17,7 +17,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.base import BehaviorName
 from ...envs.engines import ports
-from ...envs.engines.clients import AllowedNetworks, join_address, split_address
+from ...envs.engines.address import AllowedNetworks, join_address, split_address
 from ...envs.engines.listening import listen
 from ...envs.remote.handshake import AccessRules
 from ...envs.remote.server import AttachServer, OnEngine

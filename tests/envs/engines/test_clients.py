@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from lanista.envs.engines.clients import AllowedNetworks, ClientRules, _warn_once, owner
+from lanista.envs.engines.address import AllowedNetworks
+from lanista.envs.engines.clients import ClientRules, _warn_once, owner
 
 DIAL = """
 import os, socket, subprocess, sys
