@@ -102,7 +102,7 @@ class AgentTable:
             slots = np.array([known.by_id.get(i, -1) for i in ids.tolist()], dtype=np.intp)
         for i in np.flatnonzero(slots < 0).tolist():
             slots[i] = self._take(env, int(ids[i]), known.by_id)
-        self._refuse_twins(env, ids, slots)
+        self._reject_duplicate_ids(env, ids, slots)
         self._in_batch[known.slots] = False
         self._in_batch[slots] = True
         known.remember(ids.copy(), key, slots)
@@ -125,12 +125,12 @@ class AgentTable:
         self.env[slot], self.agent[slot] = env, agent
         return slot
 
-    def _refuse_twins(self, env: int, ids: NDArray[np.int32], slots: Slots) -> None:
+    def _reject_duplicate_ids(self, env: int, ids: NDArray[np.int32], slots: Slots) -> None:
         places = np.arange(len(slots))
         self._scratch[slots] = places
-        twins = np.flatnonzero(self._scratch[slots] != places)
-        if len(twins):
-            agent = int(ids[twins[0]])
+        duplicates = np.flatnonzero(self._scratch[slots] != places)
+        if len(duplicates):
+            agent = int(ids[duplicates[0]])
             raise ValueError(
                 f"environment {env}: agent {agent} appears twice among the decisions of one step; "
                 f"the agents of a behavior must have different ids"

@@ -1,6 +1,9 @@
-"""The members of groups: the last finished step and the newest observation of each agent's teammates."""
+"""The members of groups, whose rows trajectories list as teammates' and centralized critics read."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,15 +11,86 @@ from numpy.typing import NDArray
 from .agent_table import Slots
 from .blocks import Rows
 
+Ints = NDArray[np.int64]
+
 NO_GROUP = 0
-"""The row in the table for agents without a group; it never has members."""
+"""The row in a table for agents without a group; it never has members."""
 
-# Planes of the table.
+# Planes of the tables.
 MEMBER, FINISHED, CURRENT, OVER = range(4)
+NEWEST = 1
 
 
-class GroupTable:
-    """A table [plane, group, place] of the members of every group.
+class GroupSlotsFullError(ValueError):
+    """A group has more members than there are slots."""
+
+
+class _Memberships(ABC):
+    """A table [plane, group, place] of the members of every group, and each agent's place in it.
+
+    Entries are -1 where there is no member. The plane `MEMBER` holds the members' slots. Groups are numbered
+    by the table; a number is used again when its group is over.
+    """
+
+    ROW_PLANES: ClassVar[slice]
+    """The planes that hold numbers of rows."""
+
+    def __init__(self, planes: int, places: int) -> None:
+        self._table = np.full((planes, 4, places), -1, dtype=np.int64)
+        self._size = np.zeros(4, dtype=np.int64)
+        """How many living members each group has."""
+        self._by_key: dict[tuple[int, ...], int] = {}
+        self._keys: dict[int, tuple[int, ...]] = {}
+        self._free = [3, 2, 1]
+        self._id = np.zeros(0, dtype=np.int64)  # per slot: the group it acts for, as the engine numbers it,
+        self._group = np.zeros(0, dtype=np.int64)  # as this table numbers it,
+        self._place = np.zeros(0, dtype=np.int64)  # and its place there; -1: not a member
+
+    def referenced_rows(self) -> Rows:
+        """The rows that the members of groups still need."""
+        rows = self._table[self.ROW_PLANES]
+        return rows[rows >= 0]
+
+    def _join_all(
+        self, env: int, slots: Slots, group_ids: NDArray[np.int32], may: NDArray[np.bool_] | bool
+    ) -> None:
+        """Make those of these agents [n] that `may` members of their groups, if they are not yet."""
+        self._reserve(int(slots.max()) + 1)
+        new = may & ((self._id[slots] != group_ids) | (self._place[slots] < 0))
+        for i in np.flatnonzero(new).tolist():
+            slot, group_id = int(slots[i]), int(group_ids[i])
+            group, place = self._join(env, slot, group_id)
+            self._table[MEMBER, group, place] = slot
+            self._id[slot], self._group[slot], self._place[slot] = group_id, group, place
+
+    @abstractmethod
+    def _join(self, env: int, slot: int, group_id: int) -> tuple[int, int]:
+        """The group and place of an agent that acts for this group from now on."""
+
+    def _get_or_create(self, key: tuple[int, ...]) -> int:
+        group = self._by_key.get(key)
+        if group is None:
+            if not self._free:
+                n = len(self._size)
+                self._table = np.concatenate([self._table, np.full_like(self._table, -1)], axis=1)
+                self._size = np.concatenate([self._size, np.zeros_like(self._size)])
+                self._free = list(range(2 * n - 1, n - 1, -1))
+            group = self._by_key[key] = self._free.pop()
+            self._keys[group] = key
+        return group
+
+    def _reserve(self, slots: int) -> None:
+        """Grow the entries to this many slots."""
+        more = slots - len(self._place)
+        if more > 0:
+            more = max(more, len(self._place))
+            self._id = np.concatenate([self._id, np.zeros(more, dtype=np.int64)])
+            self._group = np.concatenate([self._group, np.zeros(more, dtype=np.int64)])
+            self._place = np.concatenate([self._place, np.full(more, -1, dtype=np.int64)])
+
+
+class GroupTable(_Memberships):
+    """The last finished step and the newest observation of each agent's teammates.
 
     Places are assigned in the order in which members finish their first step in the group, which is the order
     in which trajectories list teammates; when a member's episode ends, later places move up. A member that
@@ -26,27 +100,22 @@ class GroupTable:
     pending member, listed apart: it has no place, but its teammates' trajectories continue with it.
     """
 
+    ROW_PLANES = slice(FINISHED, OVER)
+
     def __init__(self) -> None:
-        self._table = np.full((4, 4, 1), -1, dtype=np.int64)
-        self._size = np.zeros(4, dtype=np.int64)
-        self._by_key: dict[tuple[int, int], int] = {}
-        self._keys: dict[int, tuple[int, int]] = {}
-        self._free = [3, 2, 1]
+        super().__init__(planes=4, places=1)
         self._elsewhere: dict[int, set[int]] = {}
         """The other groups of slots that are members of more than the group they act for."""
-        self._id = np.zeros(0, dtype=np.int64)  # per slot: the group it acts for, as the engine numbers it,
-        self._group = np.zeros(0, dtype=np.int64)  # as this table numbers it,
-        self._place = np.zeros(0, dtype=np.int64)  # and its place there; -1: not a member yet
-        self._pending: dict[tuple[int, int], dict[int, int]] = {}
+        self._pending: dict[tuple[int, ...], dict[int, int]] = {}
         """By group, its pending members: their slots, with the rows of their observations."""
-        self._pending_group: dict[int, tuple[int, int]] = {}
+        self._pending_group: dict[int, tuple[int, ...]] = {}
         """The group in which each of these slots is pending."""
         self.any = False
         """Whether there is, or has been, an agent with a group."""
 
     def record(
         self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows, current: Rows, over: bool
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[Ints, Ints]:
         """Record that these agents of one environment finished `rows` and now observe `current`, all [n].
 
         Returns each agent's group and place for the other methods. A group id of 0 means no group.
@@ -54,10 +123,7 @@ class GroupTable:
         member = group_ids > 0
         self.any = True
         self.discard_pending(slots)
-        self._reserve(int(slots.max()) + 1)
-        strangers = member & ((self._id[slots] != group_ids) | (self._place[slots] < 0))
-        for i in np.flatnonzero(strangers).tolist():
-            self._join(env, int(slots[i]), int(group_ids[i]))
+        self._join_all(env, slots, group_ids, member)
         groups, places = self._group[slots], self._place[slots]
         if member.all():
             self._write(groups, places, rows, current, over)
@@ -67,7 +133,7 @@ class GroupTable:
             places[~member] = 0
         return groups, places
 
-    def places(self, slots: Slots) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def places(self, slots: Slots) -> tuple[Ints, Ints]:
         """The groups and places [n] each of these agents, as when they last finished a step."""
         self._reserve(int(slots.max()) + 1)
         member = self._place[slots] >= 0
@@ -85,7 +151,7 @@ class GroupTable:
                 self._pending_group[slot] = key
                 self._pending.setdefault(key, {})[slot] = row
 
-    def pending_rows(self, groups: NDArray[np.int64]) -> list[list[int]] | None:
+    def pending_rows(self, groups: Ints) -> list[list[int]] | None:
         """[n] the rows of the pending members of each group; None if no group has any."""
         if not self._pending:
             return None
@@ -105,37 +171,35 @@ class GroupTable:
             if not self._pending[key]:
                 del self._pending[key]
 
-    def _write(
-        self, groups: NDArray[np.int64], places: NDArray[np.int64], rows: Rows, current: Rows, over: bool
-    ) -> None:
+    def _write(self, groups: Ints, places: Ints, rows: Rows, current: Rows, over: bool) -> None:
         at = groups * self._table.shape[2] + places
         self._plane(FINISHED)[at] = rows
         self._plane(CURRENT)[at] = current
         self._plane(OVER)[at] = over
 
-    def finished(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> Rows:
+    def finished(self, groups: Ints, places: Ints) -> Rows:
         """[n, M] the rows that the other members of each agent's group finished last, padded with -1."""
         return self._take(FINISHED, groups, places)
 
-    def current(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> Rows:
+    def current(self, groups: Ints, places: Ints) -> Rows:
         """[n, M] the rows of the other members' newest observations, padded with -1."""
         return self._take(CURRENT, groups, places)
 
-    def all_over(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def all_over(self, groups: Ints, places: Ints) -> NDArray[np.bool_]:
         """[n] whether the episodes of all other members have ended; True if there are none."""
         over: NDArray[np.bool_] = (self._take(OVER, groups, places) != 0).all(axis=1)
         return over
 
-    def _plane(self, plane: int) -> NDArray[np.int64]:
-        view: NDArray[np.int64] = self._table[plane].reshape(-1)
+    def _plane(self, plane: int) -> Ints:
+        view: Ints = self._table[plane].reshape(-1)
         return view
 
-    def _take(self, plane: int, groups: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _take(self, plane: int, groups: Ints, places: Ints) -> Ints:
         """[n, M] the entries of a plane at all places of the group except the agent's own."""
         width = self._table.shape[2]
         columns = np.arange(width - 1)
         others = (groups * width)[:, None] + (columns + (columns >= places[:, None]))
-        held: NDArray[np.int64] = self._plane(plane)[others]
+        held: Ints = self._plane(plane)[others]
         return held
 
     def remove(self, slots: Slots) -> None:
@@ -146,45 +210,28 @@ class GroupTable:
         known = slots[slots < len(self._place)]
         for slot in known[self._place[known] >= 0].tolist():
             for group in self._elsewhere.pop(slot, set()):
-                self._leave(slot, group, int(np.flatnonzero(self._table[MEMBER, group] == slot)[0]))
-            self._leave(slot, int(self._group[slot]), int(self._place[slot]))
+                self._leave(group, self._place_in(group, slot))
+            self._leave(int(self._group[slot]), int(self._place[slot]))
             self._place[slot] = -1
 
-    def referenced_rows(self) -> list[Rows]:
-        """The rows that the members of living groups still need."""
-        rows = self._table[[FINISHED, CURRENT]].ravel()
-        return [rows[rows >= 0]]
-
-    def _join(self, env: int, slot: int, group_id: int) -> None:
-        """Make the agent act for this group."""
-        group = self._find_or_found((env, group_id))
+    def _join(self, env: int, slot: int, group_id: int) -> tuple[int, int]:
+        group = self._get_or_create((env, group_id))
         if self._place[slot] >= 0:
             self._elsewhere.setdefault(slot, set()).add(int(self._group[slot]))
         others = self._elsewhere.get(slot)
         if others is not None and group in others:  # the agent returns
             others.remove(group)
-            place = int(np.flatnonzero(self._table[MEMBER, group] == slot)[0])
-        else:
-            place = int(self._size[group])
-            if place == self._table.shape[2]:
-                self._table = np.concatenate([self._table, np.full_like(self._table[:, :, :1], -1)], axis=2)
-            self._table[MEMBER, group, place] = slot
-            self._size[group] += 1
-        self._id[slot], self._group[slot], self._place[slot] = group_id, group, place
+            return group, self._place_in(group, slot)
+        place = int(self._size[group])
+        if place == self._table.shape[2]:
+            self._table = np.concatenate([self._table, np.full_like(self._table[:, :, :1], -1)], axis=2)
+        self._size[group] += 1
+        return group, place
 
-    def _find_or_found(self, key: tuple[int, int]) -> int:
-        group = self._by_key.get(key)
-        if group is None:
-            if not self._free:
-                n = len(self._size)
-                self._table = np.concatenate([self._table, np.full_like(self._table, -1)], axis=1)
-                self._size = np.concatenate([self._size, np.zeros_like(self._size)])
-                self._free = list(range(2 * n - 1, n - 1, -1))
-            group = self._by_key[key] = self._free.pop()
-            self._keys[group] = key
-        return group
+    def _place_in(self, group: int, slot: int) -> int:
+        return int(np.flatnonzero(self._table[MEMBER, group] == slot)[0])
 
-    def _leave(self, slot: int, group: int, place: int) -> None:
+    def _leave(self, group: int, place: int) -> None:
         """Remove a member and move up the later places; a group without members is deleted."""
         table, size = self._table, int(self._size[group])
         table[:, group, place : size - 1] = table[:, group, place + 1 : size]
@@ -198,11 +245,96 @@ class GroupTable:
             del self._by_key[self._keys.pop(group)]
             self._free.append(group)
 
-    def _reserve(self, slots: int) -> None:
-        """Grow the entries to this many slots."""
-        more = slots - len(self._place)
-        if more > 0:
-            more = max(more, len(self._place))
-            self._id = np.concatenate([self._id, np.zeros(more, dtype=np.int64)])
-            self._group = np.concatenate([self._group, np.zeros(more, dtype=np.int64)])
-            self._place = np.concatenate([self._place, np.full(more, -1, dtype=np.int64)])
+
+class GroupSlots(_Memberships):
+    """The newest rows of the members of every group, at fixed places: the rosters of a centralized critic.
+
+    A member gets the lowest free place with its first decision in the group. When its episode ends, the place
+    stays empty and is not reassigned. A group without living members is over, and its id may be reused for a
+    new one. An agent without a group has a roster of its own, with place 0. Planes: the member's slot, and
+    its newest row, -1 when its episode has ended.
+
+    An interrupted episode does not terminate: the row of its last observation keeps the place until `settle`.
+    """
+
+    ROW_PLANES = slice(NEWEST, NEWEST + 1)
+
+    def __init__(self, behavior_id: str, places: int) -> None:
+        super().__init__(planes=2, places=places)
+        self._behavior_id = behavior_id
+        self.places = places
+        self._over: list[int] = []
+        """Groups without living members, until `settle`."""
+        self._last: list[tuple[int, int]] = []
+        """Group and place of rows of last observations, until `settle`."""
+
+    def seat(self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows | range) -> Rows:
+        """Record that these agents [n] of one environment began `rows`; returns their rosters [n, places].
+
+        Raises:
+            GroupSlotsFullError: there is no place left for an agent.
+        """
+        self._join_all(env, slots, group_ids, may=True)
+        groups, newest = self._group[slots], self._table[NEWEST]
+        newest[groups, self._place[slots]] = np.asarray(rows)
+        seated: Rows = newest[groups]
+        if self._last:  # what the interrupted saw last follows their own steps, and stands beside no others
+            seated[np.isin(seated, newest[tuple(np.array(self._last).T)])] = -1
+        return seated
+
+    def remove(self, slots: Slots, last_rows: Rows | None = None) -> None:
+        """Record that these agents' episodes are over.
+
+        `last_rows`: [n] the rows of the last observations of interrupted episodes, else -1.
+        """
+        for i, slot in enumerate(slots.tolist()):
+            if slot < len(self._place) and self._place[slot] >= 0:
+                self._leave(slot, -1 if last_rows is None else int(last_rows[i]))
+
+    def roster_of(self, slots: Slots) -> Ints:
+        """[n] the number of each agent's roster, valid for `newest` until `settle`."""
+        numbers: Ints = self._group[slots]
+        return numbers
+
+    def place_of(self, slots: Slots) -> Ints:
+        """[n] the places of agents that have decided."""
+        places: Ints = self._place[slots]
+        return places
+
+    def newest(self, rosters: Ints) -> tuple[Rows, Slots]:
+        """[n, places] each: the newest rows in these rosters, and their agents' slots, arbitrary for none."""
+        return self._table[NEWEST, rosters], self._table[MEMBER, rosters]
+
+    def settle(self) -> None:
+        """Finish the step: remove interrupted agents, and release the numbers of rosters that are over."""
+        for group, place in self._last:
+            self._table[NEWEST, group, place] = -1
+        for group in self._over:
+            self._table[MEMBER, group] = -1
+            self._free.append(group)
+        self._last, self._over = [], []
+
+    def _join(self, env: int, slot: int, group_id: int) -> tuple[int, int]:
+        if self._place[slot] >= 0:  # the agent changes its group
+            self._leave(slot, -1)
+        group = self._get_or_create((env, group_id) if group_id > 0 else (env, group_id, slot))
+        free = np.flatnonzero(self._table[MEMBER, group] < 0)
+        if not len(free):
+            raise GroupSlotsFullError(
+                f"{self._behavior_id}: group {group_id} of environment {env} has more than {self.places} "
+                "members in one episode, those that have left it counted; raise "
+                f"hyperparameters.max_num_agents, which is {self.places}."
+            )
+        self._size[group] += 1
+        return group, int(free[0])
+
+    def _leave(self, slot: int, last_row: int) -> None:
+        group, place = int(self._group[slot]), int(self._place[slot])
+        self._table[NEWEST, group, place] = last_row
+        if last_row >= 0:
+            self._last.append((group, place))
+        self._place[slot] = -1
+        self._size[group] -= 1
+        if self._size[group] == 0:
+            del self._by_key[self._keys.pop(group)]
+            self._over.append(group)

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from ..envs.base import Decision, EngineStatistics, StatsAggregationMethod
 from .agent_table import NO_SLOTS, AgentTable, Slots
 from .blocks import Rows
-from .group_slots import GroupSlots
-from .groups import GroupTable
+from .groups import GroupSlots, GroupTable
 from .queues import AgentManagerQueue, StatsSink
 from .rows import RowStore
 from .trajectory import AgentKey, EpisodesForgotten, Trajectory
@@ -87,9 +86,9 @@ class AgentProcessor:
         `lost_lives`: ids among the decision steps; see `EnvironmentStep`.
         """
         if decided is not None:
-            self._act(env, decided)
-        ended = self._end(env, terminals) if len(terminals) else NO_SLOTS
-        new = self._go_on(env, decisions, lost_lives) if len(decisions) else None
+            self._record_decisions(env, decided)
+        ended = self._end_episodes(env, terminals) if len(terminals) else NO_SLOTS
+        new = self._continue_episodes(env, decisions, lost_lives) if len(decisions) else None
         if self._ready or self._rosters is not None:
             self._publish()
         if len(ended):
@@ -100,8 +99,8 @@ class AgentProcessor:
         if new is not None:  # after the ends: an id may end and start again in one step
             self._groups.add_pending(env, *new)
         if self._rows.needs_compaction:
-            seated = [] if self._rosters is None else [self._rosters.referenced_rows()]
-            self._rows.compact([*self._agents.referenced_rows(), *self._groups.referenced_rows(), *seated])
+            rosters = [] if self._rosters is None else [self._rosters.referenced_rows()]
+            self._rows.compact([*self._agents.referenced_rows(), self._groups.referenced_rows(), *rosters])
 
     def _publish(self) -> None:
         """Put the trajectories that are ready on the queues."""
@@ -136,7 +135,7 @@ class AgentProcessor:
         if len(slots):
             self._groups.remove(slots)
             if self._rosters is not None:
-                self._rosters.leave(slots)
+                self._rosters.remove(slots)
                 self._rosters.settle()
             self._agents.reset(slots)
             self._agents.release(env, slots)
@@ -153,7 +152,7 @@ class AgentProcessor:
         assert self._rosters is not None, "rosters are not used"
         return self._rosters.place_of(self._agents.find(env, np.asarray(agent_ids))[0])
 
-    def _act(self, env: int, decided: Decision) -> None:
+    def _record_decisions(self, env: int, decided: Decision) -> None:
         """Record the policy's decisions for the agents that still wait for one."""
         if len(decided.entropy):
             self._stats.add_stats("Policy/Entropy", decided.entropy, AVERAGE)
@@ -189,11 +188,11 @@ class AgentProcessor:
         cut = changed[agents.count[changed] > 0]
         if len(cut):
             place = self._groups.places(cut) if self._groups.any else None
-            self._emit_open(cut, agents.count[cut], agents.row[cut], place)
+            self._emit_truncated(cut, agents.count[cut], agents.row[cut], place)
             self._publish()
         agents.by_snapshot[changed] = by_snapshot
 
-    def _end(self, env: int, terminals: TerminalSteps) -> Slots:
+    def _end_episodes(self, env: int, terminals: TerminalSteps) -> Slots:
         """Finish and emit the trajectories of agents whose episodes end; returns these agents' slots."""
         agents = self._agents
         slots, _ = agents.find(env, np.asarray(terminals.agent_id))
@@ -214,8 +213,10 @@ class AgentProcessor:
             if len(cut):  # engines send no masks with an end, and what is never allowed is never learned
                 self._rows.repeat_masks(rows[cut], next_rows[cut])
             self._groups.discard_pending(slots[first])
-            place, lengths, _ = self._finish(env, ending, rows, terminals, acted, next_rows, interrupted)
-            self._emit(ending, lengths, next_rows, place, interrupted)
+            place, lengths, _ = self._finish_steps(
+                env, ending, rows, terminals, acted, next_rows, interrupted
+            )
+            self._emit_trajectories(ending, lengths, next_rows, place, interrupted)
             totals = agents.earlier[ending] + lengths - 1
             self._stats.add_stats("Environment/Episode Length", totals, AVERAGE)
             if self._by_worker:
@@ -225,11 +226,11 @@ class AgentProcessor:
             last = np.full(len(slots), -1, dtype=np.int64)
             if len(acted):
                 last[acted] = np.where(interrupted, next_rows, -1)
-            self._rosters.leave(ended, last[first])
+            self._rosters.remove(ended, last[first])
         agents.reset(ended)
         return ended
 
-    def _go_on(
+    def _continue_episodes(
         self, env: int, decisions: DecisionSteps, lost_lives: NDArray[np.int32] | None = None
     ) -> tuple[Slots, NDArray[np.int32], Rows] | None:
         """Finish the previous steps, truncate at the time horizon, and begin new rows.
@@ -255,10 +256,10 @@ class AgentProcessor:
             rows = agents.row[going]
         if len(going):
             next_rows = np.arange(begun.start, begun.stop)[which]
-            place, lengths, longest = self._finish(env, going, rows, decisions, which, next_rows, None)
+            place, lengths, longest = self._finish_steps(env, going, rows, decisions, which, next_rows, None)
             lost = None if lost_lives is None else np.isin(agents.agent[going], lost_lives)
             if lost is not None or longest >= self._horizon:
-                self._cut(going, lengths, next_rows, place, lost)
+                self._truncate(going, lengths, next_rows, place, lost)
         agents.begin(env, slots, begun)
         if self._rosters is not None:
             seated = self._rosters.seat(env, slots, np.asarray(decisions.group_id), begun)
@@ -271,7 +272,7 @@ class AgentProcessor:
             return None
         return slots[new], group_ids, np.arange(begun.start, begun.stop)[new]
 
-    def _finish(
+    def _finish_steps(
         self,
         env: int,
         slots: Slots,
@@ -287,16 +288,16 @@ class AgentProcessor:
         trajectories, and the maximum of these.
         """
         numbers = self._agents.row[slots]
-        place, mates = None, None
+        place, teammates = None, None
         group_ids = np.asarray(steps.group_id)[which]
         if self._groups.any or np.count_nonzero(group_ids):
             place = self._groups.record(env, slots, group_ids, numbers, next_rows, interrupted is not None)
-            mates = self._groups.finished(*place)
+            teammates = self._groups.finished(*place)
         reward, group_reward = np.asarray(steps.reward)[which], np.asarray(steps.group_reward)[which]
-        self._rows.finish(rows, reward, group_reward, mates, interrupted)
+        self._rows.finish(rows, reward, group_reward, teammates, interrupted)
         return place, *self._agents.follow(slots, numbers)
 
-    def _cut(
+    def _truncate(
         self,
         slots: Slots,
         lengths: NDArray[np.int64],
@@ -315,9 +316,11 @@ class AgentProcessor:
         cut = slots[which]
         if place is not None:
             place = (place[0][which], place[1][which])
-        self._emit_open(cut, lengths[which], next_rows[which], place, None if lost is None else lost[which])
+        self._emit_truncated(
+            cut, lengths[which], next_rows[which], place, None if lost is None else lost[which]
+        )
 
-    def _emit_open(
+    def _emit_truncated(
         self,
         slots: Slots,
         lengths: NDArray[np.int64],
@@ -326,11 +329,11 @@ class AgentProcessor:
         lost: NDArray[np.bool_] | None = None,
     ) -> None:
         """Make the open trajectories of continuing episodes ready; others begin."""
-        self._emit(slots, lengths, next_rows, place, None, lost)
+        self._emit_trajectories(slots, lengths, next_rows, place, None, lost)
         self._agents.earlier[slots] += lengths
         self._agents.count[slots] = 0
 
-    def _emit(
+    def _emit_trajectories(
         self,
         slots: Slots,
         lengths: NDArray[np.int64],
@@ -350,7 +353,7 @@ class AgentProcessor:
         if place is not None:
             others = self._groups.current(*place)
             counts = (others >= 0).sum(axis=1).tolist()
-            next_mates = [mates[:count] for mates, count in zip(others, counts)]
+            next_mates = [rows[:count] for rows, count in zip(others, counts)]
             all_over = self._groups.all_over(*place).tolist()
             if interrupted is not None:  # pending members continue without the agent
                 for i, pending in enumerate(self._groups.pending_rows(place[0]) or ()):

@@ -10,6 +10,9 @@ import numpy as np
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
+MAX_IDLE_STEPS = 10_000
+"""Environment steps without a request for a decision after which an environment is given up."""
+
 
 @dataclass(frozen=True, slots=True)
 class BehaviorName:

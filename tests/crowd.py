@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from lanista.agent_processor.trajectory import Trajectory
 from lanista.envs.base import Decision, EnvironmentStep
-from lanista.envs.demonstrations.writer import DemonstrationWriter
+from lanista.envs.demonstrations.recorder import DemonstrationWriter
 from lanista.envs.protocol.engine import AgentBatch
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.settings.models.behavior import TrainerSettings

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import grpc
 from lanista.envs.protocol import messages
-from lanista.envs.protocol.dialect import UNITY, Dialect
-from lanista.envs.unreal.dialect import UNREAL
+from lanista.envs.protocol.dialect import UNITY, UNREAL, Dialect
 from translated import spoken
 
 NOBODY = bytes.fromhex("0a00")

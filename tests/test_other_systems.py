@@ -13,10 +13,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from lanista.envs.engines import process
+from lanista.envs.engines import process, selector
 from lanista.envs.engines.ports import holder
 from lanista.envs.engines.process import EngineProcess
-from lanista.envs.grpc import selector
 from lanista.envs.unity import launch
 from lanista.envs.unity.executables import check_executable, find_executable
 from lanista.trainers.learn import run

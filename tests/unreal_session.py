@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.dialect import UNREAL
 from lanista.envs.protocol.encoder import Encoder, encode_quit
 from lanista.envs.protocol.engine_decoder import ReplyDecoder
-from lanista.envs.unreal.dialect import UNREAL
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec
 
 

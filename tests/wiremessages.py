@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from lanista.envs.protocol import messages
 from lanista.envs.protocol.decoder import Decoder
-from lanista.envs.protocol.dialect import UNITY
-from lanista.envs.unreal.dialect import UNREAL
+from lanista.envs.protocol.dialect import UNITY, UNREAL
 from PIL import Image
 
 DIALECTS = pytest.mark.parametrize("dialect", [UNITY, UNREAL], ids=["Unity", "Unreal"])

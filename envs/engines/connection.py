@@ -15,7 +15,7 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
 )
 
-from ..callers.rules import CallerRules
+from .clients import ClientRules
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class EngineSession(Protocol):
 
     closing_reason: str
     """Why the session is closed, for the engine; `close` sends it."""
-    callers: CallerRules
+    client_rules: ClientRules
     """Who may call on the port."""
     fault: str
     """Why this side has cut the connection, where what the engine sends is no message at all; else empty."""
@@ -78,7 +78,7 @@ class EngineSession(Protocol):
     def reply(self, data: bytes) -> None:
         """Respond to the request received last. Has no effect when the engine has gone meanwhile."""
 
-    def await_another(self) -> bool:
+    def wait_for_reconnect(self) -> bool:
         """Forget the engine, which has gone, so that another one may begin; whether one can call."""
 
     def close(self, wait: bool = True) -> None:
@@ -209,7 +209,7 @@ class EngineConnection:
         return message
 
     def expect(self, objection: Callable[[bytes], str]) -> None:
-        """Turn away callers that are no engines, where any program may call before the session has begun.
+        """Turn away clients that are no engines, where any program may call before the session has begun.
 
         Args:
             objection: Why a first call is not an engine's; empty if it is.
@@ -226,16 +226,16 @@ class EngineConnection:
         other = "a session with an engine is under way, and it would begin another"
         self._session.objection = lambda call: "" if continues(call) else other
 
-    def others_may_call(self) -> bool:
+    def accepts_reconnect(self) -> bool:
         """Whether any program may be the engine, and begin in the place of one that has left."""
-        return self._process is None and self._session.await_another()
+        return self._process is None and self._session.wait_for_reconnect()
 
-    def await_another(self) -> bool:
+    def wait_for_reconnect(self) -> bool:
         """Forget who has called and left before it was an engine; whether another may call in its place.
 
         None may where we have started the engine, or where it was met elsewhere.
         """
-        if not (self._lost and self.others_may_call()):
+        if not (self._lost and self.accepts_reconnect()):
             return False
         self._our_turn = self._lost = self._has_called = False
         self.stage = self.kind.never_called
@@ -314,7 +314,7 @@ class EngineConnection:
         """The last lines that the engine's process has written, while it runs; may be empty."""
         return "" if self._process is None else self._process.output()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """The state and the last lines of the engine's process, to be appended to a message; may be empty."""
         return "" if self._process is None else f" {self._process.describe()}"
 
@@ -370,7 +370,7 @@ class EngineConnection:
             return error
         if self._session.fault:
             what = f"{self._name}: its connection was closed, since {self._session.fault}."
-            return UnityCommunicationException(f"{what}{self.last_words()}")
+            return UnityCommunicationException(f"{what}{self.log_tail()}")
         if self._process is None:
             return UnityCommunicatorStoppedException(
                 f"Communicator has exited. The connection to {self._name} was dropped by the other side."

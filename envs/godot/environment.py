@@ -13,7 +13,7 @@ from mlagents_envs.base_env import ActionTuple, BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..base import BehaviorSteps, EngineStatistics
-from ..callers.address import AllowedNetworks
+from ..engines.address import AllowedNetworks
 from ..engines.connection import EngineConnection
 from ..engines.environment import Answer, Connect, EngineEnvironment
 from ..errors import WireError
@@ -202,7 +202,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
 
     def _with_script_errors(self, error: WireError, connection: EngineConnection) -> WireError:
         """The error, with the last script error that the game has written: it is often the cause."""
-        lines = [line.strip() for line in connection.last_words().splitlines()]
+        lines = [line.strip() for line in connection.log_tail().splitlines()]
         last = max((row for row, line in enumerate(lines) if "SCRIPT ERROR" in line), default=None)
         if last is None:
             return error

@@ -18,9 +18,9 @@ from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ..callers.address import THIS_MACHINE, AllowedNetworks
-from ..callers.rules import CallerRules
 from ..engines import ports
+from ..engines.address import THIS_MACHINE, AllowedNetworks
+from ..engines.clients import ClientRules
 from ..engines.connection import EngineConnection, EngineKind
 from ..engines.logs import new_log
 from ..engines.process import EngineProcess
@@ -142,7 +142,7 @@ class GodotLaunch:
         name = GodotName.parse(self.name_of_game)
         command = resolve(name) if name.path else None
         session = listen(self.worker_id, self.base_port, self.listen, editor=command is None, name=self.name)
-        session.callers = CallerRules(self.networks)
+        session.client_rules = ClientRules(self.networks)
         if command is None:
             logger.info(
                 "Listening on port %d. Start training by playing the scene in Godot's editor.", session.port
@@ -150,7 +150,11 @@ class GodotLaunch:
             return EngineConnection(session, None, self.timeout, self.name, KIND)
         try:
             process, _ = start_game(
-                *(name, command, session.port, self.worker_id, self.log_folder),
+                name,
+                command,
+                session.port,
+                self.worker_id,
+                self.log_folder,
                 seed=self.seed,
                 headless=self.headless,
                 real_time=self.real_time,
@@ -160,7 +164,7 @@ class GodotLaunch:
         except BaseException:
             session.close()
             raise
-        session.callers = CallerRules(self.networks, process.pid, REAPER.mark)
+        session.client_rules = ClientRules(self.networks, process.pid, REAPER.mark)
         return EngineConnection(session, process, self.timeout, self.name, KIND, windowless=self.headless)
 
 

@@ -4,12 +4,15 @@ import struct
 from collections.abc import Mapping
 
 from .connection import Connection
-from .frames import MAX_STREAM_ID, MAX_WINDOW, ErrorCode, Http2Error
-from .headers import (
+from .frames import (
+    MAX_STREAM_ID,
+    MAX_WINDOW,
     PATHS,
     RESPONSE_HEADERS,
     TRAILERS_OK,
+    ErrorCode,
     HeaderDecoder,
+    Http2Error,
     grpc_status,
     http_status_headers,
     request_headers,

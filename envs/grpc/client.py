@@ -6,11 +6,10 @@ import socket
 import time
 from functools import partial
 
+from ..engines.selector import SpinWait
 from ..errors import TrainerGoneError
 from .calls import StatusError, UnaryClient
-from .frames import Http2Error
-from .headers import UNITY_PATH
-from .selector import SpinWait
+from .frames import UNITY_PATH, Http2Error
 
 _READ = 1 << 16
 _DONT_WAIT: int | None = getattr(socket, "MSG_DONTWAIT", None)
@@ -24,7 +23,7 @@ class EngineEndpoint:
     Args:
         port: Where the trainer listens.
         host: On which address; an IPv6 address may stand in brackets.
-        path: The method to call, of those in `headers.PATHS`.
+        path: The method to call, of those in `frames.PATHS`.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1", path: bytes = UNITY_PATH) -> None:

@@ -50,7 +50,7 @@ _MAX_HEADER_BLOCK = 1 << 16
 """Bytes of one field block."""
 MAX_BACKLOG = 1 << 26
 """Bytes that may wait for the peer to read before ENHANCE_YOUR_CALM."""
-TOO_MUCH_FROM_STRANGER = "it sends more than an engine's greeting has"
+TOO_MUCH_FOR_GREETING = "it sends more than an engine's greeting has"
 """Why a connection ends whose `max_frames` or bytes are used up."""
 _WINDOW_UPDATE_AFTER = 1 << 30
 """Bytes received before the connection's window is opened again."""
@@ -231,7 +231,7 @@ class Connection:
                 offset = stop
                 frames += 1
                 if frames > most:
-                    raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, TOO_MUCH_FROM_STRANGER)
+                    raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, TOO_MUCH_FOR_GREETING)
         except Http2Error as error:
             self.send_goaway(error.code, str(error))
             raise

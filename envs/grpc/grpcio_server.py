@@ -21,11 +21,11 @@ from urllib.parse import unquote
 
 import grpc
 
-from ..callers.rejection_log import RejectionLog
-from ..callers.rules import CallerRules, owner
+from ..engines.clients import ClientRules, owner
+from ..engines.limits import RejectionLog
+from ..engines.listening import listen
 from ..errors import AddressInUseError, OtherEngineError
-from .headers import PATHS, UNITY_PATH
-from .listeners import listen
+from .frames import PATHS, UNITY_PATH
 from .server import FLUSH_SECONDS, QUIT
 
 _THREADS = 4
@@ -61,7 +61,7 @@ class GrpcioSession:
         """Not sent: engines on the same network need none, and relays do not use this server."""
         self.fault = ""
         """None: grpcio rejects what is not HTTP/2 itself."""
-        self.callers = CallerRules()
+        self.client_rules = ClientRules()
         """Who may call."""
         self.objection: Callable[[bytes], str] | None = None
         """Why a first call of another client is not the engine's, empty if it may be; None: any may."""
@@ -144,7 +144,7 @@ class GrpcioSession:
             call.reply = data
             call.ended.set()
 
-    def await_another(self) -> bool:
+    def wait_for_reconnect(self) -> bool:
         """Forget the engine, which has gone, so that another one may begin; whether one can call."""
         self._gone, self._admitted = False, ""
         return not self._closed
@@ -189,7 +189,7 @@ class GrpcioSession:
     def _exchange(self, path: bytes, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Serve a call, in a thread of grpcio."""
         call = _Call(request)
-        refusal = self._why_not_admitted(context.peer(), path, request)
+        refusal = self._rejection_reason(context.peer(), path, request)
         if refusal:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
         with self._lock:
@@ -212,7 +212,7 @@ class GrpcioSession:
             context.abort(grpc.StatusCode.CANCELLED, "The call was cancelled.")
         return call.reply or b""
 
-    def _why_not_admitted(self, peer: str, path: bytes, request: bytes) -> str:
+    def _rejection_reason(self, peer: str, path: bytes, request: bytes) -> str:
         """Why a client may not call, by grpcio's name of its address; empty if it may.
 
         An engine of another kind is named as that, and not by what it sends.
@@ -220,12 +220,12 @@ class GrpcioSession:
         if peer == self._admitted:
             return ""
         host, _, port = unquote(peer).partition(":")[2].rpartition(":")
-        caller = host.strip("[]"), int(port)
-        refusal = self.callers.why_not(caller, self.port)
+        client = host.strip("[]"), int(port)
+        refusal = self.client_rules.rejection_reason(client, self.port)
         if not refusal and path == self._path and self.objection is not None:
             refusal = self.objection(request)
         if refusal:
-            self._rejections.log(host, f"{host}:{port}", refusal, lambda: owner(caller, self.port))
+            self._rejections.log(host, f"{host}:{port}", refusal, lambda: owner(client, self.port))
         else:
             self._admitted = peer
         return refusal

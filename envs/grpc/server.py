@@ -1,25 +1,19 @@
-"""The trainer's end of an engine's connection: serves the engine's calls in the thread that waits for them.
-
-There is no thread of its own: a second thread would have to wait for the interpreter's lock, up to five
-milliseconds, each time the trainer computes while the engine calls.
-"""
+"""The trainer's end of an engine's connection by gRPC: serves its calls in the thread that waits for them."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector, SelectorKey
 
-from ..callers.rules import CallerRules
+from ..engines.listening import has_hung_up, listen
+from ..engines.session import Client, SocketSession, Stream
 from ..errors import OtherEngineError
-from .acceptor import Acceptor
-from .headers import PATHS, UNITY_PATH
-from .listeners import has_hung_up, listen
-from .peer import STRANGER_BYTES, Peer, Stream
-from .selector import SpinWait
+from .calls import FAILED_PRECONDITION, UnaryServer
+from .connection import MAX_BACKLOG, TOO_MUCH_FOR_GREETING
+from .frames import MAX_WINDOW, PATHS, UNITY_PATH, Http2Error
 
 logger = logging.getLogger(__name__)
 
@@ -30,59 +24,130 @@ LINGER_SECONDS = 0.2
 """How long an engine may then take to hang up; bytes that arrive later would make the system drop ours."""
 _RECONNECT_SECONDS = 1.0
 """How long an engine that hung up between two calls may take to call again: gRPC channels may reconnect."""
-_MAX_STRANGERS = 32
+_MAX_UNADMITTED = 32
 """More connections of whom may be anybody make room by closing the oldest of them."""
 _GROWTH = 4
 """How many times the longest message so far the first one after a reconnection may have."""
+_READ = 1 << 17
+GREETING_BYTES = 1 << 16
+"""The most bytes of an engine's first call and the HTTP/2 frames before it, usually a few hundred."""
+_GREETING_READ = 1 << 12
+_GREETING_READS = 32
+"""In how many pieces these bytes may arrive; more for one that may send more."""
+_GREETING_FRAMES = 100
+"""Likewise, of how many frames they may be."""
+_MAX_FRAMES = 20_000
+"""Frames of a connection between two calls, beyond one for 256 bytes: window updates, pings, and the like."""
+_READS_AT_ONCE = 64
+"""An engine whose bytes arrive as fast as they are read does not keep others waiting."""
 
 
-class ServerSession:
-    """A server for one engine, which calls and waits in the call for its answer.
+class Peer(Client):
+    """One client's connection: its socket and the call that it may have open.
 
-    One thread at a time may use it, and nothing happens between its calls: `receive`, or `pump` when a
-    selector passed to `watch` reports an event, must be called for anything to be processed. The engine's
-    bytes are passed on as they are.
+    Until `admit` it may send little: as much as a first call takes.
+
+    Args:
+        stream: The socket.
+        name: The client's address.
+        max_bytes: How many bytes it may send until then.
+    """
+
+    def __init__(self, stream: Stream, name: str, max_bytes: int = GREETING_BYTES) -> None:
+        self.server = UnaryServer()
+        super().__init__(stream, name, self.server.connection.out)
+        self.server.connection.max_backlog = max_bytes
+        self.error = ""
+        """Its violation, once `receive` has ended the connection because of it."""
+        self._max_bytes = max_bytes
+        pieces = max(0, max_bytes - GREETING_BYTES) // _GREETING_READ
+        self._max_reads = _GREETING_READS + pieces
+        self.server.connection.max_frames = _GREETING_FRAMES + pieces
+        self.is_admitted = False
+        """Whether it is known to be an engine."""
+
+    def admit(self) -> None:
+        """It is an engine: from now on it may send as much as it likes."""
+        if not self.is_admitted:
+            self.is_admitted = True
+            self.server.connection.max_backlog = MAX_BACKLOG
+            self.server.connection.max_frames = MAX_WINDOW
+
+    def receive(self) -> bool:
+        """Process what has arrived, a piece of it before `admit`; whether the connection is still usable."""
+        try:
+            return self._receive() if self.is_admitted else self._receive_greeting()
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        except Http2Error as error:
+            self.error = str(error)
+            return False
+
+    def reject(self, reason: str) -> None:
+        """Refuse its call."""
+        try:
+            self.server.reject(FAILED_PRECONDITION, reason)
+        except Http2Error as error:
+            self.error = str(error)
+
+    # No selector sees what TLS has buffered, so that of a stream that is no socket all is read at once. Who
+    # speaks through TLS has shown a token.
+
+    def _receive(self) -> bool:
+        server, connection = self.server, self.server.connection
+        reads = 0
+        while True:
+            data = self.stream.recv(_READ)
+            if not data:
+                return False
+            connection.receive_data(data)
+            if server.request is not None:
+                connection.frames = 0
+            else:
+                connection.frames -= min(len(data) >> 8, connection.frames)
+                if connection.frames > _MAX_FRAMES:
+                    self.error = f"it sends {connection.frames:,} frames without a call"
+                    return False
+            if len(data) < _READ:
+                return True
+            reads += 1
+            if reads >= _READS_AT_ONCE and isinstance(self.stream, socket.socket):
+                return True
+
+    def _receive_greeting(self) -> bool:
+        size = _GREETING_READ if isinstance(self.stream, socket.socket) else GREETING_BYTES
+        data = self.stream.recv(size)
+        if not data:
+            return False
+        connection = self.server.connection
+        connection.receive_data(data)
+        self._max_bytes -= len(data)
+        self._max_reads -= 1
+        if self._max_bytes < 0 or self._max_reads < 0:
+            self.error = TOO_MUCH_FOR_GREETING
+            return False
+        return True
+
+
+class ServerSession(SocketSession[Peer]):
+    """A server for one engine, which calls by gRPC.
 
     Args:
         listeners: Listening sockets, at which the engine connects, and connects again after it hung up
-            between two calls. Without any, the session is over when its `peer` has gone.
+            between two calls. When it is cut off there, it is warned of, since it may call again.
         peer: A connection that was accepted elsewhere; it may have called already.
-        path: The method that the engine calls, of those in `headers.PATHS`; others are no engine of ours.
+        path: The method that the engine calls, of those in `frames.PATHS`; others are no engine of ours.
     """
 
     def __init__(
         self, listeners: Sequence[socket.socket] = (), peer: Peer | None = None, path: bytes = UNITY_PATH
     ) -> None:
-        self._listeners = listeners
+        super().__init__(listeners, peer)
         self._path = path
-        first = listeners[0] if peer is None else peer.stream
-        self.port: int = first.getsockname()[1]
-        """The port on which the engine calls."""
-        self.closing_reason = ""
-        """Why the session is closed, for the engine; `close` sends it."""
-        self.fault = ""
-        """Why the connection was cut, if it was cut here. At listeners there is a warning instead: the engine
-        may call again."""
-        self.request: bytes | None = None
-        """The engine's request that `receive` has not returned yet."""
-        self._selector = DefaultSelector()
-        self._watcher: BaseSelector | None = None
-        self._token: object = None
-        self._spin_wait = SpinWait()
-        self._peers: list[Peer] = []
-        self._engine: Peer | None = None
-        self._other: OtherEngineError | None = None
-        self._gone = False
         self._hung_up_at: float | None = None
-        self._closed = False
-        self.callers = CallerRules()
-        """Who may call at the listeners."""
-        self.objection: Callable[[bytes], str] | None = None
-        """Why a first call on another connection is not the engine's, empty if it may be; None: any may."""
         self._longest = 0
-        self._acceptor = Acceptor(
-            listeners, self.port, lambda each: self._register(each, None), self._unregister
-        )
         if peer is not None:
             self._engine = peer
             self._add(peer)
@@ -115,46 +180,6 @@ class ServerSession:
             self._gone = True
         return self._gone
 
-    def watch(self, selector: BaseSelector | None, token: object = None) -> None:
-        """Register all sockets, now and later, with a selector, so that it reports when to call `pump`.
-
-        Args:
-            selector: None unregisters them.
-            token: The `data` of the selector's keys.
-        """
-        if self._watcher is not None:
-            for key in self._selector.get_map().values():
-                self._watcher.unregister(key.fileobj)
-        self._watcher, self._token = selector, token
-        if selector is not None:
-            for key in self._selector.get_map().values():
-                selector.register(key.fileobj, key.events, token)
-
-    def pump(self) -> None:
-        """Process what has arrived and send what could not be sent before, without waiting."""
-        if not self._closed:
-            self._acceptor.resume()
-            self._handle_events(self._selector.select(0))
-
-    def receive(self, timeout: float) -> bytes | None:
-        """The engine's next request; None if none arrived within `timeout` seconds or the engine has gone.
-
-        Raises:
-            OtherEngineError: An engine of another kind calls.
-        """
-        if self.request is None and not self._closed:
-            if self._engine is not None:
-                self._receive_from(self._engine)
-            if self.request is None:
-                if timeout > 0:
-                    self._wait(timeout)
-                else:
-                    self.pump()
-        request, self.request = self.request, None
-        if request is None and self._other is not None:
-            raise self._other
-        return request
-
     def reply(self, data: bytes) -> None:
         """Respond to the request received last. Has no effect when the engine has gone meanwhile."""
         engine = self._engine
@@ -162,7 +187,7 @@ class ServerSession:
             engine.server.reply(data)
             self._flush(engine)
 
-    def await_another(self) -> bool:
+    def wait_for_reconnect(self) -> bool:
         """Forget the engine, which has gone, so that another one may begin; whether one can call."""
         self._gone, self._hung_up_at = False, None
         return bool(self._listeners) and not self._closed
@@ -179,37 +204,7 @@ class ServerSession:
         self.reply(QUIT)
         if self._engine is not None:
             self._send_goaway(self._engine, wait)
-        self._closed = True
-        self._selector.close()
-        self._acceptor.close()
-        for peer in self._peers:
-            peer.stream.close()
-        self._engine = None
-        self._peers.clear()
-
-    def _wait(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while self.request is None and self._other is None and not self.disconnected and not self._closed:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                return
-            if self._hung_up_at is not None:
-                remaining = min(remaining, _RECONNECT_SECONDS)
-            self._acceptor.resume()
-            if (pause := self._acceptor.pause) is not None:
-                remaining = min(remaining, pause)
-            self._handle_events(self._spin_wait.wait(self._selector.select, remaining))
-
-    def _handle_events(self, ready: Sequence[tuple[SelectorKey, int]]) -> None:
-        for key, events in ready:
-            peer = key.data
-            if peer is None:
-                self._accept(key.fileobj)  # type: ignore[arg-type]
-            elif peer in self._peers:  # and not dropped on account of another one
-                if events & EVENT_WRITE:
-                    self._flush(peer)
-                if events & EVENT_READ and peer in self._peers:
-                    self._receive_from(peer)
+        self._close()
 
     def _receive_from(self, peer: Peer) -> None:
         """Process what has arrived on a connection."""
@@ -239,10 +234,10 @@ class ServerSession:
             peer.reject("Another engine is connected to this port.")
             return False
         if peer.server.path != self._path:
-            self._other = OtherEngineError(self.port, PATHS[peer.server.path], PATHS[self._path])
-            peer.reject(str(self._other))
+            self._error = OtherEngineError(self.port, PATHS[peer.server.path], PATHS[self._path])
+            peer.reject(str(self._error))
             return False
-        if peer.is_stranger and (refusal := self._why_not(peer)):
+        if not peer.is_admitted and (refusal := self._rejection_reason(peer)):
             peer.reject(refusal)
             peer.error = refusal
             return False
@@ -250,9 +245,9 @@ class ServerSession:
         peer.admit()
         return True
 
-    def _why_not(self, peer: Peer) -> str:
-        """Why a stranger that has called is not the engine; empty if it may be."""
-        refusal = self._acceptor.why_not(peer.name, self.callers)
+    def _rejection_reason(self, peer: Peer) -> str:
+        """Why a client that has called is not the engine; empty if it may be."""
+        refusal = self._acceptor.rejection_reason(peer.name, self.client_rules)
         if not refusal and has_hung_up(peer.stream):  # of a connection that is gone no system tells the owner
             refusal = "it left before it could be answered"
         if not refusal and self.objection is not None:
@@ -278,23 +273,10 @@ class ServerSession:
         else:
             self._acceptor.log(peer.name, peer.error)
 
-    def _flush(self, peer: Peer) -> None:
-        """Send as much as the system accepts; the rest follows when it accepts more."""
-        if not peer.flush():
-            self._drop(peer)
+    def _drop(self, peer: Peer, reason: str = "") -> None:
+        if peer not in self._clients.connected:
             return
-        if peer.server.connection.out or peer.watched_events != EVENT_READ:
-            events = peer.watched_events = peer.events
-            self._selector.modify(peer.stream, events, peer)
-            if self._watcher is not None:
-                self._watcher.modify(peer.stream, events, self._token)
-
-    def _drop(self, peer: Peer) -> None:
-        """A connection has ended."""
-        if peer not in self._peers:
-            return
-        self._peers.remove(peer)
-        self._unregister(peer.stream)
+        self._clients.remove(peer)
         peer.stream.close()
         if peer is self._engine:
             self._engine = None
@@ -314,35 +296,18 @@ class ServerSession:
         while self._engine is engine and (connection.blocked_stream or connection.out):
             if (remaining := deadline - time.monotonic()) <= 0:
                 return
-            self._handle_events(self._selector.select(remaining))
+            self._handle_events(self._clients.selector.select(remaining))
         if self._engine is engine:
             with suppress(OSError):
                 engine.stream.shutdown(socket.SHUT_WR)
         deadline = time.monotonic() + LINGER_SECONDS
         while self._engine is engine and (remaining := deadline - time.monotonic()) > 0:
-            self._handle_events(self._selector.select(remaining))
-
-    # Connections ---------------------------------------------------------------------------------------
+            self._handle_events(self._clients.selector.select(remaining))
 
     def _accept(self, listener: socket.socket) -> None:
-        most = STRANGER_BYTES + _GROWTH * self._longest  # an engine that returns may send a whole step
-        for connection, name in self._acceptor.accept(listener, self.callers, self._is_occupied()):
+        most = GREETING_BYTES + _GROWTH * self._longest  # an engine that returns may send a whole step
+        for connection, name in self._acceptor.accept(listener, self.client_rules, self._is_occupied()):
             self._add(Peer(connection, name, most))
-        strangers = [peer for peer in self._peers if peer.is_stranger]
-        for peer in strangers[:-_MAX_STRANGERS]:
+        unadmitted = [peer for peer in self._clients.connected if not peer.is_admitted]
+        for peer in unadmitted[:-_MAX_UNADMITTED]:
             self._drop(peer)
-
-    def _add(self, peer: Peer) -> None:
-        self._peers.append(peer)
-        self._register(peer.stream, peer)
-        self._flush(peer)
-
-    def _register(self, fileobj: socket.socket | Stream, peer: Peer | None) -> None:
-        self._selector.register(fileobj, EVENT_READ, peer)
-        if self._watcher is not None:
-            self._watcher.register(fileobj, EVENT_READ, self._token)
-
-    def _unregister(self, fileobj: socket.socket | Stream) -> None:
-        self._selector.unregister(fileobj)
-        if self._watcher is not None:
-            self._watcher.unregister(fileobj)

@@ -37,7 +37,7 @@ class HostedWorld(World):
         self._reports = ReportSender()
         self._env: BaseEnv | None = None
         self._specs: Mapping[str, BehaviorSpec] = {}
-        self._fresh = False
+        self._is_reset = False
         """Whether it has been reset without having reported that."""
         self._fault: EnvContractError | None = None
 
@@ -47,7 +47,7 @@ class HostedWorld(World):
             self._env = self._source.make(seed, areas)
             self._env.reset()
             self._update_specs()
-            self._fresh = True
+            self._is_reset = True
         except UnityException as error:  # a restart would not help
             self._report(error)
 
@@ -57,8 +57,8 @@ class HostedWorld(World):
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Restart all episodes; the environment has its own random numbers, and takes no parameters."""
-        if self._fresh:
-            self._fresh = False
+        if self._is_reset:
+            self._is_reset = False
             return self._batches()
         return self._advance("reset")
 

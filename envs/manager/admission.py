@@ -116,7 +116,7 @@ class Admission:
         if worker.pending_env is not None:
             worker.pending_env.close_with_reason(reason)
             if not worker.has_joined:
-                worker.pending_env.came_to_nothing()
+                worker.pending_env.on_rejected()
         worker.launcher.close(0.0)
         self._closing = [launcher for launcher in self._closing if not launcher.join(0.0)]
         self._closing.append(worker.launcher)

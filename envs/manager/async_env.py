@@ -192,7 +192,7 @@ class PendingEnv(Protocol):
     def close_with_reason(self, reason: str) -> None:
         """The environment is about to be closed; it is sent the reason."""
 
-    def came_to_nothing(self) -> None:
+    def on_rejected(self) -> None:
         """It has left, or is turned away, before it took part: what was done for it was in vain."""
 
 

@@ -17,7 +17,7 @@ from mlagents_envs.exception import (
 )
 
 from ..base import BehaviorId, Decision, EnvironmentStep, processors
-from ..grpc.selector import EventSelector
+from ..engines.selector import EventSelector
 from ..images import ImageDtypes
 from ..validation import NonFinitePolicy
 from .admission import Admission
@@ -427,7 +427,7 @@ class EnvManager:
         if not self._works:
             raise error
         if not worker.history.allows(now):
-            raise worker.history.verdict(worker.name, error) from error
+            raise worker.history.error(worker.name, error) from error
         worker.history.restarted(now)
         logger.warning("Restarting %s after '%s: %s'", worker.name, type(error).__name__, error)
         worker.relaunch()

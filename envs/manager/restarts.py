@@ -87,17 +87,17 @@ class RestartHistory:
             rate == UNLIMITED or len(self._recent) < rate
         )
 
-    def verdict(self, name: str, error: BaseException) -> RestartLimitError:
+    def error(self, name: str, cause: BaseException) -> RestartLimitError:
         """What to raise when the limits leave no room for another restart.
 
         Args:
             name: The environment's name in messages.
-            error: The last failure.
+            cause: The last failure.
         """
-        text = str(error)
+        text = str(cause)
         if self.count > 1:
-            text = f"Its failures:\n{self}\nThe last one in full: {error}"
-        stopped = isinstance(error, UnityCommunicatorStoppedException)
+            text = f"Its failures:\n{self}\nThe last one in full: {cause}"
+        stopped = isinstance(cause, UnityCommunicatorStoppedException)
         what = "ended the session" if stopped else "failed"
         return RestartLimitError(
             f"{name} {what}, and the limits leave no room for another restart "

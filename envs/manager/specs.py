@@ -133,5 +133,7 @@ class SharedGroups:
             "Environment %d: the group %d has agents of %s and of %s. Agents learn as a team only with those "
             "of their own behavior; the others count as strangers. In Unity, give agents of one "
             "SimpleMultiAgentGroup one Behavior Name and one Team Id. This is said once.",
-            *(env, group, *behaviors),
+            env,
+            group,
+            *behaviors,
         )

@@ -261,7 +261,12 @@ class Worker:
                 self._check_ids(ids, name)
                 self._last_ids[name] = key
             steps[name], dropped = check_finite(
-                *(received, spec, self.name, name, policy, warned),
+                received,
+                spec,
+                self.name,
+                name,
+                policy,
+                warned,
                 squares=self.pending_env is not None,  # later its numbers would be those of all engines
             )
             if len(dropped):

@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 from google.protobuf.message import DecodeError, Message
 
-from ..grpc.headers import UNITY_PATH
+from ..grpc.frames import UNITY_PATH, UNREAL_PATH
 from . import messages
 from .handshake import API_VERSION, PACKAGE_VERSION, Capabilities
 
@@ -86,3 +86,35 @@ class Dialect:
 
 
 UNITY = Dialect(UNITY_PATH, API_VERSION, PACKAGE_VERSION)
+
+
+def _in_order(fields: str) -> dict[str, int]:
+    return {field: number for number, field in enumerate(fields.split(), 1)}
+
+
+UNREAL = Dialect(
+    path=UNREAL_PATH,
+    api_version="1.0.0",
+    package_version="1.0.0",
+    numbers={
+        "AgentActionProto": _in_order("value continuous_actions discrete_actions"),
+        "AgentInfoProto": _in_order(
+            "reward done max_step_reached id action_mask observations group_id group_reward"
+        ),
+        "BrainParametersProto": _in_order("brain_name is_training action_spec"),
+        "ObservationProto": _in_order("shape float_data dimension_properties name"),
+        "UnityRLInputProto": _in_order("agent_actions command side_channel"),
+        "UnityRLOutputProto": _in_order("agentInfos side_channel"),
+        "UnityRLInitializationInputProto": _in_order("seed communication_version package_version num_areas"),
+        "UnityRLInitializationOutputProto": _in_order(
+            "name communication_version log_path brain_parameters package_version"
+        ),
+    },
+    capabilities=Capabilities(
+        concatenated_png_observations=False, compressed_channel_mapping=False, training_analytics=False
+    ),
+    # The plug-in stops reading an answer without actions, and then mixes up the agents of the later ones.
+    names_behaviors_in_resets=True,
+)
+"""As the plug-in UnrealMLAgents 1.0 speaks it; the numbers are those of its Python package, `ueagents_envs`
+1.0.0, which is the tests' peer."""

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from ..errors import ObservationError, WireError
 from ..images import Images
-from .images import MOST_PIXELS, holds_bytes
+from .images import MOST_PIXELS, count_channels, holds_bytes, png_size
 from .messages import AgentInfoProto, BrainParametersProto, ObservationProto
-from .png import count_channels, png_size
 
 _UNSPECIFIED = DimensionProperty.UNSPECIFIED
 _NONE = DimensionProperty.NONE

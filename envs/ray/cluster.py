@@ -15,7 +15,7 @@ from typing import Any
 
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ..callers.address import split_address
+from ..engines.address import split_address
 from ..engines.connection import EngineConnection
 from ..errors import ClusterError, NoRoomError
 from ..remote.tls import NoCryptographyError, require_cryptography

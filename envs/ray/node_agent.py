@@ -12,7 +12,7 @@ from typing import Any
 from mlagents_envs.exception import UnityException
 
 from ..._version import __version__
-from ..callers.rules import CallerRules
+from ..engines.clients import ClientRules
 from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
 from ..godot import is_godot
@@ -62,7 +62,7 @@ class NodeAgent:
         except (UnityException, OSError) as error:
             self._relay.close()
             raise NodeAgentError(str(error)) from error
-        self._relay.callers = CallerRules(pid=self._engine.pid, mark=REAPER.mark)
+        self._relay.client_rules = ClientRules(pid=self._engine.pid, mark=REAPER.mark)
         threading.Thread(target=self._serve, name="relay", daemon=True).start()
 
     def _start(self, spec: LaunchSpec) -> EngineProcess:

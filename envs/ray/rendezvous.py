@@ -10,7 +10,7 @@ from pathlib import Path
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
 
 from ..._version import __version__
-from ..callers.address import join_address, split_address
+from ..engines.address import join_address, split_address
 from ..engines.connection import EngineKind
 from ..errors import ClusterError
 from ..godot import GODOT, is_godot
@@ -23,7 +23,7 @@ from ..remote.handshake import AccessRules, AttachedEngine, GreetedEngine
 from ..remote.server import AttachServer
 from ..remote.tls import self_signed
 from ..unity.launch import HOSTED, SCENE, plugin_of
-from ..unreal import PREFIX, is_unreal
+from ..unity.names import PREFIX, is_unreal
 from .nodes import EngineSpec, LaunchSpec
 from .remote_engine import RemoteEngine
 

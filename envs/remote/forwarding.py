@@ -7,8 +7,8 @@ import time
 from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 
+from ..engines.session import Stream
 from ..grpc.frames import last_goaway_reason
-from ..grpc.peer import Stream
 
 _READ = 1 << 17
 _BACKLOG = 1 << 22

@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
-from ..callers.address import AllowedNetworks
+from ..engines.address import AllowedNetworks
 from ..engines.connection import Engine, EngineConnection, EngineKind, EngineSession
-from ..grpc.listeners import has_hung_up
-from ..grpc.peer import Peer, Stream
-from ..grpc.server import ServerSession
+from ..engines.listening import has_hung_up
+from ..engines.session import Stream
+from ..grpc.server import Peer, ServerSession
 from ..unity.handshake import why_no_greeting
 from ..unity.launch import EDITORS, plugin_of
 from .forwarding import configure_keepalive
@@ -80,8 +80,8 @@ class AttachedEngine:
         """The name under which it is expected; None if it is not expected by name."""
         self.file_name = file_name
         """What tells its plug-in, as an environment's name, if its first call was to the gRPC server."""
-        self.on_failure: Callable[[], None] = lambda: None
-        """Called if it comes to nothing."""
+        self.on_rejected: Callable[[], None] = lambda: None
+        """To be called if it has left, or is turned away, before it takes part."""
 
     def connection(
         self, name: str, timeout: float, engine: Engine | None = None, *, windowless: bool = False
@@ -101,10 +101,6 @@ class AttachedEngine:
         for _ in range(2):  # what it sent last, and the end behind that
             self.session.pump()
         return self.session.disconnected
-
-    def came_to_nothing(self) -> None:
-        """It has left, or was turned away, before it took part."""
-        self.on_failure()
 
     def reject(self, reason: str = "") -> None:
         """Disconnect: the engine is asked to quit, and its relay gets the reason."""
@@ -185,7 +181,7 @@ class IncomingConnection:
         """All steps from the first byte to the greeting; yields the selector events to wait for."""
         plain = self._rules.networks.admit(self.host)
         if self._rules.tls is None and not plain:
-            raise RejectedError(self._why_not_plain())
+            raise RejectedError(self._plain_rejection_reason())
         while (first := _peek_byte(self._socket)) is None:
             yield EVENT_READ
         if not first:
@@ -201,10 +197,10 @@ class IncomingConnection:
                 session = greeted.serve(self._stream, self.where)
                 return AttachedEngine(session, greeted.kind, self.where, name)
         elif not plain:
-            raise RejectedError(self._why_not_plain())
+            raise RejectedError(self._plain_rejection_reason())
         return (yield from self._receive_greeting(name))
 
-    def _why_not_plain(self) -> str:
+    def _plain_rejection_reason(self) -> str:
         relays = "" if self._rules.tls is not None else ", which needs --token-file here"
         return (
             "engines on other machines are admitted from the networks that --allow names, or through "
@@ -266,7 +262,7 @@ class IncomingConnection:
                 if not usable:
                     raise RejectedError(_why_ended(peer.error))
                 yield peer.events
-        session = self._session = ServerSession(peer=peer)  # not before: most strangers come to nothing
+        session = self._session = ServerSession(peer=peer)  # not before: most clients come to nothing
         file_name = EDITORS[peer.server.path]
         plugin = plugin_of(file_name)
         assert session.request is not None

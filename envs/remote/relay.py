@@ -16,12 +16,12 @@ from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 from typing import TypeVar
 
-from ..callers.address import join_address
-from ..callers.rejection_log import RejectionLog
-from ..callers.rules import CallerRules
 from ..engines import ports
+from ..engines.address import join_address
+from ..engines.clients import ClientRules
+from ..engines.limits import RejectionLog
+from ..engines.listening import accept, has_hung_up, listen
 from ..engines.ports import EDITOR_PORT
-from ..grpc.listeners import accept, has_hung_up, listen
 from .forwarding import configure_keepalive, forward
 from .preamble import MAX_LINE, Preamble, PreambleError, Refusal, decode_answer
 from .tls import TlsStream, UntrustedError, check_fingerprint
@@ -231,7 +231,7 @@ class Relay:
         self._threads: set[threading.Thread] = set()
         self._ended: SimpleQueue[threading.Thread] = SimpleQueue()
         self._count = 0
-        self.callers = CallerRules()
+        self.client_rules = ClientRules()
         """Who may connect."""
         self._rejections = RejectionLog(f" from port {self.port}")
         self._admitted = False
@@ -307,7 +307,7 @@ class Relay:
             time.sleep(0.0 if isinstance(error, ConnectionError) else RETRY_SECONDS)
             return
         host, _, port = where.rpartition(":")
-        if refusal := self.callers.why_not((host, int(port)), self.port):
+        if refusal := self.client_rules.rejection_reason((host, int(port)), self.port):
             self._rejections.log(host, where, refusal)
             engine.close()
             return

@@ -10,14 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from selectors import EVENT_READ, DefaultSelector
+from selectors import EVENT_READ
 from typing import Any
 
-from ..callers.address import join_address
-from ..callers.rate_limit import LimitPerHost, RateLimit
-from ..callers.rejection_log import RejectionLog
-from ..callers.work_budget import WorkBudget
-from ..grpc.listeners import OUT_OF_RESOURCES, first_byte, has_hung_up, listen
+from ..engines.address import join_address
+from ..engines.limits import LimitPerHost, RateLimit, RejectionLog, WorkBudget
+from ..engines.listening import OUT_OF_RESOURCES, ClientSelector, first_byte, has_hung_up, listen
 from .expected import ExpectedEngine
 from .handshake import (
     AccessRules,
@@ -47,7 +45,7 @@ _AT_ONCE = 16
 _BACKLOG = 64
 """Engines that may call in the same instant; the system would put off those beyond for a second or more."""
 _SHORTEST_PAUSE_SECONDS = 0.2
-"""Once there are too many callers, the run's thread is disturbed no more often than this to accept some."""
+"""Once there are too many clients, the run's thread is disturbed no more often than this to accept some."""
 _FAILED_SECONDS = 0.002
 """Processor time that goes into an engine that greets and leaves: a thread and half of a handshake."""
 
@@ -101,9 +99,7 @@ class AttachServer:
         self._budget = WorkBudget()
         self._expected: dict[str, ExpectedEngine] = {}
         self._lock = threading.Lock()
-        self._selector = DefaultSelector()
-        self._connections: dict[IncomingConnection, None] = {}
-        self._paused_until: float | None = None
+        self._clients: ClientSelector[IncomingConnection] = ClientSelector(self._listeners)
         self._wakeup_receiver, self._wakeup_sender = socket.socketpair()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="attach-server", daemon=True)
@@ -149,66 +145,61 @@ class AttachServer:
             self._wakeup_sender.send(b"!")
         if self._thread.is_alive():
             self._thread.join(self._timeout)
-        for listener in self._listeners:
-            listener.close()
+        self._clients.close()
         self._wakeup_receiver.close()
         self._wakeup_sender.close()
         self._rejections.finish_period()
 
     def _run(self) -> None:
-        self._selector.register(self._wakeup_receiver, EVENT_READ)
-        for listener in self._listeners:
-            self._selector.register(listener, EVENT_READ, listener)
+        self._clients.selector.register(self._wakeup_receiver, EVENT_READ)
         try:
             while not self._closing:
                 self._run_once()
         finally:
-            for connection in list(self._connections):
+            for connection in list(self._clients.connected):
                 self._drop(connection)
-            self._selector.close()
 
     def _run_once(self) -> None:
         """Wait for events, and handle them."""
-        for key, _ in self._selector.select(self._time_to_wait()):
-            if isinstance(key.data, IncomingConnection):
-                if key.data in self._connections:
-                    self._advance(key.data)
-            elif key.data is not None:
-                self._accept(key.data)
+        connected = self._clients.connected
+        for key, _ in self._clients.selector.select(self._time_to_wait()):
+            if key.data in connected:
+                self._advance(key.data)
+            elif key.fileobj in self._listeners:
+                self._accept(key.fileobj)  # type: ignore[arg-type]
         now = time.monotonic()
-        while self._connections and (oldest := next(iter(self._connections))).deadline <= now:
+        while connected and (oldest := next(iter(connected))).deadline <= now:
             self._reject(oldest, f"{oldest.stage} within {self._timeout:g} s")
-        if self._paused_until is not None and now >= self._paused_until:
-            self._paused_until = None
-            for listener in self._listeners:
-                self._selector.register(listener, EVENT_READ, listener)
+        self._clients.resume()
 
     def _time_to_wait(self) -> float | None:
         """Seconds until the next deadline; None without one."""
-        deadlines = [connection.deadline for connection in list(self._connections)[:1]]
-        if self._paused_until is not None:
-            deadlines.append(self._paused_until)
-        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+        waits = [connection.deadline - time.monotonic() for connection in list(self._clients.connected)[:1]]
+        if (pause := self._clients.pause_left) is not None:
+            waits.append(pause)
+        return max(0.0, min(waits)) if waits else None
 
     def _accept(self, listener: socket.socket) -> None:
         """Accept some of those that wait, unless too much has been done in vain lately."""
         for _ in range(_AT_ONCE):
-            if self._paused_until is not None:
+            if self._clients.is_paused:
                 return
             begin = time.thread_time()
             try:
                 accepted, address = listener.accept()
             except OSError as error:
                 if error.errno in OUT_OF_RESOURCES:
-                    self._pause(error)
+                    self._clients.pause(_PAUSE_SECONDS)
+                    advice = f"{error.strerror}. Allow more open files (ulimit -n); retrying"
+                    self._rejections.log("", "new connections", advice)
                 return
             if has_hung_up(accepted):  # while it waited: nobody is there to be an engine
                 self._turn_away(accepted, address, begin)
             else:
                 self._accepts.take()
                 self._begin(accepted, address, begin)
-            if (wait := max(self._accepts.wait, self._budget.wait)) > 0 and self._paused_until is None:
-                self._stop_accepting(max(wait, _SHORTEST_PAUSE_SECONDS))
+            if (wait := max(self._accepts.wait, self._budget.wait)) > 0 and not self._clients.is_paused:
+                self._clients.pause(max(wait, _SHORTEST_PAUSE_SECONDS))
 
     def _turn_away(self, accepted: socket.socket, address: Sequence[Any], begin: float) -> None:
         silent = first_byte(accepted) in (b"", None)
@@ -221,27 +212,13 @@ class AttachServer:
         accepted.setblocking(False)
         deadline = time.monotonic() + self._timeout
         connection = IncomingConnection(accepted, address[0], address[1], self._rules, self._answer, deadline)
-        self._connections[connection] = None
-        self._selector.register(connection, EVENT_READ, connection)
+        self._clients.add(connection)
         connection.cost = time.thread_time() - begin
         self._advance(connection)
-        if len(self._connections) > MAX_CONNECTIONS:
+        if len(self._clients.connected) > MAX_CONNECTIONS:
             self._reject(
-                next(iter(self._connections)), "too many others are connecting, and it was the slowest"
+                next(iter(self._clients.connected)), "too many others are connecting, and it was the slowest"
             )
-
-    def _pause(self, reason: OSError) -> None:
-        """Ignore the listeners for a while: a pending connection would wake the selector again and again."""
-        self._stop_accepting(_PAUSE_SECONDS)
-        self._rejections.log(
-            "", "new connections", f"{reason.strerror}. Allow more open files (ulimit -n); retrying"
-        )
-
-    def _stop_accepting(self, seconds: float) -> None:
-        if self._paused_until is None:
-            for listener in self._listeners:
-                self._selector.unregister(listener)
-        self._paused_until = time.monotonic() + seconds
 
     def _advance(self, connection: IncomingConnection) -> None:
         begin = time.thread_time()
@@ -257,13 +234,12 @@ class AttachServer:
         if isinstance(found, RejectedError):
             self._reject(connection, str(found))
         elif isinstance(found, int):
-            self._selector.modify(connection, found, connection)
+            self._clients.modify(connection, found)
         elif found is None:
             self._drop(connection)
         else:
-            self._connections.pop(connection)
-            self._selector.unregister(connection)
-            found.on_failure = partial(self._budget.spend, connection.cost + _FAILED_SECONDS)
+            self._clients.remove(connection)
+            found.on_rejected = partial(self._budget.spend, connection.cost + _FAILED_SECONDS)
             self._admit(found, connection)
 
     def _admit(self, engine: AttachedEngine, connection: IncomingConnection) -> None:
@@ -307,8 +283,7 @@ class AttachServer:
 
     def _drop(self, connection: IncomingConnection, reason: str = "") -> None:
         begin = time.thread_time()
-        del self._connections[connection]
         with suppress(KeyError, ValueError):  # its socket may be closed already
-            self._selector.unregister(connection)
+            self._clients.remove(connection)
         connection.close(reason)
         self._budget.spend(connection.cost + time.thread_time() - begin)

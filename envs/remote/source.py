@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mlagents_envs.base_env import BaseEnv
 
-from ..callers.rejection_log import RejectionLog
+from ..engines.limits import RejectionLog
 from ..manager.specs import Refusal
 from .handshake import AttachedEngine
 from .server import AttachServer, OnEngine
@@ -40,9 +40,9 @@ class PendingEngine:
         """Set the reason that its relay gets when it is closed."""
         self.engine.session.closing_reason = reason
 
-    def came_to_nothing(self) -> None:
+    def on_rejected(self) -> None:
         """It has left, or is turned away, before it took part."""
-        self.engine.came_to_nothing()
+        self.engine.on_rejected()
 
 
 class AttachSource:
@@ -86,7 +86,7 @@ class AttachSource:
                     return PendingEngine(engine, self._make_env)
                 host = engine.where.rpartition(":")[0]
                 self._rejections.log(host, engine.where, "it left before it could take part")
-                engine.came_to_nothing()
+                engine.on_rejected()
                 engine.reject()
         return None
 

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocol.dialect import UNITY, Dialect
-from ..unreal.dialect import UNREAL
+from ..protocol.dialect import UNITY, UNREAL, Dialect
 from .world import Batches, Parameters, World
 
 Options = Mapping[str, Any]

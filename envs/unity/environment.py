@@ -13,8 +13,8 @@ from mlagents_envs.exception import (
 )
 
 from ..base import EngineStatistics
-from ..callers.address import AllowedNetworks
 from ..engines import ports
+from ..engines.address import AllowedNetworks
 from ..engines.connection import EngineConnection
 from ..engines.environment import Answer, Connect, EngineEnvironment
 from ..errors import OtherEngineError
@@ -156,7 +156,7 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
             # At once: until it is answered the Editor is frozen, also while a run is being saved.
             self._connection.send_quit()
             raise UnityCommunicatorStoppedException(
-                f"Communicator has exited. ({self.name} ended the session.){self._connection.last_words()}"
+                f"Communicator has exited. ({self.name} ended the session.){self._connection.log_tail()}"
             )
         if message.hello is not None and message.hello.communication_version:
             came = f"the greeting of an engine ({message.hello.name or 'without a name'})"

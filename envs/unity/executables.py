@@ -10,8 +10,7 @@ from pathlib import Path
 
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ..engines.plugin import Plugin
-from .plugin import UNITY_PLUGIN
+from .plugin import UNITY_PLUGIN, Plugin
 
 _SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
 _PLATFORMS = {".x86_64": "Linux", ".x86": "Linux", ".app": "macOS", ".exe": "Windows"}

@@ -10,11 +10,11 @@ from mlagents_envs.exception import (
 )
 
 from ..engines.connection import EngineConnection
-from ..engines.plugin import Plugin
 from ..errors import WireError
 from ..protocol.decoder import Decoder
 from ..protocol.encoder import Encoder
 from ..protocol.handshake import OWN_ENGINE, Capabilities, EngineHello, compatible
+from .plugin import Plugin
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Handshake:
             try:
                 return self._attempt()
             except UnityCommunicatorStoppedException:
-                if not self.connection.await_another():
+                if not self.connection.wait_for_reconnect():
                     raise
                 logger.debug("%s: who greeted has left before the handshake was complete.", self.name)
 
@@ -82,7 +82,7 @@ class Handshake:
             _check_status(ready.status, self.name)
             if ready.hello is None:
                 break
-            if not self.connection.others_may_call():
+            if not self.connection.accepts_reconnect():
                 raise UnityCommunicationException(
                     f"{self.name}: its second message is a greeting, as its first is."
                 )

@@ -10,20 +10,18 @@ from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ..callers.address import THIS_MACHINE, AllowedNetworks
-from ..callers.rules import CallerRules
 from ..engines import ports
+from ..engines.address import THIS_MACHINE, AllowedNetworks
+from ..engines.clients import ClientRules
 from ..engines.connection import EngineConnection, EngineSession
 from ..engines.logs import log_at, new_log
 from ..engines.own_program import own_program
-from ..engines.plugin import Plugin
 from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
 from ..grpc.server import ServerSession
-from ..unreal import PREFIX, is_unreal, is_unreal_editor
-from ..unreal.launch import UNREAL_PLUGIN
 from .executables import check_executable, find_executable
-from .plugin import UNITY_PLUGIN
+from .names import PREFIX, is_unreal, is_unreal_editor
+from .plugin import UNITY_PLUGIN, UNREAL_PLUGIN, Plugin
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +79,7 @@ class Launch:
             name=self.name,
             transport=self.transport,
         )
-        session.callers = CallerRules(self.networks)
+        session.client_rules = ClientRules(self.networks)
         process = None
         if start is None:
             logger.info(
@@ -95,7 +93,7 @@ class Launch:
             except BaseException:
                 session.close()
                 raise
-            session.callers = CallerRules(self.networks, process.pid, REAPER.mark)
+            session.client_rules = ClientRules(self.networks, process.pid, REAPER.mark)
         return EngineConnection(session, process, self.timeout, self.name, kind, windowless=self.windowless)
 
     def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:

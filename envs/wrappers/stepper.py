@@ -8,15 +8,12 @@ from typing import Any
 
 from mlagents_envs.base_env import ActionTuple, BaseEnv
 
-from ..base import BehaviorName
+from ..base import MAX_IDLE_STEPS, BehaviorName
 from ..side_channels import SideChannel
 from .agents import SlottedAgents
 from .errors import UnityGymException, no_environment
 
 logger = logging.getLogger(__name__)
-
-MAX_SILENT_MESSAGES = 10_000
-"""Consecutive messages without a decision request after which the engine is considered silent."""
 
 PARAMETERS = "parameters"
 """The key in `reset`'s options for values of the engine's environment parameters."""
@@ -122,13 +119,13 @@ class EngineStepper:
         self._step_until(self.any_asks)
 
     def _step_until(self, is_done: Callable[[], bool]) -> None:
-        for _ in range(MAX_SILENT_MESSAGES):
+        for _ in range(MAX_IDLE_STEPS):
             if is_done():
                 return
             self.env.step()
             self._update()
         raise UnityGymException(
-            f"In {MAX_SILENT_MESSAGES} messages of the engine no agent has requested a decision: those of "
+            f"In {MAX_IDLE_STEPS} messages of the engine no agent has requested a decision: those of "
             f"{', '.join(self.batches) or 'no behavior at all'} are silent. In Unity, agents need a Decision "
             "Requester, or must call RequestDecision."
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.agent_processor.group_slots import GroupSlotsFullError
+from lanista.agent_processor.groups import GroupSlotsFullError
 from lanista.agent_processor.rollout import build_rollout, select_trajectories
 from lanista.agent_processor.trajectory import Rollout
 from simple_engine import SimpleEngine, vector_spec

@@ -26,7 +26,7 @@ from script_options import parse_options
 def profile(game: Path, steps: int) -> dict[str, Any]:
     """Train in this process; microseconds per agent-step of every phase."""
     from lanista.envs.godot import environment
-    from lanista.envs.godot.per_agent import AgentLists
+    from lanista.envs.godot.messages import AgentLists
     from lanista.trainers.learn import run
 
     phases = Phases()

@@ -1,6 +1,6 @@
 """Run by a Python with `ueagents_envs`: a session of UnrealMLAgents in its own messages' bytes, as JSON.
 
-record_unreal.py [SEED]   prints it; tests/envs/unreal/session.json is what it prints without a seed
+record_unreal.py [SEED]   prints it; tests/envs/protocol/unreal_session.json is what it prints without a seed
 
 Each of the engine's messages stands beside what that package's own code reads from it, each of the trainer's
 beside what it says. With a seed, the numbers of agents and all values are random.

@@ -9,7 +9,7 @@ from lanista.envs.scenes.registry import export
 from lanista.envs.unity import UnityEnvironment
 from unreal_session import check_answers, check_engine_messages, our_answers
 
-GOLDEN = Path(__file__).parents[1] / "envs" / "unreal" / "session.json"
+GOLDEN = Path(__file__).parents[1] / "envs" / "protocol" / "unreal_session.json"
 
 
 @pytest.fixture

@@ -9,14 +9,12 @@ from contextlib import suppress
 from fuzz_target import Target, refusal
 from fuzz_wire import NAME, chosen, with_choice
 from http2peer import HELLO, Caller
-from lanista.envs.callers.address import AllowedNetworks
+from lanista.envs.engines.address import AllowedNetworks
 from lanista.envs.godot.session import GodotSession
 from lanista.envs.godot.session import frame as godot_frame
 from lanista.envs.grpc.calls import StatusError, UnaryClient, UnaryServer
-from lanista.envs.grpc.frames import ErrorCode, Http2Error, goaway, last_goaway_reason
-from lanista.envs.grpc.headers import UNITY_PATH
-from lanista.envs.grpc.peer import Peer
-from lanista.envs.grpc.server import ServerSession
+from lanista.envs.grpc.frames import UNITY_PATH, ErrorCode, Http2Error, goaway, last_goaway_reason
+from lanista.envs.grpc.server import Peer, ServerSession
 from lanista.envs.protocol.engine import encode_hello
 from lanista.envs.remote.handshake import AccessRules, IncomingConnection, RejectedError
 from lanista.envs.remote.preamble import Preamble, PreambleError, decode_answer

@@ -18,7 +18,7 @@ from godot_messages import sessions as godot_sessions
 from lanista.envs.errors import ObservationError, WireError
 from lanista.envs.godot.messages import make_messages, parse_message
 from lanista.envs.protocol.decoder import Decoder
-from lanista.envs.protocol.dialect import UNITY, Dialect
+from lanista.envs.protocol.dialect import UNITY, UNREAL, Dialect
 from lanista.envs.protocol.images import CompressedImage, ImageCache
 from lanista.envs.protocol.png_writer import SIGNATURE
 from lanista.envs.side_channels import (
@@ -28,7 +28,6 @@ from lanista.envs.side_channels import (
     StatsSideChannel,
 )
 from lanista.envs.side_channels.messages import OutgoingMessage
-from lanista.envs.unreal.dialect import UNREAL
 from lanista.envs.validation import NonFinitePolicy, check_finite
 from mlagents_envs.exception import UnityException
 from scripted_game import encode

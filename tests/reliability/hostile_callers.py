@@ -22,8 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lanista.envs.grpc.calls import UnaryClient
-from lanista.envs.grpc.frames import DATA, END_HEADERS, END_STREAM, HEADERS, PING, frame
-from lanista.envs.grpc.headers import UNITY_PATH
+from lanista.envs.grpc.frames import DATA, END_HEADERS, END_STREAM, HEADERS, PING, UNITY_PATH, frame
 from lanista.envs.protocol.engine import encode_hello
 
 PATIENCE_SECONDS = 5.0

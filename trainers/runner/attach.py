@@ -16,9 +16,9 @@ from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.base import BehaviorName
-from ...envs.callers.address import AllowedNetworks, join_address, split_address
 from ...envs.engines import ports
-from ...envs.grpc.listeners import listen
+from ...envs.engines.address import AllowedNetworks, join_address, split_address
+from ...envs.engines.listening import listen
 from ...envs.remote.handshake import AccessRules
 from ...envs.remote.server import AttachServer, OnEngine
 from ...envs.remote.tls import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 
-from ...agent_processor.group_slots import GroupSlotsFullError
+from ...agent_processor.groups import GroupSlotsFullError
 from ...envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import EngineStopped, StopAsked

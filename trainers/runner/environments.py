@@ -31,7 +31,7 @@ from ...envs.side_channels import (
 from ...envs.unity.environment import UnityEnvironment
 from ...envs.unity.executables import check_executable
 from ...envs.unity.launch import SCENE, listen, resolve
-from ...envs.unreal import is_unreal
+from ...envs.unity.names import is_unreal
 from ...envs.validation import NonFinitePolicy
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.behavior import TrainerSettings

@@ -8,7 +8,7 @@ from ssl import SSLContext
 
 from mlagents_envs.exception import UnityException
 
-from ...envs.callers.address import split_address
+from ...envs.engines.address import split_address
 from ...envs.engines.ports import EDITOR_PORT, LAST_PORT
 from ...envs.remote.relay import Relay, RelayRejectedError, RemoteTrainer
 from ...envs.remote.tls import UntrustedError, client_context, read_fingerprint

@@ -59,7 +59,7 @@ def is_built_in(environment: Sequence[str]) -> bool:
         return True
     from ...envs.godot import is_godot_editor
     from ...envs.unity.launch import SCENE
-    from ...envs.unreal import is_unreal_editor
+    from ...envs.unity.names import is_unreal_editor
 
     path = environment[0].strip()
     if is_godot_editor(path) or is_unreal_editor(path):

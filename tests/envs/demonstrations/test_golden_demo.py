@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from lanista.envs.demonstrations.demonstration import Demonstration, read_demonstration
 from lanista.envs.demonstrations.format import HEADER, outline
-from lanista.envs.demonstrations.writer import DemonstrationWriter
+from lanista.envs.demonstrations.recorder import DemonstrationWriter
 from lanista.envs.errors import DemonstrationError
 from lanista.envs.images import as_floats
 from lanista.envs.protocol import messages

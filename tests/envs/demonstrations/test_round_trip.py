@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lanista.envs.demonstrations.demonstration import read_demonstration
 from lanista.envs.demonstrations.format import HEADER
-from lanista.envs.demonstrations.writer import DemonstrationWriter, encode_meta
+from lanista.envs.demonstrations.recorder import DemonstrationWriter, encode_meta
 from lanista.envs.errors import DemonstrationError
 from lanista.envs.images import as_floats
 from lanista.envs.protocol.engine import AgentBatch

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from lanista.envs.engines.job_object import JobObject, kernel32
-from lanista.envs.engines.reaper import JobReaper
+from lanista.envs.engines.reaper import JobObject, JobReaper, kernel32
 
 KILL_ON_JOB_CLOSE = 0x2000
 WINDOWS_BYTES = 144

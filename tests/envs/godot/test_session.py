@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.callers.rules import CallerRules
+from lanista.envs.engines.clients import ClientRules
 from lanista.envs.engines.connection import EngineConnection
 from lanista.envs.godot.launch import KIND
-from lanista.envs.godot.session import LENGTH, Caller, GodotSession, frame
+from lanista.envs.godot.session import LENGTH, GodotClient, GodotSession, frame
 from lanista.envs.manager.restarts import HostLostError
 from lanista.envs.remote.tls import TlsStream, client_context, self_signed
 from scripted_engine import free_port
@@ -84,21 +84,21 @@ class Endless:
 
 def test_little_of_what_a_stranger_announces_is_read():
     """Its first message describes spaces."""
-    caller = Caller(Endless(), "a stranger", b"")
+    caller = GodotClient(Endless(), "a stranger", b"")
     caller.read()
     assert caller.stream.read < 1 << 20
 
 
 def test_who_was_not_started_is_no_game(session, caplog):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
-        session.callers = CallerRules(pid=started.pid)
+        session.client_rules = ClientRules(pid=started.pid)
         impostor = call(session)
         impostor.sendall(frame(b"{}"))
         while "not the engine that was started" not in caplog.text:
             assert session.receive(0.01) is None
         assert impostor.recv(100) == b""
         started.stdin.close()
-    session.callers = CallerRules(pid=os.getpid())
+    session.client_rules = ClientRules(pid=os.getpid())
     game = call(session)
     game.sendall(frame(b"{}"))
     assert receive(session) == b"{}"
@@ -235,7 +235,7 @@ def test_callers_that_say_nothing_are_bounded(session):
     for _ in range(30):
         callers.append(socket.create_connection(("127.0.0.1", session.port), 10))
         session.receive(0.01)
-    assert len(session._callers) <= 8
+    assert len(session._clients.connected) <= 8
     for caller in callers:
         caller.close()
 

@@ -301,5 +301,5 @@ def test_an_engine_reconnects_when_its_stream_identifiers_run_out(trainer: Serve
             assert call.result() == b"!"
             assert not trainer.disconnected
     trainer.pump()
-    assert len(trainer._peers) == 1, "the old connections are gone"
+    assert len(trainer._clients.connected) == 1, "the old connections are gone"
     engine.close()

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from http2peer import HELLO, Caller
 from lanista.envs.grpc.frames import ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, frame
-from lanista.envs.grpc.peer import STRANGER_BYTES, Peer
+from lanista.envs.grpc.server import GREETING_BYTES, Peer
 
 PIECE = 1 << 16
 MOST_TURNS = 100
@@ -64,7 +64,7 @@ def test_a_stranger_may_send_as_much_as_a_greeting_has(connect, flood: str) -> N
     peer, far = connect()
     turns_until_it_ends(peer, far, *FLOODS[flood])
     assert "more than an engine's greeting" in peer.error or "does not read" in peer.error
-    assert len(peer.server.connection.out) < 2 * STRANGER_BYTES
+    assert len(peer.server.connection.out) < 2 * GREETING_BYTES
 
 
 def test_of_a_flood_of_frames_no_more_are_looked_at_than_a_greeting_has(connect) -> None:
@@ -111,7 +111,7 @@ def test_refusals_repeat_little_of_a_long_method_and_end_where_they_are_not_read
         if not peer.receive():
             break
     assert peer.error
-    assert len(peer.server.connection.out) < 4 * STRANGER_BYTES
+    assert len(peer.server.connection.out) < 4 * GREETING_BYTES
 
 
 @pytest.mark.parametrize("flood", ["questions", "frames of an unknown type"])

@@ -12,12 +12,13 @@ from selectors import DefaultSelector
 from types import SimpleNamespace
 
 import pytest
+from lanista.envs.engines import listening
 from lanista.envs.errors import AddressInUseError, OtherEngineError, TrainerGoneError
-from lanista.envs.grpc import acceptor, grpcio_server
+from lanista.envs.grpc import grpcio_server
 from lanista.envs.grpc.calls import FAILED_PRECONDITION
 from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.grpc.frames import PATHS, UNITY_PATH, UNREAL_PATH
 from lanista.envs.grpc.grpcio_server import GrpcioSession
-from lanista.envs.grpc.headers import PATHS, UNITY_PATH, UNREAL_PATH
 from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.encoder import encode_quit
 from waiting_calls import PATIENCE, call, exchange, waiting_call
@@ -280,9 +281,9 @@ def test_out_of_file_descriptors_accepting_pauses(trainer: Server, connect, monk
         tries.append(listener)
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(acceptor, "_RESOURCES_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(listening, "_RESOURCES_PAUSE_SECONDS", 0.02)
     with DefaultSelector() as selector, monkeypatch.context() as patches:
-        patches.setattr(acceptor, "accept", full)
+        patches.setattr(listening, "accept", full)
         trainer.watch(selector)
         engine = connect()
         assert selector.select(PATIENCE)

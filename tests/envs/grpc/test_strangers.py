@@ -12,15 +12,13 @@ from selectors import DefaultSelector
 
 import pytest
 from http2peer import HELLO
-from lanista.envs.callers.rules import CallerRules
-from lanista.envs.grpc import acceptor
+from lanista.envs.engines import listening
+from lanista.envs.engines.clients import ClientRules
 from lanista.envs.grpc.calls import UnaryClient
 from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.grpc.frames import frame
+from lanista.envs.grpc.frames import UNITY_PATH, frame
 from lanista.envs.grpc.grpcio_server import GrpcioSession
-from lanista.envs.grpc.headers import UNITY_PATH
-from lanista.envs.grpc.peer import STRANGER_BYTES
-from lanista.envs.grpc.server import ServerSession
+from lanista.envs.grpc.server import GREETING_BYTES, ServerSession
 from waiting_calls import PATIENCE, Server, call, exchange
 
 
@@ -58,7 +56,7 @@ def ends(stranger: socket.socket) -> bool:
 def test_browsers_beside_the_engine_take_one_line_of_the_log(
     trainer, engine, dial, monkeypatch, caplog
 ) -> None:
-    monkeypatch.setattr(acceptor, "_OCCUPIED_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(listening, "_OCCUPIED_PAUSE_SECONDS", 0.0)
     for _ in range(5):
         stranger = dial(b"GET / HTTP/1.1\r\n\r\n")
         hung_up = threading.Thread(target=ends, args=[stranger])
@@ -76,7 +74,7 @@ def test_beside_the_engine_strangers_are_accepted_one_at_a_time_with_pauses(
     trainer, engine, dial, monkeypatch
 ) -> None:
     """In a pause no selector reports that more of them wait."""
-    monkeypatch.setattr(acceptor, "_OCCUPIED_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(listening, "_OCCUPIED_PAUSE_SECONDS", 3600.0)
     with DefaultSelector() as selector:
         trainer.watch(selector, "token")
         watched = len(selector.get_map())
@@ -85,8 +83,8 @@ def test_beside_the_engine_strangers_are_accepted_one_at_a_time_with_pauses(
         trainer.pump()
         assert len(selector.get_map()) == watched - len(trainer._listeners) + 1
         exchange(trainer, engine, b"x", b"y")
-        monkeypatch.setattr(trainer._acceptor, "_paused_until", 0.0)
-        trainer._acceptor.resume()
+        monkeypatch.setattr(trainer._clients, "_paused_until", 0.0)
+        trainer._clients.resume()
         assert selector.select(PATIENCE), "the others come later"
         trainer.watch(None)
     assert all(stranger.fileno() >= 0 for stranger in strangers)
@@ -94,7 +92,7 @@ def test_beside_the_engine_strangers_are_accepted_one_at_a_time_with_pauses(
 
 def test_an_engine_that_returns_may_send_a_whole_step(trainer, engine) -> None:
     """Its first call on a new connection is no greeting."""
-    step = os.urandom(64 * STRANGER_BYTES)
+    step = os.urandom(64 * GREETING_BYTES)
     exchange(trainer, engine, step, b"y")
     engine.close()
     trainer.pump()
@@ -104,7 +102,7 @@ def test_an_engine_that_returns_may_send_a_whole_step(trainer, engine) -> None:
 def test_a_first_call_is_no_longer_than_a_greeting(trainer: Server, caplog) -> None:
     stranger = EngineEndpoint(trainer.port)
     stranger.connect(PATIENCE)
-    thread, result = call(stranger, bytes(2 * STRANGER_BYTES))
+    thread, result = call(stranger, bytes(2 * GREETING_BYTES))
     while thread.is_alive():
         assert trainer.receive(0.01) is None
     assert isinstance(result[0], Exception)
@@ -115,17 +113,17 @@ def test_who_has_left_before_its_owner_is_looked_up_does_not_take_the_place_of_t
     trainer, dial
 ) -> None:
     """Of a connection that is gone the system tells nothing, which was taken for a system that never does."""
-    trainer.callers = CallerRules(pid=os.getpid())
+    trainer.client_rules = ClientRules(pid=os.getpid())
     endpoint = UnaryClient("localhost", UNITY_PATH)
     stranger = dial(bytes(endpoint.connection.out))
-    while not any(peer.is_stranger for peer in trainer._peers):
+    while not any(not peer.is_admitted for peer in trainer._clients.connected):
         trainer.pump()
     endpoint.connection.out.clear()
     endpoint.call(b"greeting")
     stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     stranger.sendall(endpoint.connection.out)
     stranger.close()
-    while trainer._peers:
+    while trainer._clients.connected:
         assert trainer.receive(0.01) is None
     assert not trainer.disconnected, "the engine is still to come"
 
@@ -168,11 +166,11 @@ def _be_refused(trainer: Server) -> None:
 @pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["lean", "grpcio"])
 def test_a_program_that_was_not_started_does_not_take_the_engines_place(trainer, caplog) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
-        trainer.callers = CallerRules(pid=started.pid)
+        trainer.client_rules = ClientRules(pid=started.pid)
         _be_refused(trainer)
         started.stdin.close()
     assert "not the engine that was started" in caplog.text
-    trainer.callers = CallerRules(pid=os.getpid())
+    trainer.client_rules = ClientRules(pid=os.getpid())
     engine = EngineEndpoint(trainer.port)
     engine.connect(PATIENCE)
     exchange(trainer, engine, b"greeting", b"y")
@@ -180,7 +178,7 @@ def test_a_program_that_was_not_started_does_not_take_the_engines_place(trainer,
 
 
 def test_beside_an_engine_that_was_started_others_are_not_even_read(trainer: Server, dial, caplog) -> None:
-    trainer.callers = CallerRules(pid=os.getpid())
+    trainer.client_rules = ClientRules(pid=os.getpid())
     engine = EngineEndpoint(trainer.port)
     engine.connect(PATIENCE)
     exchange(trainer, engine, b"greeting", b"")
@@ -197,14 +195,14 @@ def test_beside_an_engine_that_was_started_others_are_not_even_read(trainer: Ser
 @pytest.mark.parametrize("hangs_up", [True, False], ids=["closed", "still open"])
 def test_looking_for_a_free_port_is_not_logged(trainer: Server, dial, caplog, hangs_up: bool) -> None:
     """Another run on this machine connects to each port, sends nothing, and hangs up soon."""
-    trainer.callers = CallerRules(pid=os.getpid())
+    trainer.client_rules = ClientRules(pid=os.getpid())
     engine = EngineEndpoint(trainer.port)
     engine.connect(PATIENCE)
     exchange(trainer, engine, b"greeting", b"")
     probe = dial()
     if hangs_up:
         probe.close()
-    while trainer._acceptor.pause is None:
+    while trainer._clients.pause_left is None:
         trainer.pump()
     trainer.close()
     engine.close()

@@ -35,7 +35,7 @@ class FakePendingEnv:
             raise self.engine
         return self.engine
 
-    def came_to_nothing(self) -> None:
+    def on_rejected(self) -> None:
         self.in_vain += 1
 
     def close_with_reason(self, reason: str) -> None:

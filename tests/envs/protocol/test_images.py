@@ -16,7 +16,7 @@ from lanista.envs.images import as_bytes, as_floats
 from lanista.envs.protocol import images
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.engine import StepEncoder
-from lanista.envs.protocol.png import read_png
+from lanista.envs.protocol.images import read_png
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder, encode_hello
-from lanista.envs.protocol.png import split_pngs
+from lanista.envs.protocol.images import split_pngs
 from lanista.envs.protocol.png_writer import encode_images
 from lanista.envs.scenes.parts.sensors import image_spec, vector_spec
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec

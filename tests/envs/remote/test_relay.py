@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("cryptography")
 
 from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, greet_in_vain
-from lanista.envs.callers.rate_limit import LimitPerHost
-from lanista.envs.callers.rules import CallerRules
+from lanista.envs.engines.clients import ClientRules
+from lanista.envs.engines.limits import LimitPerHost
 from lanista.envs.remote import relay as relay_module
 from lanista.envs.remote import server
 from lanista.envs.remote.handshake import AccessRules
@@ -148,12 +148,12 @@ def test_a_relay_for_an_engine_that_was_started_carries_nobody_else(side, caplog
     """As on the nodes of a cluster, where the place of an engine must not be taken either."""
     relay = side.start_relay()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
-        relay.callers = CallerRules(pid=started.pid)
+        relay.client_rules = ClientRules(pid=started.pid)
         end = endpoint(relay.port)
         greet_in_vain(end)
         started.stdin.close()
     assert "not the engine that was started" in caplog.text
-    relay.callers = CallerRules(pid=os.getpid())
+    relay.client_rules = ClientRules(pid=os.getpid())
     end = endpoint(relay.port)
     engine = threading.Thread(target=greet_in_vain, args=(end,))
     engine.start()

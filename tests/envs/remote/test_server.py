@@ -142,7 +142,7 @@ def test_a_real_engine_in_mid_session_is_told_to_restart(listen, caplog, path):
     for number in (1, 2, 4, max(calls)):
         caplog.clear()
         end = endpoint(server.port)
-        with caplog.at_level(logging.DEBUG, "lanista.envs.callers"):
+        with caplog.at_level(logging.DEBUG, "lanista.envs"):
             assert end.exchange(calls[number]) == message(None, 400), "it is asked to quit"
         assert "it is in the middle of a session that is over here; restart the engine" in logged(caplog)
         end.close()
@@ -210,10 +210,8 @@ def test_connections_beyond_a_burst_wait_their_turn(listen, monkeypatch):
     monkeypatch.setattr(server_module, "_ACCEPTS", 2)
     waits = []
     server = listen()
-    stop_accepting = server.server._stop_accepting
-    monkeypatch.setattr(
-        server.server, "_stop_accepting", lambda wait: waits.append(wait) or stop_accepting(wait)
-    )
+    pause = server.server._clients.pause
+    monkeypatch.setattr(server.server._clients, "pause", lambda wait: waits.append(wait) or pause(wait))
     clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
     ScriptedEngine(server.port, [hello(), observation(1.0, 2.0)])
     environment(server.next()).close()
@@ -226,10 +224,8 @@ def test_callers_that_come_to_nothing_wait_once_they_have_taken_their_share(list
     """Who floods the port gets no more of the run's processor time by that; an engine joins all the same."""
     server = listen()
     pauses = []
-    stop_accepting = server.server._stop_accepting
-    monkeypatch.setattr(
-        server.server, "_stop_accepting", lambda wait: pauses.append(wait) or stop_accepting(wait)
-    )
+    pause = server.server._clients.pause
+    monkeypatch.setattr(server.server._clients, "pause", lambda wait: pauses.append(wait) or pause(wait))
     monkeypatch.setattr(server_module.RateLimit, "wait", 0.0)
     server.server._budget.spend(0.04)  # of many before
     for _ in range(100):
@@ -252,7 +248,7 @@ def test_engines_that_take_part_take_nothing_of_the_share_of_those_that_come_to_
         thread.start()
         engines.append(server.next())
     assert not spent
-    engines[0].came_to_nothing()
+    engines[0].on_rejected()
     assert len(spent) == 1 and spent[0] > 0
     for engine, thread in zip(engines, threads, strict=True):
         engine.reject()

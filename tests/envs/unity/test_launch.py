@@ -8,7 +8,7 @@ import pytest
 from lanista.envs.engines.own_program import own_program
 from lanista.envs.unity.executables import check_executable, find_executable
 from lanista.envs.unity.launch import resolve
-from lanista.envs.unity.plugin import arguments
+from lanista.envs.unity.plugin import unity_arguments
 from mlagents_envs.exception import UnityEnvironmentException
 
 
@@ -120,16 +120,16 @@ def test_a_scene_that_cannot_be_read_is_refused(name):
 def test_arguments_come_in_the_documented_order(tmp_path):
     log = tmp_path / "Player-0.log"
     given = ["-screen-width", "100"]
-    assert arguments(5005, True, log, given) == (
+    assert unity_arguments(5005, True, log, given) == (
         ["-nographics", "-batchmode", "--mlagents-port", "5005", "-logFile", str(log), *given],
         log,
     )
-    assert arguments(5006, False, None, []) == (["--mlagents-port", "5006"], None)
+    assert unity_arguments(5006, False, None, []) == (["--mlagents-port", "5006"], None)
 
 
 @pytest.mark.parametrize(("value", "expected"), [(["my.log"], Path("my.log")), (["-"], None), ([], None)])
 def test_the_users_own_log_file_wins(value, expected):
-    command, log = arguments(5005, False, Path("Player-0.log"), ["-logfile", *value])
+    command, log = unity_arguments(5005, False, Path("Player-0.log"), ["-logfile", *value])
     assert command == ["--mlagents-port", "5005", "-logfile", *value]
     assert log == expected
 

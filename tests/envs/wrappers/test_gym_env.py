@@ -112,7 +112,7 @@ def test_behaviors_without_observations_or_actions_are_refused():
 
 
 def test_waiting_for_a_decision_is_limited(monkeypatch):
-    monkeypatch.setattr("lanista.envs.wrappers.stepper.MAX_SILENT_MESSAGES", 20)
+    monkeypatch.setattr("lanista.envs.wrappers.stepper.MAX_IDLE_STEPS", 20)
     with pytest.raises(UnityGymException, match=r"20 messages.*Decision Requester"):
         wrap([])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from crowd import BEHAVIOR, Crowd, learn_from, make_learner
 from lanista.envs.base import EnvironmentStep
-from lanista.envs.demonstrations.writer import DemonstrationWriter
+from lanista.envs.demonstrations.recorder import DemonstrationWriter
 from lanista.envs.protocol.engine import AgentBatch
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
 from specs import spec_of_shapes

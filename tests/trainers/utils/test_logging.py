@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.demonstrations.writer import DemonstrationWriter
+from lanista.envs.demonstrations.recorder import DemonstrationWriter
 from lanista.envs.protocol.engine import AgentBatch
 from lanista.trainers.cli.main import run
 from lanista.trainers.stats.progress import BehaviorProgress

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 
+from ....envs.base import MAX_IDLE_STEPS
 from ....envs.demonstrations.recorder import DemonstrationRecorder
 from ...policies.onnx.loaded_policy import misfits
 from ...runner.evaluation.scores import GroupReturns
@@ -19,9 +20,6 @@ logger = logging.getLogger(__name__)
 STEPS_WITHOUT_MODEL = 100
 """Steps within which a behavior that a model is for has to appear: engines describe a behavior only with its
 first agent."""
-PATIENCE = 10_000
-"""Environment steps without any decision after which playing ends with an error."""
-
 MAX_DECISIONS = 5_000
 """Decisions after which an episode that does not end is counted as it stands."""
 
@@ -147,10 +145,10 @@ class Player:
             self._explain_unplayed()
             if self._is_over():
                 return
-            if idle > PATIENCE:
+            if idle > MAX_IDLE_STEPS:
                 raise NothingToDecideError(
-                    f"In {PATIENCE} steps no agent that a model is for asked for a decision. In Unity and "
-                    "Unreal, agents need a Decision Requester, or must call RequestDecision."
+                    f"In {MAX_IDLE_STEPS} steps no agent that a model is for asked for a decision. In Unity "
+                    "and Unreal, agents need a Decision Requester, or must call RequestDecision."
                 )
             self.env.step()
             self.steps += 1

@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping
 
 from mlagents_envs.base_env import DecisionSteps
 
-from ....envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep, StatsAggregationMethod
+from ....envs.base import (
+    MAX_IDLE_STEPS,
+    BehaviorId,
+    BehaviorName,
+    Decision,
+    EnvironmentStep,
+    StatsAggregationMethod,
+)
 from ....envs.manager.async_env import Parameters
 from ....envs.manager.manager import EnvManager
 from ...callbacks.dispatcher import CallbackDispatcher
@@ -21,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = 0.25
 """Seconds between checks whether the run is to end, while the engine does not answer."""
-MAX_IDLE_STEPS = 10_000
-"""Environment steps without a request for a decision after which the evaluation fails."""
 
 
 class EvaluationRollout:

@@ -10,10 +10,10 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ....envs.callers.address import AllowedNetworks, split_address
+from ....envs.engines.address import AllowedNetworks, split_address
 from ....envs.godot import is_godot, is_godot_editor
 from ....envs.python import in_process
-from ....envs.unreal import is_unreal_editor
+from ....envs.unity.names import is_unreal_editor
 from ..base import (
     Arguments,
     Flag,

@@ -10,12 +10,10 @@ import numpy as np
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
-from ....envs.base import BehaviorId, BehaviorName
+from ....envs.base import MAX_IDLE_STEPS, BehaviorId, BehaviorName
 from ...policies.onnx.loaded_policy import PlayablePolicy, misfits
 from ...trainer.self_play.snapshots import DRAW, LOSS, WIN, result_of
 
-MAX_SILENT_STEPS = 10_000
-"""Steps of the environment without a decision request after which a match is given up."""
 MAX_STEPS_ALONE = 1_000
 """Steps after a reset within which a second team has to appear: engines describe a behavior only with its
 first agent."""
@@ -234,8 +232,8 @@ def play_match(
                 env.set_actions(name, policy.act(decisions, deterministic, name))
         if tally.over:
             break
-        if silent > MAX_SILENT_STEPS:
-            raise MatchError(f"No agent requested a decision in {MAX_SILENT_STEPS} steps of the environment.")
+        if silent > MAX_IDLE_STEPS:
+            raise MatchError(f"No agent requested a decision in {MAX_IDLE_STEPS} steps of the environment.")
         env.step()
     for name, policy in policies.items():
         policy.reset_agents(np.array(sorted(known[name]), np.int32), name)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from lanista.envs.callers import rate_limit
-from lanista.envs.callers.rate_limit import LimitPerHost, RateLimit
+from lanista.envs.engines import limits as rate_limit
+from lanista.envs.engines.limits import LimitPerHost, RateLimit
 
 Clock = list[float]
 

@@ -109,7 +109,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
         ) from error
 
 
-@lru_cache(256)  # most callers are of the same machines
+@lru_cache(256)  # most clients are of the same machines
 def _address(host: str) -> IPv4Address | IPv6Address:
     """Parse an address without its zone; an IPv4-mapped IPv6 address becomes IPv4."""
     address = ip_address(host.partition("%")[0])

@@ -28,7 +28,7 @@ Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class CallerRules:
+class ClientRules:
     """Who may call on a port."""
 
     networks: AllowedNetworks = THIS_MACHINE
@@ -39,20 +39,20 @@ class CallerRules:
     mark: str = ""
     """`NAME=VALUE` of a variable that no other process has got; empty for none."""
 
-    def why_not_from(self, host: str) -> str:
+    def host_rejection_reason(self, host: str) -> str:
         """Why nobody may connect from this address; empty if somebody may."""
         return "" if self.networks.admit(host) else f"it is on another machine; --allow {host} admits it"
 
-    def why_not(self, caller: Address, port: int) -> str:
-        """Why this caller may not be the engine; empty if it may.
+    def rejection_reason(self, client: Address, port: int) -> str:
+        """Why this client may not be the engine; empty if it may.
 
         Args:
-            caller: Its address; still connected, as one that waits for an answer is.
+            client: Its address; still connected, as one that waits for an answer is.
             port: The port that it has called, of this process.
         """
-        host, number = canonical(*caller)
+        host, number = canonical(*client)
         if self.pid is None or not ip_address(host).is_loopback or self.networks.names(host):
-            return self.why_not_from(host)
+            return self.host_rejection_reason(host)
         owned = _owns(_family(self.pid, self.mark), (host, number), port)
         if owned is None:
             _warn_once()
@@ -66,10 +66,10 @@ class CallerRules:
         )
 
 
-def owner(caller: Address, port: int) -> str:
+def owner(client: Address, port: int) -> str:
     """Which process has connected to a port of ours, in words; nothing where the system does not tell."""
     try:
-        found = next((c.pid for c in psutil.net_connections("tcp") if _caller(c, port) == caller), None)
+        found = next((c.pid for c in psutil.net_connections("tcp") if _client(c, port) == client), None)
         if found is None:
             return ""
         return f". It is process {found} ({' '.join(psutil.Process(found).cmdline())[:200]})"
@@ -77,17 +77,17 @@ def owner(caller: Address, port: int) -> str:
         return ""
 
 
-def _owns(family: Iterable[psutil.Process], caller: Address, port: int) -> bool | None:
+def _owns(family: Iterable[psutil.Process], client: Address, port: int) -> bool | None:
     """Whether one of these processes is a connection's other end; None if the system does not tell."""
     try:
         ours = {canonical(*c.raddr) for c in psutil.Process().net_connections("tcp") if c.raddr}
     except (psutil.Error, OSError):
         return None
-    if caller not in ours:  # what is not listed at this end would not be at the other
+    if client not in ours:  # what is not listed at this end would not be at the other
         return None
     for process in family:
         try:
-            if any(_caller(c, port) == caller for c in process.net_connections("tcp")):
+            if any(_client(c, port) == client for c in process.net_connections("tcp")):
                 return True
         except psutil.NoSuchProcess:
             continue
@@ -119,7 +119,7 @@ def _has_ended(pid: int) -> bool:
         return isinstance(error, psutil.NoSuchProcess)
 
 
-def _caller(connection: Any, port: int) -> Address | None:
+def _client(connection: Any, port: int) -> Address | None:
     """The near end of a connection to this port of this machine; None for another connection."""
     if not connection.raddr or connection.raddr.port != port:
         return None

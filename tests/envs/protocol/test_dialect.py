@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from lanista.envs.protocol import messages
 from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.dialect import UNREAL
 from lanista.envs.protocol.encoder import Encoder
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder, encode_hello
 from lanista.envs.protocol.engine_decoder import ReplyDecoder
 from lanista.envs.protocol.handshake import compatible
-from lanista.envs.unreal.dialect import UNREAL
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -25,7 +25,7 @@ from unreal_session import bytes_of, check_answers, check_engine_messages, our_a
 from wiremessages import NAME
 from wirereference import assert_same
 
-SESSION = json.loads((Path(__file__).parent / "session.json").read_text(encoding="utf-8"))
+SESSION = json.loads((Path(__file__).parent / "unreal_session.json").read_text(encoding="utf-8"))
 
 NUMBERS = {
     "AgentActionProto": "value=1 continuous_actions=2 discrete_actions=3",

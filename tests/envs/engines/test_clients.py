@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from lanista.envs.callers.address import AllowedNetworks
-from lanista.envs.callers.rules import CallerRules, _warn_once, owner
+from lanista.envs.engines.address import AllowedNetworks
+from lanista.envs.engines.clients import ClientRules, _warn_once, owner
 
 DIAL = """
 import os, socket, subprocess, sys
@@ -63,22 +63,24 @@ def stranger() -> Iterator[subprocess.Popen]:
 @pytest.mark.parametrize("how", ["itself", "child"])
 def test_the_process_that_was_started_and_its_children_are_the_engine(dial, how: str) -> None:
     process, caller, port = dial(how)
-    assert CallerRules(pid=process.pid).why_not(caller, port) == ""
+    assert ClientRules(pid=process.pid).rejection_reason(caller, port) == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not show environments of processes")
 def test_what_has_left_the_process_that_was_started_is_known_by_its_environment(dial) -> None:
     process, caller, port = dial("daemon")
-    assert CallerRules(pid=process.pid, mark=MARK).why_not(caller, port) == ""
-    assert CallerRules(pid=process.pid).why_not(caller, port)
+    assert ClientRules(pid=process.pid, mark=MARK).rejection_reason(caller, port) == ""
+    assert ClientRules(pid=process.pid).rejection_reason(caller, port)
 
 
 def test_another_program_of_this_machine_is_refused_unless_this_machine_is_allowed(dial, stranger) -> None:
     _, caller, port = dial("itself")
-    refusal = CallerRules(pid=stranger.pid).why_not(caller, port)
+    refusal = ClientRules(pid=stranger.pid).rejection_reason(caller, port)
     assert "not the engine that was started" in refusal
     assert "--allow 127.0.0.1" in refusal
-    assert CallerRules(AllowedNetworks.parse(["127.0.0.1"]), stranger.pid).why_not(caller, port) == ""
+    assert (
+        ClientRules(AllowedNetworks.parse(["127.0.0.1"]), stranger.pid).rejection_reason(caller, port) == ""
+    )
 
 
 @pytest.mark.parametrize("reaped", [True, False])
@@ -91,30 +93,30 @@ def test_where_the_engine_that_was_started_has_ended_nobody_is_accused(dial, str
         pytest.skip("this system cannot wait for a process without reaping it")
     else:
         os.waitid(os.P_PID, stranger.pid, os.WEXITED | os.WNOWAIT)
-    refusal = CallerRules(pid=stranger.pid).why_not(caller, port)
+    refusal = ClientRules(pid=stranger.pid).rejection_reason(caller, port)
     assert refusal == f"the engine that was started, process {stranger.pid}, has ended"
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
 def test_where_no_process_is_known_anybody_on_this_machine_may_call(address: str) -> None:
-    assert CallerRules().why_not((address, 1), 2) == ""
+    assert ClientRules().rejection_reason((address, 1), 2) == ""
 
 
 @pytest.mark.parametrize("address", ["192.0.2.7", "::ffff:192.0.2.7", "2001:db8::7"])
 def test_another_machine_needs_to_be_allowed(address: str) -> None:
     """Also where a process was started: nobody there is that process."""
     for pid in (None, os.getpid()):
-        assert "--allow" in CallerRules(pid=pid).why_not((address, 1), 2)
-        assert "--allow" in CallerRules(pid=pid).why_not_from(address)
+        assert "--allow" in ClientRules(pid=pid).rejection_reason((address, 1), 2)
+        assert "--allow" in ClientRules(pid=pid).host_rejection_reason(address)
         networks = AllowedNetworks.parse(["192.0.2.0/24", "2001:db8::/32"])
-        assert CallerRules(networks, pid).why_not((address, 1), 2) == ""
+        assert ClientRules(networks, pid).rejection_reason((address, 1), 2) == ""
 
 
 def test_where_the_system_does_not_tell_there_is_a_warning(stranger, caplog) -> None:
     """A connection that it does not list stands for a system that lists none."""
     _warn_once.cache_clear()
     for _ in range(2):
-        assert CallerRules(pid=stranger.pid).why_not(("127.0.0.1", 1), 2) == ""
+        assert ClientRules(pid=stranger.pid).rejection_reason(("127.0.0.1", 1), 2) == ""
     assert caplog.text.count("does not tell which process calls") == 1
 
 

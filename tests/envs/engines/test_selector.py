@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from selectors import EVENT_READ
 
 import pytest
-from lanista.envs.grpc import selector
-from lanista.envs.grpc.selector import MAX_SPIN_SECONDS, EventSelector, SpinWait
+from lanista.envs.engines import selector
+from lanista.envs.engines.selector import MAX_SPIN_SECONDS, EventSelector, SpinWait
 
 PATIENCE = 20.0
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from lanista.envs.errors import OtherEngineError
+from lanista.envs.protocol.dialect import UNREAL
 from lanista.envs.scenes.registry import export
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.unity.launch import resolve
-from lanista.envs.unreal import is_unreal, is_unreal_editor
-from lanista.envs.unreal.dialect import UNREAL
-from lanista.envs.unreal.launch import arguments
+from lanista.envs.unity.names import is_unreal, is_unreal_editor
+from lanista.envs.unity.plugin import unreal_arguments
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
 from scripted_engine import ScriptedEngine, executable, free_port, hello, observation
 
@@ -58,18 +58,18 @@ def test_names_of_games_and_of_the_editor(name, unreal, editor):
 def test_arguments_come_after_the_users_and_tell_the_port_in_both_forms(tmp_path):
     """A map is only read from the first argument, and the plug-in 1.0 reads only the port's second form."""
     log = tmp_path / "Player-0.log"
-    assert arguments(5005, True, log, ["/Game/Maps/Train", "-fps=60"]) == (
+    assert unreal_arguments(5005, True, log, ["/Game/Maps/Train", "-fps=60"]) == (
         [
             *("/Game/Maps/Train", "-fps=60", "-nullrhi"),
             *("-mlAgentPort", "5005", "-mlAgentPort=5005", f"-abslog={log}"),
         ],
         log,
     )
-    assert arguments(5006, False, None, []) == (["-mlAgentPort", "5006", "-mlAgentPort=5006"], None)
+    assert unreal_arguments(5006, False, None, []) == (["-mlAgentPort", "5006", "-mlAgentPort=5006"], None)
 
 
 def test_the_users_own_log_file_wins():
-    command, log = arguments(5005, False, Path("Player-0.log"), ["-AbsLog=/tmp/my.log"])
+    command, log = unreal_arguments(5005, False, Path("Player-0.log"), ["-AbsLog=/tmp/my.log"])
     assert command == ["-AbsLog=/tmp/my.log", "-mlAgentPort", "5005", "-mlAgentPort=5005"]
     assert log == Path("/tmp/my.log")
 

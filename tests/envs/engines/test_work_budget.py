@@ -1,7 +1,7 @@
 """A share of the processor time for callers that come to nothing, whatever the machine does besides."""
 
 import pytest
-from lanista.envs.callers.work_budget import WorkBudget
+from lanista.envs.engines.limits import WorkBudget
 
 
 class Clocks:

@@ -1,4 +1,4 @@
-"""Games of Unreal with the plug-in UnrealMLAgents: how it speaks the communicator protocol, and is started.
+"""The names of games of Unreal with the plug-in UnrealMLAgents.
 
 Imports nothing, so that settings can check names.
 """

@@ -5,7 +5,7 @@ import ipaddress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.callers.address import AllowedNetworks, join_address, split_address
+from lanista.envs.engines.address import AllowedNetworks, join_address, split_address
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Who calls on the ports of a trainer, and who of them is admitted."""
