@@ -160,6 +160,11 @@ class GodotSession:
         return cls(greeting, caller=Caller(stream, name, greeting))
 
     @property
+    def rejection(self) -> str:
+        """Why the last caller was turned away; empty if none was."""
+        return self._acceptor.rejection
+
+    @property
     def disconnected(self) -> bool:
         """Whether the game has gone."""
         return self._gone

@@ -55,6 +55,11 @@ class Acceptor:
         """Seconds until `resume` has something to do; None if there is no pause."""
         return None if self._paused_until is None else max(0.0, self._paused_until - time.monotonic())
 
+    @property
+    def rejection(self) -> str:
+        """Why the last caller was turned away; empty if none was."""
+        return self._rejections.last
+
     def accept(
         self, listener: socket.socket, rules: CallerRules, occupied: bool
     ) -> list[tuple[socket.socket, str]]:

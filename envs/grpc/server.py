@@ -106,6 +106,11 @@ class ServerSession:
         return cls(listen(host, port), path=path)
 
     @property
+    def rejection(self) -> str:
+        """Why the last caller was turned away; empty if none was."""
+        return self._acceptor.rejection
+
+    @property
     def disconnected(self) -> bool:
         """Whether the engine has gone.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from ...envs.unity.launch import SCENE
+from ...envs.engines.options import SCENE
 from ..settings.options import RunOptions
 from ..utils.errors import did_you_mean
 

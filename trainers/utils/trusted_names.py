@@ -58,7 +58,7 @@ def is_built_in(environment: Sequence[str]) -> bool:
     if not environment:
         return True
     from ...envs.godot import is_godot_editor
-    from ...envs.unity.launch import SCENE
+    from ...envs.engines.options import SCENE
     from ...envs.unreal import is_unreal_editor
 
     path = environment[0].strip()
