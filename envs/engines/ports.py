@@ -89,9 +89,10 @@ def serve(listen: Callable[[int], T], options: EngineOptions, first: int, *, sea
         ) from error
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
+            fewer = "Give fewer environments (--num-envs, --env-workers), or raise" if worker_id else "Raise"
             raise UnityEnvironmentException(
-                f"{name}: no more sockets can be opened: {error.strerror}. Give fewer environments "
-                "(--num-envs, --env-workers), or raise the limit of open files (ulimit -n)."
+                f"{name}: no more sockets can be opened: {error.strerror}. {fewer} the limit of open files "
+                "(ulimit -n)."
             ) from error
         raise UnityEnvironmentException(
             f"{name}: cannot listen on the address {options.listen!r} (listen, --listen): {error}. "

@@ -9,13 +9,13 @@ pytest.importorskip("cryptography")
 
 import numpy as np
 import scripted_game
+from lanista.envs.engines.options import UNCHANGED, EngineOptions
 from lanista.envs.errors import OtherEngineError
 from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.hosting.source import HostedSource
 from lanista.envs.ray import node_agent
 from lanista.envs.ray.node_agent import NodeAgent, NodeAgentError, check
 from lanista.envs.ray.rendezvous import Rendezvous, await_engine
-from lanista.envs.ray.spec import EngineSpec
 from lanista.envs.remote.relay_client import RemoteTrainer, TryLaterError
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.unity.launch import HOSTED
@@ -35,8 +35,8 @@ def rendezvous():
     rendezvous.close()
 
 
-def engine_spec(file_name: str, **options) -> EngineSpec:
-    return EngineSpec(file_name, 3, TIMEOUT, **options)
+def engine_spec(file_name: str, **options) -> EngineOptions:
+    return EngineOptions.of(path=file_name, worker_id=3, timeout_wait=TIMEOUT, **options)
 
 
 def test_an_engine_is_connected_to_the_learner_and_its_end_is_reported(rendezvous, tmp_path):
@@ -84,7 +84,7 @@ def launched(rendezvous, file_name, **options):
 def test_a_godot_game_is_launched_on_a_node_and_greeted_by_the_learner(rendezvous, tmp_path):
     game = scripted_game.executable(tmp_path)
     options = {
-        "windowless": True,
+        "no_graphics": True,
         "seed": 7,
         "log_folder": tmp_path / "logs",
         "additional_args": ["--level=2"],
@@ -107,7 +107,9 @@ def test_a_godot_game_is_launched_on_a_node_and_greeted_by_the_learner(rendezvou
 
 @posix
 def test_a_godot_game_in_real_time_keeps_to_the_clock_on_a_node(rendezvous, tmp_path):
-    agent, connect = launched(rendezvous, scripted_game.executable(tmp_path), real_time=True)
+    agent, connect = launched(
+        rendezvous, scripted_game.executable(tmp_path), configuration=UNCHANGED._replace(time_scale=1.0)
+    )
     GodotEnvironment("godot:elsewhere", connect=connect).close()
     text = agent.await_end()["text"]
     assert "--fixed-fps" not in text and "--headless" not in text
@@ -133,6 +135,8 @@ def test_what_a_godot_game_on_a_node_says_wrongly_is_a_sentence(rendezvous, tmp_
 class RunningEngine:
     """A game that runs on a node."""
 
+    rejection = ""
+
     def wait(self, timeout):
         return False
 
@@ -141,7 +145,7 @@ class RunningEngine:
 
 
 def test_a_godot_game_that_does_not_call_is_told_what_may_be_missing(rendezvous):
-    engine = EngineSpec("godot:Game", 3, 0.3)
+    engine = EngineOptions(path="godot:Game", worker_id=3, timeout_wait=0.3)
     message = (
         r"Godot environment took too long to respond: environment 3 did not connect within 0\.3 s\. "
         r"It has not called yet\. It calls only from a scene with a Sync node.*It ran on node 10\.0\.0\.2"
@@ -150,7 +154,7 @@ def test_a_godot_game_that_does_not_call_is_told_what_may_be_missing(rendezvous)
         rendezvous.expect(engine, "env-3-0") as (expected, _),
         pytest.raises(UnityTimeOutException, match=message),
     ):
-        await_engine(expected, RunningEngine(), engine, "environment 3")
+        await_engine(expected, RunningEngine(), engine)
 
 
 @posix

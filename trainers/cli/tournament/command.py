@@ -8,13 +8,14 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...utils.errors import CommandError
 from ...utils.trust import Trust
-from ..arguments import add_env_args, add_results_dir, add_trust_run, count_from_1
+from ..arguments import add_engine_flags, add_results_dir, add_trust_run, count_from_1
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
@@ -40,15 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_results_dir(parser)
     add_trust_run(parser)
-    parser.add_argument("--seed", type=int, default=0, help="seed of the environment (0)")
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     parser.add_argument("--picture", metavar="FILE.png", type=Path, help="plot ratings and scores")
-    parser.add_argument("--base-port", type=int, help="port of the executable (a free one)")
-    parser.add_argument("--timeout-wait", type=float, default=60, help="seconds to wait for the engine (60)")
-    parser.add_argument("--time-scale", type=float, default=20, help="speed of the engine's clock (20)")
-    parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
-    parser.add_argument("--num-areas", type=count_from_1, default=16, help="games in parallel (16)")
-    add_env_args(parser)
+    add_engine_flags(parser, num_areas=16)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,8 +63,9 @@ def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
     from ....envs.python.calls import close_checked
     from ...policies.onnx.load import LoadError
     from ...policies.onnx.runtime import BrainError
+    from ...settings.errors import TrainerConfigError
     from ...utils.logging import configure_logging
-    from ..play.environment import set_parameters
+    from ..opening import set_parameters
     from .match import MatchError
     from .players import participants_of
     from .round_robin import RoundRobin
@@ -97,7 +93,7 @@ def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
             tournament.play(env, arguments.games, deterministic=arguments.deterministic, on_match=on_match)
         finally:
             close_checked(env)
-    except (MatchError, BrainError, LoadError, UnityException) as error:
+    except (MatchError, BrainError, LoadError, TrainerConfigError, UnityException) as error:
         raise CommandError(str(error)) from error
     return tournament, path
 
@@ -117,13 +113,16 @@ def _named_environment(
 
 
 def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str]) -> BaseEnv:
-    if path.strip().startswith("scene:"):
-        from ....envs.scenes.in_process import make_in_process
+    from ....envs.opening import open_environment
+    from ..opening import played
 
-        return make_in_process(path, arguments.seed, ["--areas", str(arguments.num_areas), *given])
-    from ..play.environment import open_environment
-
-    return open_environment(arguments, path, given)
+    options = played(arguments, path, given)
+    if options.is_scene:  # in this process, where it is faster
+        areas = ("--areas", str(options.num_areas))
+        options = replace(
+            options, drawn=True, num_areas=1, additional_args=(*areas, *options.additional_args)
+        )
+    return open_environment(options)
 
 
 def _print_match(first: Any, second: Any, result: Any) -> None:
