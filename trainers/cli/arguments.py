@@ -61,10 +61,10 @@ class EngineFlag:
 
 
 ENGINE_FLAGS = (
-    EngineFlag("env_settings", "seed", "of the environment and of sampled actions (%(default)s; -1: any)"),
+    EngineFlag("env_settings", "seed", "of the environment and of sampled actions (0; -1: a random one)"),
     EngineFlag("env_settings", "base_port", "port of the executable (default: a free one)"),
     EngineFlag("env_settings", "timeout_wait", "seconds within which the engine has to start or answer (60)"),
-    EngineFlag("env_settings", "num_areas", "training areas, if the environment supports them (%(default)s)"),
+    EngineFlag("env_settings", "num_areas", "training areas, if the environment supports them ({num_areas})"),
     EngineFlag("env_settings", "listen", "address at which the engine calls (localhost)", "string"),
     EngineFlag(
         "env_settings",
@@ -90,17 +90,17 @@ ENGINE_FLAGS = (
 """Whatever `lanista-learn` lets one say about a single environment, besides its name and its arguments."""
 
 
-def add_engine_flags(parser: argparse.ArgumentParser, num_areas: int | None = None) -> None:
+def add_engine_flags(parser: argparse.ArgumentParser, num_areas: int = 1) -> None:
     """Add all of `ENGINE_FLAGS`, and `--env-args`, which takes all that follows.
 
     Args:
         parser: Of a command that opens an environment.
-        num_areas: The command's default.
+        num_areas: What the command takes where none are given.
     """
     group = parser.add_argument_group("the environment", "as in lanista-learn")
-    defaults = {"seed": 0, "num_areas": num_areas}
     for flag in ENGINE_FLAGS:
-        shared: dict[str, Any] = {"help": flag.help, "default": defaults.get(flag.key)}
+        text = flag.help.format(num_areas=num_areas)
+        shared: dict[str, Any] = {"help": text, "default": 0 if flag.key == "seed" else None}
         if flag.kind == "switch":
             group.add_argument(flag.name, action="store_true", **shared)
         elif flag.kind == "repeated":

@@ -1,5 +1,6 @@
 """What a node does for one engine, without a cluster."""
 
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -166,6 +167,49 @@ def test_a_node_without_godots_engine_says_so(rendezvous, tmp_path, monkeypatch)
         pytest.raises(NodeAgentError, match=r"LANISTA_GODOT is '.*gone', and that is no program"),
     ):
         check(spec)
+
+
+@posix
+@pytest.mark.parametrize("allow", [(), ("127.0.0.1",)])
+def test_a_game_in_a_container_calls_on_a_node_where_that_is_allowed(rendezvous, tmp_path, allow):
+    game = tmp_path / "Game.x86_64"
+    game.write_text("#!/bin/sh\nexec sleep 600\n")
+    game.chmod(0o755)
+    with rendezvous.expect(engine_spec(str(game), allow=allow), "env-3-0") as (expected, launch_spec):
+        agent = NodeAgent(launch_spec)
+        called = subprocess.Popen(
+            [sys.executable, "-m", "lanista.envs.scenes", "basic", "--mlagents-port", str(agent._relay.port)],
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            if allow:
+                env = UnityEnvironment(
+                    connect=lambda _: expected.wait(TIMEOUT).connection("environment 3", TIMEOUT)
+                )
+                env.reset()
+                env.close()
+                assert not agent.report(ending=False)["rejection"]
+            else:
+                assert called.wait(TIMEOUT) != 0
+                assert "--allow 127.0.0.1 admits it" in agent.report(ending=False)["rejection"]
+        finally:
+            called.kill()
+            called.wait(TIMEOUT)
+            agent.end()
+
+
+def test_an_engine_that_was_turned_away_on_its_node_is_told_so(rendezvous):
+    engine = EngineOptions(path="scene:basic", worker_id=3, timeout_wait=0.3)
+    turned_away = RunningEngine()
+    turned_away.rejection = "it is another program"
+    with (
+        rendezvous.expect(engine, "env-3-0") as (expected, _),
+        pytest.raises(
+            UnityTimeOutException, match=r"turned away: it is another program\. It ran on"
+        ) as raised,
+    ):
+        await_engine(expected, turned_away, engine)
+    assert "did not start" not in str(raised.value)
 
 
 def test_an_environment_in_python_is_hosted_on_a_node(rendezvous):

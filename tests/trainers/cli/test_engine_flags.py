@@ -15,7 +15,9 @@ from lanista.trainers.cli import opening
 from lanista.trainers.cli.arguments import ENGINE_FLAGS, engine_words
 from lanista.trainers.cli.main import _parsers, run
 from lanista.trainers.cli.pretrained import find_pretrained
+from lanista.trainers.cli.tournament.command import _environment
 from lanista.trainers.settings.command_line import RENAMED, make_parser
+from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.models.run import EngineSettings, EnvironmentSettings
 from lanista.trainers.settings.options import RunOptions
 from scripted_engine import exchange_with, first_free_port, hello, message
@@ -123,6 +125,18 @@ def test_an_engine_keeps_what_no_flag_says():
     told = opening.played(parsed("play"), "Game", []).configuration
     assert told == (None, None, None, 20.0, None, None)
     assert opening.played(parsed("play", "--width", "9"), "Game", []).configuration[:2] == (9, 84)
+
+
+def test_games_in_parallel_are_asked_for_where_there_are_areas(monkeypatch):
+    """A Godot game has none, and refuses those that a user asks for."""
+    opened = []
+    monkeypatch.setattr("lanista.envs.opening.open_environment", opened.append)
+    for path in ("Game", "pettingzoo:chess", "godot:Game", "scene:tennis"):
+        _environment(parsed("tournament"), path, [])
+    assert [options.num_areas for options in opened] == [16, 16, 1, 1]
+    assert opened[-1].additional_args == ("--areas", "16") and opened[-1].drawn
+    with pytest.raises(TrainerConfigError, match="does not copy its training area"):
+        _environment(parsed("tournament", "--num-areas", "2"), "godot:Game", [])
 
 
 def test_an_engine_that_connects_by_itself_is_awaited_at_its_address():

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ...settings.models.environment_parameters import SamplerSettings
     from .round_robin import RoundRobin
 
+AREAS = 16
+"""Games in parallel, where the environment has areas."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
@@ -43,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trust_run(parser)
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     parser.add_argument("--picture", metavar="FILE.png", type=Path, help="plot ratings and scores")
-    add_engine_flags(parser, num_areas=16)
+    add_engine_flags(parser, AREAS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -113,10 +116,13 @@ def _named_environment(
 
 
 def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str]) -> BaseEnv:
+    from ....envs.godot import is_godot
     from ....envs.opening import open_environment
     from ..opening import played
 
     options = played(arguments, path, given)
+    if arguments.num_areas is None and not is_godot(path):  # whose games are as many as its scene has
+        options = replace(options, num_areas=AREAS)
     if options.is_scene:  # in this process, where it is faster
         areas = ("--areas", str(options.num_areas))
         options = replace(
