@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium_games import Cat
+from lanista.envs.engines.options import EngineOptions
 from lanista.envs.hosting.environment import HostedEnvironment
 from lanista.envs.hosting.source import HostedSource
 from lanista.envs.python.sources import make_source
@@ -140,7 +141,19 @@ def hosted(source, seed, areas, **options):
     """The same in a process of its own."""
     if isinstance(source, str):
         source = HostedSource(source)
-    return HostedEnvironment(source, seed=seed, num_areas=areas, images="uint8", **options)
+    return HostedEnvironment.of(
+        EngineOptions.of(
+            path=source.path,
+            additional_args=source.arguments,
+            with_state=source.with_state,
+            self_play=source.self_play,
+            seed=seed,
+            num_areas=areas,
+            images="uint8",
+            non_finite=None,
+            **options,
+        )
+    )
 
 
 def play(env, steps):

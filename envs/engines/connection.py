@@ -43,6 +43,14 @@ class EngineKind:
     """A further line for one that was launched with a window."""
 
 
+def was_rejected(rejection: str) -> str:
+    """A sentence for an engine that has not begun: that who called was turned away; empty if nobody was.
+
+    It goes before all guesses at what else may be wrong.
+    """
+    return rejection and f"A program called, and was turned away: {rejection}."
+
+
 class EngineSession(Protocol):
     """A server for one engine's calls: `grpc.server.ServerSession`, or grpcio's.
 
@@ -57,6 +65,10 @@ class EngineSession(Protocol):
     """Why this side has cut the connection, where what the engine sends is no message at all; else empty."""
     objection: Callable[[bytes], str] | None
     """Why a first call on another connection is not the engine's, empty if it may be; None: any may."""
+
+    @property
+    def rejection(self) -> str:
+        """Why the last caller was turned away that may not be the engine; empty if there was none."""
 
     @property
     def port(self) -> int:
@@ -271,12 +283,13 @@ class EngineConnection:
         """
         self._lost = True
         state = "" if self._process is None else f" {self._process.describe()}"
+        rejected = "" if self._has_called else was_rejected(self._session.rejection)
         late = (
             f"The {self.kind.name} environment took too long to respond: {self._name} did not answer within "
-            f"{self.timeout:g} s. {self.stage}{state}"
+            f"{self.timeout:g} s. {rejected or self.stage}{state}"
         )
         error = None if self._process is None else self._process.external_error()
-        if not self.answered:
+        if not (self.answered or rejected):
             late += f"\nMake sure that :\n{self.kind.checklist}"
             late += "" if self._windowless else f"\n{self.kind.displays}"
         return error or UnityTimeOutException(late)
@@ -379,8 +392,11 @@ class EngineConnection:
         if self._process.returncode is None:
             what = "The engine has dropped its connection. "
         elif not self._has_called:
-            what = "The engine ended before it called the trainer: what it wrote may tell why. "
-            if not self._windowless:
+            rejected = was_rejected(self._session.rejection)
+            what = (
+                f"The engine ended before it called the trainer: {rejected or 'what it wrote may tell why.'} "
+            )
+            if not (self._windowless or rejected):
                 what += "Where there is no display, --no-graphics helps. "
         else:
             what = ""

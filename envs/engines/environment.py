@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from selectors import BaseSelector
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorMapping, BehaviorSpec
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from ..base import BehaviorSteps, EngineStatistics, no_steps
 from ..errors import WireError
+from ..side_channels import SideChannel
 from ..validation import NO_AGENTS, NonFinitePolicy, check_finite, check_shape, with_action
 from . import shutdown
 from .connection import EngineConnection
+from .options import Connect, EngineOptions
 
 logger = logging.getLogger(__name__)
 
-Connect = Callable[[Callable[[], None]], EngineConnection]
-"""Connects to an engine; the argument is called when the engine's process ends."""
 _SILENT = (
     "It answered before, and then no more. If one of its scripts has thrown an exception, its log or console "
     "says so."
@@ -37,6 +37,7 @@ class StepMessage(Protocol):
         """Of the behaviors that have agents; None when it is not about agents."""
 
 
+E = TypeVar("E", bound="EngineEnvironment[Any]")
 M = TypeVar("M", bound=StepMessage)
 M_co = TypeVar("M_co", bound=StepMessage, covariant=True)
 
@@ -59,6 +60,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
     `send_reset`), and receive from each when `poll` is true.
 
     A subclass reads and writes the messages of one protocol: it defines the methods that are abstract here.
+    Its own constructor takes keyword arguments, and `of` the options as one value.
 
     Args:
         name: The environment's name in messages.
@@ -94,6 +96,17 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """What `poll` has found, for `receive`."""
         self._was_reset = False
         self._loaded = False
+
+    @classmethod
+    def of(cls: type[E], options: EngineOptions, side_channels: Sequence[SideChannel] = ()) -> E:
+        """Open the environment of these options. Raises as the constructor."""
+        env = cls.__new__(cls)
+        env._open(options, side_channels)
+        return env
+
+    @abstractmethod
+    def _open(self, options: EngineOptions, side_channels: Sequence[SideChannel]) -> None:
+        """Initialize the environment, and connect to its engine."""
 
     def _connect(self, connect: Connect, greet: Callable[[EngineConnection], None]) -> None:
         """Connect to the engine; `greet` does what a session begins with. Closes the engine if it fails."""

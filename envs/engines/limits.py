@@ -82,6 +82,8 @@ class RejectionLog:
         self._logged: set[tuple[str, str]] = set()
         self._started = clock()
         self._suppressed = 0
+        self.last = ""
+        """Why the last client was rejected; empty if there was none."""
 
     def log(self, host: str, where: str, reason: str, details: Callable[[], str] = lambda: "") -> None:
         """Log that a client was rejected.
@@ -94,6 +96,7 @@ class RejectionLog:
         """
         if self._clock() - self._started > PERIOD_SECONDS:
             self.finish_period()
+        self.last = reason
         key = host, reason.partition(";")[0]
         if key in self._logged or len(self._logged) >= MAX_LINES:
             self._suppressed += 1

@@ -266,6 +266,11 @@ class Acceptor:
         self._port = port
         self._warned = False
 
+    @property
+    def rejection(self) -> str:
+        """Why the last client was rejected; empty if none was."""
+        return self._rejections.last
+
     def accept(
         self, listener: socket.socket, rules: ClientRules, occupied: bool
     ) -> list[tuple[socket.socket, str]]:

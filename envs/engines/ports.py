@@ -9,6 +9,8 @@ from typing import TypeVar
 import psutil
 from mlagents_envs.exception import UnityEnvironmentException, UnityWorkerInUseException
 
+from .options import EngineOptions
+
 EDITOR_PORT = 5004
 """Where the Unity Editor calls."""
 FIRST_PORT = 5005
@@ -64,45 +66,36 @@ def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int
     raise PortInUseError(worker_id, port, remedy)
 
 
-def serve(
-    listen: Callable[[int], T],
-    port: int,
-    address: str,
-    *,
-    search: bool,
-    worker_id: int,
-    name: str,
-    remedy: str,
-) -> T:
-    """As `claim`, with what the system refuses in words for the user.
+def serve(listen: Callable[[int], T], options: EngineOptions, first: int, *, search: bool, remedy: str) -> T:
+    """As `claim`, for the environment of these options, with what the system refuses in words for the user.
 
     Args:
         listen: As for `claim`.
-        port: As for `claim`.
-        address: On which `listen` listens, for the message.
+        options: Of the environment, whose address `listen` uses.
+        first: The port of worker 0.
         search: As for `claim`.
-        worker_id: As for `claim`.
-        name: The environment's name in messages.
         remedy: As for `claim`.
 
     Raises:
         UnityEnvironmentException: There is no such port or address, or this user may not use it.
         PortInUseError: The port is taken.
     """
+    name, worker_id = options.name, options.worker_id
     try:
-        return claim(listen, port, search=search, worker_id=worker_id, remedy=remedy)
+        return claim(listen, first + worker_id, search=search, worker_id=worker_id, remedy=remedy)
     except PermissionError as error:
         raise UnityEnvironmentException(
             f"{name}: this user may not listen there: {error.strerror} (base_port, --base-port)."
         ) from error
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
+            fewer = "Give fewer environments (--num-envs, --env-workers), or raise" if worker_id else "Raise"
             raise UnityEnvironmentException(
-                f"{name}: no more sockets can be opened: {error.strerror}. Give fewer environments "
-                "(--num-envs, --env-workers), or raise the limit of open files (ulimit -n)."
+                f"{name}: no more sockets can be opened: {error.strerror}. {fewer} the limit of open files "
+                "(ulimit -n)."
             ) from error
         raise UnityEnvironmentException(
-            f"{name}: cannot listen on the address {address!r} (listen, --listen): {error}. "
+            f"{name}: cannot listen on the address {options.listen!r} (listen, --listen): {error}. "
             "Give localhost, an address of this machine, or 0.0.0.0 for all of them."
         ) from error
 

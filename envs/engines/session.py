@@ -128,6 +128,11 @@ class SocketSession(ABC, Generic[C]):
         self._closed = False
 
     @property
+    def rejection(self) -> str:
+        """Why the last client was turned away; empty if none was."""
+        return self._acceptor.rejection
+
+    @property
     def disconnected(self) -> bool:
         """Whether the engine has gone."""
         return self._gone

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,15 +14,15 @@ from mlagents_envs.base_env import ActionTuple, BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..base import BehaviorSteps, EngineStatistics
-from ..engines.address import AllowedNetworks
 from ..engines.connection import EngineConnection
-from ..engines.environment import Answer, Connect, EngineEnvironment
+from ..engines.environment import Answer, EngineEnvironment
+from ..engines.options import UNCHANGED, Connect, EngineOptions
 from ..errors import WireError
 from ..images import Images
 from ..scenes.world import Parameters
-from ..side_channels import EnvironmentParametersChannel, SideChannelManager
+from ..side_channels import EnvironmentParametersChannel, SideChannel, SideChannelManager
 from ..validation import NonFinitePolicy
-from .launch import GodotLaunch
+from .launch import launch
 from .messages import make_messages, parse_message
 
 logger = logging.getLogger(__name__)
@@ -93,27 +94,33 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         images: Images = "float32",
         connect: Connect | None = None,
     ) -> None:
+        options = EngineOptions.of(
+            path=path,
+            worker_id=worker_id,
+            base_port=base_port,
+            seed=seed,
+            no_graphics=no_graphics,
+            configuration=UNCHANGED._replace(time_scale=1.0 if real_time else None),
+            timeout_wait=timeout_wait,
+            additional_args=additional_args,
+            log_folder=log_folder,
+            listen=listen,
+            allow=allow,
+            non_finite=non_finite,
+            engine_name=engine_name,
+            images=images,
+            connect=connect,
+        )
+        self._open(options, ())
+
+    def _open(self, options: EngineOptions, side_channels: Sequence[SideChannel]) -> None:
         self.specs: dict[str, BehaviorSpec] = {}
-        super().__init__(engine_name or f"environment {worker_id}", timeout_wait, self.specs, non_finite)
-        self.worker_id = worker_id
-        self._images = images
+        super().__init__(options.name, options.timeout_wait, self.specs, options.non_finite)
+        self.worker_id = options.worker_id
+        self._images = options.images
         self._parameters = Parameters()
         self._changed: set[str] = set()
-        launch = connect or GodotLaunch(
-            path,
-            worker_id,
-            base_port,
-            listen,
-            seed,
-            headless=no_graphics,
-            real_time=real_time,
-            additional_args=tuple(additional_args or ()),
-            log_folder=None if log_folder is None else Path(log_folder),
-            timeout=self.timeout_wait,
-            name=self.name,
-            networks=AllowedNetworks.parse(allow),
-        )
-        self._connect(launch, self._greet)
+        self._connect(options.connect or partial(launch, options), self._greet)
 
     def _greet(self, connection: EngineConnection) -> None:
         """Read what the game tells of its agents. It was asked for that when it called."""

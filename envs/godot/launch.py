@@ -19,14 +19,14 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.address import THIS_MACHINE, AllowedNetworks
 from ..engines.clients import ClientRules
 from ..engines.connection import EngineConnection, EngineKind
 from ..engines.logs import new_log
+from ..engines.options import EngineOptions
 from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
 from ..unity.executables import check_executable, find_executable
-from . import GODOT
+from . import GODOT, is_godot_editor
 from .columns import DIALECT
 from .session import GodotSession, frame
 
@@ -106,139 +106,89 @@ class GodotName:
         return cls(path, scene, speedup, tuple(f"--{key}={value}" for key, value in options.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class GodotLaunch:
-    """Which game to launch, and how."""
+def launch(options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnection:
+    """Listen, and start the game unless the editor plays it.
 
-    name_of_game: str
-    """As after `--env`."""
-    worker_id: int
-    base_port: int | None
-    """The port of worker 0; None leaves the choice to Lanista."""
-    listen: str
-    """The address on which the game calls."""
-    seed: int
-    headless: bool
-    real_time: bool
-    additional_args: tuple[str, ...]
-    log_folder: Path | None
-    timeout: float
-    """Seconds that the game has for each answer."""
-    name: str
-    """The environment's name in messages."""
-    networks: AllowedNetworks = THIS_MACHINE
-    """From where it may call besides this machine."""
+    Args:
+        options: Which game, and how.
+        on_exit: Called, from another thread, when the game's process has ended.
 
-    def __call__(self, on_exit: Callable[[], None]) -> EngineConnection:
-        """Listen, and start the game unless the editor plays it.
-
-        Args:
-            on_exit: Called, from another thread, when the game's process has ended.
-
-        Raises:
-            UnityEnvironmentException: The game or the engine is missing or cannot be started.
-            PortInUseError: The editor's port, or the requested one, is taken.
-        """
-        name = GodotName.parse(self.name_of_game)
-        command = resolve(name) if name.path else None
-        session = listen(self.worker_id, self.base_port, self.listen, editor=command is None, name=self.name)
-        session.client_rules = ClientRules(self.networks)
-        if command is None:
-            logger.info(
-                "Listening on port %d. Start training by playing the scene in Godot's editor.", session.port
-            )
-            return EngineConnection(session, None, self.timeout, self.name, KIND)
+    Raises:
+        ValueError: `allow` has what is no network.
+        UnityEnvironmentException: The game or the engine is missing or cannot be started.
+        PortInUseError: The editor's port, or the requested one, is taken.
+    """
+    networks, game = options.networks, GodotName.parse(str(options.path))
+    command = resolve(game) if game.path else None
+    session = listen(options)
+    session.client_rules = ClientRules(networks)
+    process = None
+    if command is None:
+        logger.info(
+            "Listening on port %d. Start training by playing the scene in Godot's editor.", session.port
+        )
+    else:
         try:
-            process, _ = start_game(
-                name,
-                command,
-                session.port,
-                self.worker_id,
-                self.log_folder,
-                seed=self.seed,
-                headless=self.headless,
-                real_time=self.real_time,
-                additional_args=self.additional_args,
-                on_exit=on_exit,
-            )
+            process, _ = start_game(options, command, session.port, on_exit)
         except BaseException:
             session.close()
             raise
-        session.client_rules = ClientRules(self.networks, process.pid, REAPER.mark)
-        return EngineConnection(session, process, self.timeout, self.name, KIND, windowless=self.headless)
+        session.client_rules = ClientRules(networks, process.pid, REAPER.mark)
+    return EngineConnection(
+        session,
+        process,
+        options.timeout_wait,
+        options.name,
+        KIND,
+        windowless=command is not None and options.windowless,
+    )
 
 
 def start_game(
-    name: GodotName,
-    command: Sequence[str],
-    port: int,
-    worker_id: int,
-    log_folder: Path | None,
-    *,
-    seed: int,
-    headless: bool,
-    real_time: bool,
-    additional_args: Sequence[str],
-    on_exit: Callable[[], None] | None = None,
+    options: EngineOptions, command: Sequence[str], port: int, on_exit: Callable[[], None] | None = None
 ) -> tuple[EngineProcess, Path | None]:
     """Start a game that calls on a port of this machine.
 
     Args:
-        name: What it is called after `--env`.
+        options: Which game, and how.
         command: As returned by `resolve`.
         port: The port on which it calls.
-        worker_id: Which of several environments it is; it names the log.
-        log_folder: Where its log goes, and that of the game before is kept; made if it is missing.
-        seed: For its random numbers.
-        headless: Start it without a window.
-        real_time: Let it keep to the clock.
-        additional_args: More arguments for it.
         on_exit: Called, from another thread, when its process has ended.
 
     Returns:
         Its process, and the log that it will write.
 
     Raises:
-        UnityEnvironmentException: It cannot be started.
+        UnityEnvironmentException: It cannot be started, or its name cannot be read.
     """
-    options = ["--headless"] if headless else []
-    if not real_time:
+    game = GodotName.parse(str(options.path))
+    arguments = ["--headless"] if options.windowless else []
+    if not options.real_time:
         # One physics tick for every turn of the main loop, without waiting for the clock.
-        options += ["--fixed-fps", str(round(TICKS * name.speedup))]
-        options += [] if headless else ["--disable-vsync", "--audio-driver", "Dummy"]
+        arguments += ["--fixed-fps", str(round(TICKS * game.speedup))]
+        arguments += [] if options.windowless else ["--disable-vsync", "--audio-driver", "Dummy"]
     log = None
-    if log_folder is not None:
-        log = new_log(log_folder.absolute(), worker_id)
-        options += ["--log-file", str(log.path)]
-    options += [f"--port={port}", f"--env_seed={seed}", f"--speedup={name.speedup:g}"]
-    process = EngineProcess([*command, *options, *name.arguments, *additional_args], log, on_exit)
+    if options.log_folder is not None:
+        log = new_log(options.log_folder.absolute(), options.worker_id)
+        arguments += ["--log-file", str(log.path)]
+    arguments += [f"--port={port}", f"--env_seed={options.seed}", f"--speedup={game.speedup:g}"]
+    process = EngineProcess([*command, *arguments, *game.arguments, *options.additional_args], log, on_exit)
     return process, None if log is None else log.path
 
 
-def listen(
-    worker_id: int, base_port: int | None, address: str, *, editor: bool, name: str = ""
-) -> GodotSession:
+def listen(options: EngineOptions) -> GodotSession:
     """Listen where a game will call.
-
-    Args:
-        worker_id: Which of several environments this is; added to the port.
-        base_port: The port of worker 0; None for the editor's, or the first free one.
-        address: The address on which to listen.
-        editor: Whether the game is played in the editor.
-        name: The environment's name in messages.
 
     Raises:
         UnityEnvironmentException: There is no such port or address, or this user may not use it.
         PortInUseError: The editor's port, or the requested one, is taken.
     """
-    first = base_port if base_port is not None else EDITOR_PORT if editor else FIRST_PORT
+    editor, base_port = is_godot_editor(options.path), options.base_port
     return ports.serve(
-        lambda port: GodotSession.listen(port, address, GREETING),
-        first + worker_id,
-        address,
+        lambda port: GodotSession.listen(port, options.listen, GREETING),
+        options,
+        base_port if base_port is not None else EDITOR_PORT if editor else FIRST_PORT,
         search=base_port is None and not editor,
-        worker_id=worker_id,
-        name=name or f"environment {worker_id}",
         remedy="End it, or choose another port with base_port (--base-port), and --port=N in the game.",
     )
 

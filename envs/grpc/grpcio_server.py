@@ -95,6 +95,11 @@ class GrpcioSession:
         return cls(port, host, path)
 
     @property
+    def rejection(self) -> str:
+        """Why the last caller was turned away; empty if none was."""
+        return self._rejections.last
+
+    @property
     def disconnected(self) -> bool:
         """Whether the engine has gone while it waited for an answer."""
         return self._gone

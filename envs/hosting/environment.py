@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from mlagents_envs.exception import UnitySideChannelException
 from numpy.typing import NDArray
 
-from ..engines.environment import Connect
+from ..engines.options import EngineOptions
 from ..errors import EnvContractError
-from ..images import Images
 from ..side_channels import IncomingMessage, OutgoingMessage, SideChannel, StatsSideChannel
 from ..unity.environment import UnityEnvironment
-from ..unity.launch import HOSTED, Transport
 from ..validation import NO_AGENTS
-from .source import HostedSource
+from .source import hosted
 
 
 class HostedEnvironment(UnityEnvironment):
@@ -29,50 +26,14 @@ class HostedEnvironment(UnityEnvironment):
     Its agents' steps, statistics and lost lives are the same as when it is stepped in this process.
     """
 
-    def __init__(
-        self,
-        source: HostedSource,
-        worker_id: int = 0,
-        base_port: int | None = None,
-        *,
-        seed: int = 0,
-        timeout_wait: float = 60,
-        log_folder: str | Path | None = None,
-        num_areas: int = 1,
-        listen: str = "localhost",
-        allow: Sequence[str] = (),
-        non_finite: str | None = None,
-        images: Images = "float32",
-        connect: Connect | None = None,
-        transport: Transport = "lean",
-    ) -> None:
-        """Launch the process. Arguments and errors are those of `UnityEnvironment`.
-
-        Args:
-            source: What to host; `num_areas` copies of it. With `connect`, the launcher specifies it.
-        """
+    def _open(self, options: EngineOptions, side_channels: Sequence[SideChannel]) -> None:
+        """Launch the process, which makes `num_areas` copies; with `connect`, its launcher does that."""
         self._reports = ReportReader()
         self._where = ""
-        if log_folder is not None:
-            log = Path(log_folder) / f"Player-{worker_id}.log"
+        if options.log_folder is not None:
+            log = options.log_folder / f"Player-{options.worker_id}.log"
             self._where = f" Its process has logged more to {log}."
-        super().__init__(
-            HOSTED + source.path.strip(),
-            worker_id,
-            base_port,
-            seed,
-            timeout_wait=timeout_wait,
-            additional_args=source.options(),
-            side_channels=[StatsSideChannel(), self._reports],
-            log_folder=log_folder,
-            num_areas=num_areas,
-            listen=listen,
-            allow=allow,
-            non_finite=non_finite,
-            images=images,
-            connect=connect,
-            transport=transport,
-        )
+        super()._open(hosted(options), [*side_channels, StatsSideChannel(), self._reports])
 
     def receive(self) -> None:
         """Wait for the engine's message, and read it.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from mlagents_envs.base_env import BaseEnv
 
+from ..engines.options import HOSTED, EngineOptions
 from ..python import in_process
 from ..python.sources import make_source
 from ..scenes.options import UsageError
@@ -40,11 +41,25 @@ class HostedSource:
     def make(self, seed: int, areas: int) -> BaseEnv:
         """Make the environment, with images of bytes as in the protocol. Raises as `make_source`."""
         return make_source(
-            *(self.path, seed, self.arguments, areas),
+            self.path,
+            seed,
+            self.arguments,
+            areas,
             with_state=self.with_state,
             self_play=self.self_play,
             images="uint8",
         )
+
+
+def hosted(options: EngineOptions) -> EngineOptions:
+    """The options of the engine that hosts the environment in Python of these options."""
+    source = HostedSource(
+        str(options.path).strip(),
+        options.additional_args,
+        with_state=options.with_state,
+        self_play=options.self_play,
+    )
+    return replace(options, path=HOSTED + source.path, additional_args=tuple(source.options()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +120,7 @@ def _parser() -> _Parser:
     parser.add_argument("-logFile", metavar="FILE", help="where to log ('-': standard output)")
     parser.add_argument("--with-state", action="store_true", help="agents observe the global state too")
     parser.add_argument(
-        *("--self-play",),
+        "--self-play",
         choices=list(_WORDS),
         default="no",
         help="one policy plays all seats of a turn-based game; auto: if it can",

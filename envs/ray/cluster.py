@@ -17,10 +17,11 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines.address import split_address
 from ..engines.connection import EngineConnection
+from ..engines.options import EngineOptions
 from ..errors import ClusterError, NoRoomError
 from ..remote.tls import NoCryptographyError, require_cryptography
 from .driver_process import CallFailedError, DriverProcess
-from .nodes import ClusterSettings, EngineSpec, LaunchSpec, Node, check_seconds, describe_nodes, room
+from .nodes import ClusterSettings, LaunchSpec, Node, check_seconds, describe_nodes, room, start_seconds
 from .remote_engine import RemoteEngine
 from .rendezvous import Rendezvous, await_engine
 
@@ -47,7 +48,7 @@ class Cluster:
             run the engine or reach this machine. Nothing is left running then.
     """
 
-    def __init__(self, settings: ClusterSettings, example: EngineSpec, number: int) -> None:
+    def __init__(self, settings: ClusterSettings, example: EngineOptions, number: int) -> None:
         require_packages()
         self._settings = settings
         self._counter = itertools.count()
@@ -67,14 +68,13 @@ class Cluster:
             undo.pop_all()
         logger.info("The Ray cluster: %s.", describe_nodes(nodes))
 
-    def connect(self, engine_spec: EngineSpec, name: str, on_exit: Callable[[], None]) -> EngineConnection:
+    def connect(self, options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnection:
         """Launch an engine on a node, and wait until it connects.
 
         An environment that has run before waits for room without a limit.
 
         Args:
-            engine_spec: Which engine.
-            name: The environment in messages.
+            options: Which engine.
             on_exit: Called from another thread when there is news about its end.
 
         Raises:
@@ -84,19 +84,19 @@ class Cluster:
             UnityTimeOutException: The engine did not connect in time.
         """
         driver = self._connected_driver()
-        key = f"env-{engine_spec.worker_id}-{next(self._counter)}"
-        engine = RemoteEngine(key, name, driver, on_exit)
-        with self._rendezvous.expect(engine_spec, key) as (expected, launch_spec):
+        key = f"env-{options.worker_id}-{next(self._counter)}"
+        engine = RemoteEngine(key, options.name, driver, on_exit)
+        with self._rendezvous.expect(options, key) as (expected, launch_spec):
             self._engines[key] = engine
             try:
-                self._place(driver, engine, launch_spec, engine_spec, name)
-                arrived = await_engine(expected, engine, engine_spec, name)
+                self._place(driver, engine, launch_spec, options)
+                arrived = await_engine(expected, engine, options)
             except BaseException:
                 self._engines.pop(key, None)
                 engine.kill()
                 raise
-        self._seen.add(engine_spec.worker_id)
-        return arrived.connection(name, engine_spec.timeout, engine, windowless=engine_spec.windowless)
+        self._seen.add(options.worker_id)
+        return arrived.connection(options.name, options.timeout_wait, engine, windowless=options.windowless)
 
     def close(self) -> None:
         """Leave the cluster; engines that still run there are killed."""
@@ -153,7 +153,7 @@ class Cluster:
             why = " ".join(str(error).split())
             raise ClusterError(f"The nodes of the Ray cluster do not answer: {why}") from error
 
-    def _check(self, example: EngineSpec, nodes: Sequence[Node]) -> None:
+    def _check(self, example: EngineOptions, nodes: Sequence[Node]) -> None:
         """Check on the nodes with room that the engine exists and can reach us."""
         candidates = [node for node in nodes if node.room(self._settings.cpus)]
         with ExitStack() as expecting:
@@ -161,7 +161,7 @@ class Cluster:
                 expecting.enter_context(self._rendezvous.expect(example, f"check-{index}"))[1].as_dict()
                 for index in range(len(candidates))
             ]
-            timeout = check_seconds(example.file_name)
+            timeout = check_seconds(str(example.path))
             faults = self._ask(
                 "check",
                 timeout + _MARGIN_SECONDS,
@@ -178,16 +178,15 @@ class Cluster:
         driver: DriverProcess,
         engine: RemoteEngine,
         launch_spec: LaunchSpec,
-        engine_spec: EngineSpec,
-        name: str,
+        options: EngineOptions,
     ) -> None:
         """Place the engine on a node."""
-        timeout = engine_spec.timeout + self._settings.wait
+        name, timeout = options.name, options.timeout_wait + self._settings.wait
         reminded = -math.inf
         while True:
             try:
                 engine.node, log = self._call_place(
-                    driver, engine.key, launch_spec, timeout, engine_spec.start_seconds, name
+                    driver, engine.key, launch_spec, timeout, start_seconds(options), name
                 )
                 break
             except NoRoomError as error:
@@ -195,7 +194,7 @@ class Cluster:
                     f"No node of the Ray cluster has accepted {name} within {timeout:g} s, which needs "
                     f"{self._settings.cpus:g} CPU (--ray-cpus). There are {error}"
                 )
-            if engine_spec.worker_id not in self._seen:
+            if options.worker_id not in self._seen:
                 raise ClusterError(why)
             if time.monotonic() - reminded > _REMINDER_SECONDS:
                 logger.warning("%s. It waits for room, while the others continue.", why)

@@ -6,18 +6,21 @@ import logging
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mlagents_envs.exception import UnityException
 
 from ..._version import __version__
+from ..engines.address import AllowedNetworks
 from ..engines.clients import ClientRules
+from ..engines.options import EngineOptions
 from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
 from ..godot import is_godot
 from ..godot import launch as godot
-from ..registry.registry import resolve_registered
+from ..opening import located
 from ..remote.relay import (
     Relay,
     RelayRejectedError,
@@ -28,7 +31,7 @@ from ..remote.relay import (
 )
 from ..remote.tls import UntrustedError, client_context
 from ..unity.executables import check_executable
-from ..unity.launch import plugin_of, resolve, start_engine
+from ..unity.launch import resolve, start_engine
 from .nodes import LaunchSpec
 
 logger = logging.getLogger(__name__)
@@ -62,27 +65,16 @@ class NodeAgent:
         except (UnityException, OSError) as error:
             self._relay.close()
             raise NodeAgentError(str(error)) from error
-        self._relay.client_rules = ClientRules(pid=self._engine.pid, mark=REAPER.mark)
+        networks = AllowedNetworks.parse(spec.allow)
+        self._relay.client_rules = ClientRules(networks, self._engine.pid, REAPER.mark)
         threading.Thread(target=self._serve, name="relay", daemon=True).start()
 
     def _start(self, spec: LaunchSpec) -> EngineProcess:
-        folder = None if spec.log_folder is None else _make_folder(Path(spec.log_folder))
-        if is_godot(spec.file_name):
-            name = godot.GodotName.parse(spec.file_name)
-            engine, self.log = godot.start_game(
-                *(name, godot.resolve(name), self._relay.port, spec.worker_id, folder),
-                seed=spec.seed,
-                headless=spec.windowless,
-                real_time=spec.real_time,
-                additional_args=spec.additional_args,
-            )
-            return engine
-        file_name, arguments = resolve_registered(spec.file_name, spec.additional_args)
-        engine, self.log = start_engine(
-            *(plugin_of(file_name), resolve(file_name), self._relay.port, spec.worker_id, folder),
-            windowless=spec.windowless,
-            additional_args=arguments,
-        )
+        options = located(spec.options())
+        if options.log_folder is not None:
+            options = replace(options, log_folder=_make_folder(options.log_folder))
+        start = godot.start_game if is_godot(options.path) else start_engine
+        engine, self.log = start(options, _command(options), self._relay.port)
         return engine
 
     def _serve(self) -> None:
@@ -116,7 +108,12 @@ class NodeAgent:
         self._relay.close()
 
     def _report(self) -> dict[str, Any]:
-        return {"returncode": self._engine.returncode, "text": self._engine.describe()}
+        engine = self._engine
+        return {
+            "returncode": engine.returncode,
+            "text": engine.describe(),
+            "rejection": self._relay.rejection,
+        }
 
 
 def check(spec: LaunchSpec) -> RemoteTrainer:
@@ -133,7 +130,7 @@ def check(spec: LaunchSpec) -> RemoteTrainer:
             f"it has Lanista {__version__}, and the learner {spec.version}: install the same version on both"
         )
     try:
-        check_executable(_command(spec.file_name)[0])
+        check_executable(_command(located(spec.options()))[0])
     except UnityException as error:
         raise NodeAgentError(str(error)) from error
     context = client_context(pinned=True)
@@ -153,11 +150,11 @@ def _sleep(later: TryLaterError) -> bool:
     return True
 
 
-def _command(file_name: str) -> list[str]:
+def _command(options: EngineOptions) -> list[str]:
     """The start of the engine's command line here."""
-    if is_godot(file_name):
-        return godot.resolve(godot.GodotName.parse(file_name))
-    return resolve(resolve_registered(file_name, ())[0])
+    if is_godot(options.path):
+        return godot.resolve(godot.GodotName.parse(str(options.path)))
+    return resolve(str(options.path))
 
 
 def _make_folder(folder: Path) -> Path:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
+from ..engines.options import UNCHANGED, EngineOptions
 from ..registry.registry import REGISTRY
 
 _CHECK_SECONDS = 120.0
@@ -28,28 +28,6 @@ class ClusterSettings:
     """ADDRESS or ADDRESS:PORT where nodes reach the learner; None for Ray's address of this machine."""
     wait: float = 0.0
     """Seconds that the cluster may take to grow until it has room for all environments."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSpec:
-    """An engine to launch on any node."""
-
-    file_name: str
-    worker_id: int
-    timeout: float
-    """Seconds that it has to start, and for each answer."""
-    windowless: bool = False
-    additional_args: Sequence[str] = ()
-    log_folder: Path | None = None
-    seed: int = 0
-    """For a Godot game, which gets it as an argument; other engines get it when they have connected."""
-    real_time: bool = False
-    """Whether a Godot game keeps to the clock; other engines learn that when they have connected."""
-
-    @property
-    def start_seconds(self) -> float:
-        """For a node to start it; a node that joined the cluster after the run started downloads it first."""
-        return max(self.timeout, _DOWNLOAD_SECONDS) if is_downloaded(self.file_name) else self.timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +54,31 @@ class LaunchSpec:
     """The folder of the engine's log on the node."""
     seed: int
     real_time: bool
+    allow: list[str]
+    """Networks from which it may call on the node, besides as the process that is launched there."""
+
+    def options(self) -> EngineOptions:
+        """Of the engine, for the node."""
+        return EngineOptions.of(
+            path=self.file_name,
+            worker_id=self.worker_id,
+            no_graphics=self.windowless,
+            additional_args=self.additional_args,
+            log_folder=self.log_folder,
+            seed=self.seed,
+            configuration=UNCHANGED._replace(time_scale=1.0 if self.real_time else None),
+            allow=self.allow,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """As a dict, for `LaunchSpec(**values)`."""
         return asdict(self)
+
+
+def start_seconds(options: EngineOptions) -> float:
+    """For a node to start an engine; one that joined the cluster after the run started downloads it first."""
+    wait = options.timeout_wait
+    return max(wait, _DOWNLOAD_SECONDS) if is_downloaded(str(options.path)) else wait
 
 
 def check_seconds(file_name: str) -> float:

@@ -54,6 +54,11 @@ class RemoteEngine:
         """Whether it, or its actor, has ended."""
         return self._ended.is_set()
 
+    @property
+    def rejection(self) -> str:
+        """Why the last program was turned away that called on the node, as far as is known; empty if none."""
+        return "" if self._report is None else str(self._report["rejection"])
+
     def wait(self, timeout: float) -> bool:
         """Wait at most `timeout` seconds until it has ended; returns whether it has."""
         return self._ended.wait(timeout)

@@ -11,7 +11,8 @@ from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutExcep
 
 from ..._version import __version__
 from ..engines.address import join_address, split_address
-from ..engines.connection import EngineKind
+from ..engines.connection import EngineKind, was_rejected
+from ..engines.options import HOSTED, SCENE, EngineOptions
 from ..errors import ClusterError
 from ..godot import GODOT, is_godot
 from ..godot.launch import GREETING
@@ -22,9 +23,9 @@ from ..remote.expected import ExpectedEngine
 from ..remote.handshake import AccessRules, AttachedEngine, GreetedEngine
 from ..remote.server import AttachServer
 from ..remote.tls import self_signed
-from ..unity.launch import HOSTED, SCENE, plugin_of
+from ..unity.launch import plugin_of
 from ..unity.names import PREFIX, is_unreal
-from .nodes import EngineSpec, LaunchSpec
+from .nodes import LaunchSpec
 from .remote_engine import RemoteEngine
 
 _POLL_SECONDS = 0.2
@@ -60,9 +61,9 @@ class Rendezvous:
         self._server.start()
 
     @contextmanager
-    def expect(self, engine: EngineSpec, name: str) -> Iterator[tuple[ExpectedEngine, LaunchSpec]]:
+    def expect(self, engine: EngineOptions, name: str) -> Iterator[tuple[ExpectedEngine, LaunchSpec]]:
         """While open, admit an engine of this name; yields it and the launch specification for its node."""
-        greeted = _GODOT_GAME if is_godot(engine.file_name) else None
+        greeted = _GODOT_GAME if is_godot(engine.path) else None
         with self._server.expect(name, greeted) as expected:
             yield (
                 expected,
@@ -73,13 +74,14 @@ class Rendezvous:
                     token=expected.token,
                     fingerprint=self._fingerprint,
                     name=name,
-                    file_name=_path_on_node(engine.file_name),
+                    file_name=_path_on_node(str(engine.path)),
                     worker_id=engine.worker_id,
                     windowless=engine.windowless,
                     additional_args=[str(argument) for argument in engine.additional_args],
                     log_folder=None if engine.log_folder is None else str(engine.log_folder.absolute()),
                     seed=engine.seed,
                     real_time=engine.real_time,
+                    allow=list(engine.allow),
                 ),
             )
 
@@ -88,9 +90,7 @@ class Rendezvous:
         self._server.close()
 
 
-def await_engine(
-    expected: ExpectedEngine, engine: RemoteEngine, engine_spec: EngineSpec, name: str
-) -> AttachedEngine:
+def await_engine(expected: ExpectedEngine, engine: RemoteEngine, options: EngineOptions) -> AttachedEngine:
     """Wait until an engine that a node has started connects.
 
     Raises:
@@ -98,22 +98,25 @@ def await_engine(
         HostLostError: Its node is lost.
         UnityTimeOutException: It did not connect in time.
     """
-    timeout = engine_spec.timeout
+    name, timeout = options.name, options.timeout_wait
     deadline = time.monotonic() + timeout
     while True:
         try:
             return expected.wait(_POLL_SECONDS)
         except UnityTimeOutException:
             if engine.wait(0.0):
+                state = engine.describe()
+                rejected = was_rejected(engine.rejection)
                 raise engine.external_error() or UnityEnvironmentException(
-                    f"{name}: The engine ended before it connected to the trainer: its output may say why. "
-                    f"{engine.describe()}"
+                    f"{name}: The engine ended before it connected to the trainer: "
+                    f"{rejected or 'its output may say why.'} {state}"
                 ) from None
             if time.monotonic() >= deadline:
-                kind = _kind_of(engine_spec.file_name)
+                kind, state = _kind_of(str(options.path)), engine.describe()
+                why = was_rejected(engine.rejection) or kind.never_called
                 raise UnityTimeOutException(
                     f"The {kind.name} environment took too long to respond: {name} did not connect within "
-                    f"{timeout:g} s. {kind.never_called} {engine.describe()}"
+                    f"{timeout:g} s. {why} {state}"
                 ) from None
 
 

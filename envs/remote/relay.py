@@ -284,6 +284,11 @@ class Relay:
                 if once and self._count and not self._threads:
                     return
 
+    @property
+    def rejection(self) -> str:
+        """Why the last program was turned away that may not be an engine; empty if none was."""
+        return self._rejections.last
+
     def close(self) -> None:
         """Disconnect all engines and stop listening; `serve` returns."""
         if self._closed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from mlagents_envs.base_env import ActionTuple
@@ -14,9 +15,9 @@ from mlagents_envs.exception import (
 
 from ..base import EngineStatistics
 from ..engines import ports
-from ..engines.address import AllowedNetworks
 from ..engines.connection import EngineConnection
-from ..engines.environment import Answer, Connect, EngineEnvironment
+from ..engines.environment import Answer, EngineEnvironment
+from ..engines.options import Connect, EngineOptions, Transport
 from ..errors import OtherEngineError
 from ..images import Images
 from ..protocol.decoder import Decoder, EngineMessage
@@ -25,7 +26,7 @@ from ..protocol.handshake import API_VERSION
 from ..side_channels import EnvironmentParametersChannel, SideChannel, SideChannelManager, StatsSideChannel
 from ..validation import NonFinitePolicy
 from .handshake import Handshake
-from .launch import Launch, Transport, is_editor, plugin_of
+from .launch import is_editor, launch, plugin_of
 
 
 class UnityEnvironment(EngineEnvironment[EngineMessage]):
@@ -99,41 +100,58 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
         connect: Connect | None = None,
         transport: Transport = "lean",
     ) -> None:
-        if is_editor(file_name) and worker_id != 0 and connect is None:
+        options = EngineOptions.of(
+            path=file_name,
+            worker_id=worker_id,
+            base_port=base_port,
+            seed=seed,
+            no_graphics=no_graphics,
+            no_graphics_monitor=no_graphics_monitor,
+            timeout_wait=timeout_wait,
+            additional_args=additional_args,
+            log_folder=log_folder,
+            num_areas=num_areas,
+            listen=listen,
+            allow=allow,
+            non_finite=non_finite,
+            engine_name=engine_name,
+            images=images,
+            connect=connect,
+            transport=transport,
+        )
+        self._open(options, side_channels or ())
+
+    def _open(self, options: EngineOptions, side_channels: Sequence[SideChannel]) -> None:
+        if is_editor(options.path) and options.worker_id != 0 and options.connect is None:
             raise UnityEnvironmentException(
                 "If the environment name is None, the worker-id must be 0 in order to connect with the "
-                f"Editor, but it is {worker_id}."
+                f"Editor, but it is {options.worker_id}."
             )
-        plugin = plugin_of(file_name)
-        self._decoder = Decoder(engine_name or f"environment {worker_id}", images, plugin.dialect)
+        plugin = plugin_of(options.path)
+        self._decoder = Decoder(options.name, options.images, plugin.dialect)
         self._encoder = Encoder(plugin.dialect)
-        super().__init__(self._decoder.where, timeout_wait, self._decoder.specs, non_finite)
-        self.worker_id = worker_id
-        self._channels = list(side_channels or ())
+        super().__init__(options.name, options.timeout_wait, self._decoder.specs, options.non_finite)
+        self.worker_id = options.worker_id
+        self._channels = list(side_channels)
         self._side_channels = SideChannelManager(self._channels, where=self.name)
         statistics = [channel for channel in self._channels if isinstance(channel, StatsSideChannel)]
         self._statistics = statistics[0] if statistics else None
-        launch = connect or Launch(
-            file_name,
-            worker_id,
-            base_port,
-            listen,
-            windowless=no_graphics or (no_graphics_monitor and worker_id != 0),
-            additional_args=tuple(additional_args or ()),
-            log_folder=None if log_folder is None else Path(log_folder),
-            timeout=self.timeout_wait,
-            name=self.name,
-            transport=transport,
-            networks=AllowedNetworks.parse(allow),
-        )
 
         def greet(connection: EngineConnection) -> None:
             if connection.kind is not plugin.kind:
                 raise OtherEngineError(connection.port, connection.kind.name, plugin.kind.name)
-            shared = plugin, self._decoder, self._encoder, seed, num_areas, self.name
-            self.academy_capabilities = Handshake(connection, *shared).shake()
+            handshake = Handshake(
+                connection,
+                plugin,
+                self._decoder,
+                self._encoder,
+                options.seed,
+                options.num_areas,
+                self.name,
+            )
+            self.academy_capabilities = handshake.shake()
 
-        self._connect(launch, greet)
+        self._connect(options.connect or partial(launch, options), greet)
 
     def _encode_reset(self) -> bytes:
         return self._encoder.reset(self._side_channels.generate(), self._decoder.specs)

@@ -2,19 +2,17 @@
 
 import logging
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.address import THIS_MACHINE, AllowedNetworks
 from ..engines.clients import ClientRules
 from ..engines.connection import EngineConnection, EngineSession
 from ..engines.logs import log_at, new_log
+from ..engines.options import HOSTED, SCENE, EngineOptions
 from ..engines.own_program import own_program
 from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
@@ -25,89 +23,45 @@ from .plugin import UNITY_PLUGIN, UNREAL_PLUGIN, Plugin
 
 logger = logging.getLogger(__name__)
 
-SCENE = "scene:"
-"""The prefix of Lanista's own scenes."""
 
-HOSTED = "hosted:"
-"""The prefix of environments in Python that run as an engine: `hosted:gymnasium:CartPole-v1`."""
+def launch(options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnection:
+    """Listen, and start the engine unless it is an editor.
 
+    Args:
+        options: Which engine, and how.
+        on_exit: Called, from another thread, when the engine's process has ended.
 
-Transport = Literal["lean", "grpcio"]
-"""The gRPC server that engines call: Lanista's own, or grpcio's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Which engine to launch, and how."""
-
-    file_name: str | None
-    """The executable or scene; None for the Editor, `unreal:` for Unreal's."""
-    worker_id: int
-    base_port: int | None
-    """The port of worker 0; None leaves the choice to Lanista."""
-    listen: str
-    """The address on which the engine calls."""
-    windowless: bool
-    additional_args: tuple[str, ...]
-    log_folder: Path | None
-    timeout: float
-    """Seconds that the engine has for each answer."""
-    name: str
-    """The environment's name in messages."""
-    transport: Transport = "lean"
-    """Which gRPC server the engine calls."""
-    networks: AllowedNetworks = THIS_MACHINE
-    """From where it may call besides this machine."""
-
-    def __call__(self, on_exit: Callable[[], None]) -> EngineConnection:
-        """Listen, and start the engine unless it is the Editor.
-
-        Args:
-            on_exit: Called, from another thread, when the engine's process has ended.
-
-        Raises:
-            UnityEnvironmentException: The executable is missing or cannot be started.
-            PortInUseError: The Editor's port, or the requested one, is taken.
-        """
-        kind = plugin_of(self.file_name).kind
-        start = None if is_editor(self.file_name) else resolve(str(self.file_name))
-        session = listen(
-            self.worker_id,
-            self.base_port,
-            self.listen,
-            file_name=self.file_name,
-            name=self.name,
-            transport=self.transport,
+    Raises:
+        ValueError: `allow` has what is no network.
+        UnityEnvironmentException: The executable is missing or cannot be started.
+        PortInUseError: The Editor's port, or the requested one, is taken.
+    """
+    networks, kind = options.networks, plugin_of(options.path).kind
+    command = None if is_editor(options.path) else resolve(str(options.path))
+    session = listen(options)
+    session.client_rules = ClientRules(networks)
+    process = None
+    if command is None:
+        logger.info(
+            "Listening on port %d. Start training by pressing the Play button in the %s Editor.",
+            session.port,
+            kind.name,
         )
-        session.client_rules = ClientRules(self.networks)
-        process = None
-        if start is None:
-            logger.info(
-                "Listening on port %d. Start training by pressing the Play button in the %s Editor.",
-                session.port,
-                kind.name,
-            )
-        else:
-            try:
-                process = self._start(start, session.port, on_exit)
-            except BaseException:
-                session.close()
-                raise
-            session.client_rules = ClientRules(self.networks, process.pid, REAPER.mark)
-        return EngineConnection(session, process, self.timeout, self.name, kind, windowless=self.windowless)
-
-    def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:
-        engine, _ = start_engine(
-            plugin_of(self.file_name),
-            start,
-            port,
-            self.worker_id,
-            self.log_folder,
-            windowless=self.windowless,
-            additional_args=self.additional_args,
-            on_exit=on_exit,
-        )
-        return engine
+    else:
+        try:
+            process, _ = start_engine(options, command, session.port, on_exit)
+        except BaseException:
+            session.close()
+            raise
+        session.client_rules = ClientRules(networks, process.pid, REAPER.mark)
+    return EngineConnection(
+        session,
+        process,
+        options.timeout_wait,
+        options.name,
+        kind,
+        windowless=options.windowless,
+    )
 
 
 EDITORS: dict[bytes, str | None] = {
@@ -128,26 +82,14 @@ def is_editor(file_name: str | None) -> bool:
 
 
 def start_engine(
-    plugin: Plugin,
-    command: list[str],
-    port: int,
-    worker_id: int,
-    log_folder: Path | None,
-    *,
-    windowless: bool,
-    additional_args: Sequence[str],
-    on_exit: Callable[[], None] | None = None,
+    options: EngineOptions, command: list[str], port: int, on_exit: Callable[[], None] | None = None
 ) -> tuple[EngineProcess, Path | None]:
     """Start an engine that calls on a port of this machine.
 
     Args:
-        plugin: Its plug-in.
+        options: Which engine, and how.
         command: As returned by `resolve`.
         port: The port on which it calls.
-        worker_id: Which of several environments it is; it names the log.
-        log_folder: Where its log goes, and that of the engine before is kept; made if it is missing.
-        windowless: Launch it without a window.
-        additional_args: More arguments for it.
         on_exit: Called, from another thread, when its process has ended.
 
     Returns:
@@ -157,35 +99,21 @@ def start_engine(
         UnityEnvironmentException: It cannot be started.
     """
     check_executable(command[0])
-    own = None if log_folder is None else new_log(log_folder, worker_id)
-    options, path = plugin.arguments(port, windowless, None if own is None else own.path, additional_args)
-    return EngineProcess([*command, *options], log_at(path, own), on_exit), path
+    own = None if options.log_folder is None else new_log(options.log_folder, options.worker_id)
+    arguments, path = plugin_of(options.path).arguments(
+        port, options.windowless, None if own is None else own.path, options.additional_args
+    )
+    return EngineProcess([*command, *arguments], log_at(path, own), on_exit), path
 
 
-def listen(
-    worker_id: int,
-    base_port: int | None,
-    address: str,
-    *,
-    file_name: str | None,
-    name: str = "",
-    transport: Transport = "lean",
-) -> EngineSession:
+def listen(options: EngineOptions) -> EngineSession:
     """Listen where an engine will call.
-
-    Args:
-        worker_id: Which of several environments it is; added to the port.
-        base_port: The port of worker 0; None for the Editor's, or the first free one.
-        address: The address on which to listen.
-        file_name: What will call; as `Launch.file_name`.
-        name: The environment's name in messages.
-        transport: Which gRPC server the engine calls.
 
     Raises:
         UnityEnvironmentException: There is no such port or address, or this user may not use it.
         PortInUseError: The Editor's port, or the requested one, is taken.
     """
-    plugin, editor = plugin_of(file_name), is_editor(file_name)
+    plugin, editor, base_port = plugin_of(options.path), is_editor(options.path), options.base_port
     first = base_port if base_port is not None else ports.EDITOR_PORT if editor else ports.FIRST_PORT
     remedy = (
         f"End it: this is the port on which the {plugin.kind.name} Editor calls."
@@ -193,22 +121,20 @@ def listen(
         else "End it, or choose another port with base_port (--base-port)."
     )
     return ports.serve(
-        lambda port: _serve(port, address, transport, plugin.dialect.path),
-        first + worker_id,
-        address,
+        lambda port: _serve(port, options, plugin.dialect.path),
+        options,
+        first,
         search=base_port is None and not editor,
-        worker_id=worker_id,
-        name=name or f"environment {worker_id}",
         remedy=remedy,
     )
 
 
-def _serve(port: int, address: str, transport: Transport, path: bytes) -> EngineSession:
-    if transport == "lean":
-        return ServerSession.listen(port, address, path)
+def _serve(port: int, options: EngineOptions, path: bytes) -> EngineSession:
+    if options.transport == "lean":
+        return ServerSession.listen(port, options.listen, path)
     from ..grpc.grpcio_server import GrpcioSession  # loads grpcio, which takes time and threads
 
-    return GrpcioSession.listen(port, address, path)
+    return GrpcioSession.listen(port, options.listen, path)
 
 
 def resolve(file_name: str, platform: str = sys.platform) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mlagents_envs.base_env import (
@@ -21,20 +22,17 @@ from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
 from ..base import BehaviorSteps, no_steps
+from ..engines.options import UNCHANGED, EngineOptions
 from ..godot import is_godot, is_godot_editor
-from ..godot.environment import GodotEnvironment
+from ..opening import open_environment, with_default_channels
 from ..python import in_process
 from ..python.base import InProcessEnvironment
-from ..python.sources import make_source
-from ..registry.registry import resolve_registered
-from ..side_channels import (
-    EngineConfigurationChannel,
-    EnvironmentParametersChannel,
-    SideChannel,
-    StatsSideChannel,
-)
+from ..side_channels import SideChannel
 from ..unity.environment import UnityEnvironment
 from ..unity.launch import is_editor
+
+if TYPE_CHECKING:
+    from ..godot.environment import GodotEnvironment
 
 SEEDS = 2**31
 """The protocol has 32 bits for a seed, one of them for the sign."""
@@ -167,28 +165,26 @@ def launch(
         UnityEnvironmentException: Several engines where only one is possible.
         UnityException: As `UnityEnvironment`.
     """
-    _check_options(options, GodotEnvironment if is_godot(file_name) else UnityEnvironment)
+    _check_options(options, file_name)
     if is_godot(file_name) and side_channels:
         raise UnityEnvironmentException("A Godot game has no side channels: leave side_channels out.")
     if num_engines != 1:
         _check_several(num_engines, file_name, side_channels)
     chosen = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
-    channels = _with_default_channels(side_channels, time_scale)
+    given = EngineOptions.of(
+        path=file_name, configuration=UNCHANGED._replace(time_scale=time_scale), **options
+    )
+    channels = with_default_channels(given, side_channels)
 
     def start(seed: int) -> BaseEnv:
-        if in_process(file_name):
-            arguments, areas = options.get("additional_args"), options.get("num_areas", 1)
-            return make_source(str(file_name), seed, arguments, areas)
         if num_engines == 1:
-            return _start(file_name, seed, channels, options, real_time=time_scale == 1)
+            return open_environment(replace(given, seed=seed), channels)
         with ExitStack() as started:  # closes them if one of them does not start
             engines = []
             for index in range(num_engines):
-                own = {**options, "worker_id": options.get("worker_id", 0) + index}
-                its = _with_default_channels((), time_scale)
-                engine = _start(file_name, (seed + index) % SEEDS, its, own, real_time=time_scale == 1)
-                engines.append(engine)
-                started.callback(engine.close)
+                own = replace(given, worker_id=given.worker_id + index, seed=(seed + index) % SEEDS)
+                engines.append(open_environment(own))
+                started.callback(engines[-1].close)
             started.pop_all()
         return JoinedEnvironment(engines)
 
@@ -203,36 +199,6 @@ def launch(
             env.close()
             raise
     return env
-
-
-def _start(
-    file_name: str | None,
-    seed: int,
-    channels: Sequence[SideChannel],
-    options: Mapping[str, Any],
-    *,
-    real_time: bool,
-) -> UnityEnvironment | GodotEnvironment:
-    if file_name is not None and is_godot(file_name):
-        return GodotEnvironment(file_name, seed=seed, real_time=real_time, **options)
-    if file_name is not None:
-        file_name, arguments = resolve_registered(file_name, options.get("additional_args"))
-        options = {**options, "additional_args": arguments}
-    return UnityEnvironment(file_name, seed=seed, side_channels=channels, **options)
-
-
-def _with_default_channels(
-    side_channels: Sequence[SideChannel], time_scale: float | None
-) -> list[SideChannel]:
-    """The given channels, and Lanista's own of the kinds that are missing; they set the time scale."""
-    channels = list(side_channels)
-    for kind in (EngineConfigurationChannel, EnvironmentParametersChannel, StatsSideChannel):
-        if not any(isinstance(channel, kind) for channel in channels):
-            channels.append(kind())
-    engine = next(channel for channel in channels if isinstance(channel, EngineConfigurationChannel))
-    if time_scale is not None:
-        engine.set_configuration_parameters(time_scale=time_scale)
-    return channels
 
 
 def _check_several(number: int, file_name: str | None, side_channels: Sequence[SideChannel]) -> None:
@@ -253,8 +219,13 @@ def _check_several(number: int, file_name: str | None, side_channels: Sequence[S
         )
 
 
-def _check_options(options: Mapping[str, Any], kind: type[UnityEnvironment | GodotEnvironment]) -> None:
-    known = set(inspect.signature(kind.__init__).parameters) - {"self", "file_name", "path"}
+def _check_options(options: Mapping[str, Any], file_name: str | None) -> None:
+    make: Callable[..., None] = UnityEnvironment.__init__
+    if is_godot(file_name):
+        from ..godot.environment import GodotEnvironment
+
+        make = GodotEnvironment.__init__
+    known = set(inspect.signature(make).parameters) - {"self", "file_name", "path", "real_time"}
     for option in options:
         if option not in known:
             near = get_close_matches(option, known, n=1)

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 from lanista.envs.base import Decision, EnvironmentStep
-from lanista.envs.hosting.environment import HostedEnvironment
-from lanista.envs.hosting.source import HostedSource
+from lanista.envs.engines.options import EngineOptions
 from lanista.envs.manager.manager import EnvManager
+from lanista.envs.opening import open_environment
 from lanista.envs.python.sources import make_source
 from mlagents_envs.base_env import BaseEnv
 from results import RESULTS, Results, Row, median, median_ratio, table, write_page
@@ -62,8 +62,16 @@ def measure(case: Case, workers: int, seconds: float) -> dict[str, float]:
 
     def make(index: int) -> BaseEnv:
         if workers:
-            source = HostedSource(case.path)
-            return HostedEnvironment(source, index, seed=index, num_areas=case.copies, images="uint8")
+            return open_environment(
+                EngineOptions(
+                    path=case.path,
+                    worker_id=index,
+                    seed=index,
+                    num_areas=case.copies,
+                    images="uint8",
+                    hosted=True,
+                )
+            )
         return make_source(case.path, index, (), case.copies, images="uint8")
 
     with EnvManager(make, max(1, workers)) as manager:

@@ -215,7 +215,8 @@ def _announce(env: EnvironmentSettings, server: AttachServer, rules: AccessRules
             "Engines on other machines take part through a relay next to them: "
             "lanista relay %s %s --fingerprint %s",
             join_address(host if _is_one_address(host) else "ADDRESS-OF-THIS-MACHINE", server.port),
-            *(shown, relays.fingerprint),
+            shown,
+            relays.fingerprint,
         )
     elif not rules.networks.allowed and not _is_loopback(host):
         logger.warning(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,37 +13,30 @@ from typing import TYPE_CHECKING
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ...envs.engines.environment import Connect
+from ...envs.engines.connection import EngineSession
+from ...envs.engines.options import EngineOptions
 from ...envs.engines.ports import FIRST_PORT, LAST_PORT
 from ...envs.godot import is_godot
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import RestartLimits
+from ...envs.opening import located, open_environment
 from ...envs.python import in_process
 from ...envs.python.sources import check_source
-from ...envs.registry.registry import resolve_registered
 from ...envs.remote.handshake import AttachedEngine
 from ...envs.remote.source import AttachSource
-from ...envs.side_channels import (
-    EngineConfigurationChannel,
-    EnvironmentParametersChannel,
-    SideChannel,
-    StatsSideChannel,
-)
-from ...envs.unity.environment import UnityEnvironment
 from ...envs.unity.executables import check_executable
-from ...envs.unity.launch import SCENE, listen, resolve
+from ...envs.unity.launch import listen, resolve
 from ...envs.unity.names import is_unreal
 from ...envs.validation import NonFinitePolicy
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.behavior import TrainerSettings
-from ..settings.models.run import EnvironmentSettings
 from ..settings.options import RunOptions
 from ..utils import distributed
 from ..utils.distributed import seed_of
 from .attach import NewBehaviors, check_attaching, make_attach_server
+from .engine_options import base_port, engine_options
 from .evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
-from .python_environments import make_hosted, make_stepped
-from .ray import check_cluster, connect_by
+from .ray import check_cluster, connected_by
 from .scenes import check_scene
 
 if TYPE_CHECKING:
@@ -82,7 +76,7 @@ def check_environment(options: RunOptions) -> None:
         _check_godot(options)
         return
     if not env.editor:
-        _check_program(env)
+        _check_program(options)
         check_scene(options)
     if is_unreal(env.env_path) and options.environment_parameters:
         logger.warning(
@@ -128,43 +122,41 @@ def _refuse_parameters(options: RunOptions) -> None:
 def _check_godot(options: RunOptions) -> None:
     from ...envs.godot.launch import FIRST_PORT, GodotName, listen, resolve
 
-    env = options.env_settings
-    name = GodotName.parse(str(env.env_path))
+    name = GodotName.parse(str(options.env_settings.env_path))
     if name.path:
         resolve(name)
-    port = _base_port(env)
-    number = _number_with_ports(options, port or FIRST_PORT)
-    for worker_id in range(1 if env.editor else 0 if port is None else number):
-        listen(worker_id, port, env.listen, editor=env.editor).close()
+    _check_ports(options, listen, FIRST_PORT)
 
 
-def _check_program(env: EnvironmentSettings) -> None:
-    name = str(env.env_path).strip()
-    file_name, _ = resolve_registered(name, env.env_args)
+def _check_program(options: RunOptions) -> None:
+    path = str(located(engine_options(options)).path)
     try:
-        command = resolve(file_name)
+        command = resolve(path)
     except UnityEnvironmentException as error:
         from ...envs.scenes.registry import SCENES
 
+        name = path.strip()
         if name.partition("?")[0] not in SCENES:
             raise
         raise UnityEnvironmentException(f"{error} The scene is named --env scene:{name}.") from error
     check_executable(command[0])
-    if not is_unreal(file_name) and Path(command[0]).with_name("Engine").joinpath("Binaries").is_dir():
+    if not is_unreal(path) and Path(command[0]).with_name("Engine").joinpath("Binaries").is_dir():
         logger.warning(
             "%s lies beside Unreal's folder Engine. If it is a game of Unreal, name it --env unreal:%s.",
-            *(command[0], file_name),
+            command[0],
+            path,
         )
 
 
-def _check_ports(options: RunOptions) -> None:
+def _check_ports(
+    options: RunOptions, listen: Callable[[EngineOptions], EngineSession] = listen, first: int = FIRST_PORT
+) -> None:
     """Listen as launching the environments will, and stop at once."""
-    env = options.env_settings
-    port = _base_port(env)
-    number = _number_with_ports(options, port or FIRST_PORT)
+    given = engine_options(options)
+    number = _number_with_ports(options, given.base_port or first)
     # A search for a free port finds a different one each time.
-    for worker_id in range(1 if port is None else number):
-        listen(worker_id, port, env.listen, file_name=env.env_path).close()
+    for worker_id in range(1 if given.base_port is None else number):
+        listen(replace(given, worker_id=worker_id)).close()
 
 
 def _number_with_ports(options: RunOptions, first: int) -> int:
@@ -180,19 +172,11 @@ def _number_with_ports(options: RunOptions, first: int) -> int:
         message = (
             f"found {env.environments}; environment k calls on the port {first} + k, and ports end at "
             f"{LAST_PORT}: give at most {most - tested(options)}"
-            f"{', or a lower base_port' if _base_port(env) else ''}"
+            f"{', or a lower base_port' if base_port(env) else ''}"
         )
         place = options.place(("env_settings", key))
         raise TrainerConfigError([Problem(f"env_settings.{key}", message, place)])
     return number
-
-
-def _base_port(env: EnvironmentSettings) -> int | None:
-    """The port of the first environment, if the user has chosen it; the Editor has its own.
-
-    Every recorded configuration names the default, which is not a choice: then any free port will do.
-    """
-    return env.base_port if env.env_path is not None and env.base_port != FIRST_PORT else None
 
 
 def number_of_environments(options: RunOptions) -> int:
@@ -258,21 +242,18 @@ def launched_early(options: RunOptions, folder: Path, cluster: Cluster | None) -
 
 def _make_attached(options: RunOptions, seed: int) -> EnvManager:
     """Engines that run already and connect by themselves."""
-    env = options.env_settings
+    env, given = options.env_settings, engine_options(options)
 
     def make(index: int, engine: AttachedEngine) -> BaseEnv:
         name = f"environment {index} ({engine.where})"
-        return UnityEnvironment(
-            engine.file_name,
+        its = replace(
+            given,
+            path=engine.file_name,
             seed=seed_of(seed, index),
-            timeout_wait=env.timeout_wait,
-            side_channels=_side_channels(options),
-            num_areas=env.num_areas,
-            non_finite=None,
             engine_name=name,
-            images="uint8",
-            connect=lambda _: engine.connection(name, float(env.timeout_wait)),
+            connect=lambda _: engine.connection(name, given.timeout_wait),
         )
+        return open_environment(its)
 
     return EnvManager(
         None,
@@ -287,17 +268,21 @@ def make_evaluation_environment(
     options: RunOptions, log_folder: Path, cluster: Cluster | None = None
 ) -> EvaluationEnvironment:
     """The environment of evaluations, with the first worker id after those of the training."""
-    worker_id = options.env_settings.environments
+    env = options.env_settings
+    given = replace(
+        engine_options(options), worker_id=env.environments, seed=EVALUATION_SEED, log_folder=log_folder
+    )
+    # A rendered image shows the first copy; the best episode may be another's.
+    one_copy = ("--areas", "1") if in_process(env.env_path) else ()
+    drawn = replace(given, drawn=True, num_areas=1, additional_args=(*given.additional_args, *one_copy))
+    can_be_drawn = given.is_scene or in_process(env.env_path)
 
-    def make(drawn: bool) -> BaseEnv:
-        path = options.env_settings.env_path or ""
-        if drawn and path.startswith(SCENE):
-            from ...envs.scenes.in_process import make_in_process
+    def make(rendered: bool) -> BaseEnv:
+        if rendered and can_be_drawn:
+            return open_environment(drawn)
+        return open_environment(given if cluster is None else connected_by(cluster, given))
 
-            return make_in_process(path, EVALUATION_SEED, options.env_settings.env_args)
-        return make_environment(options, EVALUATION_SEED, log_folder, worker_id, cluster, drawn=drawn)
-
-    return EvaluationEnvironment(make, NonFinitePolicy(options.env_settings.non_finite))
+    return EvaluationEnvironment(make, NonFinitePolicy(env.non_finite))
 
 
 def tested(options: RunOptions) -> bool:
@@ -307,13 +292,7 @@ def tested(options: RunOptions) -> bool:
 
 
 def make_environment(
-    options: RunOptions,
-    seed: int,
-    log_folder: Path,
-    worker_id: int,
-    cluster: Cluster | None = None,
-    *,
-    drawn: bool = False,
+    options: RunOptions, seed: int, log_folder: Path, worker_id: int, cluster: Cluster | None = None
 ) -> BaseEnv:
     """One environment of a run, started.
 
@@ -323,83 +302,12 @@ def make_environment(
         log_folder: Where its engine's log goes.
         worker_id: Its index.
         cluster: Where it is started; None: on this machine.
-        drawn: It must be able to draw itself.
 
     Raises:
         UnityException: It cannot be started, or did not answer in time.
     """
-    env, engine = options.env_settings, options.engine_settings
-    name = f"environment {worker_id}"
-    connect = None if cluster is None else connect_by(cluster, options, worker_id, log_folder, name, seed)
-    if env.env_workers and not drawn:
-        return make_hosted(options, seed, log_folder, worker_id, _base_port(env), connect)
-    if env.env_path is not None and in_process(env.env_path):
-        return make_stepped(options, env.env_path, seed, drawn=drawn)
-    if is_godot(env.env_path):
-        return _make_godot(options, seed, log_folder, worker_id, name, connect)
-    file_name, arguments = env.env_path, env.env_args
-    if file_name is not None and connect is None:
-        file_name, arguments = resolve_registered(file_name, arguments)
-    return UnityEnvironment(
-        file_name,
-        worker_id,
-        _base_port(env),
-        seed=seed,
-        no_graphics=engine.no_graphics,
-        no_graphics_monitor=engine.no_graphics_monitor,
-        timeout_wait=env.timeout_wait,
-        additional_args=arguments,
-        side_channels=_side_channels(options),
-        log_folder=log_folder,
-        num_areas=env.num_areas,
-        listen=env.listen,
-        allow=env.allow or (),
-        non_finite=None,
-        engine_name=name,
-        images="uint8",
-        connect=connect,
-        transport=env.transport,
-    )
-
-
-def _make_godot(
-    options: RunOptions, seed: int, log_folder: Path, worker_id: int, name: str, connect: Connect | None
-) -> BaseEnv:
-    from ...envs.godot.environment import GodotEnvironment
-
-    env, engine = options.env_settings, options.engine_settings
-    return GodotEnvironment(
-        str(env.env_path),
-        worker_id,
-        _base_port(env),
-        seed,
-        engine.no_graphics or (engine.no_graphics_monitor and worker_id != 0),
-        real_time=engine.time_scale == 1,
-        timeout_wait=env.timeout_wait,
-        additional_args=env.env_args,
-        log_folder=log_folder,
-        listen=env.listen,
-        allow=env.allow or (),
-        non_finite=None,
-        engine_name=name,
-        images="uint8",
-        connect=connect,
-    )
-
-
-def _side_channels(options: RunOptions) -> list[SideChannel]:
-    """What is exchanged with an engine in addition to actions and observations."""
-    engine = options.engine_settings
-    configuration = EngineConfigurationChannel()
-    configuration.set_configuration_parameters(
-        width=engine.width,
-        height=engine.height,
-        quality_level=engine.quality_level,
-        time_scale=engine.time_scale,
-        target_frame_rate=engine.target_frame_rate,
-        capture_frame_rate=engine.capture_frame_rate,
-    )
-    return [EnvironmentParametersChannel(), configuration, StatsSideChannel()]
+    own = replace(engine_options(options), seed=seed, log_folder=log_folder, worker_id=worker_id)
+    return open_environment(own if cluster is None else connected_by(cluster, own))
 
 
 def _may_spin(options: RunOptions) -> bool:

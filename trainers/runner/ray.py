@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...envs.engines.environment import Connect
+from ...envs.engines.options import EngineOptions
 from ...envs.godot import is_godot
+from ...envs.hosting.source import hosted
 from ...envs.python import in_process
-from ...envs.ray.nodes import ClusterSettings, EngineSpec
-from ...envs.unity.launch import HOSTED
+from ...envs.ray.nodes import ClusterSettings
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.options import RunOptions
-from .python_environments import hosted_source
+from .engine_options import engine_options
 
 if TYPE_CHECKING:
     from ...envs.ray.cluster import Cluster
@@ -59,30 +59,12 @@ def joined_cluster(options: RunOptions, number: int) -> Iterator[Cluster | None]
     from ...envs.ray.cluster import Cluster
 
     settings = ClusterSettings(env.ray, env.ray_cpus, env.ray_listen, env.ray_wait)
-    with closing(Cluster(settings, _engine_spec(options, 0, None), number)) as cluster:
+    example = engine_options(options)
+    with closing(Cluster(settings, hosted(example) if example.hosted else example, number)) as cluster:
         yield cluster
 
 
-def connect_by(
-    cluster: Cluster, options: RunOptions, worker_id: int, log_folder: Path, name: str, seed: int
-) -> Connect:
-    """The `connect` of an environment whose engine runs on a node of the cluster."""
-    return lambda on_exit: cluster.connect(_engine_spec(options, worker_id, log_folder, seed), name, on_exit)
-
-
-def _engine_spec(options: RunOptions, worker_id: int, log_folder: Path | None, seed: int = 0) -> EngineSpec:
-    env, engine = options.env_settings, options.engine_settings
-    name, arguments = str(env.env_path), list(env.env_args or ())
-    if env.env_workers:
-        source = hosted_source(options)
-        name, arguments = HOSTED + source.path, source.options()
-    return EngineSpec(
-        file_name=name,
-        worker_id=worker_id,
-        timeout=float(env.timeout_wait),
-        windowless=engine.no_graphics or (engine.no_graphics_monitor and worker_id != 0),
-        additional_args=tuple(arguments),
-        log_folder=log_folder,
-        seed=seed,
-        real_time=engine.time_scale == 1,
-    )
+def connected_by(cluster: Cluster, options: EngineOptions) -> EngineOptions:
+    """The options of an environment whose engine a node of the cluster launches."""
+    launched = hosted(options) if options.hosted else options
+    return replace(options, connect=lambda on_exit: cluster.connect(launched, on_exit))

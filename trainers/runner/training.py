@@ -45,9 +45,9 @@ from ..utils import distributed
 from ..utils.errors import TrainerError
 from .banner import next_steps
 from .controller import TrainerController
+from .engine_options import takes_state
 from .environments import make_env_manager, make_evaluation_environment, tested
 from .evaluation.evaluator import Evaluator
-from .python_environments import takes_state
 from .signals import StopSignals
 
 if TYPE_CHECKING:

@@ -300,6 +300,23 @@ _CONVERTERS: dict[str, tuple[Callable[[str], Any], str]] = {
 }
 
 
+def read_flag(section: str, key: str, text: str) -> Any:
+    """The value of a flag that takes one, for other commands with flags of this one.
+
+    Raises:
+        ArgumentTypeError: It is no such value, or no run could have it.
+    """
+    kind = value_type(SECTIONS[section][0].model_fields[key].annotation)
+    if kind.choices and text not in kind.choices:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected one of {', '.join(kind.choices)}")
+    if kind.name == "string":  # which of the flags go together is seen when all are known
+        return text
+    try:
+        return getattr(getattr(RunOptions.from_dict({section: {key: text}}), section), key)
+    except TrainerConfigError as error:
+        raise argparse.ArgumentTypeError("; ".join(each.message for each in error.problems)) from None
+
+
 def _converter(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     """`convert` with its refusals as argparse shows them."""
 

@@ -57,8 +57,8 @@ def is_built_in(environment: Sequence[str]) -> bool:
     """
     if not environment:
         return True
+    from ...envs.engines.options import SCENE
     from ...envs.godot import is_godot_editor
-    from ...envs.unity.launch import SCENE
     from ...envs.unity.names import is_unreal_editor
 
     path = environment[0].strip()

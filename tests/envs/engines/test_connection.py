@@ -26,7 +26,7 @@ class Clock:
 class DroppedSession:
     """A session whose engine has gone."""
 
-    fault = ""
+    fault = rejection = ""
     disconnected = True
 
     def receive(self, timeout):

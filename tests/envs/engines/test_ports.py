@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from lanista.envs.engines.options import EngineOptions
 from lanista.envs.engines.ports import PortInUseError, claim, holder, serve
 from mlagents_envs.exception import UnityEnvironmentException, UnityWorkerInUseException
 
@@ -99,7 +100,9 @@ def test_too_many_open_files_are_no_fault_of_the_address():
     with pytest.raises(
         UnityEnvironmentException, match=r"environment 3: .*open files.*--num-envs.*ulimit -n"
     ):
-        serve(exhausted, 50000, "localhost", search=True, worker_id=3, name="environment 3", remedy="")
+        serve(exhausted, EngineOptions(worker_id=3), 50000, search=True, remedy="")
+    with pytest.raises(UnityEnvironmentException, match=r"Too many open files\. Raise the limit"):
+        serve(exhausted, EngineOptions(), 50000, search=True, remedy="")
 
 
 def test_the_holder_is_named_with_its_command():

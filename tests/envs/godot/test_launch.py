@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lanista.envs.engines.options import UNCHANGED, EngineOptions
 from lanista.envs.godot import is_godot, is_godot_editor
 from lanista.envs.godot.launch import GodotName, check_version, find_godot, resolve, start_game
 from mlagents_envs.exception import UnityEnvironmentException
@@ -40,8 +41,8 @@ def project(tmp_path):
 
 def launched(name, **keys):
     """The arguments of the engine."""
-    options = {"seed": 7, "headless": True, "real_time": False, "additional_args": ("--level=2",), **keys}
-    process, _ = start_game(GodotName.parse(name), ["/bin/true"], 1234, 0, None, **options)
+    keys = {"seed": 7, "no_graphics": True, "additional_args": ("--level=2",), **keys}
+    process, _ = start_game(EngineOptions(path=name, **keys), ["/bin/true"], 1234)
     process.wait(10.0)
     return process.command[1:]
 
@@ -80,12 +81,12 @@ def test_the_frame_rate_is_fixed_by_two_arguments_and_grows_with_the_speedup():
 
 
 def test_a_game_that_is_watched_keeps_to_the_clock():
-    found = launched("godot:g", real_time=True, headless=False)
+    found = launched("godot:g", configuration=UNCHANGED._replace(time_scale=1.0), no_graphics=False)
     assert not {"--fixed-fps", "--headless", "--disable-vsync"} & set(found)
 
 
 def test_a_game_with_a_window_is_not_slowed_by_the_screen():
-    assert {"--fixed-fps", "--disable-vsync"} <= set(launched("godot:g", headless=False))
+    assert {"--fixed-fps", "--disable-vsync"} <= set(launched("godot:g", no_graphics=False))
 
 
 def test_a_project_is_played_by_the_engine(engine, project):

@@ -11,13 +11,14 @@ pytest.importorskip("cryptography")
 
 import scripted_game
 from console_runs import learn, ppo_yaml, until
+from lanista.envs.engines.options import EngineOptions
 from lanista.envs.errors import ClusterError
-from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
+from lanista.envs.opening import open_environment
 from lanista.envs.ray.cluster import Cluster
-from lanista.envs.ray.nodes import ClusterSettings, EngineSpec
-from lanista.envs.unity import UnityEnvironment
+from lanista.envs.ray.nodes import ClusterSettings
+from lanista.trainers.runner.ray import connected_by
 from local_cluster import CRASHING_ENGINE, local_cluster
 from mlagents_envs.exception import UnityEnvironmentException
 from scripted_engine import executable
@@ -44,7 +45,7 @@ def join(nodes):
     joined = []
 
     def join(file_name: str, number: int = 1, **settings) -> Cluster:
-        example = EngineSpec(file_name, 0, ANSWER_SECONDS)
+        example = EngineOptions(path=file_name, timeout_wait=ANSWER_SECONDS)
         joined.append(Cluster(ClusterSettings(nodes.address, **settings), example, number))
         return joined[-1]
 
@@ -54,17 +55,14 @@ def join(nodes):
 
 
 def environment(cluster: Cluster, index: int, file_name: str, log_folder: Path | None = None):
-    spec = EngineSpec(file_name, index, ANSWER_SECONDS, log_folder=log_folder)
-    name = f"environment {index}"
-    make = GodotEnvironment if file_name.startswith("godot:") else UnityEnvironment
-    return make(
-        file_name,
+    options = EngineOptions(
+        path=file_name,
         worker_id=index,
         timeout_wait=ANSWER_SECONDS,
-        engine_name=name,
+        log_folder=log_folder,
         non_finite=None,
-        connect=lambda on_exit: cluster.connect(spec, name, on_exit),
     )
+    return open_environment(connected_by(cluster, options))
 
 
 def step_all(manager: EnvManager, steps):

@@ -10,17 +10,18 @@ import pytest
 pytest.importorskip("ray")
 pytest.importorskip("cryptography")
 
+from lanista.envs.engines.options import EngineOptions
 from lanista.envs.errors import ClusterError
 from lanista.envs.ray import cluster as cluster_module
 from lanista.envs.ray.cluster import Cluster, join
 from lanista.envs.ray.driver import Driver
 from lanista.envs.ray.driver_process import DriverProcess
-from lanista.envs.ray.nodes import ClusterSettings, EngineSpec, Node
+from lanista.envs.ray.nodes import ClusterSettings, Node
 from lanista.envs.ray.rendezvous import Rendezvous
 from mlagents_envs.exception import UnityEnvironmentException
 from scripted_engine import free_port
 
-SCENE = EngineSpec("scene:basic", 0, 30.0)
+SCENE = EngineOptions(path="scene:basic", timeout_wait=30.0)
 DRIVER = """
 import json, sys
 for line in sys.stdin:
@@ -72,7 +73,7 @@ def test_a_driver_that_starts_after_close_is_ended(drivers, monkeypatch):
 
     monkeypatch.setattr(cluster_module, "join", join_late)
     with pytest.raises(ClusterError, match="was closed"):
-        cluster.connect(SCENE, "environment 0", lambda: None)
+        cluster.connect(SCENE, lambda: None)
     assert len(drivers) == 2 and not drivers[1].alive
 
 
@@ -92,10 +93,10 @@ def test_requested_resources_are_released_at_the_end(requested, monkeypatch):
 @pytest.mark.parametrize(("game", "starting"), [("scene:basic", 30), ("registry:Ball", 600)])
 def test_an_engine_that_is_downloaded_has_more_time_to_start(drivers, game, starting):
     """The wait for room is no longer: a full cluster is reported as soon as for any other engine."""
-    spec = EngineSpec(game, 0, 30.0)
+    spec = EngineOptions(path=game, timeout_wait=30.0)
     cluster = Cluster(ClusterSettings("auto", wait=5.0), spec, 1)
     with pytest.raises(UnityEnvironmentException, match=f"on 35 s for room, {starting} s to start"):
-        cluster.connect(spec, "environment 0", lambda: None)
+        cluster.connect(spec, lambda: None)
     cluster.close()
 
 

@@ -1,5 +1,6 @@
 """What a node does for one engine, without a cluster."""
 
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -9,12 +10,12 @@ pytest.importorskip("cryptography")
 
 import numpy as np
 import scripted_game
+from lanista.envs.engines.options import UNCHANGED, EngineOptions
 from lanista.envs.errors import OtherEngineError
 from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.hosting.source import HostedSource
 from lanista.envs.ray import node_agent
 from lanista.envs.ray.node_agent import NodeAgent, NodeAgentError, check
-from lanista.envs.ray.nodes import EngineSpec
 from lanista.envs.ray.rendezvous import Rendezvous, await_engine
 from lanista.envs.remote.relay import RemoteTrainer, TryLaterError
 from lanista.envs.unity import UnityEnvironment
@@ -35,8 +36,8 @@ def rendezvous():
     rendezvous.close()
 
 
-def engine_spec(file_name: str, **options) -> EngineSpec:
-    return EngineSpec(file_name, 3, TIMEOUT, **options)
+def engine_spec(file_name: str, **options) -> EngineOptions:
+    return EngineOptions.of(path=file_name, worker_id=3, timeout_wait=TIMEOUT, **options)
 
 
 def test_an_engine_is_connected_to_the_learner_and_its_end_is_reported(rendezvous, tmp_path):
@@ -84,7 +85,7 @@ def launched(rendezvous, file_name, **options):
 def test_a_godot_game_is_launched_on_a_node_and_greeted_by_the_learner(rendezvous, tmp_path):
     game = scripted_game.executable(tmp_path)
     options = {
-        "windowless": True,
+        "no_graphics": True,
         "seed": 7,
         "log_folder": tmp_path / "logs",
         "additional_args": ["--level=2"],
@@ -107,7 +108,9 @@ def test_a_godot_game_is_launched_on_a_node_and_greeted_by_the_learner(rendezvou
 
 @posix
 def test_a_godot_game_in_real_time_keeps_to_the_clock_on_a_node(rendezvous, tmp_path):
-    agent, connect = launched(rendezvous, scripted_game.executable(tmp_path), real_time=True)
+    agent, connect = launched(
+        rendezvous, scripted_game.executable(tmp_path), configuration=UNCHANGED._replace(time_scale=1.0)
+    )
     GodotEnvironment("godot:elsewhere", connect=connect).close()
     text = agent.await_end()["text"]
     assert "--fixed-fps" not in text and "--headless" not in text
@@ -133,6 +136,8 @@ def test_what_a_godot_game_on_a_node_says_wrongly_is_a_sentence(rendezvous, tmp_
 class RunningEngine:
     """A game that runs on a node."""
 
+    rejection = ""
+
     def wait(self, timeout):
         return False
 
@@ -141,7 +146,7 @@ class RunningEngine:
 
 
 def test_a_godot_game_that_does_not_call_is_told_what_may_be_missing(rendezvous):
-    engine = EngineSpec("godot:Game", 3, 0.3)
+    engine = EngineOptions(path="godot:Game", worker_id=3, timeout_wait=0.3)
     message = (
         r"Godot environment took too long to respond: environment 3 did not connect within 0\.3 s\. "
         r"It has not called yet\. It calls only from a scene with a Sync node.*It ran on node 10\.0\.0\.2"
@@ -150,7 +155,7 @@ def test_a_godot_game_that_does_not_call_is_told_what_may_be_missing(rendezvous)
         rendezvous.expect(engine, "env-3-0") as (expected, _),
         pytest.raises(UnityTimeOutException, match=message),
     ):
-        await_engine(expected, RunningEngine(), engine, "environment 3")
+        await_engine(expected, RunningEngine(), engine)
 
 
 @posix
@@ -162,6 +167,49 @@ def test_a_node_without_godots_engine_says_so(rendezvous, tmp_path, monkeypatch)
         pytest.raises(NodeAgentError, match=r"LANISTA_GODOT is '.*gone', and that is no program"),
     ):
         check(spec)
+
+
+@posix
+@pytest.mark.parametrize("allow", [(), ("127.0.0.1",)])
+def test_a_game_in_a_container_calls_on_a_node_where_that_is_allowed(rendezvous, tmp_path, allow):
+    game = tmp_path / "Game.x86_64"
+    game.write_text("#!/bin/sh\nexec sleep 600\n")
+    game.chmod(0o755)
+    with rendezvous.expect(engine_spec(str(game), allow=allow), "env-3-0") as (expected, launch_spec):
+        agent = NodeAgent(launch_spec)
+        called = subprocess.Popen(
+            [sys.executable, "-m", "lanista.envs.scenes", "basic", "--mlagents-port", str(agent._relay.port)],
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            if allow:
+                env = UnityEnvironment(
+                    connect=lambda _: expected.wait(TIMEOUT).connection("environment 3", TIMEOUT)
+                )
+                env.reset()
+                env.close()
+                assert not agent.report(ending=False)["rejection"]
+            else:
+                assert called.wait(TIMEOUT) != 0
+                assert "--allow 127.0.0.1 admits it" in agent.report(ending=False)["rejection"]
+        finally:
+            called.kill()
+            called.wait(TIMEOUT)
+            agent.end()
+
+
+def test_an_engine_that_was_turned_away_on_its_node_is_told_so(rendezvous):
+    engine = EngineOptions(path="scene:basic", worker_id=3, timeout_wait=0.3)
+    turned_away = RunningEngine()
+    turned_away.rejection = "it is another program"
+    with (
+        rendezvous.expect(engine, "env-3-0") as (expected, _),
+        pytest.raises(
+            UnityTimeOutException, match=r"turned away: it is another program\. It ran on"
+        ) as raised,
+    ):
+        await_engine(expected, turned_away, engine)
+    assert "did not start" not in str(raised.value)
 
 
 def test_an_environment_in_python_is_hosted_on_a_node(rendezvous):

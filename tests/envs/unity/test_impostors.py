@@ -7,12 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+from lanista.envs.engines.options import Transport
 from lanista.envs.errors import OtherEngineError, TrainerGoneError
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.engine import encode_hello
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.unity.launch import UNREAL_PLUGIN, Transport
+from lanista.envs.unity.launch import UNREAL_PLUGIN
 from scripted_engine import free_port, hello, message, observation
 from transcripts import FILES, messages_of
 

@@ -14,11 +14,13 @@ from lanista.trainers.cli.main import run
         ("play", "--num-areas"),
         ("tournament", "--games"),
         ("tournament", "--num-areas"),
+        ("init", "--num-areas"),
+        ("card", "--num-areas"),
     ],
 )
 def test_a_count_is_a_whole_number_from_1_up(command, flag, text, capsys):
     with pytest.raises(SystemExit):
-        run([command, "walls", f"{flag}={text}"])
+        run([command, *(["walls"] if command != "init" else []), f"{flag}={text}"])
     assert f"argument {flag}: found {text!r}, expected a whole number from 1 up" in capsys.readouterr().err
 
 

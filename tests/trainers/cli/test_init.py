@@ -123,7 +123,7 @@ def test_a_file_is_overwritten_by_force_alone_and_nothing_is_started_for_it(tmp_
     [
         (["--env", "ball3d"], "The scene is named --env scene:ball3d"),
         (["--env", "scene:bal3d"], "Did you mean 'ball3d'?"),
-        (["--env", "scene:ball3d", "--num-areas", "0"], "num_areas must be set to a positive number"),
+        (["--env", "scene:ball3d", "--allow", "10.0.0.0/8"], "such as --listen 0.0.0.0"),
         (["--env", "scene:ball3d", "--trainer", "dqn"], "3DBall has continuous actions, and dqn"),
         (["--env", "scene:basic", "--trainer", "td3"], "Basic has discrete actions, and td3"),
         (["--env", "scene:basic", "-o", "no/folder.yaml"], "There is no folder no."),

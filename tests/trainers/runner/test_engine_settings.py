@@ -116,11 +116,8 @@ def made(monkeypatch):
             make_env(num_envs - 1)
             made["manager"] = {"num_envs": num_envs, "limits": limits, **options}
 
-    def environment(env_path, worker_id, base_port, **options):
-        made["environment"] = {"path": env_path, "worker": worker_id, "port": base_port, **options}
-
     monkeypatch.setattr(environments, "EnvManager", Manager)
-    monkeypatch.setattr(environments, "UnityEnvironment", environment)
+    monkeypatch.setattr(environments, "open_environment", lambda options: made.update(environment=options))
     return made
 
 
@@ -133,15 +130,16 @@ def test_every_setting_reaches_the_manager_or_the_environment(made):
     manager, env = made["manager"], made["environment"]
     assert (manager["num_envs"], manager["limits"]) == (3, RestartLimits(6, 7, 8))
     assert manager["non_finite"] is NonFinitePolicy.ZERO and not manager["editor"] and not manager["ordered"]
-    assert (env["path"], env["worker"], env["port"], env["seed"]) == ("Game", 2, 6000, 7)
-    assert (env["num_areas"], env["timeout_wait"], env["listen"]) == (4, 17, "10.0.0.1")
-    assert env["allow"] == ["10.0.0.0/8"]
-    assert env["additional_args"] == ["--level", "2"] and env["log_folder"] == Path("logs")
-    assert env["no_graphics"] and env["no_graphics_monitor"]
+    assert (env.path, env.worker_id, env.base_port, env.seed) == ("Game", 2, 6000, 7)
+    assert (env.num_areas, env.timeout_wait, env.listen) == (4, 17, "10.0.0.1")
+    assert env.allow == ("10.0.0.0/8",)
+    assert env.additional_args == ("--level", "2") and env.log_folder == Path("logs")
+    assert env.no_graphics and env.no_graphics_monitor
+    assert env.configuration == (101, 57, 3, 7.5, 33, 44)
 
 
 def test_without_env_path_the_run_waits_for_the_editor_at_its_port(made):
     options = RunOptions.from_dict({"env_settings": {"base_port": 6000}})
     make_env_manager(options, 5, Path("logs"))
-    assert made["manager"]["editor"] and made["environment"]["path"] is None
-    assert made["environment"]["port"] is None, "base_port is not the Editor's"
+    assert made["manager"]["editor"] and made["environment"].path is None
+    assert made["environment"].base_port is None, "base_port is not the Editor's"

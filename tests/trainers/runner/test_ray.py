@@ -28,6 +28,11 @@ def options(**env):
         ),
         ({"ray": "auto", "env_path": "godot:"}, "env_settings.ray", "no env_path (--env) says which"),
         ({"ray": "auto", "listen": "10.0.0.1:5004"}, "env_settings.ray", "no env_path"),
+        (
+            {"ray": "auto", "env_path": "Game", "allow": ["10.0.0.0/8"]},
+            "env_settings.allow",
+            "127.0.0.1 alone",
+        ),
         ({"env_path": "Game", "ray_cpus": 2}, "env_settings.ray_cpus", "no `ray` (--ray)"),
         ({"env_path": "Game", "ray_listen": "10.0.0.1"}, "env_settings.ray_listen", "no `ray` (--ray)"),
         ({"ray": "auto", "env_path": "Game", "ray_cpus": 0}, "env_settings.ray_cpus", "above 0"),
@@ -63,38 +68,31 @@ def test_evaluations_have_an_environment_of_their_own():
     assert number_of_environments(made) == 4
 
 
-@pytest.mark.parametrize(
-    ("game", "made_by"),
-    [
-        ("Game", "lanista.trainers.runner.environments.UnityEnvironment"),
-        ("godot:Game?scene=res://a.tscn", "lanista.envs.godot.environment.GodotEnvironment"),
-    ],
-)
-def test_a_node_receives_the_launch_arguments(monkeypatch, game, made_by):
+@pytest.mark.parametrize("game", ["Game", "godot:Game?scene=res://a.tscn"])
+def test_a_node_receives_the_launch_arguments(monkeypatch, game):
     heard = {}
 
     class Cluster:
-        def connect(self, order, name, on_exit):
-            heard.update(order=order, name=name)
-
-    def environment(path, worker_id, base_port, *others, connect, **settings):
-        connect(print)
+        def connect(self, order, on_exit):
+            heard.update(order=order)
 
     class Manager:
         def __init__(self, make_env, *others, **settings):
             make_env(2)
 
-    monkeypatch.setattr(made_by, environment)
+    monkeypatch.setattr(environments, "open_environment", lambda options: options.connect(print))
     monkeypatch.setattr(environments, "EnvManager", Manager)
     env = {"ray": "auto", "num_envs": 3, "env_path": game, "env_args": ["--level", "2"], "timeout_wait": 17}
+    env["allow"] = ["127.0.0.1"]
     engine = {"no_graphics": True, "time_scale": 1}
     made = RunOptions.from_dict({"env_settings": env, "engine_settings": engine})
     make_env_manager(made, 5, Path("logs"), Cluster())
     order = heard["order"]
-    assert (heard["name"], order.file_name, order.worker_id) == ("environment 2", game, 2)
-    assert (order.timeout, order.windowless, order.log_folder) == (17.0, True, Path("logs"))
+    assert (order.name, order.path, order.worker_id) == ("environment 2", game, 2)
+    assert (order.timeout_wait, order.windowless, order.log_folder) == (17.0, True, Path("logs"))
     assert order.additional_args == ("--level", "2")
     assert (order.seed, order.real_time) == (seed_of(5, 2), True)
+    assert order.allow == ("127.0.0.1",)
 
 
 def test_an_unreachable_head_is_reported_before_anything_is_written(tmp_path):

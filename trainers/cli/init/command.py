@@ -8,20 +8,20 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....envs.python import in_process
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.text import typed
-from ..arguments import add_env_args
+from ..arguments import add_engine_flags, engine_words
 from .suggest import ON_POLICY, TRAINERS, Suggestion, UnsuitableTrainerError, suggest
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
 
-    from ...settings.options import RunOptions
     from .observe import BehaviorFacts
 
 STDOUT = "-"
@@ -52,13 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trainer", choices=TRAINERS, help="the algorithm (default: by actions, agents and groups)"
     )
-    parser.add_argument("--num-areas", metavar="N", type=int, help="training areas that will be trained in")
-    parser.add_argument("--base-port", metavar="N", type=int, help="port of the executable (a free one)")
-    parser.add_argument(
-        "--timeout-wait", metavar="N", type=int, help="seconds in which the environment has to start (60)"
-    )
-    parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
-    add_env_args(parser)
+    add_engine_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -113,7 +107,6 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
 
     from ....envs.python.calls import close_checked
     from ...settings.errors import TrainerConfigError
-    from ...settings.options import RunOptions
     from ...utils.logging import configure_logging
     from .observe import observe
 
@@ -121,7 +114,7 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
     logs = Path(tempfile.mkdtemp(prefix="lanista-init-"))
     try:
         with redirect_stdout(sys.stderr):
-            env = _opened(RunOptions.from_dict(_tree(arguments)), logs)
+            env = _opened(arguments, logs)
             try:
                 facts = observe(env)
             finally:
@@ -143,31 +136,15 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
     return facts
 
 
-def _tree(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The arguments as a configuration has them."""
-    given = {
-        "env_path": arguments.env,
-        "env_args": arguments.env_args,
-        "num_areas": arguments.num_areas,
-        "base_port": arguments.base_port,
-        "timeout_wait": arguments.timeout_wait,
-    }
-    return {
-        "env_settings": {"seed": 0, **{key: value for key, value in given.items() if value is not None}},
-        "engine_settings": {"no_graphics": arguments.no_graphics},
-    }
-
-
-def _opened(options: RunOptions, logs: Path) -> BaseEnv:
+def _opened(arguments: argparse.Namespace, logs: Path) -> BaseEnv:
     """The environment as a run would start it; all seats of a game of turns are teams of one behavior."""
-    from ....envs.python.sources import make_source
-    from ...runner.environments import check_environment, make_environment
+    from ....envs.opening import open_environment
+    from ...runner.environments import check_environment
+    from ..opening import settings_of, single
 
-    check_environment(options)
-    env = options.env_settings
-    if env.env_path is not None and in_process(env.env_path):
-        return make_source(env.env_path, env.seed, env.env_args, env.num_areas, self_play=None)
-    return make_environment(options, env.seed, logs, 0)
+    settings = settings_of(arguments, arguments.env, arguments.env_args)
+    check_environment(settings)
+    return open_environment(replace(single(settings, arguments), log_folder=logs, self_play=None))
 
 
 def _suggested(
@@ -211,8 +188,7 @@ def _training_command(arguments: argparse.Namespace, copies: int) -> str:
     words += ["--run-id", "first"]
     if areas > 1:
         words += ["--num-areas", str(areas)]
-    if arguments.no_graphics:
-        words.append("--no-graphics")
+    words += engine_words(arguments, without=("num_areas", "seed"))
     if arguments.env_args:
         words += ["--env-args", *arguments.env_args]
     return typed(words)

@@ -16,7 +16,7 @@ from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.logging import print_error
 from ...utils.trust import Trust
-from ..arguments import add_env_args, add_results_dir, add_trust_run, count_from_1
+from ..arguments import add_engine_flags, add_results_dir, add_trust_run, count_from_1
 from ..page_server import port_number
 from .report import make_report, print_report
 
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the counted episodes as demonstrations, a .demo file per behavior",
     )
     _add_pictures(parser)
-    _add_engine(parser)
+    add_engine_flags(parser)
 
 
 def _add_pretrained(parser: argparse.ArgumentParser) -> None:
@@ -104,20 +104,6 @@ def _add_pictures(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_engine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0, help="of the environment and of sampled actions (0)")
-    parser.add_argument("--base-port", type=int, help="port of the executable (default: a free one)")
-    parser.add_argument(
-        "--timeout-wait", type=float, default=60, help="seconds within which the engine has to answer (60)"
-    )
-    parser.add_argument("--time-scale", type=float, default=20, help="speed of the engine's clock (20)")
-    parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
-    parser.add_argument(
-        "--num-areas", type=count_from_1, default=1, help="training areas, if the engine supports them (1)"
-    )
-    add_env_args(parser)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Play and report."""
     if arguments.pretrained == "" and not arguments.models:
@@ -143,10 +129,12 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     from ....envs.python.calls import close_checked
     from ...policies.onnx.load import LoadError
     from ...policies.onnx.runtime import BrainError
+    from ...settings.errors import TrainerConfigError
     from ...utils.films import FilmError
     from ...utils.logging import configure_logging
     from ..models import find_models
-    from .environment import open_played, set_parameters
+    from ..opening import set_parameters
+    from .environment import open_played
     from .film import Film, StepRenderer
     from .player import NoModelError, NothingToDecideError, Player
     from .progress import Progress, terminal
@@ -176,7 +164,15 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
             renderer = StepRenderer(env, arguments.env, viewers)
             opened.enter_context(progress)
             player.play(progress.step, renderer.step)
-    except (FilmError, LoadError, BrainError, NoModelError, NothingToDecideError, UnityException) as error:
+    except (
+        FilmError,
+        LoadError,
+        BrainError,
+        NoModelError,
+        NothingToDecideError,
+        TrainerConfigError,
+        UnityException,
+    ) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
         if arguments.record_demos is None:

@@ -284,7 +284,13 @@ def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
             f"Give --listen ADDRESS:PORT too, such as {host}:5004"
         )
         if env.allow is not None and not _may_be_called(env, host):
-            yield _refusal(env, "allow", why)
+            unreached = (
+                ", and the nodes of a cluster take calls from 127.0.0.1 alone: name that, or leave this out"
+                if env.ray is not None
+                else f", and listen (--listen) is {host}, which no other machine reaches: give an address of "
+                "this one too, such as --listen 0.0.0.0"
+            )
+            yield _refusal(env, "allow", why if env.env_path is None else unreached)
         for key in FOR_RELAYS:
             if getattr(env, key) is not None:
                 yield _refusal(env, key, why)
@@ -311,7 +317,7 @@ def _may_be_called(env: EnvironmentSettings, host: str) -> bool:
     """Whether an engine that the trainer starts, or the Editor, can call from a network of `allow`."""
     networks = AllowedNetworks.parse(env.allow or ())
     own = any(networks.names(loopback) for loopback in ("127.0.0.1", "::1"))
-    return env.ray is None and (own or host != "localhost")
+    return own or (env.ray is None and host != "localhost")
 
 
 def cluster_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:

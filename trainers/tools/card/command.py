@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ....envs.engines.own_program import own_program
 from ....envs.utils.regular_files import read_text
-from ...cli.arguments import add_env_args, add_results_dir, add_trust_run, count_from_0
+from ...cli.arguments import (
+    add_engine_flags,
+    add_results_dir,
+    add_trust_run,
+    count_from_0,
+    engine_words,
+)
 from ...cli.runs.record import CARD, is_run, read_run
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
@@ -54,10 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sampled", action="store_true", help="play with actions sampled as in training, not the likeliest"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the environment and of sampled actions (0)")
     add_results_dir(parser)
     add_trust_run(parser)
-    add_env_args(parser)
+    add_engine_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -166,7 +171,7 @@ def _play(
     from ...cli.models import environment_of, require_trusted
 
     words = [*_PLAY, *arguments.models, "--json", "--episodes", str(arguments.episodes)]
-    words += ["--seed", str(arguments.seed), "--results-dir", str(arguments.results_dir)]
+    words += [*engine_words(arguments), "--results-dir", str(arguments.results_dir)]
     words += ["--trust-run", *(["--sampled"] if arguments.sampled else [])]
     of_run = None if arguments.env else environment_of(arguments.models, arguments.results_dir, trust)
     if of_run is None or of_run.path is None:

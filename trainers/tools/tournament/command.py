@@ -8,11 +8,12 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...cli.arguments import add_env_args, add_results_dir, add_trust_run, count_from_1
+from ...cli.arguments import add_engine_flags, add_results_dir, add_trust_run, count_from_1
 from ...utils.errors import CommandError
 from ...utils.trust import Trust
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from ...settings.models.environment_parameters import SamplerSettings
     from .round_robin import RoundRobin
+
+AREAS = 16
+"""Games in parallel, where the environment has areas."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,15 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_results_dir(parser)
     add_trust_run(parser)
-    parser.add_argument("--seed", type=int, default=0, help="seed of the environment (0)")
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     parser.add_argument("--picture", metavar="FILE.png", type=Path, help="plot ratings and scores")
-    parser.add_argument("--base-port", type=int, help="port of the executable (a free one)")
-    parser.add_argument("--timeout-wait", type=float, default=60, help="seconds to wait for the engine (60)")
-    parser.add_argument("--time-scale", type=float, default=20, help="speed of the engine's clock (20)")
-    parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
-    parser.add_argument("--num-areas", type=count_from_1, default=16, help="games in parallel (16)")
-    add_env_args(parser)
+    add_engine_flags(parser, AREAS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,9 +64,10 @@ def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
     from mlagents_envs.exception import UnityException
 
     from ....envs.python.calls import close_checked
-    from ...cli.play.environment import set_parameters
+    from ...cli.opening import set_parameters
     from ...policies.onnx.load import LoadError
     from ...policies.onnx.runtime import BrainError
+    from ...settings.errors import TrainerConfigError
     from ...utils.logging import configure_logging
     from .match import MatchError
     from .players import participants_of
@@ -97,7 +96,7 @@ def _played(arguments: argparse.Namespace) -> tuple[RoundRobin, str]:
             tournament.play(env, arguments.games, deterministic=arguments.deterministic, on_match=on_match)
         finally:
             close_checked(env)
-    except (MatchError, BrainError, LoadError, UnityException) as error:
+    except (MatchError, BrainError, LoadError, TrainerConfigError, UnityException) as error:
         raise CommandError(str(error)) from error
     return tournament, path
 
@@ -117,13 +116,19 @@ def _named_environment(
 
 
 def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str]) -> BaseEnv:
-    if path.strip().startswith("scene:"):
-        from ....envs.scenes.in_process import make_in_process
+    from ....envs.godot import is_godot
+    from ....envs.opening import open_environment
+    from ...cli.opening import played
 
-        return make_in_process(path, arguments.seed, ["--areas", str(arguments.num_areas), *given])
-    from ...cli.play.environment import open_environment
-
-    return open_environment(arguments, path, given)
+    options = played(arguments, path, given)
+    if arguments.num_areas is None and not is_godot(path):  # whose games are as many as its scene has
+        options = replace(options, num_areas=AREAS)
+    if options.is_scene:  # in this process, where it is faster
+        areas = ("--areas", str(options.num_areas))
+        options = replace(
+            options, drawn=True, num_areas=1, additional_args=(*areas, *options.additional_args)
+        )
+    return open_environment(options)
 
 
 def _print_match(first: Any, second: Any, result: Any) -> None:

@@ -8,8 +8,9 @@ import yaml
 from lanista.envs.scenes.in_process import make_in_process
 from lanista.envs.unity.environment import UnityEnvironment
 from lanista.trainers.cli.main import run
+from lanista.trainers.cli.opening import set_parameters
 from lanista.trainers.cli.play.command import _choose_environment, add_arguments
-from lanista.trainers.cli.play.environment import open_environment, open_played, set_parameters
+from lanista.trainers.cli.play.environment import open_played
 from lanista.trainers.learn import run as learn
 from lanista.trainers.networks.multi_actor import MultiActor, exported_networks
 from lanista.trainers.policies.onnx.export import export_brain
@@ -202,7 +203,7 @@ def test_a_run_is_played_with_its_environment_parameters_in_the_lesson_that_it_c
     assert other.parameters == {}, "another environment than the run's"
     # Recorded demonstrations then hold what the run observes, and not a state that it does not read.
     assert [(each.with_state, each.self_play) for each in (given(), other)] == [(False, False), (True, None)]
-    engine = open_environment(given(), "scene:ball3d", [])
+    engine = open_played(given(), shown=False)
     try:
         set_parameters(engine, given().parameters)
         engine.reset()

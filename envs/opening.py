@@ -1,0 +1,101 @@
+"""Opens environments of every kind: engines, hosted ones, and those that are stepped in this process.
+
+A kind is loaded when it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mlagents_envs.base_env import BaseEnv
+
+from .engines.options import EngineOptions
+from .godot import is_godot
+from .python import in_process
+from .side_channels import (
+    EngineConfigurationChannel,
+    EnvironmentParametersChannel,
+    SideChannel,
+    StatsSideChannel,
+)
+
+
+def open_environment(options: EngineOptions, side_channels: Sequence[SideChannel] | None = None) -> BaseEnv:
+    """The environment of these options, started.
+
+    Args:
+        options: Which environment, and how.
+        side_channels: Of an engine that speaks ML-Agents' protocol; None: those of `with_default_channels`.
+
+    Raises:
+        UnityException: It cannot be started, or did not answer in time.
+        RegistryError: There is no such environment in the registry, or it cannot be downloaded.
+        ValueError: `allow` has what is no network.
+    """
+    path = (options.path or "").strip()
+    if options.drawn and options.is_scene:
+        from .scenes.in_process import make_in_process
+
+        areas = [] if options.num_areas == 1 else ["--areas", str(options.num_areas)]
+        return make_in_process(path, options.seed, [*areas, *options.additional_args])
+    if in_process(path) and (options.drawn or not options.hosted):
+        from .python.sources import make_source
+
+        return make_source(
+            path,
+            options.seed,
+            options.additional_args,
+            options.num_areas,
+            with_state=options.with_state,
+            self_play=options.self_play,
+            images=options.images,
+            drawn=options.drawn,
+        )
+    if options.hosted:
+        from .hosting.environment import HostedEnvironment
+
+        return HostedEnvironment.of(options)
+    if is_godot(path):
+        from .godot.environment import GodotEnvironment
+
+        return GodotEnvironment.of(options)
+    from .unity.environment import UnityEnvironment
+
+    channels = with_default_channels(options) if side_channels is None else side_channels
+    return UnityEnvironment.of(located(options), channels)
+
+
+def located(options: EngineOptions) -> EngineOptions:
+    """The options with the program, and its further arguments, in place of a registry's name for it.
+
+    The program is downloaded if necessary, unless a node launches it.
+
+    Raises:
+        RegistryError: There is no such environment, or it cannot be downloaded.
+    """
+    if options.path is None or options.connect is not None:
+        return options
+    from .registry.registry import resolve_registered
+
+    path, arguments = resolve_registered(options.path, options.additional_args)
+    return replace(options, path=path, additional_args=tuple(arguments))
+
+
+def with_default_channels(
+    options: EngineOptions, side_channels: Sequence[SideChannel] = ()
+) -> list[SideChannel]:
+    """The given channels, and Lanista's own of the kinds that are missing; they set the configuration.
+
+    Args:
+        options: Of the engine.
+        side_channels: A channel for the engine's configuration, parameters or statistics replaces the one
+            that would be made.
+    """
+    channels = list(side_channels)
+    for kind in (EnvironmentParametersChannel, EngineConfigurationChannel, StatsSideChannel):
+        if not any(isinstance(channel, kind) for channel in channels):
+            channels.append(kind())
+    engine = next(channel for channel in channels if isinstance(channel, EngineConfigurationChannel))
+    engine.set_configuration(options.configuration)
+    return channels

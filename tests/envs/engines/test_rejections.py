@@ -1,0 +1,82 @@
+"""Why an engine has not begun: that its call was turned away is told in place of any guess."""
+
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import grpc
+import pytest
+from lanista.envs.engines.options import EngineOptions
+from lanista.envs.godot.session import frame
+from lanista.envs.opening import open_environment
+from lanista.envs.protocol.dialect import UNITY, UNREAL
+from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
+from scripted_engine import exchange_with, first_free_port, hello, message
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes a program of a script")
+
+WAITING = "#!/bin/sh\nwhile [ ! -e {gone} ]; do sleep 0.05; done\n"
+"""Has its game started elsewhere, as `docker run` has."""
+KINDS = [("", "lean"), ("", "grpcio"), ("unreal:", "lean"), ("godot:", "lean")]
+
+
+def call_as_engine(port, dialect):
+    channel, exchange = exchange_with(port, dialect)
+    with channel, suppress(grpc.RpcError):
+        exchange(message(hello()))
+
+
+def call_as_game(port):
+    deadline = time.monotonic() + 60.0
+    while time.monotonic() < deadline:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)) as game:
+            game.sendall(frame(b"{}"))
+            while game.recv(1024):
+                pass
+            return
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["waits", "ends"])
+@pytest.mark.parametrize(("prefix", "transport"), KINDS)
+def test_a_caller_that_was_turned_away_is_the_reason(prefix, transport, ends, tmp_path):
+    program, gone, port = tmp_path / "Game.x86_64", tmp_path / "gone", first_free_port(1)
+    program.write_text(WAITING.format(gone=gone))
+    program.chmod(0o755)
+
+    def call():
+        if prefix == "godot:":
+            call_as_game(port)
+        else:
+            call_as_engine(port, UNREAL if prefix else UNITY)
+        if ends:
+            gone.touch()
+
+    options = EngineOptions(
+        path=f"{prefix}{program}",
+        base_port=port,
+        transport=transport,
+        timeout_wait=60 if ends else 3,
+        additional_args=("--level", "2"),
+    )
+    caller = threading.Thread(target=call, daemon=True)
+    caller.start()
+    with pytest.raises(UnityEnvironmentException if ends else UnityTimeOutException) as raised:
+        open_environment(options)
+    gone.touch()
+    caller.join(60)
+    said = str(raised.value)
+    assert "A program called, and was turned away: it is not the engine that was started" in said
+    assert "--allow 127.0.0.1 admits it. " in said
+    assert not any(guess in said for guess in ("did not start", "Make sure that", "what it wrote may tell"))
+
+
+def test_without_a_caller_it_is_told_what_may_be_wrong(tmp_path):
+    program, gone = tmp_path / "Game.x86_64", tmp_path / "gone"
+    program.write_text(WAITING.format(gone=gone))
+    program.chmod(0o755)
+    with pytest.raises(UnityTimeOutException, match="It has not called yet: it did not start, or") as raised:
+        open_environment(EngineOptions(path=str(program), timeout_wait=1))
+    gone.touch()
+    assert "Make sure that" in str(raised.value)
