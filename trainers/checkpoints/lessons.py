@@ -44,7 +44,11 @@ def restore_lessons(run_folder: Path, status: TrainingStatus) -> None:
             logger.warning(
                 "Parameter '%s' goes on with lesson_num %d, that of %s; the %s of %s does not count. To "
                 "train in another lesson, begin a run with --initialize-from and without the ones before it.",
-                *(parameter, entries[LESSON], source, own, status.path),
+                parameter,
+                entries[LESSON],
+                source,
+                own,
+                status.path,
             )
         for key, value in entries.items():
             status.set(parameter, key, value)

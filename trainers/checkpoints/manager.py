@@ -162,7 +162,10 @@ class CheckpointManager:
         advice = " Training goes on. Free some space or make the folder writable before the next checkpoint."
         logger.warning(
             "%s: the checkpoint of step %d could not be saved (%s); %s.%s",
-            *(self.behavior, step, error, steps[-1] if steps else "there is no other one"),
+            self.behavior,
+            step,
+            error,
+            steps[-1] if steps else "there is no other one",
             "" if final else advice,
         )
 
@@ -182,7 +185,9 @@ class CheckpointManager:
         except OSError as error:
             logger.warning(
                 "%s could not be written (%s). The checkpoint is saved as %s, and --resume finds it there.",
-                *(self.latest_path, error, weights),
+                self.latest_path,
+                error,
+                weights,
             )
             return False
         return True

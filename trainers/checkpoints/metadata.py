@@ -263,5 +263,7 @@ def warn_at_start(name: str, path: Path, state: Mapping[str, Any], current: Mapp
         logger.warning(
             "%s: the weights of %s fit, but were learned with other settings, and mean something else with "
             "these: %s. Set that back to start with what was learned.",
-            *(name, path, ", ".join(changed)),
+            name,
+            path,
+            ", ".join(changed),
         )

@@ -170,7 +170,8 @@ class RankProcesses:
             logger.warning(
                 "%s has been awaited for %.0f s. It is alive: its environments may be restarting, or may "
                 "hang. Ctrl-C saves and ends the run.",
-                *(" or ".join(map(self._name, self._processes)), waited),
+                " or ".join(map(self._name, self._processes)),
+                waited,
             )
 
     def kill(self) -> None:
@@ -227,7 +228,9 @@ def first_rank(options: RunOptions, folder: Path, *, restart_engines_at_checkpoi
     try:
         ranks.await_ready()
         with distributed.process_group(
-            *(0, world_size, device),
+            0,
+            world_size,
+            device,
             rendezvous=ranks.rendezvous,
             describe=ranks.describe,
             check=ranks.check,

@@ -27,7 +27,10 @@ def check_scene(options: RunOptions) -> None:
         if known is not None and name not in known:
             logger.warning(
                 "%s reads no environment parameter %s, which has no effect.%s It reads %s.",
-                *(path, name, did_you_mean(name, known), ", ".join(known) or "none"),
+                path,
+                name,
+                did_you_mean(name, known),
+                ", ".join(known) or "none",
             )
 
 

@@ -220,7 +220,10 @@ def _log_lessons(controller: TrainerController) -> None:
             logger.warning(
                 "Parameter '%s' stays in lesson '%s' until the behavior %s is trained, which the environment "
                 "has not shown so far (shown: %s).",
-                *(parameter, curriculum.lesson(parameter).name, criteria.behavior, ", ".join(sorted(shown))),
+                parameter,
+                curriculum.lesson(parameter).name,
+                criteria.behavior,
+                ", ".join(sorted(shown)),
             )
 
 
@@ -242,7 +245,8 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
         logger.warning(
             "The behavior %s will have checkpoints, but no brains (.onnx): %s has no method "
             "export(graph, inputs), which would add it to one. See docs/extending.md.",
-            *(name, ", ".join(inexportable)),
+            name,
+            ", ".join(inexportable),
         )
     elif context.training:
         _try_export(name, learner)

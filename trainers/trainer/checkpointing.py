@@ -365,7 +365,9 @@ class LearnerCheckpointer:
         if dropped:
             logger.warning(
                 "%s: %s steps that waited for the next update are dropped: %s.",
-                *(self.name, f"{dropped:,}", why),
+                self.name,
+                f"{dropped:,}",
+                why,
             )
         self.trainer.load_beside(folder, changed)
 
@@ -384,7 +386,10 @@ class LearnerCheckpointer:
         path = shlex.quote(dotted(("behaviors", self.name, *key.split("."))))
         logger.warning(
             "%s: has reached %s (%s): nothing is left to train. To continue, raise it with --set %s=...",
-            *(self.name, key, value, path),
+            self.name,
+            key,
+            value,
+            path,
         )
 
     def _initialize_from(self, path: Path) -> None:
@@ -403,7 +408,9 @@ class LearnerCheckpointer:
         if mismatches:
             logger.warning(
                 "%s: not all of %s fits; the rest starts with random weights: %s.",
-                *(self.name, path, "; ".join(mismatches)),
+                self.name,
+                path,
+                "; ".join(mismatches),
             )
         logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
 

@@ -241,12 +241,10 @@ def make_trainer(
     trainer: Trainer
     if isinstance(settings.hyperparameters, OffPolicyHyperparamSettings):
         off_policy = cast(OffPolicyAlgorithm, algorithm)
-        trainer = OffPolicyTrainer(
-            *(settings, off_policy, providers, stats, events, spec), name=name, **options
-        )
+        trainer = OffPolicyTrainer(settings, off_policy, providers, stats, events, spec, name=name, **options)
     else:
         on_policy = cast("OnPolicyAlgorithm[Any]", algorithm)
-        trainer = OnPolicyTrainer(*(settings, on_policy, providers, stats, events), **options)
+        trainer = OnPolicyTrainer(settings, on_policy, providers, stats, events, **options)
     if trainer.training:
         trainer.cloning = make_cloning(algorithm, spec, settings, device, seed + 4, non_finite)
     return trainer

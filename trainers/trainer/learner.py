@@ -89,7 +89,10 @@ class Learner:
         """Those that are learned from."""
         self.trainer.subscribe(self._to_learn)
         self.inference = InferencePolicy(
-            *(name, spec, self.algorithm, seed + 2),
+            name,
+            spec,
+            self.algorithm,
+            seed + 2,
             separate=self.in_thread or run.device.type != "cpu",
             deterministic=self._is_deterministic(),
             slots=self._slots,
@@ -101,8 +104,14 @@ class Learner:
             math.inf if settings.endless else settings.max_steps,
         )
         self.checkpointer = LearnerCheckpointer(
-            *(name, spec, run, self.trainer, self.algorithm.network, self.inference.policy),
-            *(self.evaluation_schedule, self.self_play),
+            name,
+            spec,
+            run,
+            self.trainer,
+            self.algorithm.network,
+            self.inference.policy,
+            self.evaluation_schedule,
+            self.self_play,
         )
         self._best_score: float | None = None
         """The mean reward or rating that makes the current policy one of the best; None if it is not."""
@@ -150,7 +159,12 @@ class Learner:
         """Learns from `collected`; its updates run in a thread of its own or in this one."""
         settings, run = self.settings, self.run
         return make_trainer(
-            *(self.name, self.spec, settings, self.algorithm, self.reporter, self),
+            self.name,
+            self.spec,
+            settings,
+            self.algorithm,
+            self.reporter,
+            self,
             training=run.training,
             non_finite=run.non_finite,
             returns_kept=run.curriculum.returns_kept(self.name),
@@ -168,8 +182,13 @@ class Learner:
         if settings is None or not run.training:
             return None
         manager = SelfPlayManager(
-            *(self.name, settings, run.rotation, self.algorithm.network, self.inference.opponent),
-            *(self.reporter, run.seed + 5),
+            self.name,
+            settings,
+            run.rotation,
+            self.algorithm.network,
+            self.inference.opponent,
+            self.reporter,
+            run.seed + 5,
         )
         self.trainer.rating = lambda: manager.elo
         return manager
@@ -194,7 +213,9 @@ class Learner:
                 "%s: this trainer doesn't support adversarial games: its teams (%s, %s) all learn at once, "
                 "by one policy. With a section self_play one of them learns and plays against older selves; "
                 "self_play: null says that all are to learn.",
-                *(self.name, *self.managers, behavior_id),
+                self.name,
+                *self.managers,
+                behavior_id,
             )
         self.trainer.episodes.expect(behavior_id)
         self.managers[behavior_id] = AgentManager(
@@ -388,7 +409,11 @@ class Learner:
         logger.info(
             "%s: the %s, %.3f, has reached stop_at_reward (%g) at step %d. "
             "Training of this behavior is over.",
-            *(self.name, of, reached, self.settings.stop_at_reward, self.trainer.step),
+            self.name,
+            of,
+            reached,
+            self.settings.stop_at_reward,
+            self.trainer.step,
         )
 
     def on_steps_processed(self) -> None:
@@ -417,13 +442,13 @@ class Learner:
             "%s: the policy changed by an approximate KL divergence of %.1f in one update, at step %d; below "
             "0.05 is usual. A few such updates can undo what was learned: set hyperparameters.max_grad_norm "
             "(0.5), or lower learning_rate or num_epoch.",
-            *(self.name, kl, self.trainer.step),
+            self.name,
+            kl,
+            self.trainer.step,
         )
 
     def _episode_ended(self, agent: AgentKey, reward: float, group_reward: float | None, length: int) -> None:
-        event = EpisodeEnd(
-            *(self.name, self.trainer.step, agent.env, agent.agent, reward, group_reward, length)
-        )
+        event = EpisodeEnd(self.name, self.trainer.step, agent.env, agent.agent, reward, group_reward, length)
         self.run.callbacks.dispatch(event)
 
     # Files ----------------------------------------------------------------------------------------------

@@ -77,7 +77,11 @@ class OffPolicyTrainer(Trainer):
         of_updates = UPDATES_PER_PASS * hyper.steps_per_update
         passes = PASSES_PER_BATCH if algorithm.device.type == "cpu" else PASSES_OF_GPU
         super().__init__(
-            *(settings, algorithm, providers, stats, events),
+            settings,
+            algorithm,
+            providers,
+            stats,
+            events,
             advance_interval=max(hyper.batch_size // passes, min(hyper.batch_size, round(of_updates))),
             returns_since_update=EPISODES,
             **options,
@@ -95,7 +99,11 @@ class OffPolicyTrainer(Trainer):
         self.signal_updates = UpdateSchedule(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
         ignores = [providers[signal].ignores_done for signal in algorithm.signals]
         self.sampler = ReplaySampler(
-            *(algorithm.gammas, ignores, self.device, self.seed, own.n_step),
+            algorithm.gammas,
+            ignores,
+            self.device,
+            self.seed,
+            own.n_step,
             include_dones=bool(self.learned),
         )
         self.reward_scale = RewardScaler(algorithm.gammas) if own.normalize_rewards else None
@@ -123,7 +131,9 @@ class OffPolicyTrainer(Trainer):
             logger.warning(
                 "%s: frame_stack is %d, and no observation is an image of so many stacked frames "
                 "(%s): the replay keeps each observation whole.",
-                *(self.name, frames, ", ".join(map(str, layout.shapes))),
+                self.name,
+                frames,
+                ", ".join(map(str, layout.shapes)),
             )
         return layout
 

@@ -54,9 +54,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         few = algorithm.traits.is_team or algorithm.device.type != "cpu"
         passes = FEWER_PASSES if few else PASSES_PER_BUFFER
         interval = min(settings.hyperparameters.buffer_size // passes, MAX_PASS_STEPS)
-        super().__init__(
-            *(settings, algorithm, providers, stats, events), advance_interval=interval, **options
-        )
+        super().__init__(settings, algorithm, providers, stats, events, advance_interval=interval, **options)
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
         self.buffer = RolloutBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
         self.learner_process: LearnerProcess | None = None

@@ -89,7 +89,10 @@ class Evaluator:
                 learner.evaluation_schedule.advance(learner.trainer.step)
                 logger.warning(
                     "%s: the test at step %d failed, and is left out; training goes on. %s: %s",
-                    *(name, learner.trainer.step, type(error).__name__, error),
+                    name,
+                    learner.trainer.step,
+                    type(error).__name__,
+                    error,
                     exc_info=logger.isEnabledFor(logging.DEBUG),
                 )
             return
@@ -113,7 +116,9 @@ class Evaluator:
         for name, learner in learners.items():
             if name not in self._policies:
                 self._policies[name] = EvaluationPolicy(
-                    *(learner.spec, learner.algorithm.network, learner.settings.time_horizon),
+                    learner.spec,
+                    learner.algorithm.network,
+                    learner.settings.time_horizon,
                     learner.algorithm.traits.roster_size,
                 )
             self._policies[name].reset(learner.algorithm.network.state_dict())
@@ -153,7 +158,8 @@ def report(learner: Learner, scores: Scores, statistics: EngineStatistics, secon
     if not scores.rewards:
         logger.warning(
             "%s: the test at step %d has counted no episode: none of its agents was in the environment.",
-            *(scores.behavior, learner.trainer.step),
+            scores.behavior,
+            learner.trainer.step,
         )
         return
     step = learner.trainer.step

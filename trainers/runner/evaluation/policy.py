@@ -61,7 +61,10 @@ class EvaluationPolicy:
             return
         if behavior_id not in self._processors:
             self._processors[behavior_id] = AgentProcessor(
-                *(behavior_id, self._spec, self._horizon, _NullSink()),
+                behavior_id,
+                self._spec,
+                self._horizon,
+                _NullSink(),
                 memory_size=self._network.memory_size,
                 places=self._slots,
             )

@@ -48,7 +48,7 @@ class SelfPlayManager(SelfPlay):
         self.name = name
         self.opponents = Opponents(network, make, seed + 1, marks=settings.learn_from_both_sides)
         super().__init__(
-            *(settings, rotation, lambda: _copy(network), self.opponents, SeededRandom(seed), stats)
+            settings, rotation, lambda: _copy(network), self.opponents, SeededRandom(seed), stats
         )
         self._normalizes = any(True for _ in network.buffers())
         self._last_joined: BehaviorId = ""
@@ -104,7 +104,8 @@ class SelfPlayManager(SelfPlay):
             logger.warning(
                 "self_play.learn_from_both_sides has no effect on the behavior %s: its opponents are another "
                 "behavior, so that there is but one team (%s) whose steps it can learn from.",
-                *(self.name, self._last_joined),
+                self.name,
+                self._last_joined,
             )
 
     def on_steps_processed(self) -> None:
