@@ -48,6 +48,7 @@ from .controller import TrainerController
 from .environments import make_env_manager, make_evaluation_environment, tested
 from .evaluation.evaluator import Evaluator
 from .python_environments import takes_state
+from .ranked_controller import RankedController
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -159,20 +160,14 @@ def _controller(
         environment = make_evaluation_environment(options, folder / "run_logs", cluster)
         evaluator = Evaluator(environment, context.callbacks)
     listed = frozenset(options.behaviors)
-    controller = TrainerController(
+    make = RankedController if distributed.world_size() > 1 else TrainerController
+    controller: TrainerController = make(
+        context,
         partial(make_env_manager, options, context.seed, folder / "run_logs", cluster),
         partial(_make_learner, options, context),
-        context.display,
-        context.curriculum,
-        training=context.training,
-        decision_timeout=options.env_settings.timeout_wait,
         on_first_learner=lambda: _on_first_learner(options, listed, folder, controller, signals),
-        timers=context.timers,
-        callbacks=context.callbacks,
         evaluator=evaluator,
-        rotation=context.rotation,
         envs=envs,
-        stop=context.stop,
     )
     return controller
 
@@ -212,7 +207,6 @@ def _log_lessons(controller: TrainerController) -> None:
     """Log the lessons; warn about one that depends on a behavior that may never appear."""
     curriculum = controller.curriculum
     for parameter in curriculum.lessons:
-        logger.info("%s", curriculum.line(parameter))
         controller.show_lesson(parameter)
     shown = {BehaviorName.parse(behavior_id).name for behavior_id in controller.envs.behavior_specs}
     for parameter, criteria in curriculum.pending():

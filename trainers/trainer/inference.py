@@ -65,8 +65,6 @@ class InferencePolicy:
         self.states = AgentStates(network.memory_size) if network.memory_size else None
         self.acts_by_slot = isinstance(self.policy, SlotPolicy)
         """Steps have to be collected before agents act: that is when agents get their group slots."""
-        self.keeps_agent_states = self.states is not None or explorer is not None
-        """`end_episodes` is to be called."""
 
     def publish(self, tensors: Mapping[str, Tensor]) -> None:
         """Hand weights or statistics of the trained network to the copy that acts; from any thread."""

@@ -284,9 +284,12 @@ class Learner:
                 manager.end_episode(env)
         self.collected.put(EpisodesForgotten(env, agent_ids))
 
-    def reset_requests(self) -> None:
-        """Count the decisions after which the trainer advances from here, as a resumed run does."""
+    def on_engine_restart(self) -> None:
+        """Forget what is under way, as a run that is resumed here."""
+        self.restart_due = False
+        self.collected.drain()
         self._requests = 0
+        self.reset_agents()
 
     # Learning -------------------------------------------------------------------------------------------
 

@@ -78,6 +78,8 @@ class Evaluator:
         evaluated = {
             name: learner for name, learner in learners.items() if learner.evaluation_schedule.enabled
         }
+        for learner in learners.values():
+            learner.trainer.finish_update()
         start = self._clock()
         try:
             with isolated_random_state(EVALUATION_SEED), warnings_only():
