@@ -114,7 +114,6 @@ class CloningRun(SummaryEvents):
             spec=demos.spec,
             run=run,
             trainer=self.trainer,
-            network=algorithm.network,
             policy=policy,
             evaluation_schedule=EvaluationSchedule(NEVER),
         )
@@ -140,7 +139,7 @@ class CloningRun(SummaryEvents):
                 self.trainer.advance()
         except FloatingPointError as error:
             failure = error
-        self.checkpointer.finish(saved=self.checkpointer.save(None, final=True))
+        self.checkpointer.finish(saved=self.checkpointer.save(final=True))
         if failure is not None:
             raise failure
 
@@ -148,7 +147,7 @@ class CloningRun(SummaryEvents):
 
     def on_checkpoint(self) -> bool:
         """Save a numbered checkpoint and its model."""
-        self.checkpointer.save(None)
+        self.checkpointer.save()
         return False
 
     def on_update(self, metrics: Mapping[str, float]) -> None:

@@ -252,7 +252,7 @@ class TrainerController:
         for thread in self._threads:
             thread.raise_error()
         for learner in self.learners.values():
-            if learner.advance():
+            if learner.in_thread or learner.advance():
                 self._run.display.progress(learner.name, learner.trainer.step)
 
     def _act(self, steps: Sequence[EnvironmentStep]) -> dict[int, dict[BehaviorId, Decision]]:

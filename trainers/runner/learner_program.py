@@ -51,12 +51,12 @@ def make_learner(plan: LearnerPlan) -> OnPolicyTrainer[Any]:
     algorithm = make_algorithm(plan.spec, plan.settings, *how)
     reporter = StatsReporter(plan.name)
     trainer = make_trainer(
-        plan.name,
         plan.spec,
         plan.settings,
         algorithm,
         reporter,
         SummaryEvents(reporter),
+        name=plan.name,
         non_finite=plan.non_finite,
         seed=plan.seed,
         device=plan.device,

@@ -218,7 +218,6 @@ def make_policy(
 
 
 def make_trainer(
-    name: str,
     spec: BehaviorSpec,
     settings: TrainerSettings,
     algorithm: Algorithm,
@@ -241,7 +240,7 @@ def make_trainer(
     trainer: Trainer
     if isinstance(settings.hyperparameters, OffPolicyHyperparamSettings):
         off_policy = cast(OffPolicyAlgorithm, algorithm)
-        trainer = OffPolicyTrainer(settings, off_policy, providers, stats, events, spec, name=name, **options)
+        trainer = OffPolicyTrainer(settings, off_policy, providers, stats, events, spec, **options)
     else:
         on_policy = cast("OnPolicyAlgorithm[Any]", algorithm)
         trainer = OnPolicyTrainer(settings, on_policy, providers, stats, events, **options)

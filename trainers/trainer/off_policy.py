@@ -63,8 +63,6 @@ class OffPolicyTrainer(Trainer):
         stats: StatsSink,
         events: TrainerEvents,
         spec: BehaviorSpec,
-        *,
-        name: str = "",
         **options: Unpack[TrainerOptions],
     ) -> None:
         """Prepare to learn; the replay allocates memory as it fills. `options` as of `Trainer`.
@@ -91,7 +89,6 @@ class OffPolicyTrainer(Trainer):
         self.spread = options.get("spread_updates", False)
         self._saved_step: int | None = None
         """The step whose weights were saved, or loaded, last."""
-        self.name = name
         own = hyper if isinstance(hyper, ReplaySettings) else ReplaySettings()
         self.own = own
         """Lanista's own keys; a plug-in's trainer may have none of them."""
@@ -111,7 +108,7 @@ class OffPolicyTrainer(Trainer):
         self.replay: Replay | None = None
         """None until the first steps arrive."""
         if self.training:
-            require_room(name, self.layout)
+            require_room(self.name, self.layout)
 
     def _layout(self, spec: BehaviorSpec) -> ReplayLayout:
         algorithm = self.algorithm

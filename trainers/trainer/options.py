@@ -43,6 +43,8 @@ class TrainerEvents(Protocol):
 class TrainerOptions(TypedDict, total=False):
     """The optional arguments of every trainer."""
 
+    name: str
+    """The behavior's, in messages. Default: empty."""
     training: bool
     """Learn; else only act. Default: True."""
     non_finite: NonFinitePolicy

@@ -30,7 +30,7 @@ class SelfPlayManager(SelfPlay):
         settings: SelfPlaySettings,
         rotation: TeamRotation,
         network: Any,
-        make: Callable[[Any], Policy],
+        make_policy: Callable[[Any], Policy],
         stats: StatsSink,
         seed: int,
     ) -> None:
@@ -41,12 +41,12 @@ class SelfPlayManager(SelfPlay):
             settings: of self-play.
             rotation: of the teams of all behaviors.
             network: the one that is trained.
-            make: makes the policy that acts with a copy of it.
+            make_policy: makes the policy that acts with a copy of it.
             stats: gets the rating.
             seed: of the choice of opponents, and of the actions that these sample.
         """
         self.name = name
-        self.opponents = Opponents(network, make, seed + 1, marks=settings.learn_from_both_sides)
+        self.opponents = Opponents(network, make_policy, seed + 1, marks=settings.learn_from_both_sides)
         super().__init__(
             settings, rotation, lambda: _copy(network), self.opponents, SeededRandom(seed), stats
         )
