@@ -110,7 +110,7 @@ class RankProcesses:
         self._presence = Presence(self._folder, 0, world_size, timeout)
         self.have_begun = False
         """All have connected: what is learned from now on can be saved."""
-        self._told = False
+        self._warned = False
         """The user knows that a rank, which is alive, has been awaited for long."""
         self.rendezvous = str(self._folder / "store")
         self._processes: list[RankProcess] = []
@@ -164,9 +164,9 @@ class RankProcesses:
                 advice = _ADVICE if self.have_begun else "Start the run again."
                 raise RankLostError(f"{self._name(process)} {reason}. {advice}")
         if waited < self._timeout:
-            self._told = False
-        elif not self._told and all(process.watch.is_alive for process in self._processes):
-            self._told = True
+            self._warned = False
+        elif not self._warned and all(process.watch.is_alive for process in self._processes):
+            self._warned = True
             logger.warning(
                 "%s has been awaited for %.0f s. It is alive: its environments may be restarting, or may "
                 "hang. Ctrl-C saves and ends the run.",

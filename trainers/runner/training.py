@@ -40,7 +40,7 @@ from ..stats.writers import close_writers, make_writers
 from ..trainer.context import RunContext
 from ..trainer.learner import Learner
 from ..trainer.off_policy import OffPolicyTrainer
-from ..trainer.update_memory import UpdateMemory, tell_together
+from ..trainer.update_memory import UpdateMemory, warn_of_shortage
 from ..utils import distributed
 from ..utils.errors import TrainerError
 from .banner import next_steps
@@ -233,7 +233,7 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
     except (UnsupportedObservationError, UnsupportedActionError) as error:
         raise TrainerError(f"The behavior {name}: {error}") from error
     if context.training:
-        _tell_memory(context, learner)
+        _report_memory(context, learner)
     inexportable = not_exportable(learner.algorithm.network)
     if inexportable:
         logger.warning(
@@ -247,19 +247,19 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
     return learner
 
 
-def _tell_memory(context: RunContext, learner: Learner) -> None:
+def _report_memory(context: RunContext, learner: Learner) -> None:
     """Log what memory a behavior will take; a replay has said so itself."""
     minibatch = 0
     if isinstance(learner.trainer, OffPolicyTrainer):
         collected = learner.trainer.layout.nbytes()
     elif isinstance(learner.algorithm, OnPolicyAlgorithm):
         update = UpdateMemory.of(learner.spec, learner.settings, learner.algorithm)
-        update.tell(learner.name)
+        update.report(learner.name)
         collected, minibatch = update.rollout, update.minibatch
     else:
         return
     context.collected_bytes[learner.name] = collected
-    tell_together(context.collected_bytes, minibatch)
+    warn_of_shortage(context.collected_bytes, minibatch)
 
 
 def _try_export(name: str, learner: Learner) -> None:

@@ -118,7 +118,7 @@ class LearnerCheckpointer:
         if self.self_play is not None:
             self.run.status.set(self.name, ELO, self.self_play.elo)
         saved = self.checkpoints.save(
-            step, self._state(score), reward, export, judged=score, due=due, final=final
+            step, self._state(score), reward, export, best_metric=score, due=due, final=final
         )
         if saved is not None:
             self.trainer.save_beside(self.checkpoints.folder)

@@ -82,7 +82,7 @@ class UpdateMemory:
         """Bytes of a gradient step."""
         return self.batch_size * self.row
 
-    def tell(self, name: str) -> None:
+    def report(self, name: str) -> None:
         """Log it; warn if it is more than there is.
 
         Args:
@@ -117,7 +117,7 @@ class UpdateMemory:
         )
 
 
-def tell_together(collected: Mapping[str, int], minibatch: int) -> None:
+def warn_of_shortage(collected: Mapping[str, int], minibatch: int) -> None:
     """Warn if the behaviors of a run together take more memory than there is.
 
     Args:
