@@ -32,8 +32,8 @@ from ..settings.yaml_source import Source
 from ..utils.errors import TrainerError
 from ..utils.trust import Trust
 from ..utils.trusted_names import Named
+from .compatibility import SETTINGS, TABLE, TRAINER_TYPE, Resumed, lost_at_start, recorded_settings, refusals
 from .file import MISFITS, CheckpointError
-from .meaning import SETTINGS, TABLE, TRAINER_TYPE, Resumed, lost_at_start, recorded_settings, refusals
 
 logger = logging.getLogger(__name__)
 

@@ -29,11 +29,10 @@ from ..settings.options import RunOptions
 from ..utils import distributed
 from ..utils.distributed import RankLostError
 from ..utils.errors import TrainerError
-from ..utils.heartbeat import LAST_SECONDS, Watch
+from ..utils.heartbeat import LAST_SECONDS, Presence, Watch, on_one_machine
 from ..utils.logging import configure_logging
 from ..utils.requirements import limit_openmp_spinning
 from .preflight import set_malloc_thresholds
-from .presence import Presence, on_one_machine
 from .signals import StopSignals
 
 logger = logging.getLogger(__name__)

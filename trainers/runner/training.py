@@ -21,7 +21,7 @@ from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, Upd
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
 from ..callbacks.events import SummaryDue
-from ..checkpoints.lessons import restore_lessons
+from ..checkpoints.resuming import restore_lessons
 from ..checkpoints.run_folder import remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
 from ..checkpoints.transfer import find_start

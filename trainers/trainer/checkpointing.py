@@ -11,12 +11,12 @@ from typing import Any
 from mlagents_envs.base_env import BehaviorSpec
 
 from ..callbacks.events import CheckpointSaved
+from ..checkpoints.compatibility import Change, Resumed, changed_settings
 from ..checkpoints.file import MISFITS, CheckpointError, load_checkpoint, save_checkpoint
-from ..checkpoints.lessons import LESSONS
 from ..checkpoints.manager import CheckpointManager
-from ..checkpoints.meaning import Change, Resumed, changed_settings
 from ..checkpoints.metadata import KEY as BRAIN
 from ..checkpoints.metadata import changes, describe_behavior, differences, warn_at_start
+from ..checkpoints.resuming import LESSONS
 from ..checkpoints.run_folder import recorded_behavior
 from ..checkpoints.shared_weights import load_weights
 from ..checkpoints.transfer import initial_checkpoint, lacks

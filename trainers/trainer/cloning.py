@@ -17,8 +17,8 @@ from ..buffers.demonstrations import Demonstrations, digest
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.rewards import BehavioralCloningSettings, CloneSettings
 from ..utils.errors import CheckpointError
+from .context import TrainerEvents, TrainerOptions
 from .factory import cloning_from, make_values
-from .options import TrainerEvents, TrainerOptions
 from .trainer import AVERAGE, Rewards, Trainer
 
 if TYPE_CHECKING:

@@ -38,9 +38,9 @@ from ..settings.models.rewards import (
 from ..settings.registry import find_trainer
 from ..utils.errors import TrainerError
 from ..utils.plugins import imported
+from .context import TrainerEvents, TrainerOptions
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
-from .options import TrainerEvents, TrainerOptions
 from .trainer import Trainer
 
 if TYPE_CHECKING:

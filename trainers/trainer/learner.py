@@ -30,11 +30,11 @@ from ..utils import distributed
 from .checkpointing import LearnerCheckpointer
 from .context import RunContext
 from .distributed import rank_seed, rank_settings
+from .episode_stats import EPISODES
 from .factory import make_algorithm, make_trainer
 from .inference import InferencePolicy
 from .learner_process import LearnerPlan, LearnerProcess
 from .on_policy import OnPolicyTrainer
-from .reward_history import EPISODES
 from .schedules import EvaluationSchedule
 from .self_play.manager import SelfPlayManager
 from .trainer import Trainer

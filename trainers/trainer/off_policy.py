@@ -23,15 +23,15 @@ from ..buffers.replay.memory_limit import require_room, size_text
 from ..buffers.replay.reward_scaling import RewardScaler
 from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
-from ..checkpoints.meaning import SIGNALS, Change, Resumed
+from ..checkpoints.compatibility import SIGNALS, Change, Resumed
 from ..rewards.base import RewardProvider
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperparamSettings, ReplaySettings
 from ..utils import distributed
 from ..utils.errors import TrainerError
-from .options import TrainerEvents, TrainerOptions
-from .reward_history import EPISODES
+from .context import TrainerEvents, TrainerOptions
+from .episode_stats import EPISODES
 from .schedules import UpdateSchedule
 from .trainer import AVERAGE, Rewards, Trainer
 

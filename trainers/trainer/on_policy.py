@@ -17,13 +17,13 @@ from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ..algorithms.base import OnPolicyAlgorithm
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
-from ..checkpoints.meaning import SEQUENCE_LENGTH, Change, Resumed
+from ..checkpoints.compatibility import SEQUENCE_LENGTH, Change, Resumed
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
 from ..utils import distributed
+from .context import TrainerEvents, TrainerOptions
 from .learner_process import LearnerProcess, UpdateJob
-from .options import TrainerEvents, TrainerOptions
 from .trainer import AVERAGE, Rewards, Trainer
 
 if TYPE_CHECKING:

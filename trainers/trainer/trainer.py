@@ -24,15 +24,15 @@ from ..algorithms.base import Algorithm
 from ..algorithms.common.products import large_products
 from ..algorithms.common.threads import UpdateThreads, flushed_denormals, torch_threads
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
-from ..checkpoints.meaning import Change
+from ..checkpoints.compatibility import Change
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
 from ..utils import distributed
 from ..utils.errors import TrainerError
+from .context import TrainerEvents, TrainerOptions
 from .episode_stats import EpisodeStats
-from .options import TrainerEvents, TrainerOptions
 from .schedules import StepSchedule
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from ...callbacks.dispatcher import CallbackDispatcher
 from ...callbacks.events import EvaluationEnd
 from ...stats.summary import StatsSummary
 from .environment import EVALUATION_SEED, EvaluationEnvironment, warnings_only
-from .policy import EvaluationPolicy
-from .rollout import EvaluationRollout
+from .rollout import EvaluationPolicy, EvaluationRollout
 from .scores import Scores
 
 if TYPE_CHECKING:

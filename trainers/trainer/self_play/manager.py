@@ -13,9 +13,8 @@ from ....envs.base import BehaviorId, BehaviorName
 from ...policies.policy import Policy
 from ...settings.models.behavior import SelfPlaySettings
 from ...utils.errors import TrainerError
-from .newest_steps import Item
-from .opponents import Opponents
-from .self_play import SeededRandom, SelfPlay
+from .self_play import Item, SeededRandom, SelfPlay
+from .snapshots import Opponents
 from .team_rotation import TeamRotation
 
 logger = logging.getLogger(__name__)
