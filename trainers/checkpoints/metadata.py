@@ -48,7 +48,7 @@ def describe_behavior(
 ) -> dict[str, Any]:
     """Plain values for a checkpoint, from which `build_network` makes the same network, and what trained it.
 
-    That is the trainer, and the settings without which the weights mean something else (`meaning.py`).
+    That is the trainer, and the settings without which the weights mean something else (`compatibility.py`).
     """
     described = describe_network(
         behavior,

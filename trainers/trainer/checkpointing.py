@@ -25,7 +25,6 @@ from ..networks.multi_actor import export_suffixes, exported_networks
 from ..policies.policy import Policy
 from ..settings.problems import dotted
 from ..utils import distributed
-from .cloning import DEMONSTRATIONS
 from .context import RunContext
 from .distributed import rank_file, rank_state, with_rank_state
 from .schedules import EvaluationSchedule
@@ -36,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 ELO = "elo"
 """ML-Agents' key in training_status.json."""
+DEMONSTRATIONS = "demonstrations"
+"""The entry of a checkpoint that identifies what `lanista clone` has learned from."""
 SELF_PLAY = "self_play"
 """The entry of a checkpoint that holds the rating and the opponents."""
 
