@@ -47,8 +47,9 @@ class MessageLog(logging.Handler):
 def make_learner(plan: LearnerPlan) -> OnPolicyTrainer[Any]:
     """The trainer of a plan, as the run has it, but without a source of steps."""
     sys.path[:] = plan.python_path
-    how = (plan.device, plan.seed, plan.non_finite, plan.precision)
-    algorithm = make_algorithm(plan.spec, plan.settings, *how)
+    algorithm = make_algorithm(
+        plan.spec, plan.settings, plan.device, plan.seed, plan.non_finite, plan.precision
+    )
     reporter = StatsReporter(plan.name)
     trainer = make_trainer(
         plan.spec,

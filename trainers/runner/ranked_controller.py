@@ -14,7 +14,7 @@ from .controller import TrainerController
 class RankedController(TrainerController):
     """Decides with the other ranks when all of them learn and when the run ends.
 
-    Every rank joins a meeting when its agents have decided often enough, and waits there for the others. All
+    Every rank enters a barrier when its agents have decided often enough, and waits there for the others. All
     ranks reach the same decision, so that they make the same collective calls.
     """
 
@@ -24,7 +24,7 @@ class RankedController(TrainerController):
         self._ended = False
         """All ranks leave the loop."""
         self._shared: list[str] = []
-        """The behaviors that all ranks have met, in rank 0's order; they are learned."""
+        """The behaviors that all ranks have seen, in rank 0's order; they are learned."""
         self._announced: set[str] = set()
         self._has_lessons = any(len(lessons) > 1 for lessons in self.curriculum.lessons.values())
         self._lesson_reset = False
@@ -38,7 +38,7 @@ class RankedController(TrainerController):
             raise
 
     def _on_early_end(self) -> None:
-        """Meet a last time."""
+        """Let the other ranks end too."""
         if not self._ended:
             distributed.sums(True, False)
             self._ended = True
@@ -49,26 +49,26 @@ class RankedController(TrainerController):
         return not self._ended
 
     def _add_new_behaviors(self, steps: Sequence[EnvironmentStep]) -> None:
-        """Meet if there are new behaviors: their agents act by rank 0's weights from the start."""
+        """Wait for the others if there are new behaviors, whose agents act by rank 0's weights from the start."""
         super()._add_new_behaviors(steps)
         if self.learners.keys() - self._announced:
-            self._meet(False)
+            self._barrier(False)
 
     def _learn(self) -> None:
         """Learn when all ranks do, with the lessons of rank 0."""
-        if self._ended:  # as they met to announce a behavior, and none meets any more
+        if self._ended:  # at the barrier at which a behavior was announced: none enters another one
             return
         has_work = not self._shared or any(learner.should_continue for learner in self._known_learners)
         ends = self._should_stop() or not has_work or distributed.ending()
         is_due = ends or any(learner.is_due for learner in self.learners.values())
-        if not is_due or not self._meet(ends):
+        if not is_due or not self._barrier(ends):
             return
         self._follow_lessons()
         for learner in self._known_learners:
             learner.learn()
             self._run.display.progress(learner.name, learner.trainer.step)
 
-    def _meet(self, ends: bool) -> bool:
+    def _barrier(self, ends: bool) -> bool:
         """Wait for the other ranks; whether all of them learn now.
 
         Args:
@@ -88,7 +88,7 @@ class RankedController(TrainerController):
 
     @property
     def _known_learners(self) -> list[Learner]:
-        """Those of the behaviors that every rank has met."""
+        """Those of the behaviors that every rank has seen."""
         return [self.learners[name] for name in self._shared]
 
     def _follow_lessons(self) -> None:

@@ -79,7 +79,7 @@ class RankProcess:
         if self.log.exists() and not self.log.stat().st_size:
             self.log.unlink()
 
-    def fate(self) -> str:
+    def exit_description(self) -> str:
         """How it ended, with the last line of its log."""
         code = self.process.returncode or 0
         how = f"it ended with exit status {code}"
@@ -155,9 +155,9 @@ class RankProcesses:
         for process in self._processes:
             if not self.have_begun and process.process.wait(0.0):
                 raise RankLostError(
-                    f"{self._name(process)} has ended before the run began: {process.fate()}. Start it again."
+                    f"{self._name(process)} has ended before the run began: {process.exit_description()}. Start it again."
                 )
-            reason = process.watch.verdict()
+            reason = process.watch.lost_reason()
             if reason is not None:
                 process.process.kill()
                 advice = _ADVICE if self.have_begun else "Start the run again."
@@ -184,7 +184,7 @@ class RankProcesses:
         while time.monotonic() < deadline:
             for process in self._processes:
                 if process.process.wait(0.05):
-                    return f"{self._name(process)} has ended: {process.fate()}. {_ADVICE}"
+                    return f"{self._name(process)} has ended: {process.exit_description()}. {_ADVICE}"
         names = " or ".join(map(self._name, self._processes))
         return f"{names} does not answer ({_first_line(error)}). {_ADVICE}"
 
@@ -301,7 +301,7 @@ def launched_rank(
 
     def check(waited: float) -> None:
         for other, watch in presence.watches.items() if presence is not None else ():
-            reason = watch.verdict()
+            reason = watch.lost_reason()
             if reason is not None:
                 raise RankLostError(f"The learner {other} of {world_size} {reason}. {_ADVICE}")
 

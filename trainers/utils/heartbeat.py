@@ -101,7 +101,7 @@ class Watch:
         """Whether the other process was heard of lately, as of the last look."""
         return self._beat is not None and self._silence <= 2 * BEAT_SECONDS
 
-    def verdict(self) -> str | None:
+    def lost_reason(self) -> str | None:
         """Why not to wait any more, as the rest of a sentence about the process; None: wait on."""
         silence = self.silence()
         starts = self._beat is None
@@ -148,10 +148,10 @@ class Presence:
         self._heartbeat: Heartbeat | None = None
         file = _file(folder, rank)
         if file is not None:
-            self._heartbeat = Heartbeat(file, self._pass_on_the_end)
+            self._heartbeat = Heartbeat(file, self._share_end)
             self._heartbeat.start()
 
-    def _pass_on_the_end(self) -> None:
+    def _share_end(self) -> None:
         assert self._end is not None
         if distributed.ending():
             self._end.touch()
