@@ -49,7 +49,7 @@ class RankedController(TrainerController):
         return not self._ended
 
     def _add_new_behaviors(self, steps: Sequence[EnvironmentStep]) -> None:
-        """Wait for the others if there are new behaviors, whose agents act by rank 0's weights from the start."""
+        """Enter a barrier if there are new behaviors: their agents act by rank 0's weights from the start."""
         super()._add_new_behaviors(steps)
         if self.learners.keys() - self._announced:
             self._barrier(False)

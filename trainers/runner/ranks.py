@@ -155,7 +155,8 @@ class RankProcesses:
         for process in self._processes:
             if not self.have_begun and process.process.wait(0.0):
                 raise RankLostError(
-                    f"{self._name(process)} has ended before the run began: {process.exit_description()}. Start it again."
+                    f"{self._name(process)} has ended before the run began: {process.exit_description()}. "
+                    "Start it again."
                 )
             reason = process.watch.lost_reason()
             if reason is not None:

@@ -1,4 +1,4 @@
-"""Snapshots of a policy during training, their win rates and ratings (Elo 1978), and the opponents that act."""
+"""Snapshots of a policy, their win rates and ratings (Elo 1978), and the opponents that act with them."""
 
 from __future__ import annotations
 
