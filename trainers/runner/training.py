@@ -79,7 +79,7 @@ def train(
     gauges = GaugeWriter()
     context = replace(
         make_context(options, folder, status, display, gauges, callbacks),
-        first_environment=distributed.share(options.env_settings.environments).start,
+        first_environment=distributed.shard(options.env_settings.environments).start,
         training=not options.checkpoint_settings.inference,
         inference_steps=options.checkpoint_settings.inference_steps,
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,

@@ -219,7 +219,7 @@ class OffPolicyTrainer(Trainer):
     @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
     def _learn(self) -> bool:
         replay = self.replay
-        if not distributed.everywhere(self._is_ready) or replay is None:
+        if not distributed.all_true(self._is_ready) or replay is None:
             return False
         if self._awaits_steps:
             return False

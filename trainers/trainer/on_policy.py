@@ -83,7 +83,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     def _learn(self) -> bool:
         if self.learner_process is not None:
             self.learner_process.check()
-        if not distributed.everywhere(len(self.buffer) > self.settings.hyperparameters.buffer_size):
+        if not distributed.all_true(len(self.buffer) > self.settings.hyperparameters.buffer_size):
             return False
         self.finish_update()
         self.episodes.clear_since_update()

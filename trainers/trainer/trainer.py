@@ -249,7 +249,7 @@ class Trainer(ABC):
         self._process_collected(collected, counted=True)
         self.shared_moments.merge()
         for largest in self.algorithm.running_maxima():
-            distributed.largest(largest)
+            distributed.all_reduce_max(largest)
         reached = distributed.rank() == 0 and self.reached is not None
         if distributed.sums(reached)[0]:
             self.reached = self.settings.stop_at_reward
