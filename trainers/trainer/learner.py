@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...agent_processor.processor import AgentManager, TrajectoryQueue
 from ...agent_processor.queues import AgentManagerQueue
-from ...agent_processor.trajectory import AgentKey, EpisodesForgotten
+from ...agent_processor.trajectory import AgentKey, EpisodesDropped
 from ...envs.base import BehaviorId
 from ..algorithms.base import OnPolicyAlgorithm
 from ..callbacks.events import EpisodeEnd, UpdateEnd
@@ -266,7 +266,7 @@ class Learner:
         else:
             for manager in self.managers.values():
                 manager.end_episode(env)
-        self.collected.put(EpisodesForgotten(env, agent_ids))
+        self.collected.put(EpisodesDropped(env, agent_ids))
 
     def on_engine_restart(self) -> None:
         """Forget what is under way, as a run that is resumed here."""

@@ -17,7 +17,7 @@ from torch import nn
 from ...agent_processor.processor import TrajectoryQueue
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.rollout import build_rollout, select_trajectories
-from ...agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, Trajectory
+from ...agent_processor.trajectory import AgentKey, EpisodesDropped, Rollout, Trajectory
 from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
@@ -236,12 +236,12 @@ class Trainer(ABC):
         self.events.on_steps_processed()
         return bool(collected)
 
-    def _process_with_ranks(self, collected: Sequence[Trajectory | EpisodesForgotten]) -> None:
+    def _process_with_ranks(self, collected: Sequence[Trajectory | EpisodesDropped]) -> None:
         """Count what all ranks have collected as one trajectory, then process what this one has.
 
         All then have the same running statistics, and rank 0 decides whether the goal is reached.
         """
-        own = sum(len(item) for item in collected if not isinstance(item, EpisodesForgotten))
+        own = sum(len(item) for item in collected if not isinstance(item, EpisodesDropped))
         length = int(distributed.sums(own)[0])
         if length and self._announce(length):
             return self._on_engine_restart()
@@ -255,12 +255,12 @@ class Trainer(ABC):
             self.reached = self.settings.stop_at_reward
 
     def _process_collected(
-        self, collected: Sequence[Trajectory | EpisodesForgotten], *, counted: bool = False
+        self, collected: Sequence[Trajectory | EpisodesDropped], *, counted: bool = False
     ) -> None:
         """Process in as few passes as what is due in between allows, of steps that are not yet `counted`."""
         ready: list[Trajectory] = []
         for item in collected:
-            if isinstance(item, EpisodesForgotten):
+            if isinstance(item, EpisodesDropped):
                 self._process_ready(ready)
                 self.episodes.reset_agents(item.env, item.agent_ids)
                 self._reset_agents(item.env, item.agent_ids)

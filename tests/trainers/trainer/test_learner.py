@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from lanista.agent_processor.trajectory import EpisodesForgotten
+from lanista.agent_processor.trajectory import EpisodesDropped
 from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint
 from lanista.trainers.checkpoints.status import TrainingStatus
@@ -63,7 +63,7 @@ def test_a_trainer_that_is_behind_leaves_new_trajectories_in_the_bounded_queue(t
         monkeypatch.setattr(
             OffPolicyTrainer, "has_overdue_updates", property(lambda self, behind=behind: behind)
         )
-        learner.collected.put(EpisodesForgotten(0, None))
+        learner.collected.put(EpisodesDropped(0, None))
         learner.learn()
         assert learner.collected.qsize() == left
         learner.collected.drain()

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ....agent_processor.queues import StatsSink
-from ....agent_processor.trajectory import AgentKey, EpisodesForgotten, Trajectory
+from ....agent_processor.trajectory import AgentKey, EpisodesDropped, Trajectory
 from ....envs.base import StatsAggregationMethod
 from ...settings.models.behavior import OpponentSampling, SelfPlaySettings
 from ...utils import distributed
@@ -32,7 +32,7 @@ from .snapshots import (
 )
 from .team_rotation import TeamRotation
 
-Item = Trajectory | EpisodesForgotten
+Item = Trajectory | EpisodesDropped
 
 
 class NewestSteps:
@@ -52,7 +52,7 @@ class NewestSteps:
         """The trajectory if it is to be learned from; `own`: of the learning team.
 
         What a trainer keeps of an agent from one trajectory to the next (the state of a critic's memory, the
-        return so far) is forgotten where steps in between are missing.
+        return so far) is dropped where steps in between are missing.
         """
         agent = trajectory.agent
         if trajectory.by_snapshot:
@@ -63,30 +63,30 @@ class NewestSteps:
         if own:
             return [trajectory]
         trajectory.of_opponent = True
-        forgotten = self._close_gaps()
+        dropped = self._close_gaps()
         if trajectory.done_reached:
             self._open.discard(agent)
         else:
             self._open.add(agent)
-        return [*forgotten, trajectory]
+        return [*dropped, trajectory]
 
-    def _close_gaps(self) -> list[EpisodesForgotten]:
-        """What is to be forgotten now, together: trajectories are processed together in between."""
+    def _close_gaps(self) -> list[EpisodesDropped]:
+        """What is to be dropped now, together: trajectories are processed together in between."""
         gaps, self._gaps = sorted(self._gaps), set()
         return [
-            EpisodesForgotten(env, np.array([key.agent for key in keys], dtype=np.int32))
+            EpisodesDropped(env, np.array([key.agent for key in keys], dtype=np.int32))
             for env, keys in groupby(gaps, key=attrgetter("env"))
         ]
 
-    def on_forgotten(self, forgotten: EpisodesForgotten) -> None:
+    def on_dropped(self, dropped: EpisodesDropped) -> None:
         """These episodes will not go on."""
         for agents in (self._open, self._gaps):
-            if forgotten.env is None:
+            if dropped.env is None:
                 agents.clear()
-            elif forgotten.agent_ids is None:
-                agents -= {key for key in agents if key.env == forgotten.env}
+            elif dropped.agent_ids is None:
+                agents -= {key for key in agents if key.env == dropped.env}
             else:
-                agents -= {AgentKey(forgotten.env, agent) for agent in forgotten.agent_ids.tolist()}
+                agents -= {AgentKey(dropped.env, agent) for agent in dropped.agent_ids.tolist()}
 
 
 AVERAGE = StatsAggregationMethod.AVERAGE
@@ -236,10 +236,10 @@ class SelfPlay:
         both_sides = None if self.learning not in self.teams else self._newest_steps
         kept: list[Item] = []
         for item in collected:
-            if isinstance(item, EpisodesForgotten):
+            if isinstance(item, EpisodesDropped):
                 kept.append(item)
                 if both_sides is not None:
-                    both_sides.on_forgotten(item)
+                    both_sides.on_dropped(item)
                 continue
             own = team_of(item.behavior_id) == self.learning
             if both_sides is not None:  # a team acts with a snapshot until it hears that it learns
