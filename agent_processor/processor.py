@@ -19,12 +19,12 @@ from .blocks import Rows
 from .groups import GroupSlots, GroupTable
 from .queues import AgentManagerQueue, StatsSink
 from .rows import RowStore
-from .trajectory import AgentKey, EpisodesForgotten, Trajectory
+from .trajectory import AgentKey, EpisodesDropped, Trajectory
 
 AVERAGE = StatsAggregationMethod.AVERAGE
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
-TrajectoryQueue = AgentManagerQueue[Trajectory | EpisodesForgotten]
+TrajectoryQueue = AgentManagerQueue[Trajectory | EpisodesDropped]
 
 Place = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Each agent's group and its place in it; see `GroupTable`."""

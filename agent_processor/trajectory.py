@@ -83,7 +83,7 @@ class Trajectory:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EpisodesForgotten:
+class EpisodesDropped:
     """Among trajectories on their way to a trainer: episodes that it knows the beginnings of will never end.
 
     It takes its turn in the queue, so that no trajectory of these episodes is counted after it.

@@ -68,7 +68,7 @@ class Runs:
         monkeypatch.setattr(ports, "EDITOR_PORT", 0)
 
     def _make(self, options: Any, seed: int, log_folder: Any, cluster: Any = None) -> EnvManager:
-        own = distributed.share(options.env_settings.num_envs)
+        own = distributed.shard(options.env_settings.num_envs)
         make: Callable[[int], BaseEnv] = lambda k: LineGame(seed + own[k], **self.rules)  # noqa: E731
         editor = options.env_settings.env_path is None
         return EnvManager(make, len(own), ordered=options.repeatable, editor=editor)

@@ -38,9 +38,9 @@ from .utils.distributed import exit_process, launched_ranks
 from .utils.errors import TrainerError
 from .utils.guard import guarded
 from .utils.logging import configure_logging, print_error, show_any_letter, warnings_kept
-from .utils.own_runs import mark_own
 from .utils.quick_imports import quick_imports
 from .utils.requirements import check_requirements, limit_openmp_spinning, load_torch
+from .utils.trust import mark_own
 
 logger = logging.getLogger(__name__)
 

@@ -75,7 +75,7 @@ def save_forever(folder: Path, pipe: int) -> None:
             {"global_step": step, "Policy": weights(step), "judged": judged(step)},
             reward=float(step),
             export=lambda path: atomic_write_bytes(path, b"model" * 500),
-            judged=judged(step),
+            best_metric=judged(step),
         )
         os.write(pipe, struct.pack("<cq", b"e", step))
 

@@ -67,7 +67,7 @@ class Traits:
 
 
 class Algorithm(ABC):
-    """The networks of one behavior and how they learn.
+    """The networks of one behavior, whose weights it owns, and how they learn.
 
     A subclass creates its networks and optimizers in `build` and declares them by `register`, or overrides
     `modules`, `optimizers` and `generators`; saving, loading and transfer follow from these.

@@ -92,19 +92,21 @@ class BestCheckpoints:
         entries = listed(self.status, self.behavior, STATUS_KEY)
         self.entries = [entry for entry in entries if self._weights(entry.steps).exists()]
 
-    def resume(self, step: int, judged: float | None) -> None:
+    def resume(self, step: int, best_metric: float | None) -> None:
         """Resume from `step`; a kill may have come before the status file listed it as one of the best.
 
         Args:
             step: of the checkpoint.
-            judged: the reward with which it was saved as one of the best, if it was.
+            best_metric: the reward with which it was saved as one of the best, if it was.
         """
         missing = all(entry.steps != step for entry in self.entries)
-        if judged is not None and missing and self.admits(judged):
+        if best_metric is not None and missing and self.admits(best_metric):
             weights = self._weights(step)
             if weights.exists():
                 model = str(weights.with_suffix(".onnx"))
-                self.add(Checkpoint(step, model, judged, weights.stat().st_mtime, [str(weights)]), judged)
+                self.add(
+                    Checkpoint(step, model, best_metric, weights.stat().st_mtime, [str(weights)]), best_metric
+                )
         self.update_copies()
 
     def _weights(self, step: int) -> Path:

@@ -91,7 +91,7 @@ class CheckpointManager:
         reward: float | None = None,
         export: Callable[[Path], object] | None = None,
         *,
-        judged: float | None = None,
+        best_metric: float | None = None,
         due: bool = True,
         final: bool = False,
     ) -> Checkpoint | None:
@@ -102,7 +102,7 @@ class CheckpointManager:
             state: what `save_checkpoint` takes.
             reward: mean return of the recent episodes, for the status file.
             export: writes the ONNX file to the path that it is given; each of several with its suffix.
-            judged: the reward that makes it one of the best; None: it is not.
+            best_metric: the reward that makes it one of the best; None: it is not.
             due: it is one of those that `keep` counts.
             final: the run ends with it.
 
@@ -134,9 +134,9 @@ class CheckpointManager:
             if export is not None:
                 self._export(model, export)
         finally:
-            self._list(saved, judged, due)
+            self._list(saved, best_metric, due)
             self.save_status()
-            if judged is not None:
+            if best_metric is not None:
                 self.best.update_copies()
         return saved
 
@@ -162,7 +162,10 @@ class CheckpointManager:
         advice = " Training goes on. Free some space or make the folder writable before the next checkpoint."
         logger.warning(
             "%s: the checkpoint of step %d could not be saved (%s); %s.%s",
-            *(self.behavior, step, error, steps[-1] if steps else "there is no other one"),
+            self.behavior,
+            step,
+            error,
+            steps[-1] if steps else "there is no other one",
             "" if final else advice,
         )
 
@@ -182,7 +185,9 @@ class CheckpointManager:
         except OSError as error:
             logger.warning(
                 "%s could not be written (%s). The checkpoint is saved as %s, and --resume finds it there.",
-                *(self.latest_path, error, weights),
+                self.latest_path,
+                error,
+                weights,
             )
             return False
         return True
@@ -202,10 +207,10 @@ class CheckpointManager:
         except OSError as error:
             logger.warning("%s could not be written (%s); the weights are saved.", model, error)
 
-    def _list(self, saved: Checkpoint, judged: float | None, due: bool) -> None:
+    def _list(self, saved: Checkpoint, best_metric: float | None, due: bool) -> None:
         """Add an entry, replacing one of the same step, and remove the files that are no longer kept."""
         self.best.apply_reset()
-        gone = self.best.add(saved, judged) if judged is not None else []
+        gone = self.best.add(saved, best_metric) if best_metric is not None else []
         if due:
             self.checkpoints = [entry for entry in self.checkpoints if entry.steps != saved.steps] + [saved]
         while 0 < self.keep < len(self.checkpoints):

@@ -32,8 +32,8 @@ from ..settings.yaml_source import Source
 from ..utils.errors import TrainerError
 from ..utils.trust import Trust
 from ..utils.trusted_names import Named
+from .compatibility import SETTINGS, TABLE, TRAINER_TYPE, Resumed, lost_at_start, recorded_settings, refusals
 from .file import MISFITS, CheckpointError
-from .meaning import SETTINGS, TABLE, TRAINER_TYPE, Resumed, lost_at_start, recorded_settings, refusals
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def describe_behavior(
 ) -> dict[str, Any]:
     """Plain values for a checkpoint, from which `build_network` makes the same network, and what trained it.
 
-    That is the trainer, and the settings without which the weights mean something else (`meaning.py`).
+    That is the trainer, and the settings without which the weights mean something else (`compatibility.py`).
     """
     described = describe_network(
         behavior,
@@ -263,5 +263,7 @@ def warn_at_start(name: str, path: Path, state: Mapping[str, Any], current: Mapp
         logger.warning(
             "%s: the weights of %s fit, but were learned with other settings, and mean something else with "
             "these: %s. Set that back to start with what was learned.",
-            *(name, path, ", ".join(changed)),
+            name,
+            path,
+            ", ".join(changed),
         )

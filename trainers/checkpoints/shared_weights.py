@@ -13,8 +13,8 @@ import torch
 from ...envs.utils.bounded_yaml import load_json
 from ...envs.utils.regular_files import refuse_pipe
 from ..utils.atomic_files import atomic_write_bytes
+from .compatibility import TRAINER_TYPE
 from .file import CheckpointError, load_checkpoint
-from .meaning import TRAINER_TYPE
 from .metadata import KEY
 
 SUFFIX = ".safetensors"

@@ -47,7 +47,7 @@ NO_CONTEXT = ActContext()
 
 
 class Policy:
-    """Acts for one behavior.
+    """Acts for one behavior, by the weights of a network that it does not own.
 
     Sampling has a random stream of its own, so that a run with one seed repeats whatever else samples.
     """

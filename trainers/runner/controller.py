@@ -13,20 +13,14 @@ from ...envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import EngineStopped, StopAsked
 from ...envs.manager.specs import SharedGroups
-from ..callbacks.dispatcher import CallbackDispatcher
 from ..callbacks.events import StepTaken
-from ..curriculum import Curriculum, LessonChange, TrainingProgress
+from ..curriculum import LessonChange
 from ..policies.agent_states import BatchSource
 from ..policies.joint import JointPolicies
-from ..stats.display import Display
-from ..stats.timers import Timers
-from ..trainer.context import StopRequest
+from ..trainer.context import RunContext
 from ..trainer.learner import Learner
-from ..trainer.self_play.team_rotation import TeamRotation
-from ..trainer.thread import LearnerThread, paused
-from ..utils import distributed
+from ..trainer.thread import LearnerThread, paused, stop_all
 from ..utils.errors import ProcessLostError, TrainerError
-from .coordinator import RankCoordinator
 from .evaluation.evaluator import Evaluator
 from .resume_point import has_new_checkpoint, set_resume_point
 
@@ -41,78 +35,53 @@ ABORT_TIMEOUT = 1.0
 INTERRUPTED = "Learning was interrupted. Please wait while the graph is generated."
 """ML-Agents' own line, which scripts look for: the user or the engine has ended the run before its steps."""
 
-MakeLearner = Callable[[str, BehaviorSpec], Learner]
-
 
 class TrainerController:
     """Runs until every trainer has its steps, the user stops it, or an engine ends the session."""
 
     def __init__(
         self,
+        run: RunContext,
         make_envs: Callable[[], EnvManager],
-        make_learner: MakeLearner,
-        display: Display,
-        curriculum: Curriculum | None = None,
+        make_learner: Callable[[str, BehaviorSpec], Learner],
         *,
-        training: bool = True,
-        decision_timeout: float = 60.0,
         on_first_learner: Callable[[], None] = lambda: None,
-        timers: Timers | None = None,
-        callbacks: CallbackDispatcher | None = None,
         evaluator: Evaluator | None = None,
-        rotation: TeamRotation | None = None,
         envs: EnvManager | None = None,
-        stop: StopRequest | None = None,
     ) -> None:
         """Prepare a run.
 
         Args:
+            run: what its behaviors share; some agent has to request its first decision within its `timeout`.
             make_envs: makes the environments, not yet started; called again whenever all engines restart.
             make_learner: makes the learner of a behavior when an environment first shows it.
-            display: what the user sees.
-            curriculum: the lessons, which set the environments' parameters.
-            training: learn and save; otherwise only act.
-            decision_timeout: seconds within which some agent has to request its first decision.
             on_first_learner: called once there is something to save.
-            timers: measure each part of the loop.
-            callbacks: notified of the run's events; they may stop it.
             evaluator: evaluates the policies; None if no behavior asks for it.
-            rotation: which team learns; the environments are reset when it changes.
             envs: the first environments, where they are being launched already.
-            stop: what the run's waits ask.
         """
+        self._run = run
         self._make_envs = make_envs
         self._make_learner = make_learner
-        self.display = display
-        self.curriculum = curriculum or Curriculum()
-        self.training = training
+        self.curriculum = run.curriculum
+        """The lessons, which set the environments' parameters."""
         self.envs = envs or make_envs()
-        self.envs.should_stop = self._is_ending
         self.learners: dict[str, Learner] = {}
         """By behavior name."""
         self._learner_of: dict[BehaviorId, Learner] = {}
-        self._stateful: dict[BehaviorId, Learner] = {}
-        """Learners whose policy keeps a state per agent."""
         self._new: list[Learner] = []
         """Learners that have not acted yet."""
         self._collects_first = False
         """Some policy acts by the slots that agents get when their steps are collected."""
         self._threads: list[LearnerThread] = []
-        self._stop = stop or StopRequest()
-        self._decision_timeout = decision_timeout
         self._decision_deadline: float | None = None
         """None as soon as an agent has requested a decision."""
         self._on_first_learner = on_first_learner
         self._shared_groups = SharedGroups()
-        self._timers = timers or Timers()
+        self._timers = run.timers
         self._policies = JointPolicies()
-        self._callbacks = callbacks or CallbackDispatcher()
-        self._notifies_steps = self._callbacks.has_hook(StepTaken)
+        self._callbacks = run.callbacks
+        self._notifies_steps = run.callbacks.has_hook(StepTaken)
         self._evaluator = evaluator
-        self._rotation = rotation or TeamRotation()
-        self._ranks = RankCoordinator(self.curriculum) if distributed.world_size() > 1 else None
-        self._lesson_reset = False
-        """A lesson that rank 0 has begun asks for a reset."""
 
     def run(self) -> None:
         """The whole run: train, then write the last checkpoints and models, even after an error.
@@ -132,22 +101,20 @@ class TrainerController:
                 if not any(self.steps().values()):
                     raise KeyboardInterrupt("before anything was learned") from stopped
                 # Raised by an environment, or a library has replaced the handler.
-                distributed.leave()
                 logger.info(INTERRUPTED)
             except Exception as error:  # what was learned is saved, whatever has failed
-                distributed.leave()
                 if not self._is_stopped_without(error):
                     if any(self.steps().values()):
                         self._save(log_failures=True)
                     else:  # there is nothing to keep
-                        self._stop_threads()
+                        stop_all(self._threads)
                     raise
                 logger.warning("%s", error)
                 logger.info(INTERRUPTED)
             self._save(evaluate=complete)
             self._callbacks.raise_failure()
         except KeyboardInterrupt:
-            self._stop_threads(ABORT_TIMEOUT)
+            stop_all(self._threads, ABORT_TIMEOUT)
             self.envs.close(at_once=True)
             raise
         finally:
@@ -162,11 +129,13 @@ class TrainerController:
         except (EngineStopped, StopAsked) as end:
             if isinstance(end, EngineStopped):
                 logger.info("%s Finishing the run.", end)
-            if self._ranks is not None:
-                self._ranks.end()
-            logger.info(INTERRUPTED)
+            self._on_early_end()
             return False
         return not self.stopped
+
+    def _on_early_end(self) -> None:
+        """An engine, or the user, has ended the run while it waited for an environment."""
+        logger.info(INTERRUPTED)
 
     def _is_stopped_without(self, error: BaseException) -> bool:
         """Whether the user has ended the run, and all that is wrong is a process that does not answer."""
@@ -175,10 +144,8 @@ class TrainerController:
     def _train(self) -> None:
         """The loop: wait, act, send, collect, learn, evaluate, reset."""
         span = self._timers.span
-        with span("TrainerController._reset_env"):
-            self.envs.start()
-            steps = self.envs.reset(self.curriculum.samplers())
-        self._decision_deadline = time.monotonic() + self._decision_timeout
+        steps = self._start_engines()
+        self._decision_deadline = time.monotonic() + self._run.timeout
 
         while self._should_continue():
             with span("TrainerController.advance"):
@@ -186,8 +153,6 @@ class TrainerController:
                 with span("EnvManager.wait"):
                     steps = steps or self.envs.wait(POLL_INTERVAL)
                 self._add_new_behaviors(steps)
-                if self._ranks is not None:
-                    self._ranks.announce(self.learners)
 
                 with span("env_step"):
                     if self._collects_first:
@@ -204,25 +169,17 @@ class TrainerController:
                     if not self._collects_first:
                         self._collect(steps)
                     if self._notifies_steps:
-                        self._notify_steps(steps)
+                        for step in steps:
+                            self._callbacks.dispatch(StepTaken(step, self.steps()))
 
                 # Learn: take trajectories in, update what is due, save what is due.
                 with span("trainer_advance"):
-                    for thread in self._threads:
-                        thread.raise_error()
-                    if self._ranks is not None:
-                        self._learn_with_ranks(self._ranks)
-                    else:
-                        for learner in self.learners.values():
-                            if learner.advance():
-                                self.display.progress(learner.name, learner.trainer.step)
+                    self._learn()
 
                 # Evaluate: in an environment of its own, while training pauses.
                 evaluator = self._evaluator
                 if evaluator is not None and evaluator.is_due(self.learners) and not self._should_stop():
                     with span("Evaluation"), paused(self._threads):
-                        for learner in self.learners.values():
-                            learner.trainer.finish_update()
                         evaluator.run(self.learners, self.curriculum.samplers(), self._should_stop)
 
                 # Save: where one behavior has saved, so that all of them resume from one moment.
@@ -247,24 +204,21 @@ class TrainerController:
         Raises:
             TrainerError: no agent has requested a decision within the timeout.
         """
-        if self._ranks is None and self._should_stop():
+        if self._should_stop():
             return False
-        if self._decision_deadline is not None:
-            self._check_decision_deadline(self._decision_deadline)
-        if self._ranks is not None:
-            return not self._ranks.ended
-        for learner in self.learners.values():
-            if learner.should_continue:
-                return True
-        return not self.learners
+        self._check_decision_deadline()
+        return not self.learners or any(learner.should_continue for learner in self.learners.values())
 
-    def _check_decision_deadline(self, deadline: float) -> None:
+    def _check_decision_deadline(self) -> None:
+        if self._decision_deadline is None:
+            return
+        timeout = self._run.timeout
         if not self.envs.num_envs:  # engines that connect by themselves have all left
-            self._decision_deadline = time.monotonic() + self._decision_timeout
-        elif time.monotonic() > deadline:
+            self._decision_deadline = time.monotonic() + timeout
+        elif time.monotonic() > self._decision_deadline:
             shown = ", ".join(self.envs.behavior_specs) or "none"
             raise TrainerError(
-                f"No agent has asked for a decision within {self._decision_timeout:g} s "
+                f"No agent has asked for a decision within {timeout:g} s "
                 "(env_settings.timeout_wait, --timeout-wait), although the environment keeps stepping; "
                 f"behaviors that it has shown: {shown}. The scene needs an active agent whose Behavior Type "
                 "is Default, and each agent a Decision Requester component or code that calls "
@@ -275,26 +229,31 @@ class TrainerController:
         """Make the learner of every behavior that is seen for the first time."""
         for step in steps:
             for behavior_id in step.steps:
-                if behavior_id in self._learner_of:
-                    continue
-                name = BehaviorName.parse(behavior_id).name
-                learner = self.learners.get(name)
-                if learner is None:
-                    learner = self.learners[name] = self._make_learner(
-                        name, self.envs.behavior_specs[behavior_id]
-                    )
-                    learner.add_team(behavior_id)
-                    self._new.append(learner)
-                    self._on_first_learner()
-                    if learner.in_thread:
-                        self._threads.append(LearnerThread(learner))
-                        self._threads[-1].start()
-                else:
-                    learner.add_team(behavior_id)
-                self._learner_of[behavior_id] = learner
-                self._collects_first |= learner.inference.acts_by_slot
-                if learner.inference.keeps_agent_states:
-                    self._stateful[behavior_id] = learner
+                if behavior_id not in self._learner_of:
+                    self._add_behavior(behavior_id)
+
+    def _add_behavior(self, behavior_id: BehaviorId) -> None:
+        name = BehaviorName.parse(behavior_id).name
+        is_new = name not in self.learners
+        if is_new:
+            self.learners[name] = self._make_learner(name, self.envs.behavior_specs[behavior_id])
+        learner = self._learner_of[behavior_id] = self.learners[name]
+        learner.add_team(behavior_id)
+        self._collects_first |= learner.inference.acts_by_slot
+        if is_new:
+            self._new.append(learner)
+            self._on_first_learner()
+            if learner.in_thread:
+                self._threads.append(LearnerThread(learner))
+                self._threads[-1].start()
+
+    def _learn(self) -> None:
+        """Let every trainer learn that has enough steps, and show how far it is."""
+        for thread in self._threads:
+            thread.raise_error()
+        for learner in self.learners.values():
+            if learner.in_thread or learner.advance():
+                self._run.display.progress(learner.name, learner.trainer.step)
 
     def _act(self, steps: Sequence[EnvironmentStep]) -> dict[int, dict[BehaviorId, Decision]]:
         """Decide for all agents that request a decision; what to send to each environment that answered."""
@@ -303,7 +262,7 @@ class TrainerController:
         for step in steps:
             if not step.left:
                 decisions[step.env] = {}
-            for behavior_id, learner in self._stateful.items():
+            for behavior_id, learner in self._learner_of.items():
                 learner.inference.end_episodes(step, behavior_id)
             for behavior_id, (decision_steps, _) in step.steps.items():
                 if len(decision_steps):
@@ -362,19 +321,12 @@ class TrainerController:
 
     @property
     def _known_learners(self) -> list[Learner]:
-        """Those of all behaviors; with ranks, of those that every rank has met, in one order."""
-        names = self.learners if self._ranks is None else self._ranks.behaviors
-        return [self.learners[name] for name in names]
+        """Those that are saved, in one order."""
+        return list(self.learners.values())
 
     def steps(self) -> dict[str, int]:
         """Trainer steps so far, by behavior."""
         return {name: learner.trainer.step for name, learner in self.learners.items()}
-
-    def _notify_steps(self, steps: Sequence[EnvironmentStep]) -> None:
-        """Call the callbacks' `on_environment_step`, once per environment that answered."""
-        trainer_steps = self.steps()
-        for step in steps:
-            self._callbacks.dispatch(StepTaken(step, trainer_steps))
 
     def _reset_if_due(self, answers: int) -> list[EnvironmentStep]:
         """Reset or restart the environments if something asks for it; their first steps then.
@@ -382,35 +334,33 @@ class TrainerController:
         Args:
             answers: how many environments have answered; lessons are measured once for each.
         """
-        for learner in self.learners.values():
-            if learner.restart_due:
-                with self._timers.span("TrainerController._reset_env"):
-                    return self._restart_engines()
-        new_lesson, self._lesson_reset = self._lesson_reset, False
-        if self.curriculum.has_next and distributed.rank() == 0:
-            new_lesson = self._advance_lessons(answers)
-        if (self._rotation.changed and self._rotation.take_change()) or new_lesson:
+        if any(learner.restart_due for learner in self.learners.values()):
+            self.envs.close()
+            for learner in self.learners.values():
+                learner.on_engine_restart()
+            self.envs = self._make_envs()
+            return self._start_engines()
+        new_lesson, rotation = self._advance_lessons(answers), self._run.rotation
+        if (rotation.changed and rotation.take_change()) or new_lesson:
             with self._timers.span("TrainerController._reset_env"):
                 return self.envs.reset()
         return []
 
-    def _restart_engines(self) -> list[EnvironmentStep]:
-        self.envs.close()
-        for learner in self.learners.values():
-            learner.restart_due = False
-            learner.collected.drain()
-            learner.reset_requests()
-            learner.reset_agents()
-        self.envs = self._make_envs()
-        self.envs.should_stop = self._is_ending
-        self.envs.start()
-        return self.envs.reset(self.curriculum.samplers())
+    def _start_engines(self) -> list[EnvironmentStep]:
+        with self._timers.span("TrainerController._reset_env"):
+            self.envs.should_stop = self._is_ending
+            self.envs.start()
+            return self.envs.reset(self.curriculum.samplers())
 
     def _advance_lessons(self, answers: int) -> bool:
         """Measure, once per answer, whether lessons are completed; whether to reset for the next ones."""
+        if not self.curriculum.has_next:
+            return False
         reset = changed = False
         for _ in range(answers):
-            change = self.curriculum.advance(self._progress)
+            change = self.curriculum.advance(
+                lambda name: self.learners[name].progress() if name in self.learners else None
+            )
             if change is None:
                 continue
             self._begin_lessons(change)
@@ -421,48 +371,30 @@ class TrainerController:
 
     def _begin_lessons(self, change: LessonChange) -> None:
         for parameter in change.parameters:
-            logger.info("%s", self.curriculum.line(parameter))
             self.show_lesson(parameter)
         for learner in self.learners.values():
             learner.on_new_lesson()
 
-    def _learn_with_ranks(self, ranks: RankCoordinator) -> None:
-        """Learn when all ranks do, with the lessons of rank 0."""
-        if not ranks.should_learn(self.learners, self._should_stop()):
-            return
-        change = ranks.new_lessons()
-        if change is not None:
-            self._begin_lessons(change)
-            self.envs.set_parameters(self.curriculum.samplers())
-            self._lesson_reset = self._lesson_reset or change.reset
-        for name in ranks.behaviors:
-            self.learners[name].learn()
-            self.display.progress(name, self.learners[name].trainer.step)
-
-    def _progress(self, behavior: str) -> TrainingProgress | None:
-        learner = self.learners.get(behavior)
-        return None if learner is None else learner.progress()
-
     def show_lesson(self, parameter: str) -> None:
-        """Let the display show the lesson that a parameter is in."""
+        """Log the lesson that a parameter is in, and let the display show it."""
+        logger.info("%s", self.curriculum.line(parameter))
         lessons, number = self.curriculum.lessons[parameter], self.curriculum.numbers[parameter]
         if len(lessons) > 1:
-            self.display.lesson(parameter, lessons[number].name, number + 1, len(lessons))
+            self._run.display.lesson(parameter, lessons[number].name, number + 1, len(lessons))
 
     @property
     def stopped(self) -> bool:
         """Whether the user has asked for the end."""
-        return self._stop.asked
+        return self._run.stop.asked
 
     def _is_ending(self) -> bool:
-        """Whether the user has asked for the end, of this rank or of another one that now waits for it."""
-        return self.stopped or (self._ranks is not None and distributed.ending())
+        """Whether what is awaited of the environments is not wanted any more."""
+        return self.stopped
 
     def stop(self) -> None:
         """Finish the current tick, then end the run in good order."""
-        self._stop.asked = True
-        distributed.end()
-        self.display.status("saving; Ctrl-C again stops at once")
+        self._run.stop.asked = True
+        self._run.display.status("saving; Ctrl-C again stops at once")
 
     def _save(self, *, evaluate: bool = False, log_failures: bool = False) -> None:
         """Write the last checkpoints and models of a training run, as many as can be written.
@@ -474,12 +406,12 @@ class TrainerController:
         Raises:
             Exception: a file could not be written, or a learner's thread had failed.
         """
-        self._stop_threads()
+        stop_all(self._threads)
         # The loop may have ended before it noticed a thread's error. One that it noticed is the worse error.
         threads = [] if log_failures else self._threads
         failures: list[Exception | BaseException] = [t.error for t in threads if t.error is not None]
         learners = self._known_learners
-        if self.training:
+        if self._run.training:
             for learner in learners:
                 learner.process_remaining()
             if evaluate and not failures:
@@ -487,7 +419,7 @@ class TrainerController:
         with self._timers.span("TrainerController._save_models"):
             for learner in learners:
                 try:
-                    if self.training:
+                    if self._run.training:
                         learner.finish()
                     else:
                         learner.conclude()
@@ -508,10 +440,3 @@ class TrainerController:
         if evaluator is not None and evaluator.is_due_at_end(self.learners):
             with self._timers.span("Evaluation"):
                 evaluator.run(self.learners, self.curriculum.samplers(), lambda: self.stopped)
-
-    def _stop_threads(self, timeout: float | None = None) -> None:
-        """Stop the learners' threads, all at once; wait at most `timeout` seconds for each."""
-        for thread in self._threads:
-            thread.request_stop()
-        for thread in self._threads:
-            thread.stop(timeout)

@@ -194,7 +194,7 @@ def make_env_manager(
     limits = RestartLimits(
         env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
     )
-    own = distributed.share(env.environments)
+    own = distributed.shard(env.environments)
 
     def make(index: int) -> BaseEnv:
         worker_id = own[index]

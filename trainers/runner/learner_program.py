@@ -47,11 +47,17 @@ class MessageLog(logging.Handler):
 def make_learner(plan: LearnerPlan) -> OnPolicyTrainer[Any]:
     """The trainer of a plan, as the run has it, but without a source of steps."""
     sys.path[:] = plan.python_path
-    how = (plan.device, plan.seed, plan.non_finite, plan.precision)
-    algorithm = make_algorithm(plan.spec, plan.settings, *how)
+    algorithm = make_algorithm(
+        plan.spec, plan.settings, plan.device, plan.seed, plan.non_finite, plan.precision
+    )
     reporter = StatsReporter(plan.name)
     trainer = make_trainer(
-        *(plan.name, plan.spec, plan.settings, algorithm, reporter, SummaryEvents(reporter)),
+        plan.spec,
+        plan.settings,
+        algorithm,
+        reporter,
+        SummaryEvents(reporter),
+        name=plan.name,
         non_finite=plan.non_finite,
         seed=plan.seed,
         device=plan.device,

@@ -29,11 +29,10 @@ from ..settings.options import RunOptions
 from ..utils import distributed
 from ..utils.distributed import RankLostError
 from ..utils.errors import TrainerError
-from ..utils.heartbeat import LAST_SECONDS, Watch
+from ..utils.heartbeat import LAST_SECONDS, Presence, Watch, on_one_machine
 from ..utils.logging import configure_logging
 from ..utils.requirements import limit_openmp_spinning
 from .preflight import set_malloc_thresholds
-from .presence import Presence, on_one_machine
 from .signals import StopSignals
 
 logger = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ class RankProcess:
         if self.log.exists() and not self.log.stat().st_size:
             self.log.unlink()
 
-    def fate(self) -> str:
+    def exit_description(self) -> str:
         """How it ended, with the last line of its log."""
         code = self.process.returncode or 0
         how = f"it ended with exit status {code}"
@@ -110,7 +109,7 @@ class RankProcesses:
         self._presence = Presence(self._folder, 0, world_size, timeout)
         self.have_begun = False
         """All have connected: what is learned from now on can be saved."""
-        self._told = False
+        self._warned = False
         """The user knows that a rank, which is alive, has been awaited for long."""
         self.rendezvous = str(self._folder / "store")
         self._processes: list[RankProcess] = []
@@ -156,21 +155,23 @@ class RankProcesses:
         for process in self._processes:
             if not self.have_begun and process.process.wait(0.0):
                 raise RankLostError(
-                    f"{self._name(process)} has ended before the run began: {process.fate()}. Start it again."
+                    f"{self._name(process)} has ended before the run began: {process.exit_description()}. "
+                    "Start it again."
                 )
-            reason = process.watch.verdict()
+            reason = process.watch.lost_reason()
             if reason is not None:
                 process.process.kill()
                 advice = _ADVICE if self.have_begun else "Start the run again."
                 raise RankLostError(f"{self._name(process)} {reason}. {advice}")
         if waited < self._timeout:
-            self._told = False
-        elif not self._told and all(process.watch.is_alive for process in self._processes):
-            self._told = True
+            self._warned = False
+        elif not self._warned and all(process.watch.is_alive for process in self._processes):
+            self._warned = True
             logger.warning(
                 "%s has been awaited for %.0f s. It is alive: its environments may be restarting, or may "
                 "hang. Ctrl-C saves and ends the run.",
-                *(" or ".join(map(self._name, self._processes)), waited),
+                " or ".join(map(self._name, self._processes)),
+                waited,
             )
 
     def kill(self) -> None:
@@ -184,7 +185,7 @@ class RankProcesses:
         while time.monotonic() < deadline:
             for process in self._processes:
                 if process.process.wait(0.05):
-                    return f"{self._name(process)} has ended: {process.fate()}. {_ADVICE}"
+                    return f"{self._name(process)} has ended: {process.exit_description()}. {_ADVICE}"
         names = " or ".join(map(self._name, self._processes))
         return f"{names} does not answer ({_first_line(error)}). {_ADVICE}"
 
@@ -227,7 +228,9 @@ def first_rank(options: RunOptions, folder: Path, *, restart_engines_at_checkpoi
     try:
         ranks.await_ready()
         with distributed.process_group(
-            *(0, world_size, device),
+            0,
+            world_size,
+            device,
             rendezvous=ranks.rendezvous,
             describe=ranks.describe,
             check=ranks.check,
@@ -299,7 +302,7 @@ def launched_rank(
 
     def check(waited: float) -> None:
         for other, watch in presence.watches.items() if presence is not None else ():
-            reason = watch.verdict()
+            reason = watch.lost_reason()
             if reason is not None:
                 raise RankLostError(f"The learner {other} of {world_size} {reason}. {_ADVICE}")
 

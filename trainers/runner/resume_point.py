@@ -41,7 +41,7 @@ def set_resume_point(learners: Sequence[Learner], *, save_others: bool = True) -
         return
     for learner in learners:
         if learner.name not in steps:
-            if not save_others or not learner.save_with_others():
+            if not save_others or not learner.checkpointer.save_with_others():
                 return
             steps[learner.name] = learner.trainer.step
     if distributed.rank():  # rank 0 writes the status file

@@ -21,7 +21,7 @@ from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, Upd
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
 from ..callbacks.events import SummaryDue
-from ..checkpoints.lessons import restore_lessons
+from ..checkpoints.resuming import restore_lessons
 from ..checkpoints.run_folder import remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
 from ..checkpoints.transfer import find_start
@@ -40,7 +40,7 @@ from ..stats.writers import close_writers, make_writers
 from ..trainer.context import RunContext
 from ..trainer.learner import Learner
 from ..trainer.off_policy import OffPolicyTrainer
-from ..trainer.update_memory import UpdateMemory, tell_together
+from ..trainer.update_memory import UpdateMemory, warn_of_shortage
 from ..utils import distributed
 from ..utils.errors import TrainerError
 from .banner import next_steps
@@ -48,6 +48,7 @@ from .controller import TrainerController
 from .engine_options import takes_state
 from .environments import make_env_manager, make_evaluation_environment, tested
 from .evaluation.evaluator import Evaluator
+from .ranked_controller import RankedController
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def train(
     gauges = GaugeWriter()
     context = replace(
         make_context(options, folder, status, display, gauges, callbacks),
-        first_environment=distributed.share(options.env_settings.environments).start,
+        first_environment=distributed.shard(options.env_settings.environments).start,
         training=not options.checkpoint_settings.inference,
         inference_steps=options.checkpoint_settings.inference_steps,
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
@@ -159,20 +160,14 @@ def _controller(
         environment = make_evaluation_environment(options, folder / "run_logs", cluster)
         evaluator = Evaluator(environment, context.callbacks)
     listed = frozenset(options.behaviors)
-    controller = TrainerController(
+    make = RankedController if distributed.world_size() > 1 else TrainerController
+    controller: TrainerController = make(
+        context,
         partial(make_env_manager, options, context.seed, folder / "run_logs", cluster),
         partial(_make_learner, options, context),
-        context.display,
-        context.curriculum,
-        training=context.training,
-        decision_timeout=options.env_settings.timeout_wait,
         on_first_learner=lambda: _on_first_learner(options, listed, folder, controller, signals),
-        timers=context.timers,
-        callbacks=context.callbacks,
         evaluator=evaluator,
-        rotation=context.rotation,
         envs=envs,
-        stop=context.stop,
     )
     return controller
 
@@ -212,7 +207,6 @@ def _log_lessons(controller: TrainerController) -> None:
     """Log the lessons; warn about one that depends on a behavior that may never appear."""
     curriculum = controller.curriculum
     for parameter in curriculum.lessons:
-        logger.info("%s", curriculum.line(parameter))
         controller.show_lesson(parameter)
     shown = {BehaviorName.parse(behavior_id).name for behavior_id in controller.envs.behavior_specs}
     for parameter, criteria in curriculum.pending():
@@ -220,7 +214,10 @@ def _log_lessons(controller: TrainerController) -> None:
             logger.warning(
                 "Parameter '%s' stays in lesson '%s' until the behavior %s is trained, which the environment "
                 "has not shown so far (shown: %s).",
-                *(parameter, curriculum.lesson(parameter).name, criteria.behavior, ", ".join(sorted(shown))),
+                parameter,
+                curriculum.lesson(parameter).name,
+                criteria.behavior,
+                ", ".join(sorted(shown)),
             )
 
 
@@ -236,32 +233,33 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
     except (UnsupportedObservationError, UnsupportedActionError) as error:
         raise TrainerError(f"The behavior {name}: {error}") from error
     if context.training:
-        _tell_memory(context, learner)
+        _report_memory(context, learner)
     inexportable = not_exportable(learner.algorithm.network)
     if inexportable:
         logger.warning(
             "The behavior %s will have checkpoints, but no brains (.onnx): %s has no method "
             "export(graph, inputs), which would add it to one. See docs/extending.md.",
-            *(name, ", ".join(inexportable)),
+            name,
+            ", ".join(inexportable),
         )
     elif context.training:
         _try_export(name, learner)
     return learner
 
 
-def _tell_memory(context: RunContext, learner: Learner) -> None:
+def _report_memory(context: RunContext, learner: Learner) -> None:
     """Log what memory a behavior will take; a replay has said so itself."""
     minibatch = 0
     if isinstance(learner.trainer, OffPolicyTrainer):
         collected = learner.trainer.layout.nbytes()
     elif isinstance(learner.algorithm, OnPolicyAlgorithm):
         update = UpdateMemory.of(learner.spec, learner.settings, learner.algorithm)
-        update.tell(learner.name)
+        update.report(learner.name)
         collected, minibatch = update.rollout, update.minibatch
     else:
         return
     context.collected_bytes[learner.name] = collected
-    tell_together(context.collected_bytes, minibatch)
+    warn_of_shortage(context.collected_bytes, minibatch)
 
 
 def _try_export(name: str, learner: Learner) -> None:

@@ -249,8 +249,8 @@ def _clone(options: RunOptions, name: str, demos: Demonstrations) -> None:
     from ..settings.named import named_by
     from ..stats.display import make_display
     from ..utils.logging import configure_logging
-    from ..utils.own_runs import mark_own
     from ..utils.requirements import check_requirements, limit_openmp_spinning, load_torch
+    from ..utils.trust import mark_own
 
     check_requirements(options.torch_settings.device)
     settings = options.checkpoint_settings

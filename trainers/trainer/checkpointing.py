@@ -11,12 +11,12 @@ from typing import Any
 from mlagents_envs.base_env import BehaviorSpec
 
 from ..callbacks.events import CheckpointSaved
+from ..checkpoints.compatibility import Change, Resumed, changed_settings
 from ..checkpoints.file import MISFITS, CheckpointError, load_checkpoint, save_checkpoint
-from ..checkpoints.lessons import LESSONS
 from ..checkpoints.manager import CheckpointManager
-from ..checkpoints.meaning import Change, Resumed, changed_settings
 from ..checkpoints.metadata import KEY as BRAIN
 from ..checkpoints.metadata import changes, describe_behavior, differences, warn_at_start
+from ..checkpoints.resuming import LESSONS
 from ..checkpoints.run_folder import recorded_behavior
 from ..checkpoints.shared_weights import load_weights
 from ..checkpoints.transfer import initial_checkpoint, lacks
@@ -25,7 +25,6 @@ from ..networks.multi_actor import export_suffixes, exported_networks
 from ..policies.policy import Policy
 from ..settings.problems import dotted
 from ..utils import distributed
-from .cloning import DEMONSTRATIONS
 from .context import RunContext
 from .distributed import rank_file, rank_state, with_rank_state
 from .schedules import EvaluationSchedule
@@ -36,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 ELO = "elo"
 """ML-Agents' key in training_status.json."""
+DEMONSTRATIONS = "demonstrations"
+"""The entry of a checkpoint that identifies what `lanista clone` has learned from."""
 SELF_PLAY = "self_play"
 """The entry of a checkpoint that holds the rating and the opponents."""
 
@@ -49,7 +50,6 @@ class LearnerCheckpointer:
         spec: BehaviorSpec,
         run: RunContext,
         trainer: Trainer,
-        network: Any,
         policy: Policy,
         evaluation_schedule: EvaluationSchedule,
         self_play: SelfPlayManager | None = None,
@@ -57,8 +57,7 @@ class LearnerCheckpointer:
         """Prepare to save.
 
         Args:
-            name, spec, run, trainer: the behavior's.
-            network: trained and exported.
+            name, spec, run, trainer: the behavior's; the network of the trainer's algorithm is saved.
             policy: the one that acts, whose generator is saved.
             evaluation_schedule: when the next one falls due, which is saved too.
             self_play: its self-play, of which rating and opponents are saved too.
@@ -70,15 +69,15 @@ class LearnerCheckpointer:
         self.policy = policy
         self.evaluation_schedule = evaluation_schedule
         self.self_play = self_play
-        self.num_saved = 0
-        """How many checkpoints this process has written."""
         self.saved_step: int | None = None
         """The step of the newest one; None if this process has written none."""
         self.newly_saved = False
         """One was written since the run's last resume point."""
+        self._best_score: float | None = None
+        """The mean reward or rating that makes the current policy one of the best; None if it is not."""
         self._saved_score: float | None = None
         self.settings = trainer.settings
-        self.network = network
+        self.network = trainer.algorithm.network
         self.exports_onnx = not not_exportable(self.network)
         self.checkpoints = CheckpointManager(
             name,
@@ -91,15 +90,26 @@ class LearnerCheckpointer:
 
     # Saving ---------------------------------------------------------------------------------------------
 
-    def save(self, score: float | None, due: bool = True, *, final: bool = False) -> bool:
+    def compare_with_best(self, mean_reward: float | None) -> bool:
+        """Whether the policy, which is then saved, is one of the best, by its mean reward or its rating.
+
+        `mean_reward`: by which policies are compared without self-play; None: it is not known yet.
+        """
+        score = mean_reward if mean_reward is None or self.self_play is None else self.self_play.elo
+        admitted = score is not None and self.checkpoints.best.admits(score)
+        self._best_score = score if admitted else None
+        return admitted
+
+    def save(self, due: bool = True, *, final: bool = False) -> bool:
         """Write a checkpoint and its model; whether that succeeded. A full disk costs a warning.
 
         Args:
-            score: the mean reward by which the policy is one of the best; None: it is not.
             due: it is one of those that `keep_checkpoints` counts.
             final: the run ends with it.
         """
+        self.trainer.finish_update()
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
+        score, self._best_score = self._best_score, None
         if distributed.rank():
             written = self._save_rank()
             if written:
@@ -109,12 +119,11 @@ class LearnerCheckpointer:
         if self.self_play is not None:
             self.run.status.set(self.name, ELO, self.self_play.elo)
         saved = self.checkpoints.save(
-            step, self._state(score), reward, export, judged=score, due=due, final=final
+            step, self._state(score), reward, export, best_metric=score, due=due, final=final
         )
         if saved is not None:
             self.trainer.save_beside(self.checkpoints.folder)
             self.trainer.on_saved()
-            self.num_saved += 1
             self.saved_step, self._saved_score, self.newly_saved = step, score, True
             self.run.display.checkpoint(self.name, step)
             self._notify_callbacks(step, reward, due)
@@ -122,6 +131,7 @@ class LearnerCheckpointer:
 
     def save_with_others(self) -> bool:
         """Write only what `--resume` needs, because another behavior has saved; whether that succeeded."""
+        self.trainer.finish_update()
         if distributed.rank():
             return self._save_rank()
         step = self.trainer.step
@@ -137,7 +147,7 @@ class LearnerCheckpointer:
 
     def save_now(self) -> Path | None:
         """Save a checkpoint for a callback; the path of its weights, None if that failed."""
-        return self.weights(self.trainer.step) if self.save(None) else None
+        return self.weights(self.trainer.step) if self.save() else None
 
     @property
     def folder(self) -> Path:
@@ -308,7 +318,9 @@ class LearnerCheckpointer:
         state = self.checkpoints.load()
         self._require_same_command(state)
         changed = self._changed_settings(state.get(BRAIN))
-        self._require_same_meaning(state, changed)
+        for change in changed:
+            if change.rule.resumed is Resumed.REFUSED:  # the weights would fit, and compute something else
+                raise self._mismatch_error(state, ValueError(f"{change}"))
         try:
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
@@ -323,9 +335,8 @@ class LearnerCheckpointer:
         if self.run.training:
             self._restore_steps(changed, self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
-            if self.evaluation_schedule.enabled != (
-                "test_due" in state
-            ):  # rewards of training and evaluation do not compare
+            evaluated = "test_due" in state
+            if self.evaluation_schedule.enabled != evaluated:  # rewards of evaluations do not compare
                 self.checkpoints.best.reset()
         logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
         if self.run.training and not self.trainer.should_still_train:
@@ -353,19 +364,15 @@ class LearnerCheckpointer:
                 f"the file from a copy, or begin a new run: --initialize-from {self.run.folder.name}."
             ) from error
 
-    def _require_same_meaning(self, state: Mapping[str, Any], changed: Sequence[Change]) -> None:
-        """Refuse settings with which the weights would fit, and compute something else."""
-        for change in changed:
-            if change.rule.resumed is Resumed.REFUSED:
-                raise self._mismatch_error(state, ValueError(f"{change}"))
-
     def _restore_steps(self, changed: Sequence[Change], folder: Path) -> None:
         """Load the steps beside a checkpoint in `folder`, and drop those that do not fit changed settings."""
         dropped, why = self.trainer.drop_unfit_steps(changed)
         if dropped:
             logger.warning(
                 "%s: %s steps that waited for the next update are dropped: %s.",
-                *(self.name, f"{dropped:,}", why),
+                self.name,
+                f"{dropped:,}",
+                why,
             )
         self.trainer.load_beside(folder, changed)
 
@@ -384,7 +391,10 @@ class LearnerCheckpointer:
         path = shlex.quote(dotted(("behaviors", self.name, *key.split("."))))
         logger.warning(
             "%s: has reached %s (%s): nothing is left to train. To continue, raise it with --set %s=...",
-            *(self.name, key, value, path),
+            self.name,
+            key,
+            value,
+            path,
         )
 
     def _initialize_from(self, path: Path) -> None:
@@ -403,7 +413,9 @@ class LearnerCheckpointer:
         if mismatches:
             logger.warning(
                 "%s: not all of %s fits; the rest starts with random weights: %s.",
-                *(self.name, path, "; ".join(mismatches)),
+                self.name,
+                path,
+                "; ".join(mismatches),
             )
         logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
 

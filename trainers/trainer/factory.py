@@ -38,9 +38,9 @@ from ..settings.models.rewards import (
 from ..settings.registry import find_trainer
 from ..utils.errors import TrainerError
 from ..utils.plugins import imported
+from .context import TrainerEvents, TrainerOptions
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
-from .options import TrainerEvents, TrainerOptions
 from .trainer import Trainer
 
 if TYPE_CHECKING:
@@ -218,7 +218,6 @@ def make_policy(
 
 
 def make_trainer(
-    name: str,
     spec: BehaviorSpec,
     settings: TrainerSettings,
     algorithm: Algorithm,
@@ -241,12 +240,10 @@ def make_trainer(
     trainer: Trainer
     if isinstance(settings.hyperparameters, OffPolicyHyperparamSettings):
         off_policy = cast(OffPolicyAlgorithm, algorithm)
-        trainer = OffPolicyTrainer(
-            *(settings, off_policy, providers, stats, events, spec), name=name, **options
-        )
+        trainer = OffPolicyTrainer(settings, off_policy, providers, stats, events, spec, **options)
     else:
         on_policy = cast("OnPolicyAlgorithm[Any]", algorithm)
-        trainer = OnPolicyTrainer(*(settings, on_policy, providers, stats, events), **options)
+        trainer = OnPolicyTrainer(settings, on_policy, providers, stats, events, **options)
     if trainer.training:
         trainer.cloning = make_cloning(algorithm, spec, settings, device, seed + 4, non_finite)
     return trainer

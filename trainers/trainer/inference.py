@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+import torch
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 from torch import Tensor
 
+from ...agent_processor.processor import AgentManager
 from ...agent_processor.queues import AgentManagerQueue
 from ...envs.base import BehaviorId, EnvironmentStep
 from ..algorithms.base import Algorithm
@@ -19,12 +22,12 @@ from ..policies.joint import ActRequest
 from ..policies.policy import ActContext, Policy, SlotPolicy
 from .factory import make_policy
 
-FindSlots = Callable[[Sequence[DecisionSteps], Sequence[BatchSource]], Tensor]
-"""[n] the group slots of the agents of all batches, for policies that act by slot."""
-
 
 class InferencePolicy:
-    """Acts with the network that is trained, or with a `separate` copy to which weights are published."""
+    """Acts with the network that is trained, or with a `separate` copy to which weights are published.
+
+    The copy's weights are its own; otherwise those that it acts with are the algorithm's.
+    """
 
     def __init__(
         self,
@@ -32,10 +35,10 @@ class InferencePolicy:
         spec: BehaviorSpec,
         algorithm: Algorithm,
         seed: int,
+        managers: Mapping[BehaviorId, AgentManager],
         *,
         separate: bool,
         deterministic: bool,
-        slots: FindSlots,
         random_steps: int = 0,
     ) -> None:
         """Start with the network's current weights.
@@ -45,14 +48,14 @@ class InferencePolicy:
             spec: the behavior's.
             algorithm: the behavior's.
             seed: of sampled actions.
+            managers: of the behavior's teams; they know the agents' group slots.
             separate: act with a copy on the CPU, because another thread or device learns.
             deterministic: take the likeliest actions.
-            slots: finds the agents' group slots.
             random_steps: the trainer step until which agents act uniformly at random.
         """
         self.separate = separate
         self._algorithm = algorithm
-        self._slots = slots
+        self._managers = managers
         self._random_steps = random_steps
         self._published: AgentManagerQueue[dict[str, Tensor]] = AgentManagerQueue(name)
         network = algorithm.network
@@ -60,13 +63,11 @@ class InferencePolicy:
         explorer = algorithm.explorer
         make = partial(make_policy, spec=spec, deterministic=deterministic, explorer=explorer)
         self.policy: Policy = make(self.network, seed=seed)
-        self.opponent: Callable[[Any], Policy] = partial(make, seed=0)
+        self.make_opponent: Callable[[Any], Policy] = partial(make, seed=0)
         """Makes the policy of another network, which otherwise acts in the same way."""
         self.states = AgentStates(network.memory_size) if network.memory_size else None
         self.acts_by_slot = isinstance(self.policy, SlotPolicy)
         """Steps have to be collected before agents act: that is when agents get their group slots."""
-        self.keeps_agent_states = self.states is not None or explorer is not None
-        """`end_episodes` is to be called."""
 
     def publish(self, tensors: Mapping[str, Tensor]) -> None:
         """Hand weights or statistics of the trained network to the copy that acts; from any thread."""
@@ -94,6 +95,14 @@ class InferencePolicy:
         uniform = step < self._random_steps
         context = ActContext(sources, self.states, slots, step, self._algorithm.exploration, uniform)
         return ActRequest(policy, batches, context)
+
+    def _slots(self, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource]) -> Tensor:
+        """[n] the group slots of the agents of all batches, for policies that act by slot."""
+        slots = [
+            self._managers[behavior_id].places(env, np.asarray(batch.agent_id))
+            for (env, behavior_id), batch in zip(sources, batches, strict=True)
+        ]
+        return torch.from_numpy(np.concatenate(slots))
 
     def end_episodes(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
         """Reset the states of agents whose episodes end with `step`; to be called before `act`."""

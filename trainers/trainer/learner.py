@@ -10,13 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 from numpy.typing import NDArray
 
 from ...agent_processor.processor import AgentManager, TrajectoryQueue
 from ...agent_processor.queues import AgentManagerQueue
-from ...agent_processor.trajectory import AgentKey, EpisodesForgotten
+from ...agent_processor.trajectory import AgentKey, EpisodesDropped
 from ...envs.base import BehaviorId
 from ..algorithms.base import OnPolicyAlgorithm
 from ..callbacks.events import EpisodeEnd, UpdateEnd
@@ -31,11 +30,11 @@ from ..utils import distributed
 from .checkpointing import LearnerCheckpointer
 from .context import RunContext
 from .distributed import rank_seed, rank_settings
+from .episode_stats import EPISODES
 from .factory import make_algorithm, make_trainer
 from .inference import InferencePolicy
 from .learner_process import LearnerPlan, LearnerProcess
 from .on_policy import OnPolicyTrainer
-from .reward_history import EPISODES
 from .schedules import EvaluationSchedule
 from .self_play.manager import SelfPlayManager
 from .trainer import Trainer
@@ -44,12 +43,16 @@ logger = logging.getLogger(__name__)
 
 THREADED_QUEUE = 20
 """Trajectories that may be queued for a threaded trainer before the collector has to wait."""
-LARGE_KL = 1.0
-"""Approximate KL divergence of one update above which there is a warning."""
 
 
 class Learner:
-    """Joins the parts of one behavior; as the trainer's `TrainerEvents` it writes what is due."""
+    """Joins the parts of one behavior; as the trainer's `TrainerEvents` it writes what is due.
+
+    The weights are the algorithm's: the trainer updates them, the policy acts with them or with a copy that
+    `InferencePolicy` owns, and the checkpointer writes them. Updates are made where `settings.threaded` says:
+    in the run's loop, or beside it by a process (`LearnerProcess`), or by a thread (`in_thread`) where the
+    algorithm cannot learn from steps of older weights.
+    """
 
     def __init__(self, name: str, spec: BehaviorSpec, settings: TrainerSettings, run: RunContext) -> None:
         """Make the parts, and load the weights that the run starts from or resumes with.
@@ -68,7 +71,10 @@ class Learner:
         """Decisions since the trainer last advanced."""
         self._acted = False
         """There were decisions since the last call of `advance`."""
-        self._in_self_play = settings.self_play is not None and run.training
+        self._failure: Exception | None = None
+        """The error of `process_remaining`."""
+        self.managers: dict[BehaviorId, AgentManager] = {}
+        """The agent managers of the behavior's teams."""
         self.reporter = StatsReporter(name, run.writers)
         self.reporter.add_property(StatsPropertyType.HYPERPARAMETERS, settings.as_dict())
         self.reporter.add_property(StatsPropertyType.MAX_STEPS, settings.max_steps)
@@ -85,37 +91,31 @@ class Learner:
             name, THREADED_QUEUE if self.in_thread else 0, lambda: run.stop.asked
         )
         """The trajectories of all teams, in the order in which they ended."""
-        self._to_learn = AgentManagerQueue(name) if self._in_self_play else self.collected
-        """Those that are learned from."""
-        self.trainer.subscribe(self._to_learn)
         self.inference = InferencePolicy(
-            *(name, spec, self.algorithm, seed + 2),
+            name,
+            spec,
+            self.algorithm,
+            seed + 2,
+            self.managers,
             separate=self.in_thread or run.device.type != "cpu",
             deterministic=self._is_deterministic(),
-            slots=self._slots,
             random_steps=settings.hyperparameters.random_steps if run.training else 0,
         )
         self.self_play = self._make_self_play()
+        self._to_learn = self.collected if self.self_play is None else AgentManagerQueue(name)
+        """Those that are learned from."""
+        self.trainer.subscribe(self._to_learn)
         self.evaluation_schedule = EvaluationSchedule(
             settings.test_frequency if run.training else NEVER,
             math.inf if settings.endless else settings.max_steps,
         )
         self.checkpointer = LearnerCheckpointer(
-            *(name, spec, run, self.trainer, self.algorithm.network, self.inference.policy),
-            *(self.evaluation_schedule, self.self_play),
+            name, spec, run, self.trainer, self.inference.policy, self.evaluation_schedule, self.self_play
         )
-        self._best_score: float | None = None
-        """The mean reward or rating that makes the current policy one of the best; None if it is not."""
-        self._largest_kl = LARGE_KL
-        """Of an update without a warning."""
-        self._failure: Exception | None = None
-        """The error of `process_remaining`."""
-        self.managers: dict[BehaviorId, AgentManager] = {}
-        """The agent managers of the behavior's teams."""
         self.checkpointer.restore()
         self.inference.load()
         self._first_step = self.trainer.step
-        starts = settings.threaded and run.training and not self.in_thread
+        starts = settings.threaded and run.training and in_process
         self._process = self._start_process(seed) if starts else None
         """Makes the updates; None: a thread or the run's loop does."""
         if run.callbacks.has_hook(EpisodeEnd):
@@ -128,8 +128,9 @@ class Learner:
         if not threads.fixed:
             threads = replace(threads, most=max(1, threads.most - 1))
         settings = self.settings.model_copy(update={"threaded": False})  # there nothing acts beside it
-        how = (seed, run.device, run.non_finite, run.precision, threads)
-        plan = LearnerPlan(self.name, self.spec, settings, *how)
+        plan = LearnerPlan(
+            self.name, self.spec, settings, seed, run.device, run.non_finite, run.precision, threads
+        )
         process = LearnerProcess(plan, run.timers.of_thread(), run.timeout, lambda: run.stop.asked)
         self.trainer.learner_process = process
         return process
@@ -150,7 +151,12 @@ class Learner:
         """Learns from `collected`; its updates run in a thread of its own or in this one."""
         settings, run = self.settings, self.run
         return make_trainer(
-            *(self.name, self.spec, settings, self.algorithm, self.reporter, self),
+            self.spec,
+            settings,
+            self.algorithm,
+            self.reporter,
+            self,
+            name=self.name,
             training=run.training,
             non_finite=run.non_finite,
             returns_kept=run.curriculum.returns_kept(self.name),
@@ -168,8 +174,13 @@ class Learner:
         if settings is None or not run.training:
             return None
         manager = SelfPlayManager(
-            *(self.name, settings, run.rotation, self.algorithm.network, self.inference.opponent),
-            *(self.reporter, run.seed + 5),
+            self.name,
+            settings,
+            run.rotation,
+            network=self.algorithm.network,
+            make_policy=self.inference.make_opponent,
+            stats=self.reporter,
+            seed=run.seed + 5,
         )
         self.trainer.rating = lambda: manager.elo
         return manager
@@ -194,7 +205,9 @@ class Learner:
                 "%s: this trainer doesn't support adversarial games: its teams (%s, %s) all learn at once, "
                 "by one policy. With a section self_play one of them learns and plays against older selves; "
                 "self_play: null says that all are to learn.",
-                *(self.name, *self.managers, behavior_id),
+                self.name,
+                *self.managers,
+                behavior_id,
             )
         self.trainer.episodes.expect(behavior_id)
         self.managers[behavior_id] = AgentManager(
@@ -235,14 +248,6 @@ class Learner:
         request = partial(self.inference.request, step=self.trainer.step)
         return self.self_play.opponents.requests(self.inference.policy, batches, sources, request)
 
-    def _slots(self, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource]) -> torch.Tensor:
-        """[n] the group slots of the agents of all batches."""
-        slots = [
-            self.managers[behavior_id].places(env, np.asarray(batch.agent_id))
-            for (env, behavior_id), batch in zip(sources, batches, strict=True)
-        ]
-        return torch.from_numpy(np.concatenate(slots))
-
     def reset_agents(
         self,
         env: int | None = None,
@@ -261,21 +266,19 @@ class Learner:
         else:
             for manager in self.managers.values():
                 manager.end_episode(env)
-        self.collected.put(EpisodesForgotten(env, agent_ids))
+        self.collected.put(EpisodesDropped(env, agent_ids))
 
-    def reset_requests(self) -> None:
-        """Count the decisions after which the trainer advances from here, as a resumed run does."""
+    def on_engine_restart(self) -> None:
+        """Forget what is under way, as a run that is resumed here."""
+        self.restart_due = False
+        self.collected.drain()
         self._requests = 0
+        self.reset_agents()
 
     # Learning -------------------------------------------------------------------------------------------
 
     def advance(self) -> bool:
-        """Let the trainer learn if there are enough steps, or updates left over; whether it did.
-
-        A thread learns by itself.
-        """
-        if self.in_thread:
-            return True
+        """In the run's loop: learn if it is time, or make updates left over; whether there were any."""
         acted, self._acted = self._acted, False
         if self.is_due:
             self.learn()
@@ -292,12 +295,11 @@ class Learner:
     def learn(self) -> bool:
         """Let the trainer process what has been collected and update. False: there was nothing to do."""
         self._requests = 0
-        if self.self_play is None:
-            return self.trainer.advance()
         if not self.trainer.has_overdue_updates:
-            self._split_by_team(self.self_play)
+            self._split_by_team()
         worked = self.trainer.advance()
-        if not self.restart_due:  # otherwise what falls due now is done when the engines run again
+        # Before the engines restart, what falls due now is left to when they run again.
+        if self.self_play is not None and not self.restart_due:
             self.self_play.advance(self.trainer.step)
             if self.run.rotation.changed:  # its own team may not learn again for long
                 self.trainer.finish_update()
@@ -308,10 +310,11 @@ class Learner:
         self.checkpointer.synchronize()
         self.inference.load()
 
-    def _split_by_team(self, self_play: SelfPlayManager) -> None:
-        """Pass on the trajectories of the team that learns."""
-        for item in self_play.select(self.collected.drain(), self.trainer.step):
-            self._to_learn.put(item)
+    def _split_by_team(self) -> None:
+        """In self-play, pass on the trajectories of the team that learns."""
+        if self.self_play is not None:
+            for item in self.self_play.select(self.collected.drain(), self.trainer.step):
+                self._to_learn.put(item)
 
     def progress(self) -> TrainingProgress:
         """How far the training has come, by which lessons are measured; from any thread."""
@@ -347,35 +350,24 @@ class Learner:
     def _is_one_of_the_best(self) -> bool:
         """Compare by what was earned in training, unless evaluations decide."""
         compares = self.settings.keep_best and self.run.training and not self.evaluation_schedule.enabled
-        if compares and distributed.rank() == 0:
-            self._compare_with_best(self.trainer.episodes.history.next_mean())
-        return self._best_score is not None
+        if not compares or distributed.rank():
+            return False
+        return self.checkpointer.compare_with_best(self.trainer.episodes.history.next_mean())
 
     def save_if_best(self, mean_reward: float) -> Path | None:
         """Save the policy if by an evaluation it is one of the best; the path of its weights then."""
-        if not self.settings.keep_best:
-            return None
-        self._compare_with_best(mean_reward)
-        if self._best_score is None:
-            return None
-        step, before = self.trainer.step, self.checkpointer.num_saved
-        self.on_best_policy()
-        return self.checkpointer.weights(step) if self.checkpointer.num_saved != before else None
-
-    def _compare_with_best(self, mean_reward: float | None) -> None:
-        """Set the score if the policy is one of the best: its mean reward, or in self-play its rating."""
-        score = mean_reward if mean_reward is None or self.self_play is None else self.self_play.elo
-        admitted = score is not None and self.checkpointer.checkpoints.best.admits(score)
-        self._best_score = score if admitted else None
+        best = self.settings.keep_best and self.checkpointer.compare_with_best(mean_reward)
+        saved = best and self.save(due=False)
+        return self.checkpointer.weights(self.trainer.step) if saved else None
 
     def on_best_policy(self) -> bool:
         """Save one of the best policies between two checkpoints that are due."""
-        return self.on_checkpoint(due=False)
+        self.save(due=False)
+        return self.restart_due
 
-    def on_checkpoint(self, due: bool = True) -> bool:
+    def on_checkpoint(self) -> bool:
         """Save a numbered checkpoint and its model."""
-        self.save(due)
-        self.restart_due = self.run.restart_engines_at_checkpoints
+        self.save()
         return self.restart_due
 
     def on_reward_reached(self, reached: float) -> None:
@@ -388,7 +380,11 @@ class Learner:
         logger.info(
             "%s: the %s, %.3f, has reached stop_at_reward (%g) at step %d. "
             "Training of this behavior is over.",
-            *(self.name, of, reached, self.settings.stop_at_reward, self.trainer.step),
+            self.name,
+            of,
+            reached,
+            self.settings.stop_at_reward,
+            self.trainer.step,
         )
 
     def on_steps_processed(self) -> None:
@@ -406,44 +402,22 @@ class Learner:
         if self.self_play is not None:
             self.self_play.on_update()
         self.run.callbacks.dispatch(UpdateEnd(self.name, self.trainer.step, metrics))
-        self._warn_of_large_kl(metrics.get("Policy/Approximate KL", 0.0))
-
-    def _warn_of_large_kl(self, kl: float) -> None:
-        """Warn of an update that has changed the policy too much, and then only of much larger ones."""
-        if kl <= self._largest_kl:
-            return
-        self._largest_kl = 2 * kl
-        logger.warning(
-            "%s: the policy changed by an approximate KL divergence of %.1f in one update, at step %d; below "
-            "0.05 is usual. A few such updates can undo what was learned: set hyperparameters.max_grad_norm "
-            "(0.5), or lower learning_rate or num_epoch.",
-            *(self.name, kl, self.trainer.step),
-        )
 
     def _episode_ended(self, agent: AgentKey, reward: float, group_reward: float | None, length: int) -> None:
-        event = EpisodeEnd(
-            *(self.name, self.trainer.step, agent.env, agent.agent, reward, group_reward, length)
-        )
+        event = EpisodeEnd(self.name, self.trainer.step, agent.env, agent.agent, reward, group_reward, length)
         self.run.callbacks.dispatch(event)
 
     # Files ----------------------------------------------------------------------------------------------
 
     def save(self, due: bool = True, *, final: bool = False) -> bool:
         """Write a checkpoint and its model; whether that succeeded. A full disk costs a warning."""
-        self.trainer.finish_update()
-        score, self._best_score = self._best_score, None
-        return self.checkpointer.save(score, due, final=final)
-
-    def save_with_others(self) -> bool:
-        """Write what `--resume` needs, because another behavior has saved; whether that succeeded."""
-        self.trainer.finish_update()
-        return self.checkpointer.save_with_others()
+        self.restart_due = self.run.restart_engines_at_checkpoints
+        return self.checkpointer.save(due, final=final)
 
     def process_remaining(self) -> None:
         """Process what is still queued, before `finish`, which raises the error if that fails."""
         try:
-            if self.self_play is not None:
-                self._split_by_team(self.self_play)
+            self._split_by_team()
             self.trainer.process_queues()
             self.trainer.finish_update()
         except Exception as error:  # whatever it is: what was learned before is to be saved

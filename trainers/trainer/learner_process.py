@@ -217,7 +217,7 @@ class LearnerProcess:
         Raises:
             ProcessLostError: saying why.
         """
-        reason = self._watch.verdict()
+        reason = self._watch.lost_reason()
         if reason is not None:
             self.is_busy = False
             self.process.kill()

@@ -23,15 +23,15 @@ from ..buffers.replay.memory_limit import require_room, size_text
 from ..buffers.replay.reward_scaling import RewardScaler
 from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
-from ..checkpoints.meaning import SIGNALS, Change, Resumed
+from ..checkpoints.compatibility import SIGNALS, Change, Resumed
 from ..rewards.base import RewardProvider
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperparamSettings, ReplaySettings
 from ..utils import distributed
 from ..utils.errors import TrainerError
-from .options import TrainerEvents, TrainerOptions
-from .reward_history import EPISODES
+from .context import TrainerEvents, TrainerOptions
+from .episode_stats import EPISODES
 from .schedules import UpdateSchedule
 from .trainer import AVERAGE, Rewards, Trainer
 
@@ -63,8 +63,6 @@ class OffPolicyTrainer(Trainer):
         stats: StatsSink,
         events: TrainerEvents,
         spec: BehaviorSpec,
-        *,
-        name: str = "",
         **options: Unpack[TrainerOptions],
     ) -> None:
         """Prepare to learn; the replay allocates memory as it fills. `options` as of `Trainer`.
@@ -77,7 +75,11 @@ class OffPolicyTrainer(Trainer):
         of_updates = UPDATES_PER_PASS * hyper.steps_per_update
         passes = PASSES_PER_BATCH if algorithm.device.type == "cpu" else PASSES_OF_GPU
         super().__init__(
-            *(settings, algorithm, providers, stats, events),
+            settings,
+            algorithm,
+            providers,
+            stats,
+            events,
             advance_interval=max(hyper.batch_size // passes, min(hyper.batch_size, round(of_updates))),
             returns_since_update=EPISODES,
             **options,
@@ -87,7 +89,6 @@ class OffPolicyTrainer(Trainer):
         self.spread = options.get("spread_updates", False)
         self._saved_step: int | None = None
         """The step whose weights were saved, or loaded, last."""
-        self.name = name
         own = hyper if isinstance(hyper, ReplaySettings) else ReplaySettings()
         self.own = own
         """Lanista's own keys; a plug-in's trainer may have none of them."""
@@ -95,7 +96,11 @@ class OffPolicyTrainer(Trainer):
         self.signal_updates = UpdateSchedule(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
         ignores = [providers[signal].ignores_done for signal in algorithm.signals]
         self.sampler = ReplaySampler(
-            *(algorithm.gammas, ignores, self.device, self.seed, own.n_step),
+            algorithm.gammas,
+            ignores,
+            self.device,
+            self.seed,
+            own.n_step,
             include_dones=bool(self.learned),
         )
         self.reward_scale = RewardScaler(algorithm.gammas) if own.normalize_rewards else None
@@ -103,7 +108,7 @@ class OffPolicyTrainer(Trainer):
         self.replay: Replay | None = None
         """None until the first steps arrive."""
         if self.training:
-            require_room(name, self.layout)
+            require_room(self.name, self.layout)
 
     def _layout(self, spec: BehaviorSpec) -> ReplayLayout:
         algorithm = self.algorithm
@@ -123,7 +128,9 @@ class OffPolicyTrainer(Trainer):
             logger.warning(
                 "%s: frame_stack is %d, and no observation is an image of so many stacked frames "
                 "(%s): the replay keeps each observation whole.",
-                *(self.name, frames, ", ".join(map(str, layout.shapes))),
+                self.name,
+                frames,
+                ", ".join(map(str, layout.shapes)),
             )
         return layout
 
@@ -212,7 +219,7 @@ class OffPolicyTrainer(Trainer):
     @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
     def _learn(self) -> bool:
         replay = self.replay
-        if not distributed.everywhere(self._is_ready) or replay is None:
+        if not distributed.all_true(self._is_ready) or replay is None:
             return False
         if self._awaits_steps:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import groupby
@@ -16,18 +17,22 @@ from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ..algorithms.base import OnPolicyAlgorithm
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
-from ..checkpoints.meaning import SEQUENCE_LENGTH, Change, Resumed
+from ..checkpoints.compatibility import SEQUENCE_LENGTH, Change, Resumed
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
 from ..utils import distributed
+from .context import TrainerEvents, TrainerOptions
 from .learner_process import LearnerProcess, UpdateJob
-from .options import TrainerEvents, TrainerOptions
 from .trainer import AVERAGE, Rewards, Trainer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+logger = logging.getLogger(__name__)
+
+LARGE_KL = 1.0
+"""Approximate KL divergence of one update above which there is a warning."""
 PASSES_PER_BUFFER = 64
 """A buffer is filled in about this many passes: what a pass costs depends on the call more than on the
 number of steps, but the normalizer should soon know what the agents observe."""
@@ -54,13 +59,13 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         few = algorithm.traits.is_team or algorithm.device.type != "cpu"
         passes = FEWER_PASSES if few else PASSES_PER_BUFFER
         interval = min(settings.hyperparameters.buffer_size // passes, MAX_PASS_STEPS)
-        super().__init__(
-            *(settings, algorithm, providers, stats, events), advance_interval=interval, **options
-        )
+        super().__init__(settings, algorithm, providers, stats, events, advance_interval=interval, **options)
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
         self.buffer = RolloutBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
         self.learner_process: LearnerProcess | None = None
         """Makes the updates while this trainer collects the next steps; None: this trainer does."""
+        self._largest_kl = LARGE_KL
+        """Of an update without a warning."""
         self._has_older = False
         """Some of the collected steps are of the policy before the newest one."""
         self.signal_trainer: SignalTrainer | None = None
@@ -78,7 +83,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     def _learn(self) -> bool:
         if self.learner_process is not None:
             self.learner_process.check()
-        if not distributed.everywhere(len(self.buffer) > self.settings.hyperparameters.buffer_size):
+        if not distributed.all_true(len(self.buffer) > self.settings.hyperparameters.buffer_size):
             return False
         self.finish_update()
         self.episodes.clear_since_update()
@@ -98,6 +103,17 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         for key, value in metrics.items():
             self.stats.add_stat(key, value, AVERAGE)
         self.events.on_update(metrics)
+        kl = metrics.get("Policy/Approximate KL", 0.0)
+        if kl > self._largest_kl:
+            self._largest_kl = 2 * kl  # from now on only much larger ones are warned of
+            logger.warning(
+                "%s: the policy changed by an approximate KL divergence of %.1f in one update, at step %d; "
+                "below 0.05 is usual. A few such updates can undo what was learned: set "
+                "hyperparameters.max_grad_norm (0.5), or lower learning_rate or num_epoch.",
+                self.name,
+                kl,
+                self.step,
+            )
 
     # In another process ---------------------------------------------------------------------------------
 

@@ -34,6 +34,10 @@ class StepSchedule:
         """Whether a trajectory of this length reaches the next multiple of `checkpoint_interval`."""
         return self.step > 0 and self.step + length >= self.next_checkpoint
 
+    def is_due(self, length: int) -> bool:
+        """Whether a trajectory of this length reaches either."""
+        return self.summary_due(length) is not None or self.checkpoint_due(length)
+
     def advance_summary(self) -> None:
         """The due summary is written, whether or not the trajectory that reached it is counted."""
         self.next_summary += self.summary_freq

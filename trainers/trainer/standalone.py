@@ -43,10 +43,10 @@ from ..settings.models.behavior import TrainerSettings
 from ..settings.options import RunOptions
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsWriter
+from .context import TrainerEvents
 from .factory import make_algorithm, make_cloning, make_policy
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
-from .options import TrainerEvents
 from .trainer import Trainer
 
 logger = logging.getLogger(__name__)

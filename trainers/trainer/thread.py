@@ -24,6 +24,14 @@ def paused(threads: Sequence[LearnerThread]) -> Iterator[None]:
             thread.resume()
 
 
+def stop_all(threads: Sequence[LearnerThread], timeout: float | None = None) -> None:
+    """Let the current update of each be its last; wait at most `timeout` seconds for each thread."""
+    for thread in threads:
+        thread.request_stop()
+    for thread in threads:
+        thread.join(timeout)
+
+
 class LearnerThread(threading.Thread):
     """Advances a trainer beside the collector (`threaded: true`)."""
 
@@ -78,8 +86,3 @@ class LearnerThread(threading.Thread):
         """Let the current update be the last."""
         self._stopping.set()
         self._may_learn.set()
-
-    def stop(self, timeout: float | None = None) -> None:
-        """Stop after the current update; wait for that, at most `timeout` seconds."""
-        self.request_stop()
-        self.join(timeout)

@@ -17,22 +17,22 @@ from torch import nn
 from ...agent_processor.processor import TrajectoryQueue
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.rollout import build_rollout, select_trajectories
-from ...agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, Trajectory
+from ...agent_processor.trajectory import AgentKey, EpisodesDropped, Rollout, Trajectory
 from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
 from ..algorithms.common.products import large_products
 from ..algorithms.common.threads import UpdateThreads, flushed_denormals, torch_threads
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
-from ..checkpoints.meaning import Change
+from ..checkpoints.compatibility import Change
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
 from ..utils import distributed
 from ..utils.errors import TrainerError
+from .context import TrainerEvents, TrainerOptions
 from .episode_stats import EpisodeStats
-from .options import TrainerEvents, TrainerOptions
 from .schedules import StepSchedule
 
 if TYPE_CHECKING:
@@ -52,7 +52,10 @@ Rewards = Mapping[str, NDArray[np.float32]]
 
 
 class Trainer(ABC):
-    """Processes the trajectories of one behavior; subclasses store them and learn from them."""
+    """Processes the trajectories of one behavior; subclasses store them and learn from them.
+
+    The weights that it updates are the algorithm's, and those of reward signals the signals'.
+    """
 
     from_demonstrations: ClassVar[bool] = False
     """Whether it learns without an environment."""
@@ -87,6 +90,7 @@ class Trainer(ABC):
         self.strengths = {name: s.strength for name, s in settings.reward_signals.items()}
         self.stats = stats
         self.events = events
+        self.name = options.get("name", "")
         self.training = options.get("training", True)
         self.non_finite = options.get("non_finite", NonFinitePolicy.STOP)
         self.seed = options.get("seed", 0)
@@ -129,9 +133,8 @@ class Trainer(ABC):
     @property
     def should_still_train(self) -> bool:
         """Whether steps are still to be learned from."""
-        if self.reached is not None or not self.training:
-            return False
-        return self.schedule.step <= self.settings.max_steps or self.settings.endless
+        goes_on = self.training and self.reached is None
+        return goes_on and (self.step <= self.settings.max_steps or self.settings.endless)
 
     @property
     def limit(self) -> tuple[str, float]:
@@ -224,50 +227,59 @@ class Trainer(ABC):
     def process_queues(self) -> bool:
         """Process the queued trajectories, without an update. False: there were none."""
         collected = [item for queue in self.queues for item in queue.drain()]
-        together = distributed.world_size() > 1
-        if collected or together:
-            self._process_collected(collected, together)
-            self.events.on_steps_processed()
+        if distributed.world_size() > 1:
+            self._process_with_ranks(collected)
+        elif collected:
+            self._process_collected(collected)
+        else:
+            return False
+        self.events.on_steps_processed()
         return bool(collected)
 
-    def _process_collected(self, collected: Sequence[Trajectory | EpisodesForgotten], together: bool) -> None:
-        """Process in as few passes as the summaries and checkpoints that are due in between allow.
+    def _process_with_ranks(self, collected: Sequence[Trajectory | EpisodesDropped]) -> None:
+        """Count what all ranks have collected as one trajectory, then process what this one has.
 
-        Args:
-            collected: by this rank.
-            together: the other ranks process theirs, and all are counted as one trajectory.
+        All then have the same running statistics, and rank 0 decides whether the goal is reached.
         """
-        if together:
-            own = sum(len(item) for item in collected if not isinstance(item, EpisodesForgotten))
-            length = int(distributed.sums(own)[0])
-            if length and self._announce(length):
-                return self._on_engine_restart()
-            self._count(length)
+        own = sum(len(item) for item in collected if not isinstance(item, EpisodesDropped))
+        length = int(distributed.sums(own)[0])
+        if length and self._announce(length):
+            return self._on_engine_restart()
+        self._count(length)
+        self._process_collected(collected, counted=True)
+        self.shared_moments.merge()
+        for largest in self.algorithm.running_maxima():
+            distributed.all_reduce_max(largest)
+        reached = distributed.rank() == 0 and self.reached is not None
+        if distributed.sums(reached)[0]:
+            self.reached = self.settings.stop_at_reward
+
+    def _process_collected(
+        self, collected: Sequence[Trajectory | EpisodesDropped], *, counted: bool = False
+    ) -> None:
+        """Process in as few passes as what is due in between allows, of steps that are not yet `counted`."""
         ready: list[Trajectory] = []
-
-        def flush() -> None:
-            if ready:
-                with self.timers.span("process_trajectory"):
-                    self.process(build_rollout(ready, with_mates=self.algorithm.traits.needs_teammates))
-                ready.clear()
-
-        for trajectory in collected:
-            if isinstance(trajectory, EpisodesForgotten):
-                flush()
-                self.episodes.reset_agents(trajectory.env, trajectory.agent_ids)
-                self._reset_agents(trajectory.env, trajectory.agent_ids)
+        for item in collected:
+            if isinstance(item, EpisodesDropped):
+                self._process_ready(ready)
+                self.episodes.reset_agents(item.env, item.agent_ids)
+                self._reset_agents(item.env, item.agent_ids)
                 continue
-            if not together:
-                length = len(trajectory)
-                if self.schedule.summary_due(length) is not None or self.schedule.checkpoint_due(length):
-                    flush()
-                    if self._announce(length):
+            if not counted:
+                if self.schedule.is_due(len(item)):
+                    self._process_ready(ready)
+                    if self._announce(len(item)):
                         return self._on_engine_restart()
-                self._count(length)
-            ready.append(trajectory)
-        flush()
-        if together:
-            self._agree()
+                self._count(len(item))
+            ready.append(item)
+        self._process_ready(ready)
+
+    def _process_ready(self, ready: list[Trajectory]) -> None:
+        """Process these trajectories in one pass, and empty the list."""
+        if ready:
+            with self.timers.span("process_trajectory"):
+                self.process(build_rollout(ready, with_mates=self.algorithm.traits.needs_teammates))
+            ready.clear()
 
     def _announce(self, length: int) -> bool:
         """Announce what is due before so many steps are counted. True: the engines restart."""
@@ -286,15 +298,6 @@ class Trainer(ABC):
         self.schedule.count(length)
         self.stats.set_stat("Step", float(self.step))
 
-    def _agree(self) -> None:
-        """Give all ranks the same running statistics, and let rank 0 decide whether the goal is reached."""
-        self.shared_moments.merge()
-        for largest in self.algorithm.running_maxima():
-            distributed.largest(largest)
-        reached = distributed.rank() == 0 and self.reached is not None
-        if distributed.sums(reached)[0]:
-            self.reached = self.settings.stop_at_reward
-
     def _on_engine_restart(self) -> None:
         """The engines restart: what was not counted yet is dropped."""
         self._engines_restart = True
@@ -306,45 +309,35 @@ class Trainer(ABC):
             self.algorithm.update_normalizer(rollout.own("obs")["obs"])
             for signal in self.learned.values():
                 signal.update_normalizer(rollout)
-        rewards = {
-            name: np.float32(self.strengths[name]) * self._evaluate(name, provider, rollout)
-            for name, provider in self.providers.items()
-        }
+        rewards = {}
+        for name, provider in self.providers.items():
+            given = np.asarray(provider.evaluate(rollout), np.float32)
+            if given.shape != (rollout.steps,):
+                raise TrainerError(
+                    f"The reward signal {name} gave an array of shape {given.shape}, expected one reward "
+                    f"for each of the rollout's {rollout.steps} steps."
+                )
+            rewards[name] = np.float32(self.strengths[name]) * given
         self._store(rollout, rewards)
         self.episodes.add(rollout, rewards, self.stats)
         self._check_stop_reward()
 
-    @staticmethod
-    def _evaluate(name: str, provider: RewardProvider, rollout: Rollout) -> NDArray[np.float32]:
-        rewards = np.asarray(provider.evaluate(rollout), np.float32)
-        if rewards.shape != (rollout.steps,):
-            raise TrainerError(
-                f"The reward signal {name} gave an array of shape {rewards.shape}, expected one reward for "
-                f"each of the rollout's {rollout.steps} steps."
-            )
-        return rewards
-
     def _check_stop_reward(self) -> None:
         """End the training once the mean reward, in self-play the rating, has reached `stop_at_reward`."""
         wanted = self.settings.stop_at_reward
-        if wanted is None or not self.should_still_train:
+        if wanted is None or not self.should_still_train or distributed.rank():  # rank 0 decides for all
             return
-        found = self.episodes.history.recent_mean()
-        if found is None:
-            return
-        if self.rating is not None:
-            found = self.rating()
-        if found < wanted:
-            return
-        if distributed.rank():  # rank 0 decides for all
-            return
-        self.reached = wanted
-        self.events.on_reward_reached(found)
+        reached = self.episodes.history.recent_mean()
+        if reached is not None and self.rating is not None:
+            reached = self.rating()
+        if reached is not None and reached >= wanted:
+            self.reached = wanted
+            self.events.on_reward_reached(reached)
 
     def _drop_overflowing(
         self, rollout: Rollout, rewards: Rewards
     ) -> tuple[Rollout | None, Rewards, list[AgentKey]]:
-        """Drop trajectories whose rewards are too large to be learned from.
+        """Drop trajectories with a reward above `LARGEST_REWARD`, which cannot be learned from.
 
         Returns:
             The other trajectories, their rewards, and the agents whose trajectory was dropped.
@@ -352,22 +345,21 @@ class Trainer(ABC):
         Raises:
             FloatingPointError: some are too large, and `non_finite` is STOP.
         """
-        too_large = _too_large(rollout, rewards)
-        if too_large is None:
+        fine = np.logical_and.reduce([np.abs(column) <= LARGEST_REWARD for column in rewards.values()])
+        if fine.all():
             return rollout, rewards, []
-        first = int(np.argmax(too_large))
-        steps = slice(start := int(rollout.lengths[:first].sum()), start + int(rollout.lengths[first]))
+        starts = np.cumsum(rollout.lengths) - rollout.lengths
+        kept = np.logical_and.reduceat(fine, starts)
+        first = int(np.argmin(kept))
+        steps = slice(starts[first], starts[first] + rollout.lengths[first])
         largest = max(float(np.abs(column[steps]).max()) for column in rewards.values())
         self._report_dropped(f"a reward of {rollout.agents[first]} is {largest:.3g}, times its strength")
-        gaps = [rollout.agents[j] for j in np.flatnonzero(too_large).tolist()]
-        if too_large.all():
+        gaps = [rollout.agents[j] for j in np.flatnonzero(~kept).tolist()]
+        if not kept.any():
             return None, {}, gaps
-        kept = np.repeat(~too_large, rollout.lengths)
-        return (
-            select_trajectories(rollout, ~too_large),
-            {name: column[kept] for name, column in rewards.items()},
-            gaps,
-        )
+        steps_kept = np.repeat(kept, rollout.lengths)
+        rewards = {name: column[steps_kept] for name, column in rewards.items()}
+        return select_trajectories(rollout, kept), rewards, gaps
 
     def _report_dropped(self, found: str) -> None:
         """Warn once that trajectories are dropped: their values are finite, but too large.
@@ -429,8 +421,8 @@ class Trainer(ABC):
         """
         mismatches = self.algorithm.initialize_from(state)
         for name, signal in self.learned.items():
-            unfit = signal.initialize_from(state.get(f"signal:{name}", {}))
-            mismatches += [f"signal:{name}.{what}" for what in unfit]
+            key = f"signal:{name}"
+            mismatches += [f"{key}.{what}" for what in signal.initialize_from(state.get(key, {}))]
         return mismatches
 
     def state_dict(self) -> dict[str, Any]:
@@ -453,12 +445,3 @@ class Trainer(ABC):
         # With a higher goal than the one that was reached, a resumed run keeps training.
         over = reached is not None and wanted is not None and reached >= wanted
         self.reached = reached if over else None
-
-
-def _too_large(rollout: Rollout, rewards: Rewards) -> NDArray[np.bool_] | None:
-    """[J] which trajectories have a reward above `LARGEST_REWARD`; None if there are none."""
-    fine = [np.abs(column) <= LARGEST_REWARD for column in rewards.values()]
-    if all(column.all() for column in fine):
-        return None
-    starts = np.cumsum(rollout.lengths) - rollout.lengths
-    return ~np.logical_and.reduceat(np.logical_and.reduce(fine), starts)

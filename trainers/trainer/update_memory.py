@@ -82,7 +82,7 @@ class UpdateMemory:
         """Bytes of a gradient step."""
         return self.batch_size * self.row
 
-    def tell(self, name: str) -> None:
+    def report(self, name: str) -> None:
         """Log it; warn if it is more than there is.
 
         Args:
@@ -92,9 +92,12 @@ class UpdateMemory:
         logger.info(
             "%s: the rollout will take %s of memory when it holds %s steps (observations: %s)%s, and the "
             "unfinished trajectory of each agent up to %s (time_horizon).",
-            *(name, size_text(self.rollout), f"{self.buffer_size:,}"),
+            name,
+            size_text(self.rollout),
+            f"{self.buffer_size:,}",
             ", ".join(f"{sensor} {size_text(size)}" for sensor, size in self.sensors),
-            *(gradient if self.row else "", size_text(self.trajectory)),
+            gradient if self.row else "",
+            size_text(self.trajectory),
         )
         wanted = self.rollout + self.minibatch
         if (lacking := shortage(wanted)) is None:
@@ -105,12 +108,16 @@ class UpdateMemory:
             "%s: the rollout and a minibatch take about %s of memory, and %s leaves %s: the system may end "
             "the run when it first learns. Set hyperparameters.buffer_size to at most about %s and "
             "batch_size to at most about %s, send smaller images, or use a machine with more memory.",
-            *(name, size_text(wanted), culprit, size_text(left)),
-            *(f"{int(self.buffer_size * share):,}", f"{int(self.batch_size * share):,}"),
+            name,
+            size_text(wanted),
+            culprit,
+            size_text(left),
+            f"{int(self.buffer_size * share):,}",
+            f"{int(self.batch_size * share):,}",
         )
 
 
-def tell_together(collected: Mapping[str, int], minibatch: int) -> None:
+def warn_of_shortage(collected: Mapping[str, int], minibatch: int) -> None:
     """Warn if the behaviors of a run together take more memory than there is.
 
     Args:
@@ -124,7 +131,10 @@ def tell_together(collected: Mapping[str, int], minibatch: int) -> None:
             "What the behaviors %s have collected when they learn takes about %s of memory together, and %s "
             "leaves %s. Lower their hyperparameters.buffer_size, send smaller images, or use a machine with "
             "more memory.",
-            *(", ".join(collected), size_text(wanted), lacking[1], size_text(lacking[0])),
+            ", ".join(collected),
+            size_text(wanted),
+            lacking[1],
+            size_text(lacking[0]),
         )
 
 

@@ -123,7 +123,7 @@ def seed_of(run_seed: int, number: int) -> int:
     return (run_seed + number) % 2**31
 
 
-def share(count: int) -> range:
+def shard(count: int) -> range:
     """This rank's consecutive part of `count` things, such as environments."""
     return range(count * _world.rank // _world.size, count * (_world.rank + 1) // _world.size)
 
@@ -286,14 +286,14 @@ def _gpus_are_done(work: Work) -> bool:
 # Collective calls: each raises RankLostError where a rank has ended ----------------------------------------
 
 
-def average(tensor: Tensor) -> None:
+def all_reduce_mean(tensor: Tensor) -> None:
     """Make a tensor, such as a gradient, the mean over all ranks, in place."""
     if _world.connected:
-        add_up(tensor)
+        all_reduce_sum(tensor)
         tensor.div_(_world.size)
 
 
-def add_up(tensor: Tensor) -> None:
+def all_reduce_sum(tensor: Tensor) -> None:
     """Make a tensor the sum over all ranks, in place."""
     if _world.connected:
         from torch import distributed as dist
@@ -301,7 +301,7 @@ def add_up(tensor: Tensor) -> None:
         _collective(dist.all_reduce, tensor)
 
 
-def largest(tensor: Tensor) -> None:
+def all_reduce_max(tensor: Tensor) -> None:
     """Make a tensor the greatest over all ranks, in place."""
     if _world.connected:
         from torch import distributed as dist
@@ -316,12 +316,12 @@ def sums(*numbers: float) -> list[float]:
     import torch
 
     tensor = torch.tensor(numbers, dtype=torch.float64)
-    add_up(tensor)
+    all_reduce_sum(tensor)
     result: list[float] = tensor.tolist()
     return result
 
 
-def everywhere(condition: bool) -> bool:
+def all_true(condition: bool) -> bool:
     """Whether a condition holds on every rank."""
     return condition if not _world.connected else sums(float(condition))[0] == _world.size
 
@@ -336,10 +336,10 @@ def in_step(minibatches: Iterable[T]) -> Iterable[T]:
 
 def _in_step(minibatches: Iterable[T]) -> Iterator[T]:
     for minibatch in minibatches:
-        if not everywhere(True):
+        if not all_true(True):
             return
         yield minibatch
-    everywhere(False)
+    all_true(False)
 
 
 def broadcast(value: T) -> T:

@@ -10,9 +10,11 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+
+from . import distributed
 
 BEAT_SECONDS = 0.5
 """Between two renewals."""
@@ -99,7 +101,7 @@ class Watch:
         """Whether the other process was heard of lately, as of the last look."""
         return self._beat is not None and self._silence <= 2 * BEAT_SECONDS
 
-    def verdict(self) -> str | None:
+    def lost_reason(self) -> str | None:
         """Why not to wait any more, as the rest of a sentence about the process; None: wait on."""
         silence = self.silence()
         starts = self._beat is None
@@ -118,3 +120,54 @@ class Watch:
                 "(env_settings.timeout_wait, --timeout-wait)"
             )
         return None
+
+
+class Presence:
+    """This rank's sign of life, and a watch for each of the others, by files in a folder of all ranks.
+
+    A signal reaches one rank, which may wait for others for long; and these may wait for their engines. So
+    who is to end says so in the folder, and the others then come to meet it.
+    """
+
+    def __init__(self, folder: Path | None, rank: int, world_size: int, timeout: float | None = None) -> None:
+        """Begin to show that this rank lives.
+
+        Args:
+            folder: that all ranks see; None where they are on several machines, and nothing is known of them.
+            rank, world_size: this one, and how many there are.
+            timeout: seconds without a sign of life after which a rank counts as lost; None: never, until the
+                run is to end. So it is for the ranks that are not the first: the user may suspend that one.
+        """
+        self.watches: Mapping[int, Watch] = {
+            other: Watch(_file(folder, other), math.inf if timeout is None else timeout, distributed.ending)
+            for other in range(world_size)
+            if other != rank
+        }
+        distributed.end(False)
+        self._end = None if folder is None else folder / "end"
+        self._heartbeat: Heartbeat | None = None
+        file = _file(folder, rank)
+        if file is not None:
+            self._heartbeat = Heartbeat(file, self._share_end)
+            self._heartbeat.start()
+
+    def _share_end(self) -> None:
+        assert self._end is not None
+        if distributed.ending():
+            self._end.touch()
+        elif self._end.exists():
+            distributed.end()
+
+    def close(self) -> None:
+        """Show it no more."""
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+
+
+def _file(folder: Path | None, rank: int) -> Path | None:
+    return None if folder is None else folder / f"alive-{rank}"
+
+
+def on_one_machine() -> bool:
+    """Whether `torchrun` has started all ranks on this machine."""
+    return os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")

@@ -26,10 +26,14 @@ def make(tmp_path):
 
 
 def save(manager, step, reward=None, due=True):
-    judged = reward if reward is not None and manager.best.admits(reward) else None
+    best_metric = reward if reward is not None and manager.best.admits(reward) else None
     state = {"step": step, "weight": torch.full((2,), float(step))}
     manager.save(
-        step, state, export=lambda path: path.write_bytes(b"model %d" % step), judged=judged, due=due
+        step,
+        state,
+        export=lambda path: path.write_bytes(b"model %d" % step),
+        best_metric=best_metric,
+        due=due,
     )
 
 

@@ -9,8 +9,8 @@ import torch
 from lanista.trainers.algorithms.coma.critic import CentralCritic, Steps
 from lanista.trainers.checkpoints.file import CheckpointError
 from lanista.trainers.checkpoints.metadata import build_network, describe_network
-from lanista.trainers.checkpoints.mlagents.fill import NetworkViews
 from lanista.trainers.checkpoints.mlagents.names import policy_tensors
+from lanista.trainers.checkpoints.mlagents.weights import NetworkViews
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.critics import ActionCritics, TwinQ, ValueNetwork

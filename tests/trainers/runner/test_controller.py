@@ -1,5 +1,6 @@
 """The loop of a run: what engines report reaches the agent processors, whichever behavior acts."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,11 +11,13 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.envs.base import Decision, EnvironmentStep, StatsAggregationMethod
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.policies.joint import ActRequest
 from lanista.trainers.policies.policy import ActContext
 from lanista.trainers.runner.controller import TrainerController
-from lanista.trainers.stats.display import PlainDisplay, SilentDisplay
+from lanista.trainers.stats.display import SilentDisplay
 from lanista.trainers.stats.reporter import StatsReporter
+from lanista.trainers.trainer.context import RunContext
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityCommunicatorStoppedException
 from scripted_engine import executable
@@ -75,7 +78,7 @@ class FakeLearner:
     restart_due = False
     should_continue = True
     in_thread = False
-    inference = SimpleNamespace(acts_by_slot=False, keeps_agent_states=False)
+    inference = SimpleNamespace(acts_by_slot=False, end_episodes=lambda step, behavior_id: None)
     checkpointer = SimpleNamespace(newly_saved=False)
 
     def __init__(self, name, spec):
@@ -119,13 +122,20 @@ class FakeLearner:
         pass
 
 
+def run_context(training=True):
+    """A run that writes nothing."""
+    folder = Path("not_written")
+    status = TrainingStatus(folder / "status.json")
+    return RunContext(folder, 0, status, writers=[], display=SilentDisplay(), training=training)
+
+
 def play(env, **options):
     """A run of `env` until its game is over; the learners, by name."""
 
     def make_envs():
         return EnvManager(lambda index: env, 1, editor=True, **options)
 
-    controller = TrainerController(make_envs, FakeLearner, PlainDisplay(), training=False)
+    controller = TrainerController(run_context(training=False), make_envs, FakeLearner)
     controller.run()
     return controller.learners
 
@@ -188,13 +198,13 @@ class Saving(FakeLearner):
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
 
-def trained(make_learner):
+def trained(make_learner, training=True):
     """A run of both behaviors, until the game is over."""
 
     def make_envs():
         return EnvManager(lambda index: TurnBased([CAT, DOG] * 5), 1, editor=True)
 
-    return TrainerController(make_envs, make_learner, PlainDisplay())
+    return TrainerController(run_context(training), make_envs, make_learner)
 
 
 def test_if_one_behavior_cannot_be_saved_the_others_are():
@@ -221,11 +231,10 @@ def test_a_failure_in_a_learner_s_last_update_is_raised(monkeypatch):
         def raise_error(self):
             pass
 
-        def stop(self, timeout=None):
+        def join(self, timeout=None):
             pass
 
-    controller = trained(FakeLearner)
-    controller.training = False
+    controller = trained(FakeLearner, training=False)
     monkeypatch.setattr(controller, "_train", lambda: controller._threads.append(Failed()))
     with pytest.raises(ValueError, match="in the last update"):
         controller.run()
@@ -259,7 +268,7 @@ class Reporting(FakeLearner):
 def test_statistics_of_engines_reach_each_behavior_once(method, reported, values):
     """`reported`: at each tick, by environment."""
     envs = SimpleNamespace(behavior_specs=dict.fromkeys(BEHAVIORS, SPEC))
-    controller = TrainerController(lambda: envs, Reporting, SilentDisplay())
+    controller = TrainerController(run_context(), lambda: envs, Reporting)
     for tick in reported:
         steps = [
             EnvironmentStep(

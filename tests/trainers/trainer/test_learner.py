@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from lanista.agent_processor.trajectory import EpisodesForgotten
+from lanista.agent_processor.trajectory import EpisodesDropped
 from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint
 from lanista.trainers.checkpoints.status import TrainingStatus
@@ -63,7 +63,7 @@ def test_a_trainer_that_is_behind_leaves_new_trajectories_in_the_bounded_queue(t
         monkeypatch.setattr(
             OffPolicyTrainer, "has_overdue_updates", property(lambda self, behind=behind: behind)
         )
-        learner.collected.put(EpisodesForgotten(0, None))
+        learner.collected.put(EpisodesDropped(0, None))
         learner.learn()
         assert learner.collected.qsize() == left
         learner.collected.drain()
@@ -137,7 +137,7 @@ def test_a_policy_that_was_tested_or_saved_is_told_from_one_that_has_learned_sin
     assert not tests.is_due_at_end(80)
     assert tick() and learner.trainer.step == 80 and tests.is_due_at_end(80)
     tests.advance(80)
-    for save in (learner.save, learner.save_with_others):
+    for save in (learner.save, learner.checkpointer.save_with_others):
         assert save()
         assert not tick() and not tests.is_due_at_end(learner.trainer.step)
         assert tick(8) and tests.is_due_at_end(learner.trainer.step)
@@ -169,7 +169,7 @@ def test_an_acting_copy_gets_the_normalizer_s_statistics_and_every_update(tmp_pa
 def test_updates_that_change_the_policy_out_of_proportion_are_warned_of_once_per_doubling(tmp_path, caplog):
     learner = make(tmp_path)
     for kl in (0.02, 0.9, 14.5, 20.0, 29.5):
-        learner.on_update({"Policy/Approximate KL": kl})
+        learner.trainer._report_update({"Policy/Approximate KL": kl})
     found = re.findall(
         r"Ball: the policy changed by an approximate KL divergence of (\S+) in one", caplog.text
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
-from lanista.agent_processor.trajectory import EpisodesForgotten
+from lanista.agent_processor.trajectory import EpisodesDropped
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.products import LARGE, keeps_float32
 from lanista.trainers.algorithms.common.threads import UpdateThreads
@@ -325,7 +325,7 @@ def test_without_training_nothing_is_stored():
 
 def test_dropped_episodes_reach_reward_scaling_and_statistics(gathered):
     trainer = trainer_of(hyper={**HYPER, "normalize_rewards": True})
-    feed(trainer, 5, EpisodesForgotten(0), 5)
+    feed(trainer, 5, EpisodesDropped(0), 5)
     assert trainer.reward_scale.count == 10 and len(trainer.episodes.sums) == 1
 
 

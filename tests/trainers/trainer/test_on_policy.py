@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
-from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten
+from lanista.agent_processor.trajectory import AgentKey, EpisodesDropped
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
@@ -207,10 +207,10 @@ A, B, OTHER = AgentKey(0, 1), AgentKey(0, 2), AgentKey(1, 1)
 @pytest.mark.parametrize(
     "dropped, reported",
     [
-        (EpisodesForgotten(0), [2, 2, 12]),
-        (EpisodesForgotten(), [2, 2, 2]),
-        (EpisodesForgotten(0, np.array([2], np.int32)), [12, 2, 12]),
-        (EpisodesForgotten(2), [12, 12, 12]),
+        (EpisodesDropped(0), [2, 2, 12]),
+        (EpisodesDropped(), [2, 2, 2]),
+        (EpisodesDropped(0, np.array([2], np.int32)), [12, 2, 12]),
+        (EpisodesDropped(2), [12, 12, 12]),
     ],
     ids=["an environment's", "all", "an agent's", "another environment's"],
 )
@@ -228,7 +228,7 @@ def test_dropped_episodes_reach_the_algorithm_in_order(monkeypatch):
     monkeypatch.setattr(PPO, "reset_agents", lambda self, env, ids: calls.append(("forgotten", env, ids)))
     plain = PPO.evaluate
     monkeypatch.setattr(PPO, "evaluate", lambda *given: calls.append("evaluated") or plain(*given))
-    played(monkeypatch, StubTrajectory(3, A), EpisodesForgotten(0), StubTrajectory(3, A))
+    played(monkeypatch, StubTrajectory(3, A), EpisodesDropped(0), StubTrajectory(3, A))
     assert calls == ["evaluated", ("forgotten", 0, None), "evaluated"]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from crowd import BEHAVIOR, Crowd, learn_from, make_learner
-from lanista.trainers.runner.evaluation.policy import EvaluationPolicy
+from lanista.trainers.runner.evaluation.rollout import EvaluationPolicy
 from specs import vector_spec
 
 RANDOM_STEPS = 48

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from lanista.trainers.trainer.reward_history import EPISODES, FEWEST, PATIENCE, RewardHistory
+from lanista.trainers.trainer.episode_stats import EPISODES, FEWEST, PATIENCE, RewardHistory
 
 FIRST, SECOND = "p?team=0", "p?team=1"
 

@@ -8,7 +8,7 @@ import pytest
 from console_runs import YAML, learn, weights_are_finite
 from lanista.agent_processor.queues import AgentManagerQueue
 from lanista.trainers.checkpoints.file import load_checkpoint
-from lanista.trainers.trainer.thread import LearnerThread
+from lanista.trainers.trainer.thread import LearnerThread, stop_all
 from scripted_engine import executable, first_free_port
 
 pytestmark = pytest.mark.slow
@@ -81,7 +81,7 @@ def thread():
     made = LearnerThread(SimpleNamespace(name="Ball", collected=queue, learn=learn_on))
     made.start()
     yield made, queue, fail
-    made.stop()
+    stop_all([made])
 
 
 def test_a_collector_that_waits_at_a_full_queue_gets_to_see_the_error(thread):
@@ -102,8 +102,8 @@ def test_who_wants_the_end_at_once_does_not_wait_for_a_long_update(thread):
     busy, entered = threading.Event(), threading.Event()
     learner_thread.learner.learn = lambda: entered.set() or busy.wait()
     entered.wait()
-    learner_thread.stop(0.01)
+    stop_all([learner_thread], 0.01)
     assert learner_thread.is_alive()
     busy.set()
-    learner_thread.stop()
+    stop_all([learner_thread])
     assert not learner_thread.is_alive()

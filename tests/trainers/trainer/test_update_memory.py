@@ -123,7 +123,7 @@ def test_the_pass_that_is_asked_changes_nothing():
 )
 def test_behaviors_that_fit_one_by_one_and_not_together_are_warned_of(collected, warned, monkeypatch, caplog):
     monkeypatch.setattr(memory_limit, "least_room", lambda: (6 * 10**9, "the machine"))
-    update_memory.tell_together(collected, 10**6)
+    update_memory.warn_of_shortage(collected, 10**6)
     assert ("behaviors A, B have collected" in caplog.text) is warned
 
 
@@ -131,7 +131,7 @@ def test_behaviors_that_fit_one_by_one_and_not_together_are_warned_of(collected,
 def test_a_run_that_cannot_work_is_warned_of_with_what_to_do(left, warned, monkeypatch, caplog):
     monkeypatch.setattr(memory_limit, "least_room", lambda: (left, "the machine"))
     with caplog.at_level(logging.INFO):
-        made("ppo")[0].tell("Seer")
+        made("ppo")[0].report("Seer")
     told, *warnings = [record.getMessage() for record in caplog.records]
     assert told.startswith("Seer: the rollout will take 16") and "a minibatch of 256 steps about" in told
     assert bool(warnings) is warned

@@ -28,7 +28,7 @@ def test_environments_are_divided_among_the_ranks(count, size):
         shares = []
         for rank in range(size):
             patch.setattr(distributed._world, "rank", rank)
-            shares.append(distributed.share(count))
+            shares.append(distributed.shard(count))
     assert [number for share in shares for number in share] == list(range(count))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
@@ -36,10 +36,10 @@ def test_environments_are_divided_among_the_ranks(count, size):
 def test_values_are_exchanged(tmp_path):
     def exchange(rank):
         tensor = torch.tensor([1.0, 2.0]) * (rank + 1)
-        distributed.average(tensor)
+        distributed.all_reduce_mean(tensor)
         largest = torch.tensor(2.0 + rank)
-        distributed.largest(largest)
-        everywhere = [distributed.everywhere(True), distributed.everywhere(rank == 0)]
+        distributed.all_reduce_max(largest)
+        everywhere = [distributed.all_true(True), distributed.all_true(rank == 0)]
         counted = [*distributed.in_step(range(3 + 2 * rank))], [*distributed.in_step(range(2))]
         return (
             *(tensor.tolist(), largest.item(), distributed.sums(rank, 1.5), distributed.sums(1 - rank)),
@@ -56,11 +56,11 @@ def test_values_are_exchanged(tmp_path):
 
 def test_alone_nothing_is_exchanged():
     tensor, rows = torch.ones(2), [1, 2]
-    distributed.average(tensor)
-    distributed.largest(tensor)
+    distributed.all_reduce_mean(tensor)
+    distributed.all_reduce_max(tensor)
     assert tensor.tolist() == [1, 1] and distributed.in_step(rows) is rows
     assert distributed.sums(2.0) == [2.0] and distributed.broadcast(rows) is rows
-    assert distributed.everywhere(True) and not distributed.everywhere(False)
+    assert distributed.all_true(True) and not distributed.all_true(False)
     assert distributed.gather(3) == [3] and (distributed.rank(), distributed.world_size()) == (0, 1)
 
 

@@ -39,7 +39,7 @@ class Waiting:
         while self.now[0] - start <= at_most:
             if beating:
                 self.beat()
-            reason = self.watch.verdict()
+            reason = self.watch.lost_reason()
             if reason is not None:
                 return round(self.now[0] - start, 3), reason
             self.now[0] += BEAT_SECONDS
@@ -66,7 +66,7 @@ def test_a_silent_process_is_given_up(tmp_path, timeout, ends, begun, seconds, s
     wait = waiting(tmp_path, timeout, ends)
     if begun:
         wait.beat()
-        assert wait.watch.verdict() is None
+        assert wait.watch.lost_reason() is None
     found, reason = wait.given_up_after()
     assert found == pytest.approx(seconds)
     assert re.search(said, reason)
@@ -74,11 +74,11 @@ def test_a_silent_process_is_given_up(tmp_path, timeout, ends, begun, seconds, s
 
 def test_a_process_is_alive_while_it_is_heard_of(tmp_path):
     wait = waiting(tmp_path)
-    assert wait.watch.verdict() is None and not wait.watch.is_alive
+    assert wait.watch.lost_reason() is None and not wait.watch.is_alive
     wait.beat()
     found = []
     for _ in range(4):
-        assert wait.watch.verdict() is None
+        assert wait.watch.lost_reason() is None
         found.append(wait.watch.is_alive)
         wait.now[0] += BEAT_SECONDS
     assert found == [True, True, True, False]
@@ -103,9 +103,9 @@ def test_one_that_goes_on_before_the_limit_is_awaited_again(tmp_path):
 def test_a_suspension_of_this_process_is_not_the_other_s_silence(tmp_path):
     wait = waiting(tmp_path, 60.0)
     wait.beat()
-    assert wait.watch.verdict() is None
+    assert wait.watch.lost_reason() is None
     wait.now[0] += 10_000.0
-    assert wait.watch.verdict() is None and wait.watch.silence() <= BEAT_SECONDS
+    assert wait.watch.lost_reason() is None and wait.watch.silence() <= BEAT_SECONDS
 
 
 def test_a_heartbeat_renews_its_file_until_it_is_stopped(tmp_path):
@@ -117,7 +117,7 @@ def test_a_heartbeat_renews_its_file_until_it_is_stopped(tmp_path):
     beat.join(60)
     assert not beat.is_alive()
     watch = Watch(tmp_path / "alive", 60.0, lambda: False)
-    assert watch.verdict() is None
+    assert watch.lost_reason() is None
 
 
 def test_a_heartbeat_ends_with_its_folder(tmp_path):

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from lanista.trainers.utils import own_runs
-from lanista.trainers.utils.own_runs import MARKS, is_own, mark_own
+from lanista.trainers.utils import trust
+from lanista.trainers.utils.trust import MARKS, is_own, mark_own
 from lanista.trainers.utils.trusted_names import Named
 
 POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of POSIX")
@@ -152,7 +152,7 @@ def test_the_key_is_its_users_alone(key):
 @POSIX
 def test_the_key_of_another_user_is_none(key, monkeypatch):
     run = run_of("results", GAME)
-    monkeypatch.setattr(own_runs.os, "geteuid", lambda: 12345)
+    monkeypatch.setattr(trust.os, "geteuid", lambda: 12345)
     assert not is_own(run, GAME)
 
 

@@ -248,7 +248,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
 
     def _rescale(self, targets: Tensor) -> None:
         """Learn values in units of the mean and deviation of all targets so far."""
-        counted = distributed.everywhere(self.target_statistics.update(targets))
+        counted = distributed.all_true(self.target_statistics.update(targets))
         self.shared_statistics.merge()
         if counted:
             mean = self.target_statistics.mean

@@ -159,7 +159,7 @@ class CheckedAdam:
             FloatingPointError: it is not, and `non_finite` is STOP; the weights have not changed.
         """
         self.adam.learning_rate = learning_rate
-        distributed.average(self.flat.gradient)
+        distributed.all_reduce_mean(self.flat.gradient)
         with torch_products():
             square = self.flat.gradient.dot(self.flat.gradient).item()
         if math.isfinite(square):

@@ -137,7 +137,7 @@ class SharedMoments:
             for (n, m, s), (n0, m0, s0) in zip(map(self._moments, self._normalizers), self._base, strict=True)
         ]
         total = torch.cat(counted)
-        distributed.add_up(total)
+        distributed.all_reduce_sum(total)
         for normalizer, (n0, m0, s0), added in zip(
             self._normalizers, self._base, torch.split(total, [len(one) for one in counted]), strict=True
         ):

@@ -20,8 +20,7 @@ from ...callbacks.dispatcher import CallbackDispatcher
 from ...callbacks.events import EvaluationEnd
 from ...stats.summary import StatsSummary
 from .environment import EVALUATION_SEED, EvaluationEnvironment, warnings_only
-from .policy import EvaluationPolicy
-from .rollout import EvaluationRollout
+from .rollout import EvaluationPolicy, EvaluationRollout
 from .scores import Scores
 
 if TYPE_CHECKING:
@@ -78,6 +77,8 @@ class Evaluator:
         evaluated = {
             name: learner for name, learner in learners.items() if learner.evaluation_schedule.enabled
         }
+        for learner in learners.values():
+            learner.trainer.finish_update()
         start = self._clock()
         try:
             with isolated_random_state(EVALUATION_SEED), warnings_only():
@@ -89,7 +90,10 @@ class Evaluator:
                 learner.evaluation_schedule.advance(learner.trainer.step)
                 logger.warning(
                     "%s: the test at step %d failed, and is left out; training goes on. %s: %s",
-                    *(name, learner.trainer.step, type(error).__name__, error),
+                    name,
+                    learner.trainer.step,
+                    type(error).__name__,
+                    error,
                     exc_info=logger.isEnabledFor(logging.DEBUG),
                 )
             return
@@ -113,7 +117,9 @@ class Evaluator:
         for name, learner in learners.items():
             if name not in self._policies:
                 self._policies[name] = EvaluationPolicy(
-                    *(learner.spec, learner.algorithm.network, learner.settings.time_horizon),
+                    learner.spec,
+                    learner.algorithm.network,
+                    learner.settings.time_horizon,
                     learner.algorithm.traits.roster_size,
                 )
             self._policies[name].reset(learner.algorithm.network.state_dict())
@@ -153,7 +159,8 @@ def report(learner: Learner, scores: Scores, statistics: EngineStatistics, secon
     if not scores.rewards:
         logger.warning(
             "%s: the test at step %d has counted no episode: none of its agents was in the environment.",
-            *(scores.behavior, learner.trainer.step),
+            scores.behavior,
+            learner.trainer.step,
         )
         return
     step = learner.trainer.step

@@ -13,9 +13,8 @@ from ....envs.base import BehaviorId, BehaviorName
 from ...policies.policy import Policy
 from ...settings.models.behavior import SelfPlaySettings
 from ...utils.errors import TrainerError
-from .newest_steps import Item
-from .opponents import Opponents
-from .self_play import SeededRandom, SelfPlay
+from .self_play import Item, SeededRandom, SelfPlay
+from .snapshots import Opponents
 from .team_rotation import TeamRotation
 
 logger = logging.getLogger(__name__)
@@ -30,7 +29,7 @@ class SelfPlayManager(SelfPlay):
         settings: SelfPlaySettings,
         rotation: TeamRotation,
         network: Any,
-        make: Callable[[Any], Policy],
+        make_policy: Callable[[Any], Policy],
         stats: StatsSink,
         seed: int,
     ) -> None:
@@ -41,14 +40,14 @@ class SelfPlayManager(SelfPlay):
             settings: of self-play.
             rotation: of the teams of all behaviors.
             network: the one that is trained.
-            make: makes the policy that acts with a copy of it.
+            make_policy: makes the policy that acts with a copy of it.
             stats: gets the rating.
             seed: of the choice of opponents, and of the actions that these sample.
         """
         self.name = name
-        self.opponents = Opponents(network, make, seed + 1, marks=settings.learn_from_both_sides)
+        self.opponents = Opponents(network, make_policy, seed + 1, marks=settings.learn_from_both_sides)
         super().__init__(
-            *(settings, rotation, lambda: _copy(network), self.opponents, SeededRandom(seed), stats)
+            settings, rotation, lambda: _copy(network), self.opponents, SeededRandom(seed), stats
         )
         self._normalizes = any(True for _ in network.buffers())
         self._last_joined: BehaviorId = ""
@@ -104,7 +103,8 @@ class SelfPlayManager(SelfPlay):
             logger.warning(
                 "self_play.learn_from_both_sides has no effect on the behavior %s: its opponents are another "
                 "behavior, so that there is but one team (%s) whose steps it can learn from.",
-                *(self.name, self._last_joined),
+                self.name,
+                self._last_joined,
             )
 
     def on_steps_processed(self) -> None:

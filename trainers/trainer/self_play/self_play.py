@@ -7,18 +7,19 @@ from the past, so that a policy does not only beat its newest self. The order of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ....agent_processor.queues import StatsSink
-from ....agent_processor.trajectory import EpisodesForgotten, Trajectory
+from ....agent_processor.trajectory import AgentKey, EpisodesDropped, Trajectory
 from ....envs.base import StatsAggregationMethod
 from ...settings.models.behavior import OpponentSampling, SelfPlaySettings
 from ...utils import distributed
-from .newest_steps import Item, NewestSteps
-from .opponents import team_of
 from .snapshots import (
     NEWEST,
     Snapshot,
@@ -27,8 +28,66 @@ from .snapshots import (
     records_of,
     restore_records,
     result_of,
+    team_of,
 )
 from .team_rotation import TeamRotation
+
+Item = Trajectory | EpisodesDropped
+
+
+class NewestSteps:
+    """Selects the trajectories in which the newest weights acted, whichever team's they are.
+
+    A trajectory ends where its team gets other weights (`AgentProcessor`): it is wholly of the newest ones,
+    as they were at each of its steps, or wholly of a snapshot.
+    """
+
+    def __init__(self) -> None:
+        self._open: set[AgentKey] = set()
+        """Opponents in episodes that go on, of whose trajectories so far none is missing at the end."""
+        self._gaps: set[AgentKey] = set()
+        """Opponents whose trajectories were learned from until a snapshot acted for them."""
+
+    def select(self, trajectory: Trajectory, own: bool) -> list[Item]:
+        """The trajectory if it is to be learned from; `own`: of the learning team.
+
+        What a trainer keeps of an agent from one trajectory to the next (the state of a critic's memory, the
+        return so far) is dropped where steps in between are missing.
+        """
+        agent = trajectory.agent
+        if trajectory.by_snapshot:
+            if agent in self._open:
+                self._open.remove(agent)
+                self._gaps.add(agent)
+            return []
+        if own:
+            return [trajectory]
+        trajectory.of_opponent = True
+        dropped = self._close_gaps()
+        if trajectory.done_reached:
+            self._open.discard(agent)
+        else:
+            self._open.add(agent)
+        return [*dropped, trajectory]
+
+    def _close_gaps(self) -> list[EpisodesDropped]:
+        """What is to be dropped now, together: trajectories are processed together in between."""
+        gaps, self._gaps = sorted(self._gaps), set()
+        return [
+            EpisodesDropped(env, np.array([key.agent for key in keys], dtype=np.int32))
+            for env, keys in groupby(gaps, key=attrgetter("env"))
+        ]
+
+    def on_dropped(self, dropped: EpisodesDropped) -> None:
+        """These episodes will not go on."""
+        for agents in (self._open, self._gaps):
+            if dropped.env is None:
+                agents.clear()
+            elif dropped.agent_ids is None:
+                agents -= {key for key in agents if key.env == dropped.env}
+            else:
+                agents -= {AgentKey(dropped.env, agent) for agent in dropped.agent_ids.tolist()}
+
 
 AVERAGE = StatsAggregationMethod.AVERAGE
 ELO = "Self-play/ELO"
@@ -177,10 +236,10 @@ class SelfPlay:
         both_sides = None if self.learning not in self.teams else self._newest_steps
         kept: list[Item] = []
         for item in collected:
-            if isinstance(item, EpisodesForgotten):
+            if isinstance(item, EpisodesDropped):
                 kept.append(item)
                 if both_sides is not None:
-                    both_sides.on_forgotten(item)
+                    both_sides.on_dropped(item)
                 continue
             own = team_of(item.behavior_id) == self.learning
             if both_sides is not None:  # a team acts with a snapshot until it hears that it learns

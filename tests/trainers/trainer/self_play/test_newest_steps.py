@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Trajectory
+from lanista.agent_processor.trajectory import AgentKey, EpisodesDropped, Trajectory
 from lanista.trainers.settings.models.behavior import SelfPlaySettings
 from lanista.trainers.trainer.self_play.self_play import SelfPlay
 from lanista.trainers.trainer.self_play.snapshots import NEWEST
@@ -115,7 +115,7 @@ def test_games_of_the_learning_team_alone_are_rated(game):
 
 
 def forgotten(items):
-    return [(item.env, item.agent_ids.tolist()) for item in items if isinstance(item, EpisodesForgotten)]
+    return [(item.env, item.agent_ids.tolist()) for item in items if isinstance(item, EpisodesDropped)]
 
 
 def test_what_is_kept_of_an_opponent_is_forgotten_where_its_steps_are_missing(game):
@@ -125,7 +125,7 @@ def test_what_is_kept_of_an_opponent_is_forgotten_where_its_steps_are_missing(ga
     assert game.play.split_by_team(gap) == []
     again = [Played(0), Played(1, agent=1), Played(1, agent=3)]
     found = game.play.split_by_team(again)
-    assert forgotten(found) == [(0, [1, 2])] and isinstance(found[1], EpisodesForgotten)
+    assert forgotten(found) == [(0, [1, 2])] and isinstance(found[1], EpisodesDropped)
     assert forgotten(game.play.split_by_team([Played(1, agent=1)])) == []
 
 
@@ -133,7 +133,7 @@ def test_what_is_kept_of_an_opponent_is_forgotten_where_its_steps_are_missing(ga
 def test_a_reset_forgets_it_by_itself(game, reset):
     env, ids = reset
     game.play.split_by_team([Played(1, agent=1), Played(1, agent=1, by_snapshot=True)])
-    event = EpisodesForgotten(env, None if ids is None else np.array(ids, np.int32))
+    event = EpisodesDropped(env, None if ids is None else np.array(ids, np.int32))
     assert game.play.split_by_team([event]) == [event]
     assert forgotten(game.play.split_by_team([Played(1, agent=1)])) == []
 

@@ -9,8 +9,8 @@ import textwrap
 import pytest
 import torch
 from crowd import Crowd, Mortals, learn_from, make_learner, write_demonstration
+from lanista.trainers.checkpoints.compatibility import TABLE, recorded_settings
 from lanista.trainers.checkpoints.file import load_checkpoint, save_checkpoint
-from lanista.trainers.checkpoints.meaning import TABLE, recorded_settings
 from lanista.trainers.checkpoints.shared_weights import save_shared
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.utils.errors import CheckpointError
