@@ -158,7 +158,7 @@ def _sections() -> Iterator[str]:
     yield _section(2, "behaviors.NAME", TrainerSettings)
     yield DEFAULTS
     for name, kind in trainer_types.items():
-        yield _section(3, f"hyperparameters, trainer_type {name}{_later(not kind.available)}", kind.settings)
+        yield _section(3, f"hyperparameters, trainer_type {name}", kind.settings)
     yield _section(3, "network_settings", NetworkSettings)
     yield _section(4, "network_settings.memory", MemorySettings)
     for name, signal in REWARD_SIGNAL_SETTINGS.items():
@@ -180,10 +180,6 @@ def _sections() -> Iterator[str]:
         yield _section(4, f"sampler_parameters, sampler_type {name}", sampler)
     for name, (model, _) in SECTIONS.items():
         yield _section(2, name, model, flags=True)
-
-
-def _later(yes: bool) -> str:
-    return " (not yet)" if yes else ""
 
 
 def _section(level: int, title: str, model: type[Settings], flags: bool = False) -> str:
@@ -225,8 +221,7 @@ def _default(model: type[Settings], key: str) -> str:
 
 def _meaning(model: type[Settings], key: str) -> str:
     text = key_description(model, key).replace("|", "\\|")
-    marks = {"**Lanista's own.**": model.is_own(key), "**Not yet.**": model.is_later(key)}
-    return " ".join([text, *(mark for mark, holds in marks.items() if holds)])
+    return f"{text} **Lanista's own.**" if model.is_own(key) else text
 
 
 def main(folder: str | Path = FOLDER) -> None:

@@ -174,7 +174,9 @@ class Policy:
             "Agent %d: its action mask forbids all %d actions of branch %d. It takes %s there. Let the mask "
             "allow at least one: in Python the environment's action_mask, in Unity the agent's "
             "WriteDiscreteActionMask. This warning is not repeated.",
-            *(agents[row], sizes[branch], branch),
+            agents[row],
+            sizes[branch],
+            branch,
             "the first one" if self.deterministic else "a random one",
         )
 

@@ -8,14 +8,13 @@ from typing import Any
 from ..utils.errors import nearest
 from ..utils.plugins import PluginError
 from .base import Settings
-from .errors import Problem, TrainerConfigError
+from .errors import Path, Problem, TrainerConfigError, dotted
 from .models.behavior import DEFAULT_TRAINER, TrainerSettings
 from .models.environment_parameters import SAMPLER_KEYS, EnvironmentParameterSettings
 from .models.hyperparameters import HyperparamSettings
 from .models.rewards import REWARD_SIGNAL_SETTINGS
-from .problems import dotted
 from .registry import find_trainer
-from .yaml_source import Path, Source
+from .yaml_source import Source
 
 BEHAVIOR = "NAME"
 """Stands for a behavior's name where none is listed, or several are."""
@@ -131,7 +130,7 @@ def refuse_first_versions(source: Source) -> None:
             file = f'"{file}"' if " " in file else file
             command = f"lanista upgrade {options.format(file=file)} NEW.yaml"
             why = f"this is {what} of ML-Agents 0.18 or earlier. `{command}` writes it in today's form"
-            raise TrainerConfigError([Problem(dotted((key,)), why, place)])
+            raise TrainerConfigError([Problem((key,), why, place)])
 
 
 def _first_versions(data: dict[str, Any], key: str) -> tuple[str, str]:

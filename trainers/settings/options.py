@@ -11,8 +11,8 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 
 from ..utils.errors import nearest
 from ..utils.plugins import PluginError
-from .base import Flag, Refusal, Settings, Text, own, plain, refuse_all, wrong
-from .errors import Notes, TrainerConfigError, logger
+from .base import Flag, Settings, Text, own, plain, refuse, wrong
+from .errors import Notes, Path, Problem, TrainerConfigError, logger
 from .misplaced import place_of, refuse_first_versions
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import EnvironmentParameters, MeasureType
@@ -20,7 +20,7 @@ from .models.outputs import CallbackChoices, WriterNames
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .problems import config_error, places_of
 from .registry import OF_MLAGENTS, find_trainer
-from .yaml_source import Path, Source, read_file, read_text, under
+from .yaml_source import Source, read_file, read_text, under
 
 MOST_BEHAVIORS = 1000
 
@@ -80,10 +80,9 @@ class RunOptions(Settings):
     def _progress_has_an_end(self) -> RunOptions:
         endless = {name for name, settings in self.behaviors.items() if settings.endless}
         by_default = self.default_settings is not None and self.default_settings.endless
-        refusals: list[Refusal] = [
-            (
+        problems = [
+            Problem(
                 ("environment_parameters", name, "curriculum", number, "completion_criteria", "measure"),
-                "progress",
                 f"found progress, the part of max_steps that is done; but {criteria.behavior}, with "
                 "max_steps -1, is trained until it is stopped. Give it max_steps, or measure the reward",
             )
@@ -93,8 +92,8 @@ class RunOptions(Settings):
             and criteria.measure is MeasureType.PROGRESS
             and (criteria.behavior in endless or (by_default and criteria.behavior not in self.behaviors))
         ]
-        if refusals:
-            raise refuse_all(type(self).__name__, refusals)
+        if problems:
+            raise refuse(type(self).__name__, *problems)
         return self
 
     @classmethod

@@ -11,9 +11,9 @@ from pydantic_core import ErrorDetails
 
 from ..utils.errors import nearest
 from .base import UNKNOWN_KEY, found
-from .errors import Problem, TrainerConfigError
+from .errors import Path, Problem, TrainerConfigError, dotted
 from .registry import trainer_types
-from .yaml_source import Path, Source
+from .yaml_source import Source
 
 # Errors that only follow from another one.
 CONSEQUENCES = frozenset({"default_factory_not_called"})
@@ -35,7 +35,7 @@ def config_error(
         path = tuple(part for part in details["loc"] if part != "[key]")
         unknown = details["type"] == UNKNOWN_KEY
         sentence = _unknown_key(path, details, listed, hint) if unknown else _sentence(details)
-        problem = Problem(dotted(path), sentence, source.place(path))
+        problem = Problem(path, sentence, source.place(path))
         if problem not in problems:
             problems.append(problem)
     return TrainerConfigError(problems)
@@ -70,11 +70,6 @@ def _paths_of(tree: Any, key: str, value: Any, path: Path) -> Iterator[Path]:
         if name == key and type(item) is type(value) and item == value:
             yield (*path, name)
         yield from _paths_of(item, key, value, (*path, name))
-
-
-def dotted(path: Path) -> str:
-    """A path as `--set` takes it: parts that hold a dot are quoted."""
-    return ".".join(f'"{part}"' if "." in str(part) else str(part) for part in path)
 
 
 def _sentence(details: ErrorDetails) -> str:

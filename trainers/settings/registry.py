@@ -37,8 +37,6 @@ class TrainerType:
 
     settings: type[HyperparamSettings]
     """The model of its hyperparameters."""
-    available: bool = True
-    """Whether this version can train it. Its settings are read and checked in any case."""
     recurrent: bool = False
     """Whether it trains policies with a memory."""
     algorithm: str = ""

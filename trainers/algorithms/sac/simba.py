@@ -63,7 +63,7 @@ class SimbaSAC(OffPolicyAlgorithm):
         self.network, self.q = actor.to(self.device), q.to(self.device)
         self.target = TargetNetwork(self.q)
         self.temperatures = Temperatures(
-            *(actions.continuous_size, actions.discrete_branches, hyper.init_entcoef), TARGET_ENTROPY
+            actions.continuous_size, actions.discrete_branches, hyper.init_entcoef, TARGET_ENTROPY
         ).to(self.device)
         self.branches = BranchSums(self.network.actions.branches.sizes, self.device)
         self.actor_optimizer = self._adam(self.network, WEIGHT_DECAY)

@@ -46,7 +46,10 @@ def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
         )
     logger.info(
         "%s: the replay will take %s of memory when it holds %s steps (observations: %s).",
-        *(name, size_text(wanted), f"{layout.capacity:,}", parts),
+        name,
+        size_text(wanted),
+        f"{layout.capacity:,}",
+        parts,
     )
     return wanted
 

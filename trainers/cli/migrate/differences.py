@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...settings.errors import Problem
+from ...settings.errors import Path, Problem
 from ...settings.models.algorithms import (
     BaselineClip,
     ClippedObjectiveSettings,
@@ -23,9 +23,8 @@ from ...settings.models.environment_parameters import SamplerSettings
 from ...settings.models.hyperparameters import InterruptedValue, ScheduleType
 from ...settings.models.rewards import GAILSettings
 from ...settings.options import RunOptions
-from ...settings.problems import dotted
 from ...settings.validation import listed_behaviors, section_of
-from ...settings.yaml_source import Path, Source
+from ...settings.yaml_source import Source
 from .mlagents_config import WRITTEN_RULES, Remark
 
 FLOORS = {"learning_rate": 1e-10, "epsilon": 0.1, "beta": 1e-5}
@@ -304,7 +303,7 @@ def explain(source: Source, options: RunOptions | None) -> list[Problem]:
         remarks += _of_run(options)
     order = {path: number for number, path in enumerate(_paths(source.data, ()))}
     remarks.sort(key=lambda remark: _position(remark, order))
-    return [Problem(dotted(path), message, _place(source, path)) for path, message in remarks]
+    return [Problem(path, message, _place(source, path)) for path, message in remarks]
 
 
 def _place(source: Source, path: Path) -> str:

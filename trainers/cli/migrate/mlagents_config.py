@@ -7,6 +7,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from ...settings.base import FALSE, Settings, flag, found
+from ...settings.errors import Path
 from ...settings.models.behavior import DEFAULT_TRAINER, SelfPlaySettings, TrainerSettings
 from ...settings.models.environment_parameters import CompletionCriteriaSettings
 from ...settings.models.networks import MemorySettings, NetworkSettings
@@ -14,7 +15,7 @@ from ...settings.models.rewards import REWARD_SIGNAL_SETTINGS, BehavioralCloning
 from ...settings.models.run import TorchSettings
 from ...settings.options import RunOptions
 from ...settings.registry import find_trainer, trainer_types
-from ...settings.yaml_source import Path, Source
+from ...settings.yaml_source import Source
 from ...utils.plugins import PluginError
 
 Remark = tuple[Path, str]

@@ -20,10 +20,9 @@ from ....envs.engines.own_program import own_program
 from ....envs.engines.reaper import REAPER
 from ....envs.regular_files import remove_link
 from ...settings.command_line import parse_command_line
-from ...settings.errors import logger
+from ...settings.errors import dotted, logger
 from ...settings.models.outputs import CONSOLE, CSV, NONE, TENSORBOARD
 from ...settings.options import RunOptions
-from ...settings.problems import dotted
 from ...utils.plugins import MLAGENTS_STATS_WRITERS, plugins
 from .metric import SweepError
 from .settings import SweepSettings

@@ -93,8 +93,8 @@ class SequencePass:
         operator: Any = torch.ops.aten.mkldnn_rnn_layer_backward.default
         *outputs, workspace = self.after
         shape = (_LSTM, self.units, 1, True, True, False)  # the second True: for training
-        found = operator(*(*self.before, *outputs, d_out, None, None, False), *(*shape, [], False, workspace))
-        return found[0], found[1:5]
+        d = operator(*self.before, *outputs, d_out, None, None, False, *shape, [], False, workspace)
+        return d[0], d[1:5]
 
 
 class LongPass(PackedPass):

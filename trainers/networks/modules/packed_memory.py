@@ -145,8 +145,11 @@ class _LSTMPass(_SteppedPass):
         self.tanh_cells = np.empty_like(self.cells[:, self.first :])
         torch_blocks, hidden_before = self._blocks(self.gates), self._previous(self.hidden)
         steps = zip(
-            *(self._blocks(gates), self._previous(self.cells), self._blocks(self.cells[:, self.first :])),
-            *(self._blocks(self.tanh_cells), self._blocks(self.hidden.numpy()[:, self.first :])),
+            self._blocks(gates),
+            self._previous(self.cells),
+            self._blocks(self.cells[:, self.first :]),
+            self._blocks(self.tanh_cells),
+            self._blocks(self.hidden.numpy()[:, self.first :]),
         )
         for t, (g, before, cell, tanh_cell, hidden) in enumerate(steps):
             torch_blocks[t].baddbmm_(hidden_before[t], self.recurrent)
@@ -196,7 +199,9 @@ class _GRUPass(_SteppedPass):
         bias = memory.bias_hh * torch.from_numpy(memory.scale)
         hidden_before = self._previous(self.hidden)
         steps = zip(
-            *(self._blocks(gates), self._blocks(self.sums), self._previous(self.hidden.numpy())),
+            self._blocks(gates),
+            self._blocks(self.sums),
+            self._previous(self.hidden.numpy()),
             self._blocks(self.hidden.numpy()[:, self.first :]),
         )
         for t, (g, sums, before, hidden) in enumerate(steps):

@@ -1,14 +1,13 @@
-"""Keys and trainers of later versions are read, checked, and refused before a run that uses them."""
+"""What a configuration may say but no run can do is refused before the run."""
 
 import pytest
 from lanista.docs._ext.units import UNITS
 from lanista.trainers.settings import RunOptions, TrainerConfigError
-from lanista.trainers.settings.base import Integer, Settings, later, value_type
-from lanista.trainers.settings.models.algorithms import DQNSettings
+from lanista.trainers.settings.base import Settings, value_type
 from lanista.trainers.settings.models.environment_parameters import SAMPLERS
-from lanista.trainers.settings.registry import TrainerType, trainer_types
+from lanista.trainers.settings.registry import trainer_types
 from lanista.trainers.settings.schema import json_schema
-from lanista.trainers.settings.validation import _later_keys, require_support, unsupported
+from lanista.trainers.settings.validation import require_support, unsupported
 
 
 def models(base=Settings):
@@ -19,28 +18,6 @@ def models(base=Settings):
     return ours | ({base} if base is not Settings else set())
 
 
-def test_unavailable_trainers_are_read_checked_and_refused(monkeypatch):
-    monkeypatch.setitem(trainer_types, "tomorrow", TrainerType(DQNSettings, available=False))
-    options = RunOptions.from_text("behaviors: {B: {trainer_type: tomorrow, hyperparameters: {tau: 0.1}}}")
-    with pytest.raises(TrainerConfigError, match=r"behaviors\.B\.trainer_type: found tomorrow; this ver"):
-        require_support(options)
-    with pytest.raises(TrainerConfigError, match="Did you mean `buffer_init_steps`"):
-        RunOptions.from_text("behaviors: {B: {trainer_type: tomorrow, hyperparameters: {buffer_init: 3}}}")
-
-
-class Coming(Settings):
-    """A part of a configuration with a key for a later version."""
-
-    key: Integer = later(3)
-
-
-def test_a_later_key_is_refused_unless_it_has_its_default():
-    assert Coming.is_own("key") and not list(_later_keys(Coming(key=3), ("part",)))
-    ((path, message),) = _later_keys(Coming(key=4), ("part",))
-    assert path == ("part", "key")
-    assert message == "found 4; this version knows nothing but 3 here yet: remove this key"
-
-
 def test_defaults_are_no_reason_to_refuse():
     assert unsupported(RunOptions.from_text("behaviors: {B: {test_frequency: -1}}\ncallbacks: []")) == []
 
@@ -49,9 +26,9 @@ def test_the_place_is_named():
     default = "default_settings:\n  trainer_type: td3\n  network_settings: {memory: {}}\n"
     text = f"{default}behaviors:\n  A: {{network_settings: {{memory: null}}}}\n  B: {{}}\n"
     (problem,) = unsupported(RunOptions.from_text(text, "b.yaml"))
-    assert (problem.path, problem.place) == ("behaviors.B.network_settings.memory", "b.yaml, line 6")
+    assert (problem.key, problem.place) == ("behaviors.B.network_settings.memory", "b.yaml, line 6")
     (problem,) = unsupported(RunOptions.from_text(default, "b.yaml"))
-    assert (problem.path, problem.place) == ("default_settings.network_settings.memory", "b.yaml, line 3")
+    assert (problem.key, problem.place) == ("default_settings.network_settings.memory", "b.yaml, line 3")
 
 
 def test_a_critic_takes_unset_keys_from_the_policy():
