@@ -10,7 +10,6 @@ from pathlib import Path
 from lanista.docs._ext.units import UNITS
 from lanista.trainers.settings.base import Settings, plain, value_type
 from lanista.trainers.settings.command_line import RENAMED, SECTIONS
-from lanista.trainers.settings.documentation import key_description
 from lanista.trainers.settings.models.behavior import SelfPlaySettings, TrainerSettings
 from lanista.trainers.settings.models.environment_parameters import (
     SAMPLERS,
@@ -28,7 +27,7 @@ from lanista.trainers.settings.models.rewards import (
 )
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.registry import trainer_types
-from lanista.trainers.settings.schema import json_schema
+from lanista.trainers.settings.schema import json_schema, key_description
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 

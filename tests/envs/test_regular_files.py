@@ -8,7 +8,7 @@ from lanista.envs.engines.logs import new_log
 from lanista.envs.regular_files import read_bytes, refuse_pipe
 from lanista.trainers.cli.sweep.launcher import RunProcess
 from lanista.trainers.runner import ranks
-from lanista.trainers.stats.csv_writer import CsvTable
+from lanista.trainers.stats.writers import CsvTable
 from lanista.trainers.utils.logging import PACKAGE, warnings_kept
 
 PRECIOUS = "line one\nprecious without an end"

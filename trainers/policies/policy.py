@@ -15,13 +15,13 @@ from torch import Tensor
 from ...envs.base import Decision
 from ...envs.validation import all_finite
 from ..networks.actor import ActingNetwork
+from ..networks.fast.acting import RecurrentActor, actor_of
+from ..networks.fast.sampling import ActionSampler, DrawnActions, Mask
 from ..networks.modules.distributions import ENGINE_RANGE
 from ..networks.modules.memory import PackedSequences
 from ..networks.multi_actor import MultiActor
 from .agent_states import AgentStates, BatchSource
 from .exploration import uniform_actions
-from .fast_forward import RecurrentActor, actor_of
-from .sampling import ActionSampler, DrawnActions, Mask
 
 logger = logging.getLogger(__name__)
 

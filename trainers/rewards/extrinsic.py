@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...agent_processor.rollout import gather_mates
 from ...agent_processor.trajectory import Rollout
-from ..algorithms.coma.steps import slots_of
+from ..algorithms.coma.minibatches import slots_of
 from ..settings.models.algorithms import TeamRewardKind
 
 

@@ -16,10 +16,10 @@ from ..utils.argparse import OneLineParser
 from ..utils.errors import did_you_mean
 from . import base as values
 from .base import Settings, found, value_type
-from .documentation import key_description
 from .errors import Path, Problem, TrainerConfigError, dotted, logger
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .options import RunOptions
+from .schema import key_description
 from .yaml_source import Source, compose, read_file, read_preset, read_value
 
 SECTIONS: dict[str, tuple[type[Settings], str]] = {

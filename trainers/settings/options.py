@@ -13,12 +13,11 @@ from ..utils.errors import nearest
 from ..utils.plugins import PluginError
 from .base import Flag, Settings, Text, own, plain, refuse, wrong
 from .errors import Notes, Path, Problem, TrainerConfigError, logger
-from .misplaced import place_of, refuse_first_versions
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import EnvironmentParameters, MeasureType
 from .models.outputs import CallbackChoices, WriterNames
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
-from .problems import config_error, places_of
+from .problems import config_error, place_of, places_of, refuse_first_versions
 from .registry import OF_MLAGENTS, find_trainer
 from .yaml_source import Source, read_file, read_text, under
 

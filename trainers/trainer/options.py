@@ -8,7 +8,7 @@ from typing import Protocol, TypedDict
 import torch
 
 from ...envs.validation import NonFinitePolicy
-from ..algorithms.common.threads import UpdateThreads
+from ..algorithms.fast.threads import UpdateThreads
 from ..stats.timers import Timers
 
 

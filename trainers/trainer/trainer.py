@@ -21,10 +21,10 @@ from ...agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, 
 from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
-from ..algorithms.common.products import large_products
-from ..algorithms.common.threads import UpdateThreads, flushed_denormals, torch_threads
+from ..algorithms.fast.threads import UpdateThreads, flushed_denormals, torch_threads
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..checkpoints.meaning import Change
+from ..networks.fast.onednn import large_products
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
 from ..settings.models.behavior import TrainerSettings

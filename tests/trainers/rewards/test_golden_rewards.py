@@ -16,9 +16,8 @@ from lanista.trainers.checkpoints.mlagents.names import body_tensors, dense_tens
 from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.networks.modules.normalizer import Normalizer
 from lanista.trainers.rewards.curiosity import Curiosity
-from lanista.trainers.rewards.discriminator import RandomDraws
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
-from lanista.trainers.rewards.gail import GAIL
+from lanista.trainers.rewards.gail import GAIL, RandomDraws
 from lanista.trainers.rewards.rnd import RND
 from lanista.trainers.rewards.transitions import Transitions
 from lanista.trainers.settings.models.rewards import CuriositySettings, GAILSettings, RNDSettings

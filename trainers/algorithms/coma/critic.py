@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...networks.modules.body import Body, DenseStack
-from ...networks.modules.exploration import ExploringDistribution, explore
+from ...networks.modules.distributions import ExploringDistribution, explore
 from ...networks.modules.layers import xavier_uniform_
 from ...networks.modules.memory import PackedSequences, RecurrentModule, by_slot
 from ...networks.modules.passes import encode

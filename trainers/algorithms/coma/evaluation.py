@@ -24,7 +24,7 @@ from ...networks.modules.memory import PackedSequences
 from ...networks.modules.passes import chunk_size
 from ..common.recurrent import CriticStates, waves
 from .critic import COMANetworks, Steps, flat
-from .steps import Floats, Ints, slots_of
+from .minibatches import Floats, Ints, slots_of
 
 
 class ActionValues(NamedTuple):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ....envs.base import ObsArray
 from ....envs.validation import NonFinitePolicy
-from ...networks.modules.onednn import torch_products
+from ...networks.fast.onednn import torch_products
 from ...networks.observations import ObservationEncoder, to_tensors
 from ...settings.models.algorithms import ClippedObjectiveSettings
 from ...utils import distributed

@@ -21,7 +21,7 @@ from torch.nn import functional
 from ....agent_processor.trajectory import Rollout
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.actor import Actor
-from ...networks.modules.exploration import ExplorationSchedule
+from ...networks.modules.distributions import ExplorationSchedule
 from ...networks.modules.heads import HeadConfig, QHead
 from ...networks.modules.passes import chunked_forward, widened
 from ...networks.observations import to_tensors
@@ -29,9 +29,9 @@ from ...policies.exploration import EpsilonGreedy
 from ...settings.models.algorithms import DQNSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_actions
-from ..common.cuda_graphs import CapturedStep, can_capture
 from ..common.optim import CheckedAdam
 from ..common.target_network import TargetNetwork
+from ..fast.cuda_graphs import CapturedStep
 
 
 class DQN(OffPolicyAlgorithm):
@@ -60,7 +60,7 @@ class DQN(OffPolicyAlgorithm):
         self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
         self.captured: CapturedStep[ReplayBatch] | None = None
         """Makes the gradient steps on a GPU."""
-        if type(self) is DQN and can_capture(settings, self.device):  # a plug-in's may do anything
+        if type(self) is DQN and CapturedStep.is_faster(settings, self.device):  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 1, self.optimizer.tensors())
         sizes = [int(size) for size in actions.discrete_branches]
         starts = [sum(sizes[:k]) for k in range(len(sizes))]

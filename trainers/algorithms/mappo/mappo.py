@@ -16,8 +16,8 @@ from ...settings.models.algorithms import MAPPOSettings
 from ...utils.distributed import in_step
 from ..base import Traits
 from ..poca.minibatches import CriticBatch, TeamMinibatches
+from ..poca.poca import TeamActorCritic
 from ..poca.steps import TeamSteps, TeamValueSteps
-from ..poca.team_actor_critic import TeamActorCritic
 from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
 
 

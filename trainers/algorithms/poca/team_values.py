@@ -22,8 +22,8 @@ from ....agent_processor.rollout import first_steps, runs
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
 from ...networks.actor import Actor
+from ...networks.fast.onednn import shape_multiple
 from ...networks.modules.distributions import flat_actions
-from ...networks.modules.onednn import shape_multiple
 from ...networks.modules.passes import chunk_size
 from ...networks.observations import to_tensors
 from ...networks.team_critic import TeamCritic, TeamSets

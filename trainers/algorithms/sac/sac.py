@@ -18,16 +18,16 @@ from ...buffers.replay.sampler import ReplayBatch
 from ...checkpoints.mlagents.weights import is_mlagents, take_target
 from ...networks.actor import Actor
 from ...networks.critics import BurnInSequences, Temperatures, TwinQ, ValueNetwork
-from ...networks.modules.passes import Precision, chunked_forward
+from ...networks.modules.passes import chunked_forward
 from ...networks.observations import require_equal_groups, to_tensors
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_some_actions
-from ..common.cuda_graphs import CapturedStep, can_capture
 from ..common.optim import CheckedAdam, FlatParameters
 from ..common.recurrent import CriticStates, first_of_sequences, unroll
+from ..fast.cuda_graphs import CapturedStep
+from ..fast.sac import FusedSACGradient
 from .forward import VALUE_STATES, ForwardPass, SACLosses, SACNetworks
-from .fused import FusedSACGradient, is_fusible
 from .losses import (
     BranchSums,
     entropy_penalty,
@@ -71,12 +71,12 @@ class SAC(OffPolicyAlgorithm):
         self.networks.target.requires_grad_(False)
         self.branches = BranchSums(self.network.actions.branches.sizes, self.device)
         self.forward = ForwardPass(self.networks, self._sequences(hyper))
-        fusible = is_fusible(self.networks) and self.precision is Precision.FLOAT32
-        self.fused = FusedSACGradient(self.networks) if fusible else None
+        is_faster = FusedSACGradient.is_faster(self.networks, self.precision)
+        self.fused = FusedSACGradient(self.networks) if is_faster else None
         """The gradient by hand, for networks that are dense MLPs."""
         self.captured: CapturedStep[tuple[ReplayBatch, Tensor]] | None = None
         """Makes the gradient steps on a GPU."""
-        if type(self) is SAC and can_capture(settings, self.device):  # a plug-in's may do anything
+        if type(self) is SAC and CapturedStep.is_faster(settings, self.device):  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 1, self.optimizer.tensors())
         self._actor_parameters = [p for p in self.network.parameters() if p.requires_grad]
         critics = (self.networks.q, value, self.networks.temperatures)

@@ -9,8 +9,7 @@ from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.base import UnsupportedActionError
 from lanista.trainers.algorithms.coma.coma import COMA
 from lanista.trainers.algorithms.coma.critic import Steps
-from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches
-from lanista.trainers.algorithms.coma.steps import slots_of
+from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches, slots_of
 from lanista.trainers.algorithms.ppo.losses import clipped_surrogate
 from lanista.trainers.buffers.columns import joined
 from lanista.trainers.networks.modules.distributions import ActionDistribution, Branches

@@ -16,7 +16,7 @@ from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows
 from lanista.trainers.algorithms.poca.team_values import TeamEstimates
 from lanista.trainers.buffers.columns import joined
-from lanista.trainers.networks.modules import onednn
+from lanista.trainers.networks.fast import onednn
 from lanista.trainers.networks.team_critic import TeamSets
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer

@@ -1,4 +1,4 @@
-"""Gradient steps as CUDA graphs.
+"""Gradient steps as CUDA graphs: an algorithm's own step, recorded, where `CapturedStep.is_faster`.
 
 Each kernel of a small network takes a GPU a few microseconds, less than Python needs to launch it. A graph
 holds all kernels of a gradient step, and one call launches it.
@@ -22,19 +22,6 @@ WARM_UPS = 3
 """Calls before the one that is captured: libraries allocate and choose kernels in their first ones."""
 _CAPTURING = threading.Lock()
 """torch captures one graph at a time in a process, and behaviors may learn in threads of their own."""
-
-
-def can_capture(settings: TrainerSettings, device: torch.device) -> bool:
-    """Whether a behavior's gradient steps can be captured.
-
-    Not with a memory, since the lengths of sequences vary; nor with several ranks, which average their
-    gradients in between; nor with networks of a user's own, which may do other things in each call.
-    """
-    own = settings.network_settings
-    networks = [own] if own.critic is None else [own, own.critic]
-    if device.type != "cuda" or own.memory is not None or distributed.world_size() > 1:
-        return False
-    return not any(network.encoders or network.body for network in networks)
 
 
 class _Captured(NamedTuple):
@@ -65,6 +52,19 @@ class CapturedStep(Generic[Batch]):
         self._given: tuple[float, ...] = ()
         self._numbers = torch.zeros(numbers, device=self._changed[0].device)
 
+    @staticmethod
+    def is_faster(settings: TrainerSettings, device: torch.device) -> bool:
+        """Whether a behavior learns on a GPU, and its gradient steps can be captured.
+
+        Not with a memory, since the lengths of sequences vary; nor with several ranks, which average their
+        gradients in between; nor with networks of a user's own, which may do other things in each call.
+        """
+        network = settings.network_settings
+        networks = [network] if network.critic is None else [network, network.critic]
+        if device.type != "cuda" or network.memory is not None or distributed.world_size() > 1:
+            return False
+        return not any(network.encoders or network.body for network in networks)
+
     def __call__(self, batch: Batch, *numbers: float) -> Tensor:
         """Make the step: its output, which stays as it is."""
         if numbers != self._given:
@@ -75,8 +75,8 @@ class CapturedStep(Generic[Batch]):
         captured = self._captured.get(key)
         if captured is None:
             captured = self._captured[key] = self._capture(batch)
-        for place, tensor in zip(captured.inputs, inputs, strict=True):
-            place.copy_(tensor)
+        for buffer, tensor in zip(captured.inputs, inputs, strict=True):
+            buffer.copy_(tensor)
         captured.graph.replay()
         return captured.outputs.clone()
 

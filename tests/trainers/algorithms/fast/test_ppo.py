@@ -9,8 +9,7 @@ from goldendata import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.trainers.algorithms.common.optim import FlatParameters
-from lanista.trainers.algorithms.ppo.fused import FusedPPOGradient
-from lanista.trainers.algorithms.ppo.loss_gradients import Categorical, surrogate
+from lanista.trainers.algorithms.fast.ppo import Categorical, FusedPPOGradient, surrogate
 from lanista.trainers.algorithms.ppo.losses import ratio_statistics
 from lanista.trainers.buffers.rollout_buffer import RolloutBatch
 from lanista.trainers.networks.actor_critic import ActorCritic

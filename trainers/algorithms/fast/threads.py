@@ -13,7 +13,7 @@ ACTING_THREADS = 1
 """A few agents' forward pass: more threads would wait for each other longer than they compute."""
 MOST_UPDATE_THREADS = 4
 """Unless the user asks for more: the products of usual minibatches are too small for more."""
-ONE_THREAD = 32_000_000
+MAX_PRODUCTS_OF_ONE_THREAD = 32_000_000
 """Products of a minibatch's pass through a network for vectors up to which one thread computes it.
 
 On two processors that were busy otherwise, PPO's gradient step took with two threads 8 times as long as with
@@ -42,7 +42,7 @@ class UpdateThreads:
         Args:
             products: of a minibatch's pass through the largest network; None: it reads images or entities.
         """
-        is_small = products is not None and products <= ONE_THREAD
+        is_small = products is not None and products <= MAX_PRODUCTS_OF_ONE_THREAD
         return ACTING_THREADS if is_small and not self.fixed else self.most
 
 

@@ -1,132 +1,110 @@
-"""The gradient of PPO's objective without automatic differentiation, and the dense layers that SAC shares.
+"""The gradient of PPO's objective without automatic differentiation.
 
-A minibatch of a few dozen rows is bound by the number of calls, not by arithmetic, and automatic
-differentiation makes half of them. Here the gradient is written down layer by layer and lands in the vector
-that the optimizer reads. `Body`, autograd and the objective in `PPO.update` remain the definition, by which
-all other networks learn; tests compare the two.
+It is what `PPO._gradient` computes, where `FusedPPOGradient.is_faster`. A minibatch of a few dozen rows is
+bound by the number of calls, not by arithmetic, and automatic differentiation makes half of them. Here the
+gradient is written down layer by layer and lands in the vector that the optimizer reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+import math
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from ...buffers.rollout_buffer import RolloutBatch
 from ...networks.actor_critic import ActorCritic
-from ...networks.modules.body import Body, DenseStack
-from ...networks.modules.distributions import BLOCKED_LOGIT, Actions
-from ...networks.modules.packed_memory import PackedMemory, streams_of
-from ...networks.modules.packing import Packing
-from .loss_gradients import Array, Categorical, Gaussian, squared_error, surrogate
+from ...networks.fast.packed_memory import PackedMemory
+from ...networks.fast.packing import Packing
+from ...networks.modules.distributions import BLOCKED_LOGIT, EPSILON, LOG_SQRT_2PI, Actions
+from ...networks.modules.passes import Precision
+from ...settings.models.algorithms import PPOSettings
+from ..ppo.losses import VALUE_WEIGHT
+from .dense import Array, ArrayBackend, Layer, backward, forward, layers_of
 
-silu_backward = torch.ops.aten.silu_backward.default
+_TWO_PI_E = 2.0 * math.pi * math.e
 
 Statistics = tuple[Array, Array, Array, Array]
 """Policy loss, value loss, approximate KL divergence and clip fraction of a minibatch, each a scalar."""
 
 
-class ArrayBackend(NamedTuple):
-    """The library that evaluates what follows the heads: on a CPU NumPy, whose calls cost a third."""
+def surrogate(
+    xp: Any, log_probs: Array, old_log_probs: Array, advantages: Array, epsilon: float | Array
+) -> tuple[Array, Array, Array, Array]:
+    """-L^CLIP, see `clipped_surrogate`; the statistics of `ratio_statistics`; the gradient by `log_probs`.
 
-    xp: Any
-    """The module of the arrays: numpy or torch."""
-    array: Callable[[Tensor], Array]
-    """A tensor as that library takes it; the memory is shared."""
-    tensor: Callable[[Array], Tensor]
-    """The way back."""
-
-    @classmethod
-    def of(cls, device: torch.device) -> ArrayBackend:
-        """NumPy on a CPU, torch elsewhere."""
-        return NUMPY if device.type == "cpu" else TORCH
-
-
-NUMPY = ArrayBackend(np, Tensor.numpy, torch.from_numpy)
-TORCH = ArrayBackend(torch, lambda tensor: tensor, lambda array: array)
-
-
-class Layer(NamedTuple):
-    """The parameters of one layer of S networks, and where their gradients go."""
-
-    weight: Tensor
-    """[S, in, out]; [in, out] of a single network."""
-    bias: Tensor
-    """[S, 1, out]; [1, out] or [out] of a single network."""
-    weight_t: Tensor
-    """[S, out, in]: a view, which would cost a call wherever it is needed."""
-    d_weight: Tensor
-    d_bias: Tensor
-
-    @classmethod
-    def of(cls, weight: Tensor, bias: Tensor, d_weight: Tensor, d_bias: Tensor) -> Layer:
-        """From the parameters and their gradients."""
-        return cls(weight, bias, weight.transpose(-1, -2), d_weight, d_bias)
-
-    @classmethod
-    def held(cls, weight: nn.Parameter, bias: nn.Parameter) -> Layer:
-        """From a module whose gradients a `FlatParameters` holds, or from a target network."""
-        none = torch.empty(0, device=weight.device)
-        d_weight, d_bias = (none if p.grad is None else p.grad for p in (weight, bias))
-        return cls.of(weight.detach(), bias.detach(), d_weight, d_bias)
-
-    def stream(self, index: int) -> Layer:
-        """A single network: [in, out] and [1, out]."""
-        return Layer.of(*(t[index] for t in (self.weight, self.bias, self.d_weight, self.d_bias)))
+    `xp` is the module of the arrays [B, components], numpy or torch.
+    """
+    count = math.prod(log_probs.shape)
+    scaled = advantages * (-1.0 / count)
+    log_ratio = log_probs - old_log_probs
+    ratio = xp.exp(log_ratio)
+    unclipped = ratio * scaled
+    clipped_ratio = ratio.clip(1.0 - epsilon, 1.0 + epsilon)
+    clipped = clipped_ratio * scaled
+    approx_kl = (ratio.sum() - log_ratio.sum()) / count - 1.0
+    clip_fraction = (ratio != clipped_ratio).sum() / count
+    # Where clipping bites, the bound does not depend on the ratio; elsewhere its slope is itself.
+    gradient = xp.where(unclipped >= clipped, unclipped, 0.0)
+    return xp.maximum(unclipped, clipped).sum(), approx_kl, clip_fraction, gradient
 
 
-def layers_of(body: Body) -> list[Layer]:
-    """The layers of a body that is a dense MLP, all its networks."""
-    return [Layer.held(layer.weight, layer.bias) for layer in body.layers if isinstance(layer, DenseStack)]
+def squared_error(values: Array, returns: Array) -> tuple[Array, Array]:
+    """The mean of (R - V)^2 over rows and signals [B, signals], and what `VALUE_WEIGHT` of it gives by V."""
+    error = values - returns
+    count = math.prod(error.shape)
+    return (error * error).sum() / count, error * (2.0 * VALUE_WEIGHT / count)
 
 
-def side_by_side(first: Layer, second: Layer) -> Layer:
-    """Two networks' layers [1, in, out], which lie in one vector in this order, as one layer of S = 2."""
-    pairs = [(one[0], other[0]) for one, other in zip(first, second, strict=True)]
-    return Layer.of(*(streams_of(pairs[k]) for k in (0, 1, 3, 4)))
+class Gaussian:
+    """The formulas of `gaussian_log_prob` and `gaussian_entropy` with their gradients."""
+
+    def __init__(self, xp: Any, mu: Array, log_sigma: Array, actions: Array) -> None:
+        sigma = xp.exp(log_sigma)
+        self.variance = sigma * sigma
+        padded = sigma + EPSILON
+        spread = 2.0 * self.variance + EPSILON
+        deviation = actions - mu
+        self.slope = deviation * (1.0 / spread)
+        self.exponent = deviation * self.slope
+        self.of_variance = self.variance / spread
+        self.of_sigma = sigma / padded
+        self.log_probs = -LOG_SQRT_2PI - xp.log(padded) - self.exponent
+
+    def gradient(self, d_log_probs: Array, d_entropy: float | Array, d_log_sigma: Array) -> Array:
+        """By mu, for gradients by the log-probabilities and by the mean entropy; `d_log_sigma` is written."""
+        widening = (self.exponent * d_log_probs).sum(0) * (4.0 * self.of_variance)
+        scaled = self.variance * _TWO_PI_E
+        of_entropy = scaled / (scaled + EPSILON) * (d_entropy / len(scaled))
+        d_log_sigma[:] = widening - self.of_sigma * d_log_probs.sum(0) + of_entropy
+        return self.slope * d_log_probs * 2.0
 
 
-class Trace(NamedTuple):
-    """What a forward pass keeps for the backward pass."""
+class Categorical:
+    """With p = softmax(logits): ln(p + e) of the chosen actions, entropy = -sum of p ln(p + e).
 
-    into: list[Tensor]
-    """The input of each layer, and last the output of the stack: [S, B, width] each."""
-    sums: list[Tensor]
-    """What each layer computes before its activation."""
+    The arrays are [widest branch, B K], so that sums over the actions of a branch are sums of rows.
+    """
 
-    @property
-    def out(self) -> Tensor:
-        """[S, B, hidden]."""
-        return self.into[-1]
+    def __init__(self, xp: Any, logits: Array, actions: Array) -> None:
+        """`logits` [widest, B K], -inf where a branch has no such action; `actions` [B, K]."""
+        self.rows = len(actions)
+        chosen = actions.reshape(-1)
+        self.chosen = chosen * len(chosen) + (xp.ones_like(chosen).cumsum(0) - 1)
+        p = xp.exp(logits - xp.amax(logits, 0))
+        self.probabilities = p / p.sum(0)
+        self.padded = self.probabilities + EPSILON
+        self.logs = xp.log(self.padded)
+        self.log_probs = self.logs.take(self.chosen).reshape(actions.shape)
 
-    def rows(self, rows: slice) -> Trace:
-        """Some of the B rows."""
-        return Trace([x[:, rows] for x in self.into], [x[:, rows] for x in self.sums])
-
-
-def forward(layers: Sequence[Layer], inputs: Tensor) -> Trace:
-    """[B, in], the same for all S networks -> the trace of their stacks."""
-    into = [inputs.expand(layers[0].weight.shape[0], -1, -1)]
-    sums: list[Tensor] = []
-    for layer in layers:
-        sums.append(torch.baddbmm(layer.bias, into[-1], layer.weight))
-        into.append(functional.silu(sums[-1]))
-    return Trace(into, sums)
-
-
-def backward(layers: Sequence[Layer], trace: Trace, d_out: Tensor) -> None:
-    """Write the gradients of all parameters, from that of `trace.out` [S, B, hidden]."""
-    for index in range(len(layers) - 1, -1, -1):
-        layer = layers[index]
-        d_sums = silu_backward(d_out, trace.sums[index])
-        torch.bmm(trace.into[index].transpose(1, 2), d_sums, out=layer.d_weight)
-        torch.sum(d_sums, 1, keepdim=True, out=layer.d_bias)
-        if index:
-            d_out = torch.bmm(d_sums, layer.weight_t)
+    def gradient(self, d_log_probs: Array, d_entropy: float | Array) -> Array:
+        """By the logits, for gradients by the log-probabilities [B, K] and by the mean entropy."""
+        d_p = (self.logs + self.probabilities / self.padded) * (-d_entropy / self.rows)
+        d_p.reshape(-1)[self.chosen] += d_log_probs.reshape(-1) / self.padded.take(self.chosen)
+        d_p *= self.probabilities
+        return d_p - self.probabilities * d_p.sum(0)
 
 
 class FusedPPOGradient:
@@ -146,6 +124,13 @@ class FusedPPOGradient:
         self.log_sigma, self.d_log_sigma = log_sigma.detach(), log_sigma.grad
         self.continuous = network.actions.continuous_size
         self.branches = network.actions.branches
+
+    @staticmethod
+    def is_faster(network: ActorCritic, hyper: PPOSettings, precision: Precision) -> bool:
+        """Whether it computes PPO's gradient: of dense layers in float32, with a memory on a CPU alone."""
+        has_packed_memory = network.actions.weight.device.type == "cpu"
+        has_form = network.is_dense_mlp and (not network.memories or has_packed_memory)
+        return has_form and not hyper.clip_value_loss and precision is Precision.FLOAT32
 
     @torch.no_grad()
     def __call__(self, batch: RolloutBatch, epsilon: float | Tensor, beta: float | Tensor) -> Statistics:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.algorithms.ppo.fused import NUMPY, TORCH
-from lanista.trainers.algorithms.sac.fused import FusedSACGradient, is_fusible
+from lanista.trainers.algorithms.fast.dense import NUMPY, TORCH
+from lanista.trainers.algorithms.fast.sac import FusedSACGradient
 from sacbatches import ACTIONS, algorithm, some_batch, spec_of
 
 
@@ -67,5 +67,5 @@ def test_it_equals_automatic_differentiation(kind, layers, signals, masked_and_w
 )
 def test_it_is_taken_where_it_fits(network, quick):
     sac = algorithm(spec_of(ACTIONS["continuous"]), network=network)
-    assert is_fusible(sac.networks) is quick
+    assert FusedSACGradient.is_faster(sac.networks, sac.precision) is quick
     assert isinstance(sac.fused, FusedSACGradient) is quick

@@ -7,10 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.trainers.networks.modules.distributions import EPSILON
-from lanista.trainers.networks.modules.exploration import explore
+from lanista.trainers.networks.fast.sampling import ActionSampler, JointSampler
+from lanista.trainers.networks.modules.distributions import EPSILON, explore
 from lanista.trainers.networks.modules.heads import ActionHead, DeterministicHead, QHead
-from lanista.trainers.policies.sampling import ActionSampler, JointSampler
 from mlagents_envs.base_env import ActionSpec
 
 BRANCHES = st.lists(st.integers(1, 7), min_size=1, max_size=4)

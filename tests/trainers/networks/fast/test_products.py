@@ -9,17 +9,18 @@ import pytest
 import torch
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.coma.coma import COMA
-from lanista.trainers.algorithms.common import products
 from lanista.trainers.algorithms.common.optim import CheckedAdam
-from lanista.trainers.algorithms.common.products import (
-    LARGE,
-    LARGEST_ERROR,
-    keeps_float32,
-    large_products,
-)
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
-from lanista.trainers.networks.modules.onednn import torch_products, uses_onednn
+from lanista.trainers.networks.fast import onednn as products
+from lanista.trainers.networks.fast.onednn import (
+    LARGEST_ERROR,
+    MIN_PRODUCTS,
+    keeps_float32,
+    large_products,
+    torch_products,
+    uses_onednn,
+)
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
@@ -45,7 +46,7 @@ def setting():
 def trainer(make, spec=SPEC, in_thread=False, **keys):
     config = {"trainer_type": make.name.lower(), **keys}
     config["hyperparameters"] = {
-        "batch_size": keys.pop("rows", LARGE),
+        "batch_size": keys.pop("rows", MIN_PRODUCTS),
         "buffer_size": 600,
         "num_epoch": 2,
     }
@@ -67,7 +68,7 @@ def learned(found):
     return found.algorithm.optimizer.flat.vector.detach().clone(), during[0]
 
 
-@pytest.mark.parametrize("number, device", [(LARGE - 1, "cpu"), (None, "cpu"), (LARGE, "cuda")])
+@pytest.mark.parametrize("number, device", [(MIN_PRODUCTS - 1, "cpu"), (None, "cpu"), (MIN_PRODUCTS, "cuda")])
 def test_small_minibatches_and_other_devices_keep_torch_s_default(number, device):
     before = setting()
     with large_products(number, torch.device(device)):
@@ -76,7 +77,7 @@ def test_small_minibatches_and_other_devices_keep_torch_s_default(number, device
 
 def test_products_are_as_exact_as_float32_wherever_they_are_replaced():
     before, replaced = setting(), keeps_float32()
-    with large_products(LARGE, CPU):
+    with large_products(MIN_PRODUCTS, CPU):
         assert (setting() != before) == replaced
         assert products.product_error() <= LARGEST_ERROR
     assert setting() == before
@@ -92,7 +93,7 @@ def test_a_library_that_rounds_to_bfloat16_is_refused():
 def test_a_torch_without_the_setting_goes_without(monkeypatch):
     monkeypatch.setattr(torch.backends, "mkldnn", SimpleNamespace(is_available=lambda: True))
     assert not keeps_float32()
-    with large_products(LARGE, CPU):
+    with large_products(MIN_PRODUCTS, CPU):
         assert products.product_error() <= LARGEST_ERROR
 
 
@@ -118,7 +119,10 @@ def test_updates_learn_the_same_up_to_rounding_and_the_same_bits_again():
         (PPO, {"in_thread": True}),
         (PPO, {"network_settings": {"memory": {"memory_size": 8, "sequence_length": 8}}}),
         (COMA, {"spec": TEAM}),
-        (POCA, {"spec": BehaviorSpec([sensor((4, 5), "near")], ActionSpec(0, (2,))), "rows": LARGE // 64}),
+        (
+            POCA,
+            {"spec": BehaviorSpec([sensor((4, 5), "near")], ActionSpec(0, (2,))), "rows": MIN_PRODUCTS // 64},
+        ),
     ],
 )
 def test_small_or_varying_products_and_threads_that_learn_do_not_change_it(make, keys):
@@ -132,7 +136,7 @@ def test_small_or_varying_products_and_threads_that_learn_do_not_change_it(make,
 )
 def test_teams_images_and_entities_use_it_too(make, spec):
     spec = spec if spec is TEAM else BehaviorSpec([spec], ActionSpec(0, (2,)))
-    with trainer(make, spec=spec, rows=LARGE // 64).compute_context():
+    with trainer(make, spec=spec, rows=MIN_PRODUCTS // 64).compute_context():
         assert uses_onednn() == keeps_float32()
 
 
@@ -145,7 +149,7 @@ def test_attention_over_very_many_entities_is_left_to_torch():
 def test_norms_of_gradients_are_those_of_torch_s_library():
     """One that multiplies a vector with itself much faster; with other bits than oneDNN's."""
     norms = []
-    for number in (None, LARGE):
+    for number in (None, MIN_PRODUCTS):
         weights = torch.nn.Parameter(torch.zeros(100_003))
         optimizer = CheckedAdam([weights], 0.1, NonFinitePolicy.STOP)
         optimizer.flat.gradient.copy_(torch.randn(100_003, generator=torch.Generator().manual_seed(1)))
@@ -158,7 +162,7 @@ def test_norms_of_gradients_are_those_of_torch_s_library():
 
 def test_an_error_leaves_everything_as_it_was():
     before = setting()
-    with pytest.raises(ZeroDivisionError), large_products(LARGE, CPU), torch_products():
+    with pytest.raises(ZeroDivisionError), large_products(MIN_PRODUCTS, CPU), torch_products():
         raise ZeroDivisionError
     assert setting() == before
     assert not uses_onednn()
@@ -171,7 +175,7 @@ def test_a_thread_beside_it_neither_counts_as_inside_nor_changes_the_setting():
         with torch_products():
             seen.append((setting(), uses_onednn()))
 
-    with large_products(LARGE, CPU):
+    with large_products(MIN_PRODUCTS, CPU):
         inside = setting()
         thread = threading.Thread(target=beside)
         thread.start()

@@ -4,9 +4,9 @@ import pytest
 import torch
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.optim import FlatAdam, FlatParameters
-from lanista.trainers.algorithms.common.threads import (
+from lanista.trainers.algorithms.fast.threads import (
     ACTING_THREADS,
-    ONE_THREAD,
+    MAX_PRODUCTS_OF_ONE_THREAD,
     UpdateThreads,
     flushed_denormals,
     torch_threads,
@@ -27,8 +27,8 @@ def _threads_as_before():
 @pytest.mark.parametrize(
     "threads, products, expected",
     [
-        (UpdateThreads(4), ONE_THREAD, 1),
-        (UpdateThreads(4), ONE_THREAD + 1, 4),
+        (UpdateThreads(4), MAX_PRODUCTS_OF_ONE_THREAD, 1),
+        (UpdateThreads(4), MAX_PRODUCTS_OF_ONE_THREAD + 1, 4),
         (UpdateThreads(4), None, 4),  # images or entities
         (UpdateThreads(4, fixed=True), 1, 4),
         (UpdateThreads(1, fixed=True), None, 1),

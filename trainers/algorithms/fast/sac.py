@@ -1,16 +1,16 @@
 """The gradient of a SAC batch for networks of dense layers on vectors, without automatic differentiation.
 
-The hidden layers are those of `ppo.fused`; heads.py adds the last layers, and loss_gradients.py the action
-distributions and the losses. `SAC.update` with losses.py remains the definition, and what all other networks
-learn by; tests compare the two.
+It is what `SAC._gradient` computes with the losses of `sac.losses`, where `FusedSACGradient.is_faster`.
 
-From the heads on, arrays have the rows of the batch last: NumPy takes a third of the time for a few long rows
-that it takes for many short ones, and MKL for products of a few columns half of it.
+From the heads on, arrays have the B rows of the batch last: NumPy takes a third of the time for a few long
+rows that it takes for many short ones, and MKL for products of a few columns half of it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,26 +18,84 @@ from torch import Tensor, nn
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.actor import Actor
 from ...networks.critics import TWINS
-from ...networks.modules.distributions import ActionDistribution
-from ...networks.modules.normalizer import CachedNormalizer, Normalizer
-from ..ppo.fused import ArrayBackend, Trace, backward, forward, layers_of, side_by_side
-from ..ppo.loss_gradients import Array
-from .forward import SACLosses, SACNetworks
-from .heads import Head, InputGradient
-from .loss_gradients import Categoricals, SquashedGaussian, expected_q, squared_error
-from .losses import BranchSums
+from ...networks.fast.acting import CachedNormalizer
+from ...networks.modules.distributions import (
+    EPSILON,
+    LOG_SIGMA_RANGE,
+    LOG_SQRT_2PI,
+    ActionDistribution,
+)
+from ...networks.modules.normalizer import Normalizer
+from ...networks.modules.passes import Precision
+from ..sac.forward import SACLosses, SACNetworks
+from ..sac.losses import BranchSums
+from .dense import Array, ArrayBackend, Head, InputGradient, Trace, backward, forward, layers_of, side_by_side
 
 
-def is_fusible(networks: SACNetworks) -> bool:
-    """Whether the networks are dense MLPs, actor and value of one shape, without memories."""
-    actor, q, _, value, _ = networks
-    dense = (
-        actor.encoder.is_vectors_only and actor.body.is_dense_mlp and q.is_dense_mlp and value.is_dense_mlp
-    )
-    if not dense or actor.memories or q.memories:
-        return False
-    shapes = [[layer.weight.shape for layer in layers_of(body)] for body in (actor.body, value.body)]
-    return shapes[0] == shapes[1]
+class SquashedGaussian:
+    """tanh of Gaussian samples mu + sigma noise, and their log-probabilities; see `losses.sample_actions`."""
+
+    def __init__(self, xp: Any, mu: Array, log_sigma: Array, noise: Array) -> None:
+        """`log_sigma` as the network computes it, not clamped; all [A, B]. `xp`: the module of the arrays."""
+        clamped = log_sigma.clip(*LOG_SIGMA_RANGE)
+        self.within_range = clamped == log_sigma
+        self.sigma = xp.exp(clamped)
+        self.deviation = self.sigma * noise
+        raw = mu + self.deviation
+        self.actions = xp.tanh(raw)
+        """[A, B]."""
+        self.square = self.deviation * self.deviation
+        self.spread = 2.0 * self.sigma * self.sigma + EPSILON
+        size = abs(raw)
+        slope = 2.0 * (math.log(2.0) - size - xp.log1p(xp.exp(-2.0 * size)))  # ln(1 - tanh^2)
+        logs = self.square / self.spread + xp.log(self.sigma + EPSILON) + (slope + LOG_SQRT_2PI)
+        self.log_prob = -logs.sum(0)
+        """[B], of all components together."""
+
+    def gradient(self, d_log_prob: Array, d_actions: Array) -> tuple[Array, Array]:
+        """Gradients of mu and log sigma [A, B], from those of `log_prob`, one for all rows, and `actions`."""
+        a, sigma = self.actions, self.sigma
+        d_mu = (2.0 * d_log_prob) * a + d_actions * (1.0 - a * a)
+        of_exponent = (2.0 * EPSILON) * self.square / (self.spread * self.spread)
+        direct = of_exponent + sigma / (sigma + EPSILON)
+        d_log_sigma = (d_mu * self.deviation - d_log_prob * direct) * self.within_range
+        return d_mu, d_log_sigma
+
+
+class Categoricals:
+    """All discrete actions, branches side by side."""
+
+    def __init__(self, xp: Any, p: Array, log_probs: Array, members: Array, mask: Array | None) -> None:
+        """`p` [N, B]; `log_probs` = ln(p + 1e-7); `members`: of `BranchSums`; `mask` [N, B]: forbidden."""
+        self.softmax = p
+        self.log_probs = log_probs
+        self.p = xp.exp(log_probs)
+        """The probabilities that the losses use."""
+        self.members = members
+        self.mask = mask
+        self.negative_entropy = members.T @ (self.p * log_probs)
+        """[K, B] the sum of p ln p."""
+
+    def gradient(self, d_p: Array) -> Array:
+        """The gradient of the logits, from that of `p` [N, B], in which that of ln p is included."""
+        weighted = self.softmax * d_p
+        d_logits: Array = weighted - self.softmax * (self.members @ (self.members.T @ weighted))
+        if self.mask is not None:
+            d_logits[self.mask] = 0.0
+        return d_logits
+
+
+def expected_q(q: Array, weights: Array | None) -> Array:
+    """[2, S, N, B] with weights [N, B] -> [2, S, B]; see `losses.expected_q`."""
+    return q[:, :, 0] if weights is None else (q * weights).sum(2)
+
+
+def squared_error(error: Array, weights: Array | None) -> tuple[Array, Array]:
+    """0.5 the mean square of errors [..., S, B] over the last two axes, and its gradient."""
+    signals, rows = error.shape[-2:]
+    weighted = error if weights is None else error * weights
+    factor = 1.0 / (rows * signals)
+    return (weighted * error).sum((-2, -1)) * (0.5 * factor), weighted * factor
 
 
 class FusedSACGradient:
@@ -65,6 +123,16 @@ class FusedSACGradient:
         self.d_log_alpha = [array(_gradient(x)) for x in temperatures.log_alpha]
         self.target_entropies = [array(x) for x in temperatures.entropies]
         self._through_q1 = InputGradient([layer.stream(0) for layer in self.q], self.continuous)
+
+    @staticmethod
+    def is_faster(networks: SACNetworks, precision: Precision) -> bool:
+        """Whether it computes SAC's gradient: of dense layers in float32, actor and value of one shape."""
+        actor, q, _, value, _ = networks
+        bodies = actor.body.is_dense_mlp and q.is_dense_mlp and value.is_dense_mlp
+        if not (bodies and actor.encoder.is_vectors_only) or actor.memories or q.memories:
+            return False
+        shapes = [[layer.weight.shape for layer in layers_of(body)] for body in (actor.body, value.body)]
+        return shapes[0] == shapes[1] and precision is Precision.FLOAT32
 
     @torch.no_grad()
     def __call__(self, batch: ReplayBatch, noise: Tensor) -> SACLosses:

@@ -3,7 +3,7 @@
 Sequences are packed as torch packs them: the longest first, and the rows step by step, so that padding costs
 nothing. On a CPU torch's own loop takes over half a millisecond for what is a dozen small products; here the
 sums are torch's and the rest is NumPy's, whose calls cost a third. LSTMs run through long sequences by
-oneDNN. `Memory` remains the definition: tests compare them.
+oneDNN. `Memory` remains the definition: tests compare them. Used where PPO's gradient is `FusedPPOGradient`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from ...settings.models.networks import MemoryType
+from ..modules.memory import Memory
 from . import onednn_lstm
-from .memory import Memory
 from .onednn_lstm import LongPass
 from .packing import Floats, Ints, PackedPass, Packing
 
@@ -38,16 +38,16 @@ class PackedMemory:
         self.is_lstm = memories[0].kind is MemoryType.LSTM
         self.hidden = memories[0].output_size
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        of_names = [[getattr(memory, name) for memory in memories] for name in names]
+        parameters = [[getattr(memory, name) for memory in memories] for name in names]
         self.weight_ih, self.weight_hh, bias_ih, bias_hh = (
-            streams_of([p.detach() for p in ps]) for ps in of_names
+            streams_of([p.detach() for p in ps]) for ps in parameters
         )
         self.bias_ih, self.bias_hh = bias_ih.unsqueeze(1), bias_hh.unsqueeze(1)
-        has_gradients = all(p.grad is not None for ps in of_names for p in ps)
-        self.gradients = [streams_of([p.grad for p in ps]) for ps in of_names] if has_gradients else []
+        has_gradients = all(p.grad is not None for ps in parameters for p in ps)
+        self.gradients = [streams_of([p.grad for p in ps]) for ps in parameters] if has_gradients else []
         # sigmoid(x) = 0.5 tanh(0.5 x) + 0.5: one function for all gates.
-        of_gates = (0.5, 0.5, 1.0, 0.5) if self.is_lstm else (0.5, 0.5, 1.0)
-        self.scale = np.repeat(np.array(of_gates, np.float32), self.hidden)
+        scales = (0.5, 0.5, 1.0, 0.5) if self.is_lstm else (0.5, 0.5, 1.0)
+        self.scale = np.repeat(np.array(scales, np.float32), self.hidden)
         self.shift = np.where(self.scale < 1.0, np.float32(0.5), np.float32(0.0))
 
     def forward(self, inputs: Tensor, states: Tensor, packing: Packing) -> PackedPass:
@@ -62,7 +62,7 @@ class PackedMemory:
             if not self.is_lstm:
                 return _GRUPass(self, inputs, states, packing)
             multiplications = self.weight_ih[0].numel() + self.weight_hh[0].numel()
-            if not onednn_lstm.pays(packing, multiplications):
+            if not onednn_lstm.is_faster(packing, multiplications):
                 return _LSTMPass(self, inputs, states, packing)
             weights = [self.weight_ih, self.weight_hh, self.bias_ih.squeeze(1), self.bias_hh.squeeze(1)]
             return LongPass(weights, self.gradients, inputs, states, packing)
@@ -170,10 +170,10 @@ class _LSTMPass(_SteppedPass):
         d[..., width : 2 * width] = self.cells[:, before] * f * (1.0 - f)
         d[..., 2 * width : 3 * width] = i * (1.0 - g * g)
         d[..., 3 * width :] = tanh_cells * o * (1.0 - o)
-        of_cell = o * (1.0 - tanh_cells * tanh_cells)
+        d_cell_d_out = o * (1.0 - tanh_cells * tanh_cells)
         d_cell = np.zeros((len(d), self.first, width), np.float32)
         d_hidden = self._blocks(d_out)
-        steps = list(zip(self.counts, self._blocks(d), self._blocks(of_cell), self._blocks(f)))
+        steps = list(zip(self.counts, self._blocks(d), self._blocks(d_cell_d_out), self._blocks(f)))
         for t in range(len(steps) - 1, -1, -1):
             n, d_sums, slope, f_gate = steps[t]
             own = d_cell[:, :n]

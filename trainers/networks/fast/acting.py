@@ -1,7 +1,7 @@
-"""Acting with as few calls as the arithmetic needs.
+"""Acting with as few calls as the arithmetic needs: what an `ActingNetwork` computes, if it is a dense MLP.
 
 In each tick a handful of agents wait for one small product per layer, so the cost of acting is that of its
-calls. The computations repeated here equal those of trainers/networks to the last bit
+calls. The computations repeated here equal those of the networks to the last bit
 (tests/trainers/policies/test_policy.py).
 """
 
@@ -9,13 +9,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..networks.actor import ActingNetwork
-from ..networks.modules.body import DenseStack
-from ..networks.modules.normalizer import CachedNormalizer, Normalizer
+from ..actor import ActingNetwork
+from ..modules.body import DenseStack
+from ..modules.normalizer import LIMIT, Normalizer
+
+
+class CachedNormalizer:
+    """`Normalizer.forward` on a CPU, by NumPy, whose calls cost less.
+
+    Computes the deviation again only after it has changed, and follows the normalizer to new buffers.
+    """
+
+    def __init__(self, normalizer: Normalizer) -> None:
+        """The normalizer's buffers have to be on the CPU."""
+        self._normalizer = normalizer
+        self._read()
+
+    def _read(self) -> None:
+        """Take views of the buffers that the normalizer has now."""
+        self._buffer = self._normalizer.mean
+        self._mean, self._squares = self._buffer.numpy(), self._normalizer.squares.numpy()
+        self._steps = self._normalizer.steps.numpy()
+        self._known = b""
+        self._deviation = self._squares
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """[n, size] -> [n, size]."""
+        if self._normalizer.mean is not self._buffer:  # by `to`, or `load_state_dict` with `assign`
+            self._read()
+        now = self._squares.tobytes() + self._steps.tobytes()
+        if now != self._known:
+            self._known, self._deviation = now, self._normalizer.deviation().numpy()
+        normalized = rows.numpy() - self._mean
+        normalized /= self._deviation
+        np.maximum(normalized, -LIMIT, out=normalized)
+        return torch.from_numpy(np.minimum(normalized, LIMIT, out=normalized))
 
 
 class NetworkActor:

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.trainers.algorithms.common.optim import FlatParameters
-from lanista.trainers.networks.modules import onednn_lstm
+from lanista.trainers.networks.fast import onednn_lstm
+from lanista.trainers.networks.fast.packed_memory import PackedMemory
+from lanista.trainers.networks.fast.packing import Packing
 from lanista.trainers.networks.modules.memory import Memory
-from lanista.trainers.networks.modules.packed_memory import PackedMemory
-from lanista.trainers.networks.modules.packing import Packing
 from lanista.trainers.settings.models.networks import MemorySettings
 
 
@@ -60,30 +60,30 @@ def test_outputs_and_gradients_are_those_of_automatic_differentiation(kind, stre
 @given(
     st.integers(1, 2),
     st.integers(0, 6),
-    st.lists(st.integers(1, onednn_lstm.LONG + 6), max_size=4),
+    st.lists(st.integers(1, onednn_lstm.MIN_STEPS + 6), max_size=4),
     st.integers(0, 2**16),
 )
 def test_long_sequences_give_the_same(streams, more, others, seed):
     """Among them sequences of one length, which need no padding."""
-    lengths = [*others, onednn_lstm.LONG + more]
+    lengths = [*others, onednn_lstm.MIN_STEPS + more]
     done = check("lstm", streams, lengths, seed)
     assert isinstance(done, onednn_lstm.LongPass) == onednn_lstm.is_exact()
-    check("lstm", streams, [onednn_lstm.LONG] * 3, seed)
+    check("lstm", streams, [onednn_lstm.MIN_STEPS] * 3, seed)
 
 
 def test_onednn_runs_through_long_sequences_unless_padding_would_be_most_of_its_work(monkeypatch):
     monkeypatch.setattr(onednn_lstm, "is_exact", lambda: True)
 
-    def pays(*lengths, multiplications=50_000):
+    def is_faster(*lengths, multiplications=50_000):
         packing = Packing.of(np.cumsum(lengths) - lengths, np.array(lengths))
-        return onednn_lstm.pays(packing, multiplications)
+        return onednn_lstm.is_faster(packing, multiplications)
 
-    assert pays(64)
-    assert pays(*[64] * 100, multiplications=1_000_000)  # no padding, however large
-    assert pays(*[64] * 4, *[32] * 4)
-    assert not pays(*[64] * 4, *[32] * 4, multiplications=200_000)
-    assert not pays(*[64] * 4, *[32] * 16)
-    assert not pays(onednn_lstm.LONG - 1)
+    assert is_faster(64)
+    assert is_faster(*[64] * 100, multiplications=1_000_000)  # no padding, however large
+    assert is_faster(*[64] * 4, *[32] * 4)
+    assert not is_faster(*[64] * 4, *[32] * 4, multiplications=200_000)
+    assert not is_faster(*[64] * 4, *[32] * 16)
+    assert not is_faster(onednn_lstm.MIN_STEPS - 1)
 
 
 @pytest.mark.skipif(

@@ -1,4 +1,4 @@
-"""LSTMs over long sequences by oneDNN, forwards and backwards.
+"""LSTMs over long sequences by oneDNN, forwards and backwards: what `Memory` computes, where `is_faster`.
 
 A step of `packed_memory` is a dozen calls, whatever its size; oneDNN runs through whole sequences in one, but
 arranges the weights anew each time, and pads sequences to the longest. Torch's own `lstm` on a CPU uses the
@@ -16,14 +16,14 @@ from torch import Tensor
 
 from .packing import PackedPass, Packing
 
-LONG = 24
+MIN_STEPS = 24
 """Steps of the longest sequence from which oneDNN is used.
 
 On a processor that was busy otherwise, the passes through two LSTMs of 64 units took with it 55 % of the time
 for two sequences of 64 steps, 65 % for four of 32, 80 % for eight of 16, and 130 % for eight of which one had
 16 steps and most few.
 """
-PADDING = 125_000
+MAX_PADDING = 125_000
 """Multiplications, per step, that padding may add for oneDNN to be used.
 
 What oneDNN saves is by the step, since it has no calls in between, and what padding costs is by the row. With
@@ -31,7 +31,7 @@ two LSTMs of 64 units on one thread of an Intel Xeon, it took 45 to 80 % of the 
 sequences of 64 steps, and 70, 80 and 120 % for 2, 8 and 32 that were padded by two thirds; with 128 units
 65 to 85 %, and 120, 115 and 160 %.
 """
-KEPT = 8
+STEPS_MULTIPLE = 8
 """Steps are padded to a multiple of this: oneDNN builds and keeps a kernel for each shape."""
 LARGEST_ERROR = 1e-5
 """Relative, of outputs and gradients against float64. Usual is 3e-7."""
@@ -39,7 +39,7 @@ _LSTM = 2
 """What the operators call this kind of cell."""
 
 
-def pays(packing: Packing, multiplications: int) -> bool:
+def is_faster(packing: Packing, multiplications: int) -> bool:
     """Whether oneDNN is quicker than a loop over the steps of these sequences.
 
     Args:
@@ -47,7 +47,7 @@ def pays(packing: Packing, multiplications: int) -> bool:
         multiplications: of one row, that is the number of an LSTM's weights.
     """
     steps, missing = len(packing.counts), len(packing.counts) * packing.counts[0] - len(packing.rows)
-    return steps >= LONG and missing * multiplications <= steps * PADDING and is_exact()
+    return steps >= MIN_STEPS and missing * multiplications <= steps * MAX_PADDING and is_exact()
 
 
 class LSTMWeights(NamedTuple):
@@ -118,39 +118,39 @@ class LongPass(PackedPass):
             packing: of the rows.
         """
         counts, (hidden, cell) = packing.counts, states.chunk(2, 2)
-        steps = -(-len(counts) // KEPT) * KEPT
+        steps = -(-len(counts) // STEPS_MULTIPLE) * STEPS_MULTIPLE
         self.gradients, self.shape = gradients, (steps, counts[0])
         is_whole = steps == len(counts) and counts[-1] == counts[0]
-        self.places = None if is_whole else torch.from_numpy(packing.padded)
+        self.padded_rows = None if is_whole else torch.from_numpy(packing.padded)
         streams = zip(self._padded(inputs), hidden, cell, *weights)
         self.passes = [
-            SequencePass(LSTMWeights(*own), x, h.contiguous(), c.contiguous()) for x, h, c, *own in streams
+            SequencePass(LSTMWeights(*ws), x, h.contiguous(), c.contiguous()) for x, h, c, *ws in streams
         ]
-        self.out = self._packed([one.out for one in self.passes])
+        self.out = self._packed([sequences.out for sequences in self.passes])
 
     def backward(self, d_out: Tensor) -> Tensor:
         """See `PackedPass.backward`."""
         d_inputs = []
         with torch.no_grad():
-            for stream, (one, d) in enumerate(zip(self.passes, self._padded(d_out))):
-                d_input, d_weights = one.backward(d)
+            for stream, (sequences, d) in enumerate(zip(self.passes, self._padded(d_out))):
+                d_input, d_weights = sequences.backward(d)
                 d_inputs.append(d_input)
-                for gradient, found in zip(self.gradients, d_weights):
-                    gradient[stream].copy_(found)
+                for gradient, d_weight in zip(self.gradients, d_weights):
+                    gradient[stream].copy_(d_weight)
             return self._packed(d_inputs)
 
     def _padded(self, rows: Tensor) -> Tensor:
         """[S, P, n] -> [S, T, B, n]; padding is zeros."""
-        if self.places is not None:
+        if self.padded_rows is not None:
             padded = rows.new_zeros(len(rows), self.shape[0] * self.shape[1], rows.shape[2])
-            padded[:, self.places] = rows
+            padded[:, self.padded_rows] = rows
             rows = padded
         return rows.view(len(rows), *self.shape, -1)
 
     def _packed(self, padded: Sequence[Tensor]) -> Tensor:
         """[T, B, n] of each stream -> [S, P, n]"""
-        rows = torch.stack([one.flatten(0, 1) for one in padded])
-        return rows if self.places is None else rows[:, self.places]
+        rows = torch.stack([sequences.flatten(0, 1) for sequences in padded])
+        return rows if self.padded_rows is None else rows[:, self.padded_rows]
 
 
 @cache
@@ -161,8 +161,8 @@ def is_exact() -> bool:
     drawn = [torch.randn(shape, generator=generator) for shape in shapes]
     *weights, inputs, hidden, cell, d_out = drawn
     try:
-        own = SequencePass(LSTMWeights(*weights), inputs, hidden, cell)
-        d_inputs, d_weights = own.backward(d_out)
+        computed = SequencePass(LSTMWeights(*weights), inputs, hidden, cell)
+        d_inputs, d_weights = computed.backward(d_out)
     except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # another torch, or processor
         return False
     with torch.enable_grad():
@@ -171,5 +171,5 @@ def is_exact() -> bool:
         lstm: Any = torch.lstm
         out = lstm(exact[4], states, exact[:4], True, 1, 0.0, False, False, False)[0]
         gradients = torch.autograd.grad(out, [exact[4], *exact[:4]], d_out.double())
-    pairs = zip((own.out, d_inputs, *d_weights), (out.detach(), *gradients))
+    pairs = zip((computed.out, d_inputs, *d_weights), (out.detach(), *gradients))
     return all(float((one - other).norm() / other.norm()) < LARGEST_ERROR for one, other in pairs)

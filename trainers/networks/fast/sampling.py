@@ -1,8 +1,9 @@
 """Actions of a few agents, drawn in arrays with as few calls as the arithmetic needs.
 
-What comes out is what `ActionDistribution` gives, bit for bit (tests/trainers/policies/test_sampling.py). So
-torch draws all random numbers and computes whatever libraries round each in their own way: exponentials,
-logarithms, sums, fused multiplication and addition. NumPy, whose calls cost less, computes the rest.
+What comes out is what `ActionDistribution` gives, bit for bit
+(tests/trainers/networks/fast/test_sampling.py). So torch draws all random numbers and computes whatever
+libraries round each in their own way: exponentials, logarithms, sums, fused multiplication and addition.
+NumPy, whose calls cost less, computes the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from ..networks.modules.distributions import (
+from ..modules.distributions import (
     BLOCKED_LOGIT,
     ENGINE_RANGE,
     EPSILON,
@@ -29,7 +30,7 @@ from ..networks.modules.distributions import (
     clamp_log_sigma,
     gaussian_entropy,
 )
-from ..networks.modules.heads import ActingHead
+from ..modules.heads import ActingHead
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -241,7 +242,7 @@ class _Gaussians:
     """The continuous components.
 
     Those of constant sigma, without branches beside them, round in NumPy's way throughout, up to the last bit
-    like `ActionDistribution`: so that seeds of earlier releases repeat.
+    like `ActionDistribution`: so that recorded runs repeat.
     """
 
     def __init__(self, head: ActingHead) -> None:

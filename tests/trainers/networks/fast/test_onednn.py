@@ -2,10 +2,18 @@
 
 import pytest
 import torch
-from lanista.trainers.algorithms.common.products import LARGE, keeps_float32, large_products
-from lanista.trainers.networks.modules import attention, onednn
+from lanista.trainers.networks.fast import onednn
+from lanista.trainers.networks.fast.onednn import (
+    MIN_PRODUCTS,
+    SHAPE_MULTIPLE,
+    keeps_float32,
+    large_products,
+    pad_rows,
+    shape_multiple,
+    small_matmul,
+)
+from lanista.trainers.networks.modules import attention
 from lanista.trainers.networks.modules.attention import EntityEncoder
-from lanista.trainers.networks.modules.onednn import SHAPE_MULTIPLE, pad_rows, shape_multiple, small_matmul
 from lanista.trainers.networks.team_critic import TeamSets
 
 CPU = torch.device("cpu")
@@ -28,7 +36,7 @@ def bfloat16():
 @pytest.fixture(params=["float32", "bfloat16"])
 def kept_shapes(request):
     """A pass in which oneDNN multiplies."""
-    with bfloat16() if request.param == "bfloat16" else large_products(LARGE, CPU):
+    with bfloat16() if request.param == "bfloat16" else large_products(MIN_PRODUCTS, CPU):
         if request.param == "float32" and not keeps_float32():
             pytest.skip("this torch or processor has no float32 products by oneDNN")
         assert shape_multiple(CPU) == SHAPE_MULTIPLE
@@ -75,7 +83,7 @@ def test_entities_are_encoded_alike(most_weights, monkeypatch):
         return [found, *torch.autograd.grad(found.square().sum(), [own, *encoder.parameters()])]
 
     expected = encoded()
-    with large_products(LARGE, CPU):
+    with large_products(MIN_PRODUCTS, CPU):
         assert onednn.uses_onednn() == keeps_float32()
         found = encoded()
     for one, other in zip(found, expected, strict=True):
