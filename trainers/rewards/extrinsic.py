@@ -70,7 +70,7 @@ def _staggered(rollout: Rollout) -> bool:
     assert roster is not None
     if not rollout.reward.any():
         return False
-    places = np.broadcast_to(slots_of(own, roster)[:, None], roster.shape)
+    slots = np.broadcast_to(slots_of(own, roster)[:, None], roster.shape)
     known = (roster >= 0) & (roster < rollout.steps)  # of other rows the roster is not here
-    apart = roster[roster[known], places[known]] != np.broadcast_to(own[:, None], roster.shape)[known]
+    apart = roster[roster[known], slots[known]] != np.broadcast_to(own[:, None], roster.shape)[known]
     return bool(apart.any())

@@ -318,9 +318,9 @@ class GAIL(NetworkSignal):
     def _expert_sample(self, steps: Transitions) -> Sample:
         """As many steps of the expert, sampled with replacement."""
         length = len(self._expert_obs[0])
-        which = torch.randint(length, (len(steps),), generator=self.random, device="cpu").to(self.device)
-        acted = None if self._expert_acted is None else self._expert_acted.index_select(0, which)
-        return Sample([column.index_select(0, which) for column in self._expert_obs], acted)
+        rows = torch.randint(length, (len(steps),), generator=self.random, device="cpu").to(self.device)
+        acted = None if self._expert_acted is None else self._expert_acted.index_select(0, rows)
+        return Sample([column.index_select(0, rows) for column in self._expert_obs], acted)
 
     def _random_draws(self, steps: Transitions) -> RandomDraws:
         rows = len(steps)

@@ -49,9 +49,9 @@ class Steps(NamedTuple):
     slots: Tensor
     """[B], of the own row."""
 
-    def take(self, which: Tensor) -> Steps:
+    def take(self, steps: Tensor) -> Steps:
         """Some of them."""
-        return Steps(*(column.index_select(0, which) for column in self))
+        return Steps(*(column.index_select(0, steps) for column in self))
 
 
 class CentralCritic(RecurrentModule):

@@ -267,5 +267,5 @@ class _States:
         self.target = torch.zeros_like(self.critic)
 
     def keep(self, some: Ints, critic: Tensor, target: Tensor) -> None:
-        which = torch.from_numpy(some).to(self.critic.device)
-        self.critic[which], self.target[which] = critic, target
+        rows = torch.from_numpy(some).to(self.critic.device)
+        self.critic[rows], self.target[rows] = critic, target

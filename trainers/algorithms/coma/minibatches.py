@@ -160,24 +160,24 @@ class RosterMinibatches:
 
     def _minibatch(self, units: Ints) -> RosterMinibatch:
         """Of these steps, or, with a memory, trajectories."""
-        nets, which = self.networks, units
+        nets, numbers = self.networks, units
         actor_sequences = critic_sequences = None
         if self._is_recurrent:
             lengths = self._lengths[units]
-            which = runs(first_steps(self._lengths)[units], lengths)
+            numbers = runs(first_steps(self._lengths)[units], lengths)
             if self._actor_states is not None:
                 actor_sequences = PackedSequences(lengths.tolist(), nets.tensor(self._actor_states[units]))
             if self._critic_states is not None:
                 critic_sequences = PackedSequences(lengths.tolist(), nets.tensor(self._critic_states[units]))
-        roster = self._roster[which]
+        roster = self._roster[numbers]
         rows, at = np.unique(roster, return_inverse=True)  # a step's own row is in its roster
         at = at.reshape(roster.shape)
         if rows[0] < 0:  # absent members come first; the critic has them last
             rows = rows[1:]
             at = np.where(at == 0, len(rows), at - 1)
-        slots = self._slots[which]
-        steps = Steps(nets.tensor(at[np.arange(len(which)), slots]), nets.tensor(at), nets.tensor(slots))
-        chosen, picked = nets.tensor(rows), nets.tensor(which)
+        slots = self._slots[numbers]
+        steps = Steps(nets.tensor(at[np.arange(len(numbers)), slots]), nets.tensor(at), nets.tensor(slots))
+        chosen, picked = nets.tensor(rows), nets.tensor(numbers)
         actions = self._discrete[chosen]
         states = None if self._states is None else [x[chosen] for x in self._states]
         return RosterMinibatch(

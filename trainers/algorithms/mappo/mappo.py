@@ -15,9 +15,8 @@ from ...networks.modules.passes import widened
 from ...settings.models.algorithms import MAPPOSettings
 from ...utils.distributed import in_step
 from ..base import Traits
-from ..poca.minibatches import CriticBatch, TeamMinibatches
+from ..poca.minibatches import CriticBatch, TeamMinibatches, TeamSteps, TeamValueSteps
 from ..poca.poca import TeamActorCritic
-from ..poca.steps import TeamSteps, TeamValueSteps
 from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
 
 
@@ -66,8 +65,7 @@ class MAPPO(TeamActorCritic):
                 statistics.append(torch.cat((losses, kl_and_clipped)))
         schedules = self.schedules.metrics(policy_step)
         if not statistics:
-            found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
-            self.optimizer.warn_once("Nothing was learned", found)
+            self.warn_of_no_minibatch(len(steps))
             return schedules
         policy, value, approx_kl, clip_fraction = torch.stack(statistics).mean(0).tolist()
         return {

@@ -32,8 +32,7 @@ from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import padded
 from ..common.returns import lambda_returns
 from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
-from .minibatches import CriticBatch, TeamMinibatches
-from .steps import REPEATED_IN_PADDING, TeamSteps
+from .minibatches import REPEATED_IN_PADDING, CriticBatch, TeamMinibatches, TeamSteps
 from .team_values import TeamEvaluator
 
 
@@ -182,8 +181,7 @@ class POCA(TeamActorCritic):
                 statistics.append(ratio_statistics(log_ratio, ratio, epsilon, batch.real))
         schedules = self.schedules.metrics(policy_step)
         if not losses:
-            found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
-            self.optimizer.warn_once("Nothing was learned", found)
+            self.warn_of_no_minibatch(len(steps))
             return schedules
         policy, value, baseline = torch.stack(losses).abs().mean(0).tolist()
         approx_kl, clip_fraction = torch.stack(statistics).mean(0).tolist()

@@ -28,7 +28,9 @@ from ...networks.modules.passes import chunk_size
 from ...networks.observations import to_tensors
 from ...networks.team_critic import TeamCritic, TeamSets
 from ..common.recurrent import CriticStates, unroll
-from .steps import Floats, Ints
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
 
 EVALUATED_AT_ONCE = 8192
 """Pairs of members that the critic compares in one pass: n * n in each set of n. Memory grows with their
@@ -51,11 +53,11 @@ class GroupSteps:
     def __len__(self) -> int:
         return len(self.members)
 
-    def take(self, which: Ints) -> GroupSteps:
+    def take(self, sets: Ints) -> GroupSteps:
         """Some of the sets, in this order."""
-        counts = self.counts[which]
-        at = runs(first_steps(self.counts)[which], counts)
-        members = self.members[which]
+        counts = self.counts[sets]
+        at = runs(first_steps(self.counts)[sets], counts)
+        members = self.members[sets]
         widest = int((members >= 0).sum(1).max(initial=1))
         return GroupSteps(members[:, :widest], self.steps[at], self.slots[at], counts)
 
@@ -97,9 +99,9 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     order = np.lexsort(rows.T[::-1])
     ordered = rows[order]
     new = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
-    which = np.empty(len(rows), dtype=np.int64)
-    which[order] = np.cumsum(new) - 1
-    return ordered[new], which
+    index = np.empty(len(rows), dtype=np.int64)
+    index[order] = np.cumsum(new) - 1
+    return ordered[new], index
 
 
 class TeamRows(NamedTuple):
@@ -109,9 +111,9 @@ class TeamRows(NamedTuple):
     actions: Tensor
     """[R, action size], see `flat_actions`."""
 
-    def take(self, which: Tensor) -> TeamRows:
+    def take(self, rows: Tensor) -> TeamRows:
         """Some of the rows, in this order."""
-        return TeamRows([x.index_select(0, which) for x in self.inputs], self.actions.index_select(0, which))
+        return TeamRows([x.index_select(0, rows) for x in self.inputs], self.actions.index_select(0, rows))
 
 
 class Encodings(NamedTuple):
@@ -142,14 +144,14 @@ class Encodings(NamedTuple):
             torch.cat(of_baselines) if of_baselines else None,
         )
 
-    def steps(self, which: Tensor) -> tuple[Tensor, Tensor]:
+    def steps(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """The encodings and numbers of members at these indices."""
-        return self.distinct.index_select(0, which), self.counts.index_select(0, which)
+        return self.distinct.index_select(0, indices), self.counts.index_select(0, indices)
 
-    def take(self, which: Tensor) -> Encodings:
+    def take(self, steps: Tensor) -> Encodings:
         """Those of some of the steps, in this order."""
-        of_values = self.of_values.index_select(0, which)
-        of_baselines = None if self.of_baselines is None else self.of_baselines.index_select(0, which)
+        of_values = self.of_values.index_select(0, steps)
+        of_baselines = None if self.of_baselines is None else self.of_baselines.index_select(0, steps)
         return self._replace(of_values=of_values, of_baselines=of_baselines)
 
 

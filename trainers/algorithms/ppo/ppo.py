@@ -163,8 +163,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             self.optimizer.read_steps(policy_step)
         schedules = self.schedules.metrics(policy_step)
         if not statistics:
-            found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
-            self.optimizer.warn_once("Nothing was learned", found)
+            self.warn_of_no_minibatch(len(steps))
             return schedules
         policy, value, mean_kl, mean_clip_fraction = _means(statistics)
         return {

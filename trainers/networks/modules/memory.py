@@ -194,9 +194,9 @@ def by_slot(
             continue
         some = None
         if sequences is not None:
-            which = (slots_of_sequences == slot).nonzero().squeeze(1)
-            some = PackedSequences([sequences.lengths[i] for i in which.tolist()], sequences.states[which])
-            sequence_order.append(which)
+            mine = (slots_of_sequences == slot).nonzero().squeeze(1)
+            some = PackedSequences([sequences.lengths[i] for i in mine.tolist()], sequences.states[mine])
+            sequence_order.append(mine)
         of_slot, final = network(slot, here, some)
         rows.append(of_slot)
         if final is not None:

@@ -11,9 +11,8 @@ from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.mappo.mappo import MAPPO
 from lanista.trainers.algorithms.poca import team_values
-from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
+from lanista.trainers.algorithms.poca.minibatches import Rows, TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
-from lanista.trainers.algorithms.poca.steps import Rows
 from lanista.trainers.algorithms.poca.team_values import TeamEstimates
 from lanista.trainers.buffers.columns import joined
 from lanista.trainers.networks.fast import onednn

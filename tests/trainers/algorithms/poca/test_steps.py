@@ -7,8 +7,8 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.queues import AgentManagerQueue
 from lanista.agent_processor.rows import RESTORED_STORE, STORE_BITS, RowStore
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.poca.minibatches import Rows, TeamSteps
 from lanista.trainers.algorithms.poca.poca import POCA
-from lanista.trainers.algorithms.poca.steps import Rows, TeamSteps
 from lanista.trainers.buffers.columns import joined
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.policies.policy import Policy
