@@ -66,11 +66,11 @@ class TeamReward:
 
 def _staggered(rollout: Rollout) -> bool:
     """Whether a step refers to a teammate's step that does not refer back to it."""
-    roster, own = rollout.roster, np.arange(rollout.steps)
+    roster, rows = rollout.roster, np.arange(rollout.steps)
     assert roster is not None
     if not rollout.reward.any():
         return False
-    slots = np.broadcast_to(slots_of(own, roster)[:, None], roster.shape)
+    slots = np.broadcast_to(slots_of(rows, roster)[:, None], roster.shape)
     known = (roster >= 0) & (roster < rollout.steps)  # of other rows the roster is not here
-    apart = roster[roster[known], slots[known]] != np.broadcast_to(own[:, None], roster.shape)[known]
+    apart = roster[roster[known], slots[known]] != np.broadcast_to(rows[:, None], roster.shape)[known]
     return bool(apart.any())

@@ -94,11 +94,11 @@ class Discriminator(nn.Module):
         Errors are those of `ObservationEncoder`.
         """
         super().__init__()
-        own, actions = settings.network_settings, spec.action_spec
-        self.encoder = ObservationEncoder(spec.observation_specs, own, generator)
+        network, actions = settings.network_settings, spec.action_spec
+        self.encoder = ObservationEncoder(spec.observation_specs, network, generator)
         acted = int(actions.continuous_size) + sum(actions.discrete_branches) + 1
         input_size = self.encoder.size + (acted if settings.use_actions else 0)
-        self.body = Body(1, input_size, own, generator, encoder=self.encoder)
+        self.body = Body(1, input_size, network, generator, encoder=self.encoder)
         if self.body.conditioned is not None:
             self.body.conditioned.goals_encoded = True  # the penalty's gradient is that by goals too
         size = self.body.hidden
@@ -143,13 +143,13 @@ def discriminator_losses(
     acted = None
     if policy.acted is not None and expert.acted is not None:
         acted = torch.cat((policy.acted, expert.acted))
-    found = network(network.prepare(both), acted, None if noise is None else torch.cat(noise[:2]))
-    of_policy, of_expert = found.expert[:count], found.expert[count:]
+    estimates = network(network.prepare(both), acted, None if noise is None else torch.cat(noise[:2]))
+    of_policy, of_expert = estimates.expert[:count], estimates.expert[count:]
     classification = -((of_expert + EPSILON).log() + (1.0 - of_policy + EPSILON).log()).mean()
     penalty = PENALTY_WEIGHT * gradient_penalty(network, policy, expert, draws)
     total, information = classification + penalty, None
     if network.sigma is not None:
-        means = found.latent_mean[:count], found.latent_mean[count:]
+        means = estimates.latent_mean[:count], estimates.latent_mean[count:]
         information = divergence(*means, network.sigma)
         total = total + beta * (information - MUTUAL_INFORMATION)
     return DiscriminatorLosses(
@@ -176,8 +176,8 @@ def gradient_penalty(network: Discriminator, policy: Sample, expert: Sample, dra
         acted = eps * policy.acted + (1.0 - eps) * expert.acted
     inputs = [rows.detach().requires_grad_() for rows in network.prepare(mixtures)]
     with sdpa_kernel(SDPBackend.MATH):  # fused attention can be differentiated once
-        found = network(inputs, acted, None if draws.noise is None else draws.noise[2])
-    slopes = torch.autograd.grad(found.expert.sum(), inputs, create_graph=True)
+        estimate = network(inputs, acted, None if draws.noise is None else draws.noise[2])
+    slopes = torch.autograd.grad(estimate.expert.sum(), inputs, create_graph=True)
     squares = [
         (slope * scale).square().flatten(1).sum(1)
         for slope, scale in zip(slopes, _scales(network.encoder, inputs))

@@ -221,8 +221,8 @@ class COMANetworks:
             exploration: a scalar, or [B].
             sequences: of the steps, where actors have a memory.
         """
-        own = [x.index_select(0, steps.own) for x in inputs]
-        return explore(self.actors.act(own, steps.slots, action_mask, sequences), exploration)
+        own_inputs = [x.index_select(0, steps.own) for x in inputs]
+        return explore(self.actors.act(own_inputs, steps.slots, action_mask, sequences), exploration)
 
     def tensor(self, column: NDArray[Any]) -> Tensor:
         """On the learner's device."""

@@ -183,12 +183,12 @@ class CheckedAdam:
         left_out = ~norm.isfinite()
         if self.non_finite is NonFinitePolicy.STOP:
             left_out = left_out | (self._unread[2] > 0)
-        found = torch.stack((norm.masked_fill(left_out, 0.0), ~left_out, left_out))
-        self._unread += found
+        counted = torch.stack((norm.masked_fill(left_out, 0.0), ~left_out, left_out))
+        self._unread += counted
         if self.max_norm is not None:
             gradient.mul_((self.max_norm / norm).clamp(max=1.0))
         self.adam.learning_rate = learning_rate
-        self.adam.step(found[2])
+        self.adam.step(counted[2])
 
     def read_steps(self, policy_step: int) -> None:
         """Learn of the steps that were made on the device.

@@ -99,9 +99,9 @@ class DQN(OffPolicyAlgorithm):
         """
         learning_rate = self.learning_rate(policy_step)
         if self.captured is not None:
-            found = self.captured(batch, learning_rate)
+            results = self.captured(batch, learning_rate)
             self.optimizer.read_steps(policy_step)
-            loss, td_errors = found[0], found[1:]
+            loss, td_errors = results[0], results[1:]
         else:
             loss, td_errors = self._gradient(batch)
             self.optimizer.step(learning_rate, policy_step)

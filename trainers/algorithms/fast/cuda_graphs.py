@@ -83,7 +83,7 @@ class CapturedStep(Generic[Batch]):
     def _capture(self, batch: Batch) -> _Captured:
         """Capture the step for batches like this one; nothing is learned, even if that fails."""
         with _CAPTURING, torch.cuda.device(self._numbers.device):
-            own = map_tensors(batch, torch.clone)
+            inputs = map_tensors(batch, torch.clone)
             before = [tensor.clone() for tensor in self._changed]
             current = torch.cuda.current_stream()
             beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -92,15 +92,15 @@ class CapturedStep(Generic[Batch]):
             try:
                 with torch.cuda.stream(beside):
                     for _ in range(WARM_UPS):
-                        self._step(own, self._numbers)
+                        self._step(inputs, self._numbers)
                 current.wait_stream(beside)
                 with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                    outputs = self._step(own, self._numbers)
+                    outputs = self._step(inputs, self._numbers)
             finally:
                 current.wait_stream(beside)
                 for tensor, kept in zip(self._changed, before, strict=True):
                     tensor.copy_(kept)
-            return _Captured(graph, tensors_of(own), outputs)
+            return _Captured(graph, tensors_of(inputs), outputs)
 
 
 def map_tensors(batch: Any, function: Callable[[Tensor], Tensor]) -> Any:

@@ -172,6 +172,6 @@ class InputGradient:
 
     def __call__(self, sums: Sequence[Tensor], d_out: Tensor) -> Tensor:
         """What the layers compute before their activations, and the gradient of the last: -> [count, B]."""
-        for weight_t, own in zip(self._further, reversed(sums[1:]), strict=True):
-            d_out = torch.mm(silu_backward(d_out, own), weight_t)
+        for weight_t, layer_sums in zip(self._further, reversed(sums[1:]), strict=True):
+            d_out = torch.mm(silu_backward(d_out, layer_sums), weight_t)
         return torch.mm(self._inputs, silu_backward(d_out, sums[0]).t())

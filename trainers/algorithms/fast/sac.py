@@ -56,8 +56,8 @@ class SquashedGaussian:
         """Gradients of mu and log sigma [A, B], from those of `log_prob`, one for all rows, and `actions`."""
         a, sigma = self.actions, self.sigma
         d_mu = (2.0 * d_log_prob) * a + d_actions * (1.0 - a * a)
-        of_exponent = (2.0 * EPSILON) * self.square / (self.spread * self.spread)
-        direct = of_exponent + sigma / (sigma + EPSILON)
+        d_exponent = (2.0 * EPSILON) * self.square / (self.spread * self.spread)
+        direct = d_exponent + sigma / (sigma + EPSILON)
         d_log_sigma = (d_mu * self.deviation - d_log_prob * direct) * self.within_range
         return d_mu, d_log_sigma
 
@@ -176,8 +176,8 @@ class FusedSACGradient:
         """The observations of both moments, normalized together: [B, in] each."""
         sensors = [torch.cat(pair) for pair in zip(batch.obs, batch.next_obs, strict=True)]
         both = self.normalize(sensors[0] if len(sensors) == 1 else torch.cat(sensors, 1))
-        own, ahead = both.chunk(2)
-        return own, ahead
+        inputs, next_inputs = both.chunk(2)
+        return inputs, next_inputs
 
     def _policy(
         self, columns: Tensor, action_mask: Tensor | None, noise: Tensor
@@ -187,8 +187,8 @@ class FusedSACGradient:
         n, shown = self.continuous, self.continuous + sum(self.spec.sizes)
         gaussian, categoricals = None, None
         if n:
-            own = array(columns)
-            gaussian = SquashedGaussian(xp, own[:n], own[shown:], array(noise).T)
+            outputs = array(columns)
+            gaussian = SquashedGaussian(xp, outputs[:n], outputs[shown:], array(noise).T)
         if self.spec.sizes:
             logits = columns[n:shown].t()
             d = ActionDistribution(logits[:, :0], logits[:, :0], logits, self.spec, action_mask)
@@ -202,13 +202,13 @@ class FusedSACGradient:
         if sampled is None:
             return inputs
         rows, width = inputs.shape
-        found = inputs.new_empty(2 * rows, width + self.continuous)
+        both_rows = inputs.new_empty(2 * rows, width + self.continuous)
         array = self.backend.array
-        both = array(found).reshape(2, rows, -1)
+        both = array(both_rows).reshape(2, rows, -1)
         both[..., :width] = array(inputs)
         both[0, :, width:] = array(taken)
         both[1, :, width:] = sampled.actions.T
-        return found
+        return both_rows
 
     def _entropy_penalty(
         self, alphas: list[Array], gaussian: SquashedGaussian | None, categoricals: Categoricals | None
@@ -282,8 +282,8 @@ class FusedSACGradient:
         """Write the gradients of actor and value, from those of their heads' outputs [columns, B]."""
         d_out = torch.empty_like(trace.out)
         for k, (head, d) in enumerate(zip(self.heads, (d_columns, d_values), strict=True)):
-            own = slice(k, k + 1)
-            head.backward(trace.out[own], d[None], d_out[own])
+            stream = slice(k, k + 1)
+            head.backward(trace.out[stream], d[None], d_out[stream])
         backward(self.actor_and_value, trace, d_out)
 
 

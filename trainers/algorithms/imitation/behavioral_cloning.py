@@ -287,12 +287,12 @@ def agreement(policy: ClonedPolicy, demos: Demonstrations, device: torch.device)
         continuous, discrete = to_tensors([demos.continuous[rows], demos.discrete[rows]], device)
         squared += float((best.continuous - continuous.clamp(-1.0, 1.0)).double().square().sum())
         equal += float((best.discrete == discrete).double().sum())
-    found = {}
+    metrics = {}
     if demos.continuous.size:
-        found[ACTION_ERROR] = squared / demos.continuous.size
+        metrics[ACTION_ERROR] = squared / demos.continuous.size
     if demos.discrete.size:
-        found[ACCURACY] = equal / demos.discrete.size
-    return found
+        metrics[ACCURACY] = equal / demos.discrete.size
+    return metrics
 
 
 def _best_actions(

@@ -77,31 +77,33 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
         Nothing more is earned only once the whole team has truly ended: then the bootstrap value is zero,
         unless the signal continues regardless.
         """
-        found = self.evaluator.evaluate(rollout)
+        estimates = self.evaluator.evaluate(rollout)
         if self.value_normalizer is not None:
-            values, baselines, following = map(self.value_normalizer.restored, found[:3])
-            found = found._replace(values=values, baselines=baselines, next_values=following)
+            values, baselines, following = map(self.value_normalizer.restored, estimates[:3])
+            estimates = estimates._replace(values=values, baselines=baselines, next_values=following)
         ended = rollout.done_reached & rollout.all_group_dones & ~rollout.interrupted_at_end
-        returns = np.empty_like(found.values)
+        returns = np.empty_like(estimates.values)
         for s, name in enumerate(self.signals):
-            following = found.next_values[:, s]
+            following = estimates.next_values[:, s]
             bootstrap = following if ignores_done[name] else np.where(ended, 0.0, following)
             returns[:, s] = lambda_returns(
                 rewards[name],
-                found.values[:, s],
+                estimates.values[:, s],
                 bootstrap.astype(np.float32),
                 self.gammas[s],
                 self.hyper.lambd,
                 rollout.lengths,
             )
-        steps = self.steps_type.of(rollout, found.baselines, returns)
-        if found.value_starts is not None:
-            states = {"value_memory": found.value_starts}
-            if found.baseline_starts is not None:
-                states["baseline_memory"] = found.baseline_starts
+        steps = self.steps_type.of(rollout, estimates.baselines, returns)
+        if estimates.value_starts is not None:
+            states = {"value_memory": estimates.value_starts}
+            if estimates.baseline_starts is not None:
+                states["baseline_memory"] = estimates.baseline_starts
             steps = padded(steps, rollout, self.sequence_length, REPEATED_IN_PADDING, **states)
-        estimates = {"Baseline Estimate": found.baselines} if self.has_baselines else {}
-        return RolloutEvaluation(steps, {**estimates, "Value Estimate": found.values})
+        reported = {"Value Estimate": estimates.values}
+        if self.has_baselines:
+            reported = {"Baseline Estimate": estimates.baselines, **reported}
+        return RolloutEvaluation(steps, reported)
 
     def running_maxima(self) -> list[Tensor]:
         """The size of the largest team."""

@@ -188,13 +188,13 @@ class TeamEvaluator:
 
     def encode(self, rows: TeamRows, groups: GroupSteps) -> Encodings:
         """Encodings of the steps of some group-steps, in their order."""
-        found = compact_sets(groups, self.device, shape_multiple(self.device))
-        picked = rows.take(found.rows)
+        compact = compact_sets(groups, self.device, shape_multiple(self.device))
+        picked = rows.take(compact.rows)
         if self.critic.has_baselines:
-            encodings, counts = self.critic.encode(picked.inputs, picked.actions, found.sets)
-            return Encodings(encodings, counts, found.of_values, found.of_baselines)
-        encodings, counts = self.critic.encode_values(picked.inputs, found.sets)
-        return Encodings(encodings, counts, found.of_values, None)
+            encodings, counts = self.critic.encode(picked.inputs, picked.actions, compact.sets)
+            return Encodings(encodings, counts, compact.of_values, compact.of_baselines)
+        encodings, counts = self.critic.encode_values(picked.inputs, compact.sets)
+        return Encodings(encodings, counts, compact.of_values, None)
 
     def estimate(self, encodings: Encodings) -> tuple[Tensor, Tensor | None]:
         """Values and baselines of the steps [W, S], of a critic without a memory."""
@@ -249,8 +249,8 @@ class TeamEvaluator:
             ]
             rows = np.arange(ends * width).reshape(ends, width)
             members = np.where(np.arange(width) > rollout.next_mates[:, None], -1, rows)
-        steps, one = np.arange(ends), np.ones(ends, dtype=np.int64)
-        each_alone = GroupSteps(members, steps, 0 * one, one)
+        steps, ones = np.arange(ends), np.ones(ends, dtype=np.int64)
+        each_alone = GroupSteps(members, steps, 0 * ones, ones)
         sets = compact_sets(each_alone, self.device, shape_multiple(self.device))
         inputs = self.actor.prepare(to_tensors([o[sets.rows.cpu().numpy()] for o in obs], self.device))
         encodings, counts = self.critic.encode_values(inputs, sets.sets)
@@ -297,9 +297,9 @@ def compact_sets(groups: GroupSteps, device: torch.device, multiple: int = 1) ->
         rows, index, alone = distinct, torch.from_numpy(at).to(device), 0
     padding = -alone % multiple, -(len(rows) - alone) % multiple
     sets = TeamSets(tuple(zip(numbers.tolist(), counts.tolist(), strict=True)), index, padding)
-    place = np.empty(len(groups), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    of_values = np.repeat(place, groups.counts)
+    position = np.empty(len(groups), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    of_values = np.repeat(position, groups.counts)
     first = len(order) - sets.alone + first_steps(size)  # encoding of the baseline of a team's first member
     of_baselines = np.where(of_values < sets.alone, of_values, first[of_values] + groups.slots)
     tensors = (torch.from_numpy(column).to(device) for column in (rows, of_values, of_baselines))

@@ -132,9 +132,9 @@ class SAC(OffPolicyAlgorithm):
         noise = noise.to(self.device)
         learning_rate = self.learning_rate(policy_step)
         if self.captured is not None:
-            found = self.captured((batch, noise), learning_rate)
+            results = self.captured((batch, noise), learning_rate)
             self.optimizer.read_steps(policy_step)
-            losses = SACLosses(found[0], found[1], found[2], found[3], td_errors=found[4:])
+            losses = SACLosses(results[0], results[1], results[2], results[3], td_errors=results[4:])
         else:
             losses = self._gradient(batch, noise)
             self.optimizer.step(learning_rate, policy_step)
@@ -210,14 +210,14 @@ class SAC(OffPolicyAlgorithm):
 
 def _networks(spec: BehaviorSpec, settings: TrainerSettings, device: torch.device, seed: int) -> SACNetworks:
     init = torch.Generator().manual_seed(seed)
-    own = settings.network_settings
-    of_critics = own.critic or own
+    network = settings.network_settings
+    critic_network = network.critic or network
     signals = list(settings.reward_signals)
     hyper = settings.hyperparameters
     assert isinstance(hyper, SACSettings)
-    actor = Actor(spec, own, init, squashed=True, sigma_of_state=True)
-    q = TwinQ(spec, of_critics, signals, init)
-    value = ValueNetwork(spec, of_critics, signals, init)
+    actor = Actor(spec, network, init, squashed=True, sigma_of_state=True)
+    q = TwinQ(spec, critic_network, signals, init)
+    value = ValueNetwork(spec, critic_network, signals, init)
     require_equal_groups(actor.encoder, value.encoder)
     actions = spec.action_spec
     temperatures = Temperatures(actions.continuous_size, actions.discrete_branches, hyper.init_entcoef)

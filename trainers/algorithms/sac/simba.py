@@ -53,12 +53,12 @@ class SimbaSAC(OffPolicyAlgorithm):
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
         """See `Algorithm.build`."""
-        hyper, own = settings.hyperparameters, settings.network_settings
+        hyper, network = settings.hyperparameters, settings.network_settings
         assert isinstance(hyper, SACSettings)
         require_some_actions(self.spec.action_spec)
         init, actions = torch.Generator().manual_seed(seed), self.spec.action_spec
-        actor = Actor(self.spec, own, init, squashed=True, sigma_of_state=True)
-        q = TwinQ(self.spec, own.critic or own, self.signals, init)
+        actor = Actor(self.spec, network, init, squashed=True, sigma_of_state=True)
+        q = TwinQ(self.spec, network.critic or network, self.signals, init)
         require_equal_groups(actor.encoder, q.encoder(0))
         self.network, self.q = actor.to(self.device), q.to(self.device)
         self.target = TargetNetwork(self.q)

@@ -110,8 +110,8 @@ class _TorchProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:  # type: ignore[override]
         a, b = ctx.saved_tensors
-        of_a, of_b = _by_torch(gradient, b.mT), _by_torch(a.mT, gradient)
-        return of_a, of_b, gradient if ctx.has_addend else None
+        d_a, d_b = _by_torch(gradient, b.mT), _by_torch(a.mT, gradient)
+        return d_a, d_b, gradient if ctx.has_addend else None
 
 
 def _by_torch(a: Tensor, b: Tensor, plus: Tensor | None = None) -> Tensor:
@@ -147,9 +147,9 @@ def keeps_float32() -> bool:
         return False
     usual = _products()
     with onednn_products():
-        found = _products()
+        by_onednn = _products()
         error = product_error()
-    if all(map(torch.equal, usual, found)):
+    if all(map(torch.equal, usual, by_onednn)):
         logger.debug("Float32 products: torch's default; it knows no other for this processor")
         return False
     kept = error <= LARGEST_ERROR

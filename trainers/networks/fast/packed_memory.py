@@ -176,11 +176,11 @@ class _LSTMPass(_SteppedPass):
         steps = list(zip(self.counts, self._blocks(d), self._blocks(d_cell_d_out), self._blocks(f)))
         for t in range(len(steps) - 1, -1, -1):
             n, d_sums, slope, f_gate = steps[t]
-            own = d_cell[:, :n]
-            own += d_hidden[t] * slope
-            d_sums.reshape(len(d), n, 4, width)[:, :, :3] *= own[:, :, None]
+            d_here = d_cell[:, :n]
+            d_here += d_hidden[t] * slope
+            d_sums.reshape(len(d), n, 4, width)[:, :, :3] *= d_here[:, :, None]
             d_sums[..., 3 * width :] *= d_hidden[t]
-            own *= f_gate
+            d_here *= f_gate
             self._add_later(d_hidden, t, d_sums)
         self.d_input_sums = d
         return d
@@ -205,13 +205,13 @@ class _GRUPass(_SteppedPass):
             self._blocks(self.hidden.numpy()[:, self.first :]),
         )
         for t, (g, sums, before, hidden) in enumerate(steps):
-            of_hidden = torch.baddbmm(bias, hidden_before[t], self.recurrent).numpy()
+            hidden_sums = torch.baddbmm(bias, hidden_before[t], self.recurrent).numpy()
             reset_update, new = g[..., : 2 * width], g[..., 2 * width :]
-            reset_update += of_hidden[..., : 2 * width]
+            reset_update += hidden_sums[..., : 2 * width]
             np.tanh(reset_update, out=reset_update)
             reset_update *= 0.5
             reset_update += 0.5
-            sums[:] = of_hidden[..., 2 * width :]
+            sums[:] = hidden_sums[..., 2 * width :]
             new += g[..., :width] * sums
             np.tanh(new, out=new)
             np.subtract(before, new, out=hidden)
@@ -221,11 +221,11 @@ class _GRUPass(_SteppedPass):
     def _backward(self, d_out: Floats, hidden: Floats, before: Ints) -> Floats:
         width = self.width
         r, z, new = np.split(self.gates.numpy(), 3, axis=2)
-        of_new = (1.0 - z) * (1.0 - new * new)
+        d_new = (1.0 - z) * (1.0 - new * new)
         d = np.empty(self.gates.shape, np.float32)
-        d[..., :width] = of_new * self.sums * r * (1.0 - r)
+        d[..., :width] = d_new * self.sums * r * (1.0 - r)
         d[..., width : 2 * width] = (hidden - new) * z * (1.0 - z)
-        d[..., 2 * width :] = of_new * r
+        d[..., 2 * width :] = d_new * r
         d_hidden = self._blocks(d_out)
         blocks, update = self._blocks(d), self._blocks(z)
         for t in range(len(blocks) - 1, -1, -1):
@@ -235,5 +235,5 @@ class _GRUPass(_SteppedPass):
             if t:
                 d_hidden[t - 1][:, :n] += d_after * update[t]
         self.d_input_sums = d.copy()
-        self.d_input_sums[..., 2 * width :] = of_new * d_out
+        self.d_input_sums[..., 2 * width :] = d_new * d_out
         return d

@@ -135,14 +135,14 @@ class ActionSampler:
         noise, clocks = (None, None) if random is None else random
         if self._gaussians is not None:
             means = columns if size == columns.shape[1] else columns[:, :size]
-            of = self._gaussians.sigma_of(columns[:, end:]) if sigma is None else sigma
-            continuous, for_engine, log_probs, of_means = self._gaussians(means, of, noise)
-            entropy += of_means
+            scales = self._gaussians.sigma_of(columns[:, end:]) if sigma is None else sigma
+            continuous, for_engine, log_probs, mean_entropy = self._gaussians(means, scales, noise)
+            entropy += mean_entropy
         if self._categoricals is not None:
             logits = columns if end - size == columns.shape[1] else columns[:, size:end]
-            discrete, of_branches, loss = self._categoricals(logits, forbidden, clocks, exploration)
+            discrete, branch_log_probs, loss = self._categoricals(logits, forbidden, clocks, exploration)
             entropy -= loss
-            log_probs = np.concatenate((log_probs, of_branches), 1) if size else of_branches
+            log_probs = np.concatenate((log_probs, branch_log_probs), 1) if size else branch_log_probs
         return DrawnActions(continuous, for_engine, discrete, log_probs, entropy)
 
     def greatest(self, values: Tensor, forbidden: Mask | None) -> NDArray[np.int64]:
@@ -194,12 +194,12 @@ class JointSampler:
 
     def _sigma_of_rows(self, counts: list[int]) -> _Sigma | None:
         """[n, A] of all agents; computed again only after something has changed."""
-        own = [sampler._constant_sigma() for sampler in self._samplers]
+        sigmas = [sampler._constant_sigma() for sampler in self._samplers]
         known, same = self._known
-        if counts != known or any(a is not b for a, b in zip(own, same, strict=True)):
-            self._known = counts, own
-            found = [sigma for sigma in own if sigma is not None]
-            self._sigma = _Sigma.of_rows(found, counts) if found else None
+        if counts != known or any(a is not b for a, b in zip(sigmas, same, strict=True)):
+            self._known = counts, sigmas
+            constant = [sigma for sigma in sigmas if sigma is not None]
+            self._sigma = _Sigma.of_rows(constant, counts) if constant else None
         return self._sigma
 
 
@@ -224,9 +224,9 @@ class _Sigma(NamedTuple):
         return cls(sigma, scale, logs, gaussian_entropy(log_sigma).numpy())
 
     @classmethod
-    def of_rows(cls, own: Sequence[_Sigma], counts: Sequence[int]) -> _Sigma:
+    def of_rows(cls, sigmas: Sequence[_Sigma], counts: Sequence[int]) -> _Sigma:
         """Several heads' [A] -> [n, A] of all their agents, and n entropies."""
-        return cls(*(np.repeat(np.stack(part), counts, axis=0) for part in zip(*own, strict=True)))
+        return cls(*(np.repeat(np.stack(part), counts, axis=0) for part in zip(*sigmas, strict=True)))
 
     @classmethod
     def by_numpy(cls, log_sigma: Floats) -> _Sigma:
@@ -258,7 +258,7 @@ class _Gaussians:
         return _Sigma.of(clamp_log_sigma(log_sigma))
 
     def __call__(
-        self, means: Tensor, of: _Sigma, noise: Tensor | None
+        self, means: Tensor, scales: _Sigma, noise: Tensor | None
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Actions as sampled and for the engine, log-probabilities; [n, A] each; entropy, [n] or [].
 
@@ -267,24 +267,24 @@ class _Gaussians:
         mu = means.numpy()
         if self._alone:
             deviation = np.zeros_like(mu) if noise is None else noise.numpy()
-            deviation *= of.sigma
+            deviation *= scales.sigma
             sampled = mu + deviation
         else:
-            raw = means if noise is None else torch.addcmul(means, torch.from_numpy(of.sigma), noise)
+            raw = means if noise is None else torch.addcmul(means, torch.from_numpy(scales.sigma), noise)
             sampled, slope = raw.numpy(), None
             if self.squashed:
                 sampled = raw.tanh().numpy()
                 raw, slope = _unsquashed(sampled)
             deviation = raw.numpy() - mu
         log_probs = np.multiply(deviation, deviation, out=deviation)
-        log_probs /= of.scale
-        log_probs -= of.log
+        log_probs /= scales.scale
+        log_probs -= scales.log
         if self.squashed:
             log_probs -= slope
-            return sampled, sampled, log_probs, of.entropy
+            return sampled, sampled, log_probs, scales.entropy
         for_engine = np.minimum(np.maximum(sampled, -ENGINE_RANGE), ENGINE_RANGE)
         for_engine /= ENGINE_RANGE
-        return sampled, for_engine, log_probs, of.entropy
+        return sampled, for_engine, log_probs, scales.entropy
 
     def constant_sigma(self) -> _Sigma | None:
         """Computed again only after it has changed; None where it depends on the state."""

@@ -194,11 +194,13 @@ def by_slot(
             continue
         some = None
         if sequences is not None:
-            mine = (slots_of_sequences == slot).nonzero().squeeze(1)
-            some = PackedSequences([sequences.lengths[i] for i in mine.tolist()], sequences.states[mine])
-            sequence_order.append(mine)
-        of_slot, final = network(slot, here, some)
-        rows.append(of_slot)
+            indices = (slots_of_sequences == slot).nonzero().squeeze(1)
+            some = PackedSequences(
+                [sequences.lengths[i] for i in indices.tolist()], sequences.states[indices]
+            )
+            sequence_order.append(indices)
+        results, final = network(slot, here, some)
+        rows.append(results)
         if final is not None:
             states.append(final)
     together = torch.cat(rows).index_select(0, order.argsort())

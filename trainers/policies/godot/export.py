@@ -129,8 +129,8 @@ def _gru(weights: _Weights, layer: Mapping[str, Any], rows: Floats, state: Float
     size = layer["outputs"]
     both = np.hstack([rows, state])
     reset, update = (_sigmoid(weights.dense(both.shape[1], size, both)) for _ in range(2))
-    of_input = weights.dense(rows.shape[1], size, rows)
-    new = np.tanh(of_input + reset * weights.dense(size, size, state))
+    input_sums = weights.dense(rows.shape[1], size, rows)
+    new = np.tanh(input_sums + reset * weights.dense(size, size, state))
     hidden = new + update * (state - new)
     return hidden, hidden
 

@@ -72,8 +72,8 @@ class SlotPolicies:
         )
         for slot in np.unique(slots).tolist():
             rows = np.flatnonzero(slots == slot)
-            own = self._policies[slot].act(_select(steps, rows), deterministic, behavior_id)
-            actions.continuous[rows], actions.discrete[rows] = own.continuous, own.discrete
+            decided = self._policies[slot].act(_select(steps, rows), deterministic, behavior_id)
+            actions.continuous[rows], actions.discrete[rows] = decided.continuous, decided.discrete
         return actions
 
     def reset_agents(self, agent_ids: NDArray[np.int32], behavior_id: BehaviorId = "") -> None:
