@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ..utils.errors import nearest
-from ..utils.plugins import PluginError
 from .base import Flag, Settings, Text, own, plain, refuse, wrong
 from .errors import Notes, Path, Problem, TrainerConfigError, logger
 from .models.behavior import TrainerSettings
@@ -18,7 +17,7 @@ from .models.environment_parameters import EnvironmentParameters, MeasureType
 from .models.outputs import CallbackChoices, WriterNames
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .problems import config_error, place_of, places_of, refuse_first_versions
-from .registry import OF_MLAGENTS, find_trainer
+from .registry import OF_MLAGENTS, usable_trainer
 from .yaml_source import Source, read_file, read_text, under
 
 MOST_BEHAVIORS = 1000
@@ -227,15 +226,6 @@ def _write_left_out(defaults: Mapping[str, Any], settings: Any, written: dict[st
             _write_left_out(default, value, written[key])
 
 
-def _hyperparameters(trainer: Any) -> Collection[str]:
-    """The hyperparameters of a trainer; none if the trainer is refused elsewhere."""
-    try:
-        kind = find_trainer(trainer)
-    except PluginError:
-        return ()
-    return kind.settings.model_fields if kind else ()
-
-
 def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
     """A behavior's mapping of the YAML, laid over the default settings.
 
@@ -257,7 +247,8 @@ def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
         del base["self_play"]  # null means something only where it is written
     trainer = own.get("trainer_type", defaults.trainer_type)
     if trainer != defaults.trainer_type:
-        known = _hyperparameters(trainer)
+        kind = usable_trainer(trainer)
+        known = kind.settings.model_fields if kind else {}
         named = defaults.hyperparameters.model_fields_set
         base["hyperparameters"] = {
             key: value for key, value in base["hyperparameters"].items() if key in named and key in known

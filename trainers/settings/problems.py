@@ -13,14 +13,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ..utils.errors import nearest
-from ..utils.plugins import PluginError
 from .base import UNKNOWN_KEY, Settings, found
 from .errors import Path, Problem, TrainerConfigError, dotted
 from .models.behavior import DEFAULT_TRAINER, TrainerSettings
 from .models.environment_parameters import SAMPLER_KEYS, EnvironmentParameterSettings
 from .models.hyperparameters import HyperparamSettings
 from .models.rewards import REWARD_SIGNAL_SETTINGS
-from .registry import find_trainer, trainer_types
+from .registry import trainer_types, usable_trainer
 from .yaml_source import Source
 
 BEHAVIOR = "NAME"
@@ -116,10 +115,7 @@ def _hyperparameters(written: Any, data: dict[str, Any]) -> type[HyperparamSetti
     """The hyperparameters of a behavior's trainer."""
     above = (settings for settings in (written, data.get("default_settings")) if isinstance(settings, dict))
     names = (settings["trainer_type"] for settings in above if "trainer_type" in settings)
-    try:
-        kind = find_trainer(next(names, DEFAULT_TRAINER))
-    except PluginError:
-        kind = None
+    kind = usable_trainer(next(names, DEFAULT_TRAINER))
     return kind.settings if kind else HyperparamSettings
 
 

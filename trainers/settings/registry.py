@@ -79,6 +79,14 @@ def find_trainer(name: Any) -> TrainerType | None:
     return _of_plugin(name) if known is None and isinstance(name, str) else known
 
 
+def usable_trainer(name: Any) -> TrainerType | None:
+    """As `find_trainer`; None too where it cannot be used, which is said once, at `trainer_type`."""
+    try:
+        return find_trainer(name)
+    except PluginError:
+        return None
+
+
 def known_trainers() -> list[str]:
     """Every name that `trainer_type` takes here."""
     return list(dict.fromkeys([*trainer_types, *plugins(TRAINERS)]))

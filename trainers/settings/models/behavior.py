@@ -23,11 +23,11 @@ from ..base import Flag, Integer, Number, Settings, Text, found, own, refuse, wr
 from ..errors import Problem, note
 from ..registry import (
     OF_MLAGENTS,
-    TrainerType,
     find_reward_signal,
     find_trainer,
     known_reward_signals,
     known_trainers,
+    usable_trainer,
 )
 from .algorithms import EXPLORATION, SACRecipe, exploration_of_mlagents
 from .hyperparameters import HyperparamSettings, ScheduleType
@@ -77,16 +77,8 @@ def _reward_signals(value: Any, info: ValidationInfo) -> Any:
 
 def _hyperparameters(data: Mapping[str, Any]) -> HyperparamSettings:
     """The defaults of the trainer that was chosen."""
-    kind = _trainer(data.get("trainer_type"))
+    kind = usable_trainer(data.get("trainer_type"))
     return kind.settings() if kind else HyperparamSettings()
-
-
-def _trainer(name: Any) -> TrainerType | None:
-    """The trainer of this name; None where its name is refused, which is said once, at `trainer_type`."""
-    try:
-        return find_trainer(name)
-    except PluginError:
-        return None
 
 
 def _five_snapshots(data: dict[str, Any]) -> int:
@@ -259,7 +251,7 @@ class TrainerSettings(Settings):
     @field_validator("hyperparameters", mode="before")
     @classmethod
     def _of_the_trainer(cls, value: Any, info: ValidationInfo) -> Any:
-        kind = _trainer(info.data.get("trainer_type"))
+        kind = usable_trainer(info.data.get("trainer_type"))
         if kind is None:
             return HyperparamSettings()
         if isinstance(value, HyperparamSettings) and not isinstance(value, kind.settings):
