@@ -342,12 +342,15 @@ class RolloutBuffer(Generic[Columns]):
         if not self._parts:
             return {}
         steps = self.columns()
-        columns = {f.name: getattr(steps, f.name) for f in fields(self._steps_type)}
+        names = self._steps_type.saved_names
+        columns = {names.get(f.name, f.name): getattr(steps, f.name) for f in fields(self._steps_type)}
         return {name: as_tensors(column) for name, column in columns.items() if column is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.clear()
         if state:
-            columns = {f.name: as_arrays(state.get(f.name)) for f in fields(self._steps_type)}
+            names = self._steps_type.saved_names
+            saved = {f.name: state.get(names.get(f.name, f.name)) for f in fields(self._steps_type)}
+            columns = {name: as_arrays(column) for name, column in saved.items()}
             self.append(self._steps_type(**columns).restored())

@@ -107,7 +107,7 @@ def _of_environment(algorithm: Algorithm) -> RewardProvider:
     if traits.team_reward is not None:
         return TeamReward(traits.team_reward)
     # A team's value counts what every member earns.
-    return ExtrinsicReward(with_mates=traits.needs_teammates)
+    return ExtrinsicReward(with_teammates=traits.needs_teammates)
 
 
 def _squashed(algorithm: Algorithm) -> bool:

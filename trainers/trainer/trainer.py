@@ -248,7 +248,7 @@ class Trainer(ABC):
         def flush() -> None:
             if ready:
                 with self.timers.span("process_trajectory"):
-                    self.process(build_rollout(ready, with_mates=self.algorithm.traits.needs_teammates))
+                    self.process(build_rollout(ready, with_teammates=self.algorithm.traits.needs_teammates))
                 ready.clear()
 
         for trajectory in collected:

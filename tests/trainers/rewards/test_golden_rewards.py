@@ -81,9 +81,9 @@ def test_extrinsic(case):
         rollout,
         reward=np.concatenate([rewards, np.array(of_mates, np.float32)]),
         group_reward=np.concatenate([of_group, np.zeros(len(of_mates), np.float32)]),
-        mates=mates,
+        teammates=mates,
     )
-    found = ExtrinsicReward(with_mates=given["poca"]).evaluate(rollout)
+    found = ExtrinsicReward(with_teammates=given["poca"]).evaluate(rollout)
     assert found == approximately(case["expected"]["reward"])
 
 

@@ -43,7 +43,7 @@ class TeamSteps(PolicySteps):
 
     numbers: Ints
     """[N]."""
-    mates: Ints
+    teammates: Ints
     """[N, M] the numbers of the teammates' rows, -1 where there is none."""
     baselines: Floats
     """[N, S], of the critic when the steps came in: what advantages are measured against."""
@@ -55,6 +55,7 @@ class TeamSteps(PolicySteps):
     value_memory: Floats | None = None
     baseline_memory: Floats | None = None
     """[sequences, memory_size], the critic's two states before each sequence."""
+    saved_names: ClassVar = {"teammates": "mates"}
     estimate: ClassVar[str] = "Baseline"
     """What the baselines are, in the names of statistics."""
 
@@ -74,7 +75,7 @@ class TeamSteps(PolicySteps):
         return replace(
             self,
             numbers=moved(self.numbers),
-            mates=moved(self.mates),
+            teammates=moved(self.teammates),
             other_numbers=moved(self.other_numbers),
         )
 
@@ -82,13 +83,13 @@ class TeamSteps(PolicySteps):
     def of(cls, rollout: Rollout, baselines: Floats, returns: Floats) -> TeamSteps:
         """A rollout's steps with the critic's evaluation."""
         own, other = slice(rollout.steps), slice(rollout.steps, None)
-        mates = rollout.mates
-        if mates is None:
-            mates = np.zeros((rollout.steps, 0), dtype=np.int64)
+        teammates = rollout.teammates
+        if teammates is None:
+            teammates = np.zeros((rollout.steps, 0), dtype=np.int64)
         return cls(
             **rollout.own("obs", "continuous", "discrete", "log_probs", "action_mask"),
             numbers=rollout.numbers[own],
-            mates=np.where(mates < 0, -1, rollout.numbers[mates]),
+            teammates=np.where(teammates < 0, -1, rollout.numbers[teammates]),
             baselines=baselines,
             returns=returns,
             advantages=(returns - baselines).mean(axis=1),
@@ -106,7 +107,7 @@ class TeamValueSteps(TeamSteps):
     estimate = "Value"
 
 
-REPEATED_IN_PADDING = {"numbers", "mates", "obs", "continuous", "discrete", "action_mask"}
+REPEATED_IN_PADDING = {"numbers", "teammates", "obs", "continuous", "discrete", "action_mask"}
 """The columns in which padding is of the same row as the step before it."""
 
 
@@ -130,14 +131,14 @@ class Rows:
         index = np.empty(len(order), dtype=np.int64)
         index[order] = np.arange(len(order))
         first = first[order]
-        present = steps.mates >= 0
-        mates = np.searchsorted(numbers, np.where(present, steps.mates, numbers[0]))
+        present = steps.teammates >= 0
+        teammates = np.searchsorted(numbers, np.where(present, steps.teammates, numbers[0]))
         return cls(
             obs=[np.concatenate(both)[first] for both in zip(steps.obs, steps.other_obs)],
             continuous=np.concatenate([steps.continuous, steps.other_continuous])[first],
             discrete=np.concatenate([steps.discrete, steps.other_discrete])[first],
             own=index[np.searchsorted(numbers, steps.numbers)],
-            teammates=np.where(present, index[mates], -1),
+            teammates=np.where(present, index[teammates], -1),
         )
 
 

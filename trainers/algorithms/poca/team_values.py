@@ -231,7 +231,7 @@ class TeamEvaluator:
 
     def _encode_steps(self, rollout: Rollout) -> Encodings:
         rows = self.rows(rollout.obs, rollout.continuous, rollout.discrete)
-        groups = group_by_time(np.arange(rollout.steps), rollout.mates)
+        groups = group_by_time(np.arange(rollout.steps), rollout.teammates)
         at_once = min(EVALUATED_AT_ONCE, chunk_size(rows.inputs) or EVALUATED_AT_ONCE)
         encodings = Encodings.joined([self.encode(rows, chunk) for chunk in groups.chunks(at_once)])
         return encodings.take(torch.from_numpy(np.argsort(groups.steps)).to(self.device))
@@ -240,15 +240,15 @@ class TeamEvaluator:
         """Of what each trajectory's agent and its teammates observe next; values alone."""
         ends, obs = len(rollout.lengths), list(rollout.next_obs)
         members = np.arange(ends)[:, None]
-        if rollout.next_mates_obs is not None:
-            both = zip(obs, rollout.next_mates_obs, strict=True)
-            width = 1 + rollout.next_mates_obs[0].shape[1]
+        if rollout.next_teammates_obs is not None:
+            both = zip(obs, rollout.next_teammates_obs, strict=True)
+            width = 1 + rollout.next_teammates_obs[0].shape[1]
             obs = [
-                np.concatenate([own[:, None], mates], 1).reshape(ends * width, *own.shape[1:])
-                for own, mates in both
+                np.concatenate([own[:, None], teammates], 1).reshape(ends * width, *own.shape[1:])
+                for own, teammates in both
             ]
             rows = np.arange(ends * width).reshape(ends, width)
-            members = np.where(np.arange(width) > rollout.next_mates[:, None], -1, rows)
+            members = np.where(np.arange(width) > rollout.next_teammates[:, None], -1, rows)
         steps, ones = np.arange(ends), np.ones(ends, dtype=np.int64)
         each_alone = GroupSteps(members, steps, 0 * ones, ones)
         sets = compact_sets(each_alone, self.device, shape_multiple(self.device))

@@ -48,7 +48,7 @@ def value(mappo, obs):
 
 
 def own_set(rollout, step):
-    return rollout.obs[0][[step, *(m for m in rollout.mates[step] if m >= 0)]]
+    return rollout.obs[0][[step, *(m for m in rollout.teammates[step] if m >= 0)]]
 
 
 def rewarded(generator, sizes, length, **columns):
@@ -64,15 +64,15 @@ def test_advantages_are_generalized_advantages_of_the_values_of_teams():
         "done_reached": np.array([True, False, True, False]),
         "all_group_dones": np.array([False, False, True, False]),
         "next_obs": [following[:, 0]],
-        "next_mates_obs": [following[:, 1:]],
-        "next_mates": np.array([1, 1, 0, 0]),
+        "next_teammates_obs": [following[:, 1:]],
+        "next_teammates": np.array([1, 1, 0, 0]),
     }
     rollout, mappo = rewarded(generator, [3, 1], 5, **ends), algorithm()
     mappo.critic.largest.fill_(3.0)
     steps = evaluated(mappo, rollout).steps
     with torch.no_grad():
         for j in range(4):
-            last = 0.0 if j == 2 else float(value(mappo, following[j, : 1 + rollout.next_mates[j]]))
+            last = 0.0 if j == 2 else float(value(mappo, following[j, : 1 + rollout.next_teammates[j]]))
             ahead, advantage = last, 0.0
             for t in range(5 * j + 4, 5 * j - 1, -1):
                 now = float(value(mappo, own_set(rollout, t)))

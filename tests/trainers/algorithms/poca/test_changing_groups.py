@@ -49,7 +49,7 @@ class Script(SimpleEngine):
     def evaluated(self, team: TeamActorCritic) -> tuple[Rollout, TeamSteps, dict[int, slice]]:
         """The finished trajectories as a rollout, the evaluation of it, and each agent's steps in it."""
         found = build_rollout(self.finished)
-        rewards = {"extrinsic": ExtrinsicReward(with_mates=True).evaluate(found)}
+        rewards = {"extrinsic": ExtrinsicReward(with_teammates=True).evaluate(found)}
         steps = team.evaluate(found, rewards, {"extrinsic": False}).steps
         ends = np.cumsum(found.lengths)
         where = {t.agent.agent: slice(e - len(t), e) for t, e in zip(self.finished, ends.tolist())}
@@ -73,7 +73,7 @@ def value_of(team: TeamActorCritic, *saw: list[float]) -> float:
 def sets(found: Rollout, where: slice) -> list[set[int]]:
     """Which teammates each of these steps saw, by their numbers."""
     numbers = (found.obs[0][:, 0] * 8).round().astype(int)
-    mates = found.mates if found.mates is not None else np.zeros((found.steps, 0), int)
+    mates = found.teammates if found.teammates is not None else np.zeros((found.steps, 0), int)
     return [{int(numbers[m]) for m in row if m >= 0} for row in mates[where]]
 
 
