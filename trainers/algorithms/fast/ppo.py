@@ -16,8 +16,8 @@ from torch import Tensor
 
 from ...buffers.rollout_buffer import RolloutBatch
 from ...networks.actor_critic import ActorCritic
+from ...networks.fast.onednn_lstm import Packing
 from ...networks.fast.packed_memory import PackedMemory
-from ...networks.fast.packing import Packing
 from ...networks.modules.distributions import BLOCKED_LOGIT, EPSILON, LOG_SQRT_2PI, Actions
 from ...networks.modules.passes import Precision
 from ...settings.models.algorithms import PPOSettings

@@ -28,10 +28,16 @@ from ...settings.models.behavior import TrainerSettings
 from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits, require_some_actions
 from ..common.optim import CheckedAdam, ClippedSchedules
-from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import padded
 from ..common.returns import lambda_returns
-from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
+from ..ppo.losses import (
+    VALUE_WEIGHT,
+    as_of_newest_policy,
+    clipped_surrogate,
+    clipped_value_loss,
+    masked_mean,
+    ratio_statistics,
+)
 from .minibatches import REPEATED_IN_PADDING, CriticBatch, TeamMinibatches, TeamSteps
 from .team_values import TeamEvaluator
 

@@ -21,12 +21,18 @@ from ...settings.models.behavior import TrainerSettings
 from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits, require_some_actions
 from ..common.optim import CheckedAdam, ClippedSchedules
-from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import CriticStates, padded, unroll
 from ..common.returns import generalized_advantages
 from ..fast.cuda_graphs import CapturedStep
 from ..fast.ppo import FusedPPOGradient, Statistics
-from .losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
+from .losses import (
+    VALUE_WEIGHT,
+    as_of_newest_policy,
+    clipped_surrogate,
+    clipped_value_loss,
+    masked_mean,
+    ratio_statistics,
+)
 
 
 class PPO(OnPolicyAlgorithm[EvaluatedSteps]):

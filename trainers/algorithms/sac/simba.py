@@ -24,8 +24,7 @@ from ...networks.observations import as_float, require_equal_groups, to_tensors
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, UpdateResult, require_some_actions
-from ..common.optim import CheckedAdam
-from ..common.target_network import TargetNetwork
+from ..common.optim import CheckedAdam, TargetNetwork
 from .losses import (
     BranchSums,
     SampledActions,

@@ -2,19 +2,69 @@
 
 A step of `packed_memory` is a dozen calls, whatever its size; oneDNN runs through whole sequences in one, but
 arranges the weights anew each time, and pads sequences to the longest. Torch's own `lstm` on a CPU uses the
-same two operators, for inputs that are not packed.
+same two operators, for inputs that are not packed. Sequences of different lengths come as torch packs them.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from .packing import PackedPass, Packing
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+class Packing(NamedTuple):
+    """The order of B sequences and of their P rows: all first steps, then all second ones, and so on."""
+
+    order: Ints
+    """[B] the sequences, the longest first."""
+    rows: Ints
+    """[P] the rows."""
+    counts: list[int]
+    """How many sequences have a first step, a second one, ..."""
+
+    @classmethod
+    def of(cls, first: Ints, lengths: Ints) -> Packing:
+        """Of sequences that start in the rows `first` [B] and have `lengths` [B], at least 1, rows each."""
+        order = np.argsort(-lengths, kind="stable")
+        steps = np.arange(lengths[order[0]])[:, None]
+        present = steps < lengths[order]
+        return cls(order, (first[order] + steps)[present], present.sum(1).tolist())
+
+    @property
+    def before(self) -> Ints:
+        """[P] where each row's state before it is, among B first states followed by those after each row."""
+        starts = np.cumsum([0, self.counts[0], *self.counts[:-1]])
+        return np.concatenate([np.arange(at, at + n) for at, n in zip(starts, self.counts)])
+
+    @property
+    def padded(self) -> Ints:
+        """[P] where each row is among those of B sequences of equal length, step by step."""
+        return np.concatenate([np.arange(n) + t * self.counts[0] for t, n in enumerate(self.counts)])
+
+
+class PackedPass(ABC):
+    """A pass through P packed rows, kept for the backward pass."""
+
+    out: Tensor
+    """[S, P, H] the outputs."""
+
+    @abstractmethod
+    def backward(self, d_out: Tensor) -> Tensor:
+        """Write the gradients of all parameters, from that of `out` [S, P, H], which is used up.
+
+        Returns:
+            The gradient of the inputs, [S, P, in].
+        """
+
 
 MIN_STEPS = 24
 """Steps of the longest sequence from which oneDNN is used.

@@ -19,8 +19,7 @@ from torch import Tensor
 from ...settings.models.networks import MemoryType
 from ..modules.memory import Memory
 from . import onednn_lstm
-from .onednn_lstm import LongPass
-from .packing import Floats, Ints, PackedPass, Packing
+from .onednn_lstm import Floats, Ints, LongPass, PackedPass, Packing
 
 
 def streams_of(tensors: Sequence[Tensor]) -> Tensor:

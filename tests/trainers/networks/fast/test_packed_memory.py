@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.trainers.algorithms.common.optim import FlatParameters
 from lanista.trainers.networks.fast import onednn_lstm
+from lanista.trainers.networks.fast.onednn_lstm import Packing
 from lanista.trainers.networks.fast.packed_memory import PackedMemory
-from lanista.trainers.networks.fast.packing import Packing
 from lanista.trainers.networks.modules.memory import Memory
 from lanista.trainers.settings.models.networks import MemorySettings
 

@@ -18,20 +18,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ....agent_processor.trajectory import Rollout
-from ...buffers.replay.sampler import ReplayBatch
-from ...networks.actor import Actor
-from ...networks.modules.distributions import ExplorationSchedule
-from ...networks.modules.heads import HeadConfig, QHead
-from ...networks.modules.passes import chunked_forward, widened
-from ...networks.observations import to_tensors
-from ...policies.exploration import EpsilonGreedy
-from ...settings.models.algorithms import DQNSettings
-from ...settings.models.behavior import TrainerSettings
-from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_actions
-from ..common.optim import CheckedAdam
-from ..common.target_network import TargetNetwork
-from ..fast.cuda_graphs import CapturedStep
+from ...agent_processor.trajectory import Rollout
+from ..buffers.replay.sampler import ReplayBatch
+from ..networks.actor import Actor
+from ..networks.modules.distributions import ExplorationSchedule
+from ..networks.modules.heads import HeadConfig, QHead
+from ..networks.modules.passes import chunked_forward, widened
+from ..networks.observations import to_tensors
+from ..policies.exploration import EpsilonGreedy
+from ..settings.models.algorithms import DQNSettings
+from ..settings.models.behavior import TrainerSettings
+from .base import OffPolicyAlgorithm, Traits, UpdateResult, require_actions
+from .common.optim import CheckedAdam, TargetNetwork
+from .fast.cuda_graphs import CapturedStep
 
 
 class DQN(OffPolicyAlgorithm):

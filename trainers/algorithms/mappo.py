@@ -11,13 +11,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...networks.modules.passes import widened
-from ...settings.models.algorithms import MAPPOSettings
-from ...utils.distributed import in_step
-from ..base import Traits
-from ..poca.minibatches import CriticBatch, TeamMinibatches, TeamSteps, TeamValueSteps
-from ..poca.poca import TeamActorCritic
-from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
+from ..networks.modules.passes import widened
+from ..settings.models.algorithms import MAPPOSettings
+from ..utils.distributed import in_step
+from .base import Traits
+from .poca.minibatches import CriticBatch, TeamMinibatches, TeamSteps, TeamValueSteps
+from .poca.poca import TeamActorCritic
+from .ppo.losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
 
 
 class MAPPO(TeamActorCritic):

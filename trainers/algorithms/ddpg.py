@@ -13,19 +13,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....agent_processor.trajectory import Rollout
-from ...buffers.replay.sampler import ReplayBatch
-from ...networks.actor import Actor
-from ...networks.critics import ActionCritics
-from ...networks.modules.heads import HeadConfig
-from ...networks.modules.passes import chunked_forward, widened
-from ...networks.observations import to_tensors
-from ...policies.exploration import ActionNoise, action_noise
-from ...settings.models.algorithms import DeterministicPolicySettings, TD3Settings
-from ...settings.models.behavior import TrainerSettings
-from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_actions
-from ..common.optim import CheckedAdam
-from ..common.target_network import TargetNetwork
+from ...agent_processor.trajectory import Rollout
+from ..buffers.replay.sampler import ReplayBatch
+from ..networks.actor import Actor
+from ..networks.critics import ActionCritics
+from ..networks.modules.heads import HeadConfig
+from ..networks.modules.passes import chunked_forward, widened
+from ..networks.observations import to_tensors
+from ..policies.exploration import ActionNoise, action_noise
+from ..settings.models.algorithms import DeterministicPolicySettings, TD3Settings
+from ..settings.models.behavior import TrainerSettings
+from .base import OffPolicyAlgorithm, Traits, UpdateResult, require_actions
+from .common.optim import CheckedAdam, TargetNetwork
 
 
 class DeterministicActorCritic(OffPolicyAlgorithm):

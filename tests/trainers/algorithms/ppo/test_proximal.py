@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common import proximal
 from lanista.trainers.algorithms.poca.poca import POCA
+from lanista.trainers.algorithms.ppo import losses as proximal
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import learned_advantages, normalized
 from lanista.trainers.settings.models.behavior import TrainerSettings
