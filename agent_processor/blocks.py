@@ -163,29 +163,29 @@ class RowLayout:
 class Block:
     """The columns of one block's rows. All is zero, or False, until it is written."""
 
-    __slots__ = ("columns", "flags", "mates", "roster", "words")
+    __slots__ = ("columns", "flags", "roster", "teammates", "words")
 
     def __init__(self, layout: RowLayout, rows: int) -> None:
         self.words: NDArray[np.uint32] = np.zeros((rows, layout.words), dtype=np.uint32)
         self.flags: NDArray[np.bool_] = np.zeros((rows, layout.flags), dtype=bool)
         self.columns = layout.columns(self.words, self.flags)
-        self.mates: Rows | None = None
+        self.teammates: Rows | None = None
         """[rows, M] the teammates' rows, -1 where there is none; None: no agent here has a group."""
         self.roster: Rows | None = np.full((rows, layout.places), -1, np.int64) if layout.places else None
         """[rows, places] the rows of all members at that moment, the own one included."""
 
-    def widen_mates(self, width: int) -> Rows:
+    def widen_teammates(self, width: int) -> Rows:
         """Make room for `width` teammates a row and return the column.
 
         Who reads meanwhile keeps the narrower one, which is right for every row finished so far.
         """
-        old = self.mates
+        old = self.teammates
         if old is not None and old.shape[1] >= width:
             return old
         wide = np.full((len(self.words), width), -1, dtype=np.int64)
         if old is not None:
             wide[:, : old.shape[1]] = old
-        self.mates = wide
+        self.teammates = wide
         return wide
 
 
@@ -245,16 +245,16 @@ class Blocks:
         words = _gather(found, len(rows), width, np.uint32, lambda block: block.words[:, :width])
         return self.layout.observations(words)
 
-    def mates(self, rows: Rows) -> Rows | None:
+    def teammates(self, rows: Rows) -> Rows | None:
         """The teammates of these rows, [n, M] and -1 where there is none; None when none has a group."""
-        found = [(part[0].mates, *part[1:]) for part in self.split_by_block(rows)]
-        width = max((mates.shape[1] for mates, _, _ in found if mates is not None), default=None)
+        found = [(part[0].teammates, *part[1:]) for part in self.split_by_block(rows)]
+        width = max((teammates.shape[1] for teammates, _, _ in found if teammates is not None), default=None)
         if width is None:
             return None
         out = np.full((len(rows), width), -1, dtype=np.int64)
-        for mates, offsets, which in found:
-            if mates is not None:
-                out[which, : mates.shape[1]] = mates[offsets]
+        for teammates, offsets, which in found:
+            if teammates is not None:
+                out[which, : teammates.shape[1]] = teammates[offsets]
         return out[:, : int((out >= 0).sum(axis=1).max(initial=0))]
 
     def rosters(self, rows: Rows) -> Rows:

@@ -348,17 +348,17 @@ class AgentProcessor:
         """
         agents, n = self._agents, len(slots)
         trails = agents.open_rows[slots, : lengths.max()]
-        next_mates: Sequence[Rows] = [_NO_ROWS] * n
+        next_teammates: Sequence[Rows] = [_NO_ROWS] * n
         all_over = [True] * n
         if place is not None:
             others = self._groups.current(*place)
             counts = (others >= 0).sum(axis=1).tolist()
-            next_mates = [rows[:count] for rows, count in zip(others, counts)]
+            next_teammates = [rows[:count] for rows, count in zip(others, counts)]
             all_over = self._groups.all_over(*place).tolist()
             if interrupted is not None:  # pending members continue without the agent
                 for i, pending in enumerate(self._groups.pending_rows(place[0]) or ()):
                     if pending and all_over[i]:
-                        next_mates[i] = np.append(next_mates[i], pending)
+                        next_teammates[i] = np.append(next_teammates[i], pending)
                         all_over[i] = False
         ended = interrupted is not None
         was_interrupted = interrupted.tolist() if interrupted is not None else [False] * n
@@ -373,7 +373,7 @@ class AgentProcessor:
                 agent=AgentKey(envs[i], ids[i]),
                 rows=trails[i, : ends[i]],
                 next_row=following[i],
-                next_mates=next_mates[i],
+                next_teammates=next_teammates[i],
                 done_reached=ended or lives[i],
                 interrupted=was_interrupted[i],
                 all_group_dones_reached=all_over[i],

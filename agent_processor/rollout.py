@@ -15,32 +15,32 @@ from .blocks import Block, Blocks, RowColumns, Rows
 from .trajectory import Rollout, Trajectory, take_rows
 
 
-def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Rollout:
+def build_rollout(trajectories: Sequence[Trajectory], with_teammates: bool = True) -> Rollout:
     """The steps of these trajectories, then the teammates' steps that are not among them, each row once.
 
     Trajectories of several behaviors may be mixed if their observations and actions have the same layout.
-    Without `with_mates`, teammates are left out, for algorithms that do not use them.
+    Without `with_teammates`, teammates are left out, for algorithms that do not use them.
     """
     if not trajectories:
         raise ValueError("a rollout needs at least one trajectory")
     blocks = _blocks(trajectories)
     own = np.concatenate([t.rows for t in trajectories])
-    mates = blocks.mates(own) if with_mates else None
+    teammates = blocks.teammates(own) if with_teammates else None
     next_rosters = [t.next_roster for t in trajectories]
     rosters = [blocks.rosters(own), _stacked(next_rosters)] if blocks.layout.places else []
-    rows, (mates, roster, next_roster) = _renumber(blocks, own, mates, *(rosters or (None, None)))
-    next_mates, next_mates_obs = _next_mates(blocks, trajectories, mates is not None)
+    rows, (teammates, roster, next_roster) = _renumber(blocks, own, teammates, *(rosters or (None, None)))
+    next_teammates, next_teammates_obs = _next_teammates(blocks, trajectories, teammates is not None)
     held = blocks.columns(rows)
     next_numbers = np.array([t.next_row for t in trajectories], dtype=np.int64)
     following = blocks.columns(next_numbers)
     return Rollout(
         numbers=rows,
         **{field.name: getattr(held, field.name) for field in fields(held)},
-        mates=mates,
+        teammates=teammates,
         lengths=np.array([len(t) for t in trajectories], dtype=np.int64),
         next_obs=following.obs,
-        next_mates_obs=next_mates_obs,
-        next_mates=next_mates,
+        next_teammates_obs=next_teammates_obs,
+        next_teammates=next_teammates,
         done_reached=np.array([t.done_reached for t in trajectories], dtype=bool),
         interrupted_at_end=np.array([t.interrupted for t in trajectories], dtype=bool),
         all_group_dones=np.array([t.all_group_dones_reached for t in trajectories], dtype=bool),
@@ -58,7 +58,7 @@ def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -
 
 
 _OF_TRAJECTORIES = (
-    *("lengths", "next_obs", "next_mates_obs", "next_mates", "done_reached", "interrupted_at_end"),
+    *("lengths", "next_obs", "next_teammates_obs", "next_teammates", "done_reached", "interrupted_at_end"),
     *("all_group_dones", "next_place", "next_agents", "life_lost", "of_opponent", "next_numbers"),
     "next_action_mask",
 )
@@ -72,7 +72,7 @@ def select_trajectories(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
     """
     kept = np.repeat(keep, whole.lengths)
     order = np.flatnonzero(kept)
-    if whole.mates is not None or whole.roster is not None:
+    if whole.teammates is not None or whole.roster is not None:
         order = np.concatenate([order, np.flatnonzero(~kept), np.arange(len(kept), len(whole.reward))])
     place = np.empty(len(whole.reward), dtype=np.int64)
     place[order] = np.arange(len(order))
@@ -84,7 +84,7 @@ def select_trajectories(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
         numbers=whole.numbers[order],
         **{field.name: take_rows(getattr(whole, field.name), order) for field in fields(RowColumns)},
         **{name: take_rows(getattr(whole, name), keep) for name in _OF_TRAJECTORIES},
-        mates=moved(whole.mates, kept),
+        teammates=moved(whole.teammates, kept),
         agents=list(compress(whole.agents, keep)),
         behavior_ids=list(compress(whole.behavior_ids, keep)),
         roster=moved(whole.roster, kept),
@@ -143,15 +143,15 @@ def _next_places(trajectories: Sequence[Trajectory]) -> NDArray[np.int64]:
     return np.where(own.any(axis=1), own.argmax(axis=1), -1)
 
 
-def _next_mates(
+def _next_teammates(
     blocks: Blocks, trajectories: Sequence[Trajectory], wanted: bool
 ) -> tuple[NDArray[np.int64], list[ObsArray] | None]:
     """How many teammates follow each trajectory, and their observations [J, M', *shape] per sensor."""
-    counts = np.array([len(t.next_mates) if wanted else 0 for t in trajectories], dtype=np.int64)
+    counts = np.array([len(t.next_teammates) if wanted else 0 for t in trajectories], dtype=np.int64)
     if not wanted:
         return counts, None
     there = np.arange(counts.max(initial=0)) < counts[:, None]
-    found = blocks.obs(np.concatenate([t.next_mates for t in trajectories]))
+    found = blocks.obs(np.concatenate([t.next_teammates for t in trajectories]))
     padded: list[ObsArray] = [np.zeros((*there.shape, *obs.shape[1:]), dtype=obs.dtype) for obs in found]
     for column, obs in zip(padded, found):
         column[there] = obs
@@ -206,10 +206,10 @@ def next_steps(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return following
 
 
-def gather_mates(column: NDArray[Any], mates: NDArray[np.int64], fill: float) -> NDArray[Any]:
-    """The teammates' entries [steps, M, ...] of a column [N, ...]; `fill` where `mates` [steps, M] is -1."""
-    found = column[np.maximum(mates, 0)]
-    found[mates < 0] = fill
+def gather_teammates(column: NDArray[Any], teammates: NDArray[np.int64], fill: float) -> NDArray[Any]:
+    """The entries [steps, M, ...] of a column [N, ...] in the rows `teammates`; `fill` where these are -1."""
+    found = column[np.maximum(teammates, 0)]
+    found[teammates < 0] = fill
     return found
 
 

@@ -166,10 +166,10 @@ class RowStore:
         rows: Rows | range,
         reward: NDArray[np.float32],
         group_reward: NDArray[np.float32],
-        mates: Rows | None,
+        teammates: Rows | None,
         interrupted: NDArray[np.bool_] | None = None,
     ) -> None:
-        """What came of these rows' actions: [n] each, `mates` [n, M]; `interrupted` when episodes end."""
+        """What came of these rows' actions: [n] each, `teammates` [n, M]; `interrupted` when episodes end."""
         for block, offsets, which in self._by_block(rows):
             columns = block.columns
             columns.reward[offsets] = reward[which]
@@ -177,8 +177,8 @@ class RowStore:
             if interrupted is not None:
                 columns.done[offsets] = True
                 columns.interrupted[offsets] = interrupted[which]
-            if mates is not None:
-                block.widen_mates(mates.shape[1])[offsets, : mates.shape[1]] = mates[which]
+            if teammates is not None:
+                block.widen_teammates(teammates.shape[1])[offsets, : teammates.shape[1]] = teammates[which]
 
     def repeat_masks(self, rows: Rows, later: Rows) -> None:
         """Forbid at the rows `later` what was forbidden at `rows`; [n] each."""
@@ -205,7 +205,7 @@ class RowStore:
     def compact(self, reached: Sequence[Rows]) -> None:
         """Forget every block but those of the rows `reached`, of these rows' teammates, and the newest.
 
-        Teammates are those of `mates` and of rosters.
+        Teammates are those of `teammates` and of rosters.
 
         Blocks that a trajectory still holds live on with it.
         """
@@ -213,9 +213,9 @@ class RowStore:
         kept = set(direct)
         for number in direct:
             block = self.blocks.by_number[number]
-            for mates in (block.mates, block.roster):
-                if mates is not None:
-                    kept |= self._blocks_of(mates[mates >= 0])
+            for teammates in (block.teammates, block.roster):
+                if teammates is not None:
+                    kept |= self._blocks_of(teammates[teammates >= 0])
         kept.add((self._next - 1) >> self.shift)
         still = {number: block for number, block in self.blocks.by_number.items() if number in kept}
         self.blocks = Blocks(self.layout, still, self.shift)

@@ -37,7 +37,7 @@ class Trajectory:
     """[T] row numbers, oldest first."""
     next_row: int
     """The row whose observation followed the last step."""
-    next_mates: NDArray[np.int64]
+    next_teammates: NDArray[np.int64]
     """The rows of the teammates' newest observations at that moment, one each."""
     done_reached: bool
     interrupted: bool
@@ -66,9 +66,9 @@ class Trajectory:
         return float(last.reward[0]) + float(last.group_reward[0])
 
     @property
-    def mates(self) -> NDArray[np.int64] | None:
+    def teammates(self) -> NDArray[np.int64] | None:
         """[T, M] row numbers of the teammates' steps, -1 where there is none; None without a group."""
-        return self.blocks.mates(self.rows)
+        return self.blocks.teammates(self.rows)
 
     @property
     def next_obs(self) -> list[ObsArray]:
@@ -76,10 +76,10 @@ class Trajectory:
         return [obs[0] for obs in self.blocks.obs(np.array([self.next_row]))]
 
     @property
-    def next_mates_obs(self) -> list[list[ObsArray]]:
+    def next_teammates_obs(self) -> list[list[ObsArray]]:
         """The same of each teammate: [mate][sensor]."""
-        obs = self.blocks.obs(self.next_mates)
-        return [[sensor[i] for sensor in obs] for i in range(len(self.next_mates))]
+        obs = self.blocks.obs(self.next_teammates)
+        return [[sensor[i] for sensor in obs] for i in range(len(self.next_teammates))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,16 +105,16 @@ class Rollout(RowColumns):
 
     numbers: NDArray[np.int64]
     """[N] the rows' numbers: a number means the same step in every rollout."""
-    mates: NDArray[np.int64] | None
+    teammates: NDArray[np.int64] | None
     """[steps, M] row numbers within this Rollout, -1 where there is none."""
     lengths: NDArray[np.int64]
     """[J]; their sum is `steps`."""
     next_obs: list[ObsArray]
     """Per sensor [J, *shape]."""
-    next_mates_obs: list[ObsArray] | None
-    """Per sensor [J, M', *shape]; rows beyond a trajectory's `next_mates` are zeros."""
-    next_mates: NDArray[np.int64]
-    """[J] number of teammates in `next_mates_obs`."""
+    next_teammates_obs: list[ObsArray] | None
+    """Per sensor [J, M', *shape]; rows beyond a trajectory's `next_teammates` are zeros."""
+    next_teammates: NDArray[np.int64]
+    """[J] number of teammates in `next_teammates_obs`."""
     done_reached: NDArray[np.bool_]
     interrupted_at_end: NDArray[np.bool_]
     all_group_dones: NDArray[np.bool_]

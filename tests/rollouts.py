@@ -47,10 +47,10 @@ def make_rollout(
         "interrupted": zeros > 0,
         "memory": None,
         "prev_discrete": np.zeros_like(discrete),
-        "mates": None,
+        "teammates": None,
         "next_obs": [np.zeros((j, *column.shape[1:]), column.dtype) for column in obs],
-        "next_mates_obs": None,
-        "next_mates": np.zeros(j, np.int64),
+        "next_teammates_obs": None,
+        "next_teammates": np.zeros(j, np.int64),
         "all_group_dones": ~flags,
         "agents": [AgentKey(0, k) for k in range(j)],
         "behavior_ids": ["A?team=0"] * j,
@@ -74,7 +74,7 @@ def rollout_with_mates(
         "continuous": generator.normal(size=(n, 1)).astype(np.float32),
         "all_group_dones": np.zeros(len(lengths), bool),
     }
-    return make_rollout(lengths, rows=n, branches=(2,), mates=mates, **{**default, **columns})
+    return make_rollout(lengths, rows=n, branches=(2,), teammates=mates, **{**default, **columns})
 
 
 def team_rollout(

@@ -10,7 +10,6 @@ from pathlib import Path
 from lanista.docs._ext.units import UNITS
 from lanista.trainers.settings.base import Settings, plain, value_type
 from lanista.trainers.settings.command_line import RENAMED, SECTIONS
-from lanista.trainers.settings.documentation import key_description
 from lanista.trainers.settings.models.behavior import SelfPlaySettings, TrainerSettings
 from lanista.trainers.settings.models.environment_parameters import (
     SAMPLERS,
@@ -28,7 +27,7 @@ from lanista.trainers.settings.models.rewards import (
 )
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.registry import trainer_types
-from lanista.trainers.settings.schema import json_schema
+from lanista.trainers.settings.schema import json_schema, key_description
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 
@@ -158,7 +157,7 @@ def _sections() -> Iterator[str]:
     yield _section(2, "behaviors.NAME", TrainerSettings)
     yield DEFAULTS
     for name, kind in trainer_types.items():
-        yield _section(3, f"hyperparameters, trainer_type {name}{_later(not kind.available)}", kind.settings)
+        yield _section(3, f"hyperparameters, trainer_type {name}", kind.settings)
     yield _section(3, "network_settings", NetworkSettings)
     yield _section(4, "network_settings.memory", MemorySettings)
     for name, signal in REWARD_SIGNAL_SETTINGS.items():
@@ -180,10 +179,6 @@ def _sections() -> Iterator[str]:
         yield _section(4, f"sampler_parameters, sampler_type {name}", sampler)
     for name, (model, _) in SECTIONS.items():
         yield _section(2, name, model, flags=True)
-
-
-def _later(yes: bool) -> str:
-    return " (not yet)" if yes else ""
 
 
 def _section(level: int, title: str, model: type[Settings], flags: bool = False) -> str:
@@ -225,8 +220,7 @@ def _default(model: type[Settings], key: str) -> str:
 
 def _meaning(model: type[Settings], key: str) -> str:
     text = key_description(model, key).replace("|", "\\|")
-    marks = {"**Lanista's own.**": model.is_own(key), "**Not yet.**": model.is_later(key)}
-    return " ".join([text, *(mark for mark, holds in marks.items() if holds)])
+    return f"{text} **Lanista's own.**" if model.is_own(key) else text
 
 
 def main(folder: str | Path = FOLDER) -> None:

@@ -16,9 +16,9 @@ def restarted(group: int) -> SimpleEngine:
 def test_who_starts_again_counts_as_a_member_from_its_first_decision(group: int) -> None:
     engine = restarted(group)
     (dead,) = engine.step([1, 2], end=[3], group=group)
-    assert not dead.all_group_dones_reached and len(dead.next_mates) == 2
+    assert not dead.all_group_dones_reached and len(dead.next_teammates) == 2
 
 
 def test_one_of_them_that_ends_in_its_first_step_leaves_all_others_behind() -> None:
     (dead,) = restarted(7).step([2, 3], end=[1], group=7)
-    assert not dead.all_group_dones_reached and len(dead.next_mates) == 2
+    assert not dead.all_group_dones_reached and len(dead.next_teammates) == 2

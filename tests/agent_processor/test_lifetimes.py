@@ -60,8 +60,8 @@ def test_a_held_trajectory_keeps_its_rows_and_its_teammates_alive() -> None:
     after = build_rollout(held)
     assert held[0].rows[0] >> 2 not in engine.manager._rows.blocks.by_number
     np.testing.assert_array_equal(after.obs[0], before.obs[0])
-    np.testing.assert_array_equal(after.mates, before.mates)
-    np.testing.assert_array_equal(after.next_mates_obs, before.next_mates_obs)
+    np.testing.assert_array_equal(after.teammates, before.teammates)
+    np.testing.assert_array_equal(after.next_teammates_obs, before.next_teammates_obs)
 
 
 def test_a_forced_reset_forgets_one_environment_only() -> None:
@@ -83,7 +83,7 @@ def test_void_agents_are_reset_and_the_others_continue() -> None:
     engine.step([1, 2], group=3)
     ended = engine.step([], end=[1, 2], group=3)
     assert [(t.agent.agent, len(t)) for t in ended] == [(1, 4), (2, 1)]
-    mates = ended[0].mates
+    mates = ended[0].teammates
     assert mates is not None
     assert (mates >= 0).sum(axis=1).tolist() == [1, 1, 0, 1]
 
@@ -110,7 +110,7 @@ def test_teammates_count_from_their_first_decision_when_an_agent_dies_at_once() 
     engine.step([1, 2], group=3)
     (died,) = engine.step([2], end=[1], group=3)
     assert died.done_reached and not died.all_group_dones_reached
-    assert [obs[0, 0] for obs in build_rollout([died]).next_mates_obs[0]] == [2]
+    assert [obs[0, 0] for obs in build_rollout([died]).next_teammates_obs[0]] == [2]
 
 
 def test_a_teammate_that_ends_too_or_has_left_the_group_does_not_count() -> None:

@@ -62,16 +62,16 @@ def test_trajectories_of_bytes_are_those_of_numbers_times_255() -> None:
         for as_floats in (False, True)
     )
     assert [o.dtype for o in found.obs] == [np.float32, np.uint8, np.float32, np.uint8]
-    assert found.next_mates_obs is not None and expected.next_mates_obs is not None
+    assert found.next_teammates_obs is not None and expected.next_teammates_obs is not None
     for ours, theirs in (
         (found.obs, expected.obs),
         (found.next_obs, expected.next_obs),
-        (found.next_mates_obs, expected.next_mates_obs),
+        (found.next_teammates_obs, expected.next_teammates_obs),
     ):
         for a, b in zip(ours, theirs, strict=True):
             assert a.shape == b.shape
             np.testing.assert_array_equal(a / np.float32(255) if a.dtype == np.uint8 else a, b)
-    np.testing.assert_array_equal(found.mates, expected.mates)
+    np.testing.assert_array_equal(found.teammates, expected.teammates)
     part = select_trajectories(found, np.arange(len(found.lengths)) % 2 == 0)
     assert [o.dtype for o in part.obs] == [o.dtype for o in found.obs]
 

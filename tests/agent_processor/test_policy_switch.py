@@ -34,7 +34,7 @@ def after(trajectory):
     """What follows a trajectory, as far as critics read it."""
     return {
         "obs": observed(trajectory, [trajectory.next_row]),
-        "mates": observed(trajectory, trajectory.next_mates),
+        "mates": observed(trajectory, trajectory.next_teammates),
         "roster": observed(trajectory, trajectory.next_roster),
         "agents": trajectory.next_agents.tolist(),
         "ended": (trajectory.done_reached, trajectory.interrupted, trajectory.all_group_dones_reached),

@@ -73,21 +73,21 @@ def test_a_rollout_holds_every_row_once_and_its_own_first() -> None:
     for chosen in (trajectories, trajectories[1:2], trajectories[::-1]):
         rows = build_rollout(chosen)
         own = np.concatenate([t.rows for t in chosen])
-        mates = np.concatenate([np.unique(t.mates) for t in chosen if t.mates is not None])
+        mates = np.concatenate([np.unique(t.teammates) for t in chosen if t.teammates is not None])
         assert rows.steps == len(own)
         assert len(rows.reward) == len(set(own.tolist()) | set(mates[mates >= 0].tolist()))
-        assert rows.mates is not None
-        assert rows.mates.shape[0] == rows.steps
-        assert rows.mates.max() < len(rows.reward)
+        assert rows.teammates is not None
+        assert rows.teammates.shape[0] == rows.steps
+        assert rows.teammates.max() < len(rows.reward)
 
 
 def test_teammates_can_be_left_out() -> None:
     trajectories = played(SimpleEngine(2))
-    rows = build_rollout(trajectories[:1], with_mates=False)
+    rows = build_rollout(trajectories[:1], with_teammates=False)
     assert len(rows.reward) == rows.steps == len(trajectories[0])
-    assert rows.mates is None
-    assert rows.next_mates_obs is None
-    assert rows.next_mates.tolist() == [0]
+    assert rows.teammates is None
+    assert rows.next_teammates_obs is None
+    assert rows.next_teammates.tolist() == [0]
 
 
 def test_trajectories_of_two_behaviors_share_a_rollout_if_their_specs_agree() -> None:

@@ -162,7 +162,7 @@ def check(script: list[Any], horizon: int, block_rows: int) -> None:
     same(told(spec, trajectories), model.trajectories, "trajectories")
     for trajectory, expected in zip(trajectories, model.trajectories):
         same(trajectory.next_obs, expected["next_obs"], "next_obs")
-        same(trajectory.next_mates_obs, expected["next_group_obs"], "next_mates_obs")
+        same(trajectory.next_teammates_obs, expected["next_group_obs"], "next_mates_obs")
         same(told(spec, [trajectory]), [expected], "alone")
 
 

@@ -16,29 +16,31 @@ def grouped_trajectories():
     return trajectories + engine.step([], end=[1, 2, 3], group=1, env=0)
 
 
-@pytest.mark.parametrize("with_mates", [False, True])
-def test_only_some_of_them(with_mates):
+@pytest.mark.parametrize("with_teammates", [False, True])
+def test_only_some_of_them(with_teammates):
     trajectories = grouped_trajectories()
     keep = np.arange(len(trajectories)) % 3 != 1
-    part = select_trajectories(build_rollout(trajectories, with_mates), keep)
-    alone = build_rollout([t for t, stays in zip(trajectories, keep) if stays], with_mates)
+    part = select_trajectories(build_rollout(trajectories, with_teammates), keep)
+    alone = build_rollout([t for t, stays in zip(trajectories, keep) if stays], with_teammates)
     own = slice(alone.steps)
     for name in ("numbers", "continuous", "discrete", "log_probs", "reward", "group_reward", "done"):
         np.testing.assert_array_equal(getattr(part, name)[own], getattr(alone, name)[own])
-    for name in ("lengths", "next_mates", "done_reached", "interrupted_at_end", "all_group_dones"):
+    for name in ("lengths", "next_teammates", "done_reached", "interrupted_at_end", "all_group_dones"):
         np.testing.assert_array_equal(getattr(part, name), getattr(alone, name))
     assert part.agents == alone.agents
     for a, b in zip(
-        [*part.next_obs, *(part.next_mates_obs or [])], [*alone.next_obs, *(alone.next_mates_obs or [])]
+        [*part.next_obs, *(part.next_teammates_obs or [])],
+        [*alone.next_obs, *(alone.next_teammates_obs or [])],
     ):
         width = min(a.shape[1], b.shape[1]) if a.ndim > 2 else a.shape[1]
         np.testing.assert_array_equal(a[:, :width], b[:, :width])
-    if not with_mates:
-        assert part.mates is None and len(part.reward) == part.steps
+    if not with_teammates:
+        assert part.teammates is None and len(part.reward) == part.steps
         return
-    there = alone.mates >= 0
+    there = alone.teammates >= 0
     assert there.any()
-    np.testing.assert_array_equal(part.mates[:, : alone.mates.shape[1]] >= 0, there)
+    np.testing.assert_array_equal(part.teammates[:, : alone.teammates.shape[1]] >= 0, there)
     np.testing.assert_array_equal(
-        part.numbers[part.mates[:, : alone.mates.shape[1]][there]], alone.numbers[alone.mates[there]]
+        part.numbers[part.teammates[:, : alone.teammates.shape[1]][there]],
+        alone.numbers[alone.teammates[there]],
     )

@@ -8,7 +8,7 @@ import pytest
 from goldendata import array, cases
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.agent_processor.rollout import build_rollout, gather_mates, newest, next_steps, pad_sequences
+from lanista.agent_processor.rollout import build_rollout, gather_teammates, newest, next_steps, pad_sequences
 from lanista.agent_processor.rows import RowStore
 from lanista.agent_processor.trajectory import AgentKey, Rollout, Trajectory
 from simple_engine import vector_spec
@@ -65,7 +65,7 @@ def stored(given: dict[str, Any]) -> Trajectory:
         agent=AgentKey(0, 1),
         rows=np.array(rows),
         next_row=next_row,
-        next_mates=np.array(next_mates, np.int64),
+        next_teammates=np.array(next_mates, np.int64),
         done_reached=given["done_reached"],
         interrupted=given["interrupted"],
         all_group_dones_reached=given["all_group_dones_reached"],
@@ -78,7 +78,9 @@ class Fields:
     def __init__(self, rows: Rollout) -> None:
         n, split = rows.steps, rows.continuous.shape[1]
         self.rows, self.n, self.next = rows, n, next_steps(rows.lengths)
-        self.mates = [m[m >= 0].tolist() for m in rows.mates] if rows.mates is not None else [[]] * n
+        self.teammates = (
+            [m[m >= 0].tolist() for m in rows.teammates] if rows.teammates is not None else [[]] * n
+        )
         own = {
             "masks": np.ones(n),
             "done": rows.done[:n],
@@ -101,7 +103,9 @@ class Fields:
         }
         for i, obs in enumerate(rows.obs):
             ends = (
-                [] if rows.next_mates_obs is None else list(rows.next_mates_obs[i][0, : rows.next_mates[0]])
+                []
+                if rows.next_teammates_obs is None
+                else list(rows.next_teammates_obs[i][0, : rows.next_teammates[0]])
             )
             own[f"obs:{i}"] = obs[:n]
             own[f"next_obs:{i}"] = np.concatenate([obs[:n], rows.next_obs[i]])[self.next]
@@ -117,7 +121,7 @@ class Fields:
 
     def of(self, column: np.ndarray) -> list[Any]:
         """The teammates' entries, as ragged lists."""
-        return [list(column[m]) for m in self.mates]
+        return [list(column[m]) for m in self.teammates]
 
     @staticmethod
     def later(ragged: list[Any]) -> list[Any]:
@@ -153,16 +157,16 @@ def check_padding(fields: Fields, length: int, expected: dict[str, Any]) -> None
 def test_teammates_as_padded_arrays(case: dict[str, Any]) -> None:
     rows = build_rollout([stored(case["inputs"]["trajectory"])])
     expected = case["expected"]["group_obs_padded_with_nan"]["current"]  # [mate][sensor][step]
-    mates = rows.mates
+    mates = rows.teammates
     assert mates is not None
     assert mates.shape == (rows.steps, len(expected))
     for i, obs in enumerate(rows.obs):
-        padded = gather_mates(obs, mates, np.nan)
+        padded = gather_teammates(obs, mates, np.nan)
         for m in range(len(expected)):
             np.testing.assert_array_equal(padded[:, m], array(expected[m][i]))
     for m, action in enumerate(case["expected"]["group_actions_padded_with_zero"]):
-        same(gather_mates(rows.continuous, mates, 0)[:, m], action["continuous"], "continuous")
-        same(gather_mates(rows.discrete, mates, 0)[:, m].T, action["discrete_per_branch"], "discrete")
+        same(gather_teammates(rows.continuous, mates, 0)[:, m], action["continuous"], "continuous")
+        same(gather_teammates(rows.discrete, mates, 0)[:, m].T, action["discrete_per_branch"], "discrete")
 
 
 @pytest.mark.parametrize("case", cases("buffer", "truncate"))

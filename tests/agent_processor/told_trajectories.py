@@ -19,7 +19,7 @@ def told(spec: BehaviorSpec, trajectories: list[Trajectory]) -> list[dict[str, A
             "agent_id": str(rows.agents[j]),
             "next_obs": [obs[j] for obs in rows.next_obs],
             "next_group_obs": [
-                [obs[j, m] for obs in rows.next_mates_obs or []] for m in range(rows.next_mates[j])
+                [obs[j, m] for obs in rows.next_teammates_obs or []] for m in range(rows.next_teammates[j])
             ],
             "done_reached": bool(rows.done_reached[j]),
             "all_group_dones_reached": bool(rows.all_group_dones[j]),
@@ -33,7 +33,7 @@ def told(spec: BehaviorSpec, trajectories: list[Trajectory]) -> list[dict[str, A
 def _step(spec: BehaviorSpec, rows: Rollout, t: int) -> dict[str, Any]:
     split = spec.action_spec.continuous_size
     sizes = spec.action_spec.discrete_branches
-    mates = [] if rows.mates is None else rows.mates[t][rows.mates[t] >= 0].tolist()
+    mates = [] if rows.teammates is None else rows.teammates[t][rows.teammates[t] >= 0].tolist()
     return {
         **_status(rows, t),
         "group_reward": rows.group_reward[t],

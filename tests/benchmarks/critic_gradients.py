@@ -20,9 +20,8 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from lanista.trainers.algorithms.poca.minibatches import CriticBatch, TeamMinibatches
+from lanista.trainers.algorithms.poca.minibatches import CriticBatch, TeamMinibatches, TeamSteps
 from lanista.trainers.algorithms.poca.poca import BASELINE_WEIGHT, POCA
-from lanista.trainers.algorithms.poca.steps import TeamSteps
 from lanista.trainers.algorithms.poca.team_values import group_by_time
 from lanista.trainers.algorithms.ppo.losses import clipped_value_loss
 from lanista.trainers.api import train

@@ -74,7 +74,7 @@ def buffer_bytes(members: int, teams: int = 8, steps: int = 64) -> float:
     from lanista.agent_processor.processor import AgentManager
     from lanista.agent_processor.rollout import build_rollout
     from lanista.envs.base import Decision
-    from lanista.trainers.algorithms.poca.steps import TeamSteps
+    from lanista.trainers.algorithms.poca.minibatches import TeamSteps
     from light_scenes import BEHAVIOR, SIZE, Teams
     from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
     from processor import SilentSink

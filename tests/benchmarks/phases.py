@@ -101,12 +101,12 @@ def _of_collecting() -> Timed:
     from lanista.envs.manager.manager import EnvManager
     from lanista.envs.protocol.decoder import Decoder
     from lanista.envs.protocol.encoder import Encoder
-    from lanista.trainers.algorithms.poca.team_actor_critic import TeamActorCritic
+    from lanista.trainers.algorithms.poca.poca import TeamActorCritic
     from lanista.trainers.algorithms.ppo import ppo
-    from lanista.trainers.policies.fast_forward import DenseActor, NetworkActor, RecurrentActor
+    from lanista.trainers.networks.fast.acting import DenseActor, NetworkActor, RecurrentActor
+    from lanista.trainers.networks.fast.sampling import ActionSampler, JointSampler
     from lanista.trainers.policies.joint import JointPolicies
     from lanista.trainers.policies.policy import Policy
-    from lanista.trainers.policies.sampling import ActionSampler, JointSampler
     from lanista.trainers.runner.controller import TrainerController
     from lanista.trainers.trainer import trainer
     from lanista.trainers.trainer.inference import InferencePolicy
@@ -144,15 +144,16 @@ def _of_collecting() -> Timed:
 
 def _of_updates() -> Timed:
     import torch
-    from lanista.trainers.algorithms.common.cuda_graphs import CapturedStep
+    from lanista.trainers.algorithms import DQN
     from lanista.trainers.algorithms.common.optim import CheckedAdam, FlatAdam
-    from lanista.trainers.algorithms.dqn.dqn import DQN
+    from lanista.trainers.algorithms.fast import ppo as fused
+    from lanista.trainers.algorithms.fast.cuda_graphs import CapturedStep
+    from lanista.trainers.algorithms.fast.sac import FusedSACGradient
     from lanista.trainers.algorithms.poca.poca import POCA
-    from lanista.trainers.algorithms.ppo import fused, ppo
-    from lanista.trainers.algorithms.sac.fused import FusedSACGradient
+    from lanista.trainers.algorithms.ppo import ppo
     from lanista.trainers.algorithms.sac.sac import SAC
     from lanista.trainers.networks.actor_critic import ActorCritic
-    from lanista.trainers.networks.modules import packed_memory
+    from lanista.trainers.networks.fast import packed_memory
     from lanista.trainers.trainer.off_policy import OffPolicyTrainer
     from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 

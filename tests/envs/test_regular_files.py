@@ -7,7 +7,7 @@ import pytest
 from lanista.envs.engines.logs import new_log
 from lanista.envs.utils.regular_files import read_bytes, refuse_pipe
 from lanista.trainers.runner import ranks
-from lanista.trainers.stats.csv_writer import CsvTable
+from lanista.trainers.stats.writers import CsvTable
 from lanista.trainers.tools.run_process import RunProcess
 from lanista.trainers.utils.logging import PACKAGE, warnings_kept
 

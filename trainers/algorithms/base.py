@@ -317,6 +317,11 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
         """Steps of the policy before the newest one, as `update` is to learn from them."""
         raise NotImplementedError
 
+    def warn_of_no_minibatch(self, steps: int) -> None:
+        """Warn, once, that so many steps of an update are too few to learn from."""
+        found = f"{steps} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
+        self.policy_optimizer.warn_once("Nothing was learned", found)
+
     def normalize_values(self, head: ValueHead) -> None:
         """Learn its values in units of the returns; `build` calls this after `register`."""
         self.value_normalizer = ValueNormalizer(head)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
@@ -29,6 +30,8 @@ class BufferColumns:
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Any]]
+    saved_names: ClassVar[Mapping[str, str]] = {}
+    """What columns are called in checkpoints, where that is not their name."""
 
     def __len__(self) -> int:
         """The number of steps that count; some columns may hold more rows."""

@@ -156,9 +156,9 @@ def digest(demos: Demonstrations, *, outcomes: bool = False) -> str:
     return found.hexdigest()
 
 
-def of_episodes(demos: Demonstrations, which: Sequence[int] | NDArray[np.int64]) -> Demonstrations:
-    """Some of the episodes, in the order of their indices `which`, such as those for training."""
-    episodes = list(which)
+def of_episodes(demos: Demonstrations, indices: Sequence[int] | NDArray[np.int64]) -> Demonstrations:
+    """Some of the episodes, in the order of their `indices`, such as those for training."""
+    episodes = list(indices)
     rows = runs(first_steps(demos.lengths)[episodes], demos.lengths[episodes])
     return replace(
         demos,

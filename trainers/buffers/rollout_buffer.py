@@ -193,21 +193,21 @@ def _cut(column: Tensor, rows: Tensor, sizes: list[int]) -> Iterable[Tensor]:
     return pieces
 
 
-def learned_advantages(steps: PolicySteps, which: NDArray[np.bool_] | None = None) -> Floats:
-    """[N] the advantages that the objective has: normalized over `which` [N], then weighted."""
-    advantages = normalized(steps.advantages, which)
+def learned_advantages(steps: PolicySteps, counted: NDArray[np.bool_] | None = None) -> Floats:
+    """[N] the advantages that the objective has: normalized over `counted` [N], then weighted."""
+    advantages = normalized(steps.advantages, counted)
     return advantages if steps.weights is None else advantages * steps.weights
 
 
-def normalized(advantages: Floats, which: NDArray[np.bool_] | None = None) -> Floats:
-    """Advantages [N, ...] with mean 0 and deviation 1 over the whole buffer, or over `which` [N]."""
-    counted = advantages if which is None else advantages[which]
+def normalized(advantages: Floats, counted: NDArray[np.bool_] | None = None) -> Floats:
+    """Advantages [N, ...] with mean 0 and deviation 1 over the whole buffer, or over `counted` [N]."""
+    values = advantages if counted is None else advantages[counted]
     if distributed.world_size() == 1:
-        mean, deviation = counted.mean(), counted.std()
+        mean, deviation = values.mean(), values.std()
     else:
-        count, total = distributed.sums(counted.size, float(counted.sum(dtype=np.float64)))
+        count, total = distributed.sums(values.size, float(values.sum(dtype=np.float64)))
         mean = np.float32(total / count)
-        squares = float(((counted - mean) ** 2).sum(dtype=np.float64))
+        squares = float(((values - mean) ** 2).sum(dtype=np.float64))
         deviation = np.float32(np.sqrt(distributed.sums(squares)[0] / count))
     result: Floats = ((advantages - mean) / (deviation + 1e-10)).astype(np.float32)
     return result
@@ -342,12 +342,15 @@ class RolloutBuffer(Generic[Columns]):
         if not self._parts:
             return {}
         steps = self.columns()
-        columns = {f.name: getattr(steps, f.name) for f in fields(self._steps_type)}
+        names = self._steps_type.saved_names
+        columns = {names.get(f.name, f.name): getattr(steps, f.name) for f in fields(self._steps_type)}
         return {name: as_tensors(column) for name, column in columns.items() if column is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.clear()
         if state:
-            columns = {f.name: as_arrays(state.get(f.name)) for f in fields(self._steps_type)}
+            names = self._steps_type.saved_names
+            saved = {f.name: state.get(names.get(f.name, f.name)) for f in fields(self._steps_type)}
+            columns = {name: as_arrays(column) for name, column in saved.items()}
             self.append(self._steps_type(**columns).restored())

@@ -37,7 +37,7 @@ def make_callbacks(options: RunOptions, more: Sequence[Callback] = ()) -> dict[s
             made.append((name, _made(name, arguments)))
         except TrainerError as error:
             place = options.place(("callbacks", index))
-            raise TrainerConfigError([Problem(f"callbacks.{index}", str(error), place)]) from error
+            raise TrainerConfigError([Problem(("callbacks", index), str(error), place)]) from error
     made += _of_settings(options)
     for callback in more:
         if not isinstance(callback, Callback):

@@ -98,5 +98,5 @@ class KeepBest(Callback):
 def _brains_of(weights: Path) -> list[Path]:
     """The ONNX files of the same step: one, or of COMA one per group slot."""
     stem = weights.stem
-    found = (path for path in weights.parent.iterdir() if path.suffix == ".onnx")
-    return sorted(path for path in found if path.stem == stem or path.stem.startswith(f"{stem}-"))
+    models = (path for path in weights.parent.iterdir() if path.suffix == ".onnx")
+    return sorted(path for path in models if path.stem == stem or path.stem.startswith(f"{stem}-"))

@@ -90,7 +90,9 @@ class MLflow(Callback):
         except Exception as error:  # a server that is away is no reason to end the training
             logger.warning(
                 "MLflow has not taken the statistics of step %d; it gets them with the next (%s: %s).",
-                *(event.step, type(error).__name__, error),
+                event.step,
+                type(error).__name__,
+                error,
             )
 
     def _send(self) -> None:

@@ -14,7 +14,7 @@ from ..checkpoints.status import TrainingStatus, TrainingStatusError
 from ..curriculum import Curriculum
 from ..policies.onnx.load import LoadError, behaviors_in, find_policy, slot_brains
 from ..policies.onnx.loaded_policy import PlayablePolicy
-from ..policies.onnx.slots import SlotPolicies
+from ..policies.onnx.runtime import SlotPolicies
 from ..runner.engine_options import takes_state, uses_self_play
 from ..settings.errors import TrainerConfigError
 from ..settings.models.environment_parameters import SamplerSettings

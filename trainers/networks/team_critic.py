@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..settings.models.networks import NetworkSettings
+from .fast.onednn import pad_rows, small_matmul
 from .modules.attention import (
     HEADS,
     Entities,
@@ -34,7 +35,6 @@ from .modules.attention import (
 from .modules.body import Body
 from .modules.heads import ValueHead
 from .modules.memory import RecurrentModule
-from .modules.onednn import pad_rows, small_matmul
 from .observations import ObservationEncoder
 
 

@@ -12,7 +12,7 @@ from mlagents_envs.base_env import ActionSpec, DecisionSteps
 from numpy.typing import NDArray
 
 from ...envs.base import BehaviorId, EnvironmentStep
-from ..networks.modules.exploration import ExplorationSchedule
+from ..networks.modules.distributions import ExplorationSchedule
 from ..settings.models.algorithms import DeterministicPolicySettings, NoiseType
 from .agent_states import AgentStates, BatchSource
 

@@ -12,8 +12,8 @@ import torch
 from mlagents_envs.base_env import DecisionSteps
 
 from ...envs.base import Decision
+from ..networks.fast.sampling import JointSampler
 from .policy import NO_CONTEXT, ActContext, Policy, check_finite, decision_of, joined, split
-from .sampling import JointSampler
 
 MOST_SAMPLERS = 16
 """Sets of policies whose samplers are kept: which ones act together changes with the agents that wait."""

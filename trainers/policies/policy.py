@@ -15,13 +15,13 @@ from torch import Tensor
 from ...envs.base import Decision
 from ...envs.validation import all_finite
 from ..networks.actor import ActingNetwork
+from ..networks.fast.acting import RecurrentActor, actor_of
+from ..networks.fast.sampling import ActionSampler, DrawnActions, Mask
 from ..networks.modules.distributions import ENGINE_RANGE
 from ..networks.modules.memory import PackedSequences
 from ..networks.multi_actor import MultiActor
 from .agent_states import AgentStates, BatchSource
 from .exploration import uniform_actions
-from .fast_forward import RecurrentActor, actor_of
-from .sampling import ActionSampler, DrawnActions, Mask
 
 logger = logging.getLogger(__name__)
 
@@ -165,16 +165,18 @@ class Policy:
 
     def _warn_of_fully_masked_branches(self, mask: NDArray[np.bool_], agents: NDArray[np.int32]) -> None:
         sizes = np.array(self.spec.action_spec.discrete_branches)
-        found = np.argwhere(np.logical_and.reduceat(mask, np.cumsum(sizes) - sizes, axis=1))
-        if not len(found):
+        masked = np.argwhere(np.logical_and.reduceat(mask, np.cumsum(sizes) - sizes, axis=1))
+        if not len(masked):
             return
         self._warned = True
-        row, branch = found[0].tolist()
+        row, branch = masked[0].tolist()
         logger.warning(
             "Agent %d: its action mask forbids all %d actions of branch %d. It takes %s there. Let the mask "
             "allow at least one: in Python the environment's action_mask, in Unity the agent's "
             "WriteDiscreteActionMask. This warning is not repeated.",
-            *(agents[row], sizes[branch], branch),
+            agents[row],
+            sizes[branch],
+            branch,
             "the first one" if self.deterministic else "a random one",
         )
 
@@ -199,13 +201,13 @@ def check_finite(
 
 def _greatest(waiting: Iterable[tuple[BehaviorSpec, DecisionSteps]]) -> str:
     """The observation that is farthest from zero, with its sensor and agent."""
-    found = [
+    extremes = [
         (float(sizes.max()), sensor.name, int(batch.agent_id[int(sizes.argmax())]))
         for spec, batch in waiting
         for sensor, rows in zip(spec.observation_specs, batch.obs)
         if (sizes := np.abs(rows.reshape(len(rows), -1)).max(1, initial=0)).size
     ]
-    size, name, agent = max(found)
+    size, name, agent = max(extremes)
     return f"{size:g}, of the sensor {name!r} of agent {agent}"
 
 

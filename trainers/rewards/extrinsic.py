@@ -5,9 +5,9 @@ import logging
 import numpy as np
 from numpy.typing import NDArray
 
-from ...agent_processor.rollout import gather_mates
+from ...agent_processor.rollout import gather_teammates
 from ...agent_processor.trajectory import Rollout
-from ..algorithms.coma.steps import slots_of
+from ..algorithms.coma.minibatches import slots_of
 from ..settings.models.algorithms import TeamRewardKind
 
 
@@ -16,15 +16,15 @@ class ExtrinsicReward:
 
     ignores_done = False
 
-    def __init__(self, with_mates: bool = False) -> None:
-        self.with_mates = with_mates
+    def __init__(self, with_teammates: bool = False) -> None:
+        self.with_teammates = with_teammates
 
     def evaluate(self, rollout: Rollout) -> NDArray[np.float32]:
         """[steps], one reward per step of the trajectories."""
         steps = rollout.steps
         reward: NDArray[np.float32] = rollout.reward[:steps] + rollout.group_reward[:steps]
-        if self.with_mates and rollout.mates is not None:
-            reward = reward + gather_mates(rollout.reward, rollout.mates, 0.0).sum(axis=1)
+        if self.with_teammates and rollout.teammates is not None:
+            reward = reward + gather_teammates(rollout.reward, rollout.teammates, 0.0).sum(axis=1)
         return reward
 
 
@@ -57,7 +57,7 @@ class TeamReward:
                 "trainer_type: coma these count several times or not at all in the team's reward: let all "
                 "members of a group request their decisions together, or give group rewards."
             )
-        members = gather_mates(rollout.reward, rollout.roster, 0.0).sum(axis=1)
+        members = gather_teammates(rollout.reward, rollout.roster, 0.0).sum(axis=1)
         if self.kind is TeamRewardKind.MEAN:
             members = members / (rollout.roster >= 0).sum(axis=1)
         reward: NDArray[np.float32] = (members + rollout.group_reward[: rollout.steps]).astype(np.float32)
@@ -66,11 +66,11 @@ class TeamReward:
 
 def _staggered(rollout: Rollout) -> bool:
     """Whether a step refers to a teammate's step that does not refer back to it."""
-    roster, own = rollout.roster, np.arange(rollout.steps)
+    roster, rows = rollout.roster, np.arange(rollout.steps)
     assert roster is not None
     if not rollout.reward.any():
         return False
-    places = np.broadcast_to(slots_of(own, roster)[:, None], roster.shape)
+    slots = np.broadcast_to(slots_of(rows, roster)[:, None], roster.shape)
     known = (roster >= 0) & (roster < rollout.steps)  # of other rows the roster is not here
-    apart = roster[roster[known], places[known]] != np.broadcast_to(own[:, None], roster.shape)[known]
+    apart = roster[roster[known], slots[known]] != np.broadcast_to(rows[:, None], roster.shape)[known]
     return bool(apart.any())

@@ -57,9 +57,9 @@ def make_reward_providers(
     providers: dict[str, RewardProvider] = {
         **make_learned_rewards(spec, signals, device, seed, non_finite, squashed=_squashed(algorithm))
     }
-    for name, own in signals.items():
+    for name, signal in signals.items():
         if name not in REWARD_SIGNAL_SETTINGS:
-            providers[name] = _provider_of_plugin(name, spec, own, device, seed, non_finite)
+            providers[name] = _provider_of_plugin(name, spec, signal, device, seed, non_finite)
     return {name: providers[name] if name in providers else _of_environment(algorithm) for name in signals}
 
 
@@ -107,7 +107,7 @@ def _of_environment(algorithm: Algorithm) -> RewardProvider:
     if traits.team_reward is not None:
         return TeamReward(traits.team_reward)
     # A team's value counts what every member earns.
-    return ExtrinsicReward(with_mates=traits.needs_teammates)
+    return ExtrinsicReward(with_teammates=traits.needs_teammates)
 
 
 def _squashed(algorithm: Algorithm) -> bool:
@@ -141,20 +141,24 @@ def make_learned_rewards(
         TypeError: a signal's settings have no branch here.
     """
     made: dict[str, NetworkSignal] = {}
-    for name, own in signals.items():
+    for name, signal in signals.items():
         if name not in REWARD_SIGNAL_SETTINGS:
             continue
-        allocation = naming_key_of_allocation(f"reward_signals.{name}.network_settings", own.network_settings)
+        allocation = naming_key_of_allocation(
+            f"reward_signals.{name}.network_settings", signal.network_settings
+        )
         with allocation, _naming_signal(name):
-            if isinstance(own, CuriositySettings):
-                made[name] = Curiosity(spec, own, device, seed + CURIOSITY_SEED, non_finite)
-            elif isinstance(own, GAILSettings):
-                demos = load_demonstrations(own.demo_path, spec, own.partial_demos)
-                made[name] = GAIL(spec, own, demos, device, seed + GAIL_SEED, non_finite, squashed=squashed)
-            elif isinstance(own, RNDSettings):
-                made[name] = RND(spec, own, device, seed + RND_SEED, non_finite)
-            elif isinstance(own, LearnedRewardSettings):
-                raise TypeError(f"reward_signals.{name}: nothing is built here from {type(own).__name__}")
+            if isinstance(signal, CuriositySettings):
+                made[name] = Curiosity(spec, signal, device, seed + CURIOSITY_SEED, non_finite)
+            elif isinstance(signal, GAILSettings):
+                demos = load_demonstrations(signal.demo_path, spec, signal.partial_demos)
+                made[name] = GAIL(
+                    spec, signal, demos, device, seed + GAIL_SEED, non_finite, squashed=squashed
+                )
+            elif isinstance(signal, RNDSettings):
+                made[name] = RND(spec, signal, device, seed + RND_SEED, non_finite)
+            elif isinstance(signal, LearnedRewardSettings):
+                raise TypeError(f"reward_signals.{name}: nothing is built here from {type(signal).__name__}")
     return made
 
 

@@ -49,23 +49,23 @@ class Transitions:
         whole = cls(batch.obs, next_obs, None, batch.actions, ended.float().to(batch.rewards.device))
         return whole if with_padding or batch.real is None else whole.rows(batch.real.nonzero().squeeze(1))
 
-    def rows(self, which: Tensor) -> Transitions:
+    def rows(self, rows: Tensor) -> Transitions:
         """Some of the steps, by their positions [n]."""
-        obs = [column.index_select(0, which) for column in self.obs]
-        actions = Actions(*(column.index_select(0, which) for column in self.actions))
-        return Transitions(obs, self._next_obs(which), None, actions, self.done.index_select(0, which))
+        obs = [column.index_select(0, rows) for column in self.obs]
+        actions = Actions(*(column.index_select(0, rows) for column in self.actions))
+        return Transitions(obs, self._next_obs(rows), None, actions, self.done.index_select(0, rows))
 
-    def _next_obs(self, which: Tensor) -> list[Tensor]:
+    def _next_obs(self, rows: Tensor) -> list[Tensor]:
         """Per sensor [n, *shape] the observations after these steps."""
         if self.next_index is None:
-            return [column.index_select(0, which) for column in self.next_obs]
-        index, steps = self.next_index.index_select(0, which), len(self)
+            return [column.index_select(0, rows) for column in self.next_obs]
+        index, steps = self.next_index.index_select(0, rows), len(self)
         continues = index < steps
         found = []
         for own, final in zip(self.obs, self.next_obs):  # without a joined copy of both
-            rows = own.index_select(0, torch.where(continues, index, 0))
-            rows[~continues] = final.index_select(0, index[~continues] - steps)
-            found.append(rows)
+            following = own.index_select(0, torch.where(continues, index, 0))
+            following[~continues] = final.index_select(0, index[~continues] - steps)
+            found.append(following)
         return found
 
 
@@ -114,5 +114,5 @@ def minibatches(steps: Transitions, size: int, shuffler: torch.Generator) -> Ite
     """
     size = max(1, min(size, len(steps)))
     order = torch.randperm(len(steps), generator=shuffler, device="cpu").to(steps.done.device)
-    for which in torch.split(order, size)[: len(steps) // size]:
-        yield steps.rows(which)
+    for rows in torch.split(order, size)[: len(steps) // size]:
+        yield steps.rows(rows)

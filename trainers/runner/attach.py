@@ -236,4 +236,4 @@ def _is_one_address(host: str) -> bool:
 
 
 def _wrong(key: str, message: str) -> TrainerConfigError:
-    return TrainerConfigError([Problem(f"env_settings.{key}", message)])
+    return TrainerConfigError([Problem(("env_settings", key), message)])

@@ -13,8 +13,7 @@ from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import Rollout
 from ..algorithms.base import Algorithm, UnsupportedActionError
 from ..algorithms.common.optim import LEARNING_RATE_FLOOR, Schedule
-from ..algorithms.imitation.agreement import agreement
-from ..algorithms.imitation.behavioral_cloning import LOSS
+from ..algorithms.imitation.behavioral_cloning import LOSS, agreement
 from ..buffers.demonstrations import Demonstrations, digest, held_out
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import training_events

@@ -93,12 +93,14 @@ def _refuse_tests_in_the_editor(options: RunOptions) -> None:
     if not (attaches or options.env_settings.editor) or options.checkpoint_settings.inference:
         return
     why = "engines that connect by themselves are all trained with" if attaches else "there is one Editor"
-    settings = {f"behaviors.{name}": one for name, one in options.behaviors.items()}
+    settings: dict[tuple[str, ...], TrainerSettings] = {
+        ("behaviors", name): one for name, one in options.behaviors.items()
+    }
     if options.default_settings is not None:
-        settings["default_settings"] = options.default_settings
+        settings["default_settings",] = options.default_settings
     problems = [
         Problem(
-            f"{place}.test_frequency",
+            (*place, "test_frequency"),
             f"found {one.test_frequency}; tests take place in an environment of their own, and {why}: name "
             "an executable or a scene with --env, or remove this key",
         )
@@ -116,7 +118,7 @@ def _refuse_parameters(options: RunOptions) -> None:
             f"found {names}; {options.env_settings.env_path} takes no parameters during a run: remove this "
             "section, and give the environment's own arguments after --env-args"
         )
-        raise TrainerConfigError([Problem("environment_parameters", message)])
+        raise TrainerConfigError([Problem(("environment_parameters",), message)])
 
 
 def _check_godot(options: RunOptions) -> None:
@@ -175,7 +177,7 @@ def _number_with_ports(options: RunOptions, first: int) -> int:
             f"{', or a lower base_port' if base_port(env) else ''}"
         )
         place = options.place(("env_settings", key))
-        raise TrainerConfigError([Problem(f"env_settings.{key}", message, place)])
+        raise TrainerConfigError([Problem(("env_settings", key), message, place)])
     return number
 
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import torch
 
-from ..algorithms.common.threads import ACTING_THREADS
+from ..algorithms.fast.threads import ACTING_THREADS
 from ..stats.reporter import StatsReporter
 from ..trainer.factory import make_algorithm, make_trainer
 from ..trainer.learner_process import FinishedUpdate, LearnerPlan, UpdateJob, heartbeat_file

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from ...envs.demonstrations.demonstration import demonstration_files
 from ...envs.errors import DemonstrationError
 from ..settings.base import found
-from ..settings.errors import Problem, TrainerConfigError
+from ..settings.errors import Path, Problem, TrainerConfigError
 from ..settings.models.rewards import GAILSettings
 from ..settings.options import RunOptions
-from ..settings.problems import dotted
-from ..settings.yaml_source import Path
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _LARGEST = 64 * 2**20
@@ -49,7 +47,7 @@ def check_demonstrations(options: RunOptions) -> None:
         try:
             demonstration_files(demo)
         except DemonstrationError as error:
-            problems.append(Problem(dotted(path), f"found {found(demo)}. {error}", options.place(path)))
+            problems.append(Problem(path, f"found {found(demo)}. {error}", options.place(path)))
     if problems:
         raise TrainerConfigError(problems)
 

@@ -38,7 +38,7 @@ def check_cluster(options: RunOptions) -> None:
             "trainer's own process: have it hosted (env_workers, --env-workers 2), give an executable or a "
             "scene, or leave this out"
         )
-        raise TrainerConfigError([Problem("env_settings.ray", message)])
+        raise TrainerConfigError([Problem(("env_settings", "ray"), message)])
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from ...envs.base import BehaviorName, processors
 from ...envs.python import in_process
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import OnPolicyAlgorithm, UnsupportedActionError
-from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
+from ..algorithms.fast.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
 from ..callbacks.events import SummaryDue

@@ -13,7 +13,6 @@ import datetime
 import itertools
 import math
 import shlex
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -37,7 +36,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from ..utils.errors import nearest
-from .errors import note
+from .errors import Problem, note
 from .numerals import spellings
 
 if TYPE_CHECKING:
@@ -48,18 +47,9 @@ OWN = "lanista"
 """Marks a key that ML-Agents does not have."""
 
 
-LATER = "later"
-"""Marks a key whose name and meaning are settled, but which this version does not use yet."""
-
-
 def own(default: Any, **constraints: Any) -> Any:
     """A key of Lanista's own. Its default is ML-Agents' behavior; at its default it is not written out."""
     return Field(default=default, json_schema_extra={OWN: True}, **constraints)
-
-
-def later(default: Any, **constraints: Any) -> Any:
-    """A key of Lanista's own for a later version: any other value is refused before a run."""
-    return Field(default=default, json_schema_extra={OWN: True, LATER: True}, **constraints)
 
 
 UNKNOWN_KEY = "unknown_key"
@@ -67,20 +57,10 @@ UNKNOWN_KEY = "unknown_key"
 MOST_EXPLAINED = 50
 """Unknown keys of one mapping that are explained; the rest is hardly of another kind."""
 
-Refusal = tuple[tuple[str | int, ...], Any, str]
-"""A path below the model that is being validated, the value there, and why it is refused."""
 
-
-def refuse(owner: str, message: str, *path: str | int, value: Any = None) -> ValidationError:
-    """A validation error at `path` below the model that is being validated."""
-    return refuse_all(owner, [(path, value, message)])
-
-
-def refuse_all(owner: str, refusals: Iterable[Refusal]) -> ValidationError:
-    """A validation error about several values below the model that is being validated."""
-    details = [
-        InitErrorDetails(type=wrong(message), loc=path, input=value) for path, value, message in refusals
-    ]
+def refuse(owner: str, *problems: Problem) -> ValidationError:
+    """A validation error; paths begin at the model that is being validated, `owner`."""
+    details = [InitErrorDetails(type=wrong(p.message), loc=p.path, input=None) for p in problems]
     return ValidationError.from_exception_data(owner, details)
 
 
@@ -119,7 +99,7 @@ class Settings(BaseModel):
 
     def _refusal(self, key: str, message: str) -> ValidationError:
         """A validation error about the value of `key`."""
-        return refuse(type(self).__name__, message, key, value=getattr(self, key))
+        return refuse(type(self).__name__, Problem((key,), message))
 
     @classmethod
     def written(cls) -> list[str]:
@@ -150,17 +130,8 @@ class Settings(BaseModel):
     @classmethod
     def is_own(cls, key: str) -> bool:
         """Whether `key` is Lanista's own."""
-        return cls._marked(key, OWN)
-
-    @classmethod
-    def is_later(cls, key: str) -> bool:
-        """Whether this version does not use `key` yet."""
-        return cls._marked(key, LATER)
-
-    @classmethod
-    def _marked(cls, key: str, mark: str) -> bool:
         extra = cls.model_fields[key].json_schema_extra
-        return isinstance(extra, dict) and bool(extra.get(mark))
+        return isinstance(extra, dict) and bool(extra.get(OWN))
 
     def complete(self, key: str, value: Any) -> None:
         """Set a key to what follows from others; it does not count as written."""

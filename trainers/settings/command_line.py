@@ -16,12 +16,11 @@ from ..utils.argparse import OneLineParser
 from ..utils.errors import did_you_mean
 from . import base as values
 from .base import Settings, found, value_type
-from .documentation import key_description
-from .errors import Problem, TrainerConfigError, logger
+from .errors import Path, Problem, TrainerConfigError, dotted, logger
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .options import RunOptions
-from .problems import dotted
-from .yaml_source import Path, Source, compose, read_file, read_preset, read_value
+from .schema import key_description
+from .yaml_source import Source, compose, read_file, read_preset, read_value
 
 SECTIONS: dict[str, tuple[type[Settings], str]] = {
     "env_settings": (EnvironmentSettings, "environments"),
@@ -130,7 +129,7 @@ def _settle_force(settings: CheckpointSettings, given: set[Path]) -> None:
         return
     if given & {(section, "resume"), (section, "load_model")}:
         message = "--resume goes on with the old run and --force sets it aside: leave one of them out"
-        raise TrainerConfigError([Problem("", message, "command line")])
+        raise TrainerConfigError([Problem((), message, "command line")])
     logger.warning(
         "--force is given: the 'resume' of the yaml file is ignored, and %s starts anew.", settings.run_id
     )
@@ -166,7 +165,9 @@ def _settle_beginning(settings: CheckpointSettings, given: set[Path]) -> None:
     if start_typed and not resume_typed:
         logger.warning(
             "%s! %s is initialized_from %s and resume will be ignored.",
-            *(both, settings.run_id, settings.initialize_from),
+            both,
+            settings.run_id,
+            settings.initialize_from,
         )
         settings.resume = False
         return
@@ -387,7 +388,7 @@ def assign(source: Source, path: Path, value: Any, place: str) -> None:
         child = copy.copy(child) if child is not None else {}
         if not isinstance(child, (dict, list)):
             message = f"found {found(child)}, which holds no keys, so {dotted(path)} cannot be set"
-            raise TrainerConfigError([Problem(dotted(path[: depth + 1]), message, place)])
+            raise TrainerConfigError([Problem(path[: depth + 1], message, place)])
         _put(parent, part, child)
         parent = child
     if isinstance(parent, list):
@@ -406,5 +407,5 @@ def _item(items: list[Any], path: Path, place: str) -> Any:
     part = str(path[-1])
     if not part.isdecimal() or int(part) >= len(items):
         message = f"expected one of its {len(items)} entries, numbered from 0"
-        raise TrainerConfigError([Problem(dotted(path), message, place)])
+        raise TrainerConfigError([Problem(path, message, place)])
     return items[int(part)]

@@ -1,24 +1,47 @@
 """Configuration errors, and warnings about configurations that are accepted."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+Path = tuple[str | int, ...]
+"""Where a value is in the tree: the keys that lead to it, and the numbers of entries of lists."""
+
+
+def dotted(path: Path) -> str:
+    """A path as `--set` takes it: parts that hold a dot are quoted."""
+    return ".".join(f'"{part}"' if "." in str(part) else str(part) for part in path)
 
 
 @dataclass(frozen=True)
 class Problem:
     """One thing that is wrong in a configuration."""
 
-    path: str
-    """Where in the tree, such as `behaviors.Ball.hyperparameters.batch_size`; empty for the whole."""
+    path: Path
+    """Of the key; empty for the whole."""
     message: str
     """What was found, what is allowed, and what to do."""
     place: str = ""
     """Where it was written: `ball.yaml, line 12`, or the flag of the command line."""
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.place, self.path, self.message) if part)
+        return ": ".join(part for part in (self.place, self.key, self.message) if part)
+
+    @property
+    def key(self) -> str:
+        """The path, such as `behaviors.Ball.hyperparameters.batch_size`."""
+        return dotted(self.path)
+
+    def within(self, section: Path) -> Problem:
+        """The same, if its path starts at this section."""
+        return replace(self, path=(*section, *self.path))
+
+    def located(self, place: Callable[[Path], str]) -> Problem:
+        """With the place of its path."""
+        return replace(self, place=place(self.path))
 
 
 MOST_PROBLEMS = 100
@@ -29,7 +52,7 @@ class TrainerConfigError(Exception):
     """The configuration cannot be used; lists everything that is wrong with it, one problem per line."""
 
     def __init__(self, problems: str | Sequence[Problem]) -> None:
-        self.problems = [Problem("", problems)] if isinstance(problems, str) else list(problems)
+        self.problems = [Problem((), problems)] if isinstance(problems, str) else list(problems)
         lines = [str(problem) for problem in self.problems]
         if len(lines) > 1:
             rest = len(lines) - MOST_PROBLEMS

@@ -31,7 +31,9 @@ def warn_of_late_flags(options: RunOptions, argv: Sequence[str] | None = None) -
         logger.warning(
             "%s after %s: everything there is passed to the environment. What is meant for the trainer has "
             "to come before %s.",
-            *(", ".join(late), _ENV_ARGS, _ENV_ARGS),
+            ", ".join(late),
+            _ENV_ARGS,
+            _ENV_ARGS,
         )
 
 

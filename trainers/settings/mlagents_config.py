@@ -8,6 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from ..utils.plugins import PluginError
 from .base import FALSE, Settings, flag, found
+from .errors import Path
 from .models.behavior import DEFAULT_TRAINER, SelfPlaySettings, TrainerSettings
 from .models.environment_parameters import CompletionCriteriaSettings
 from .models.networks import MemorySettings, NetworkSettings
@@ -15,7 +16,7 @@ from .models.rewards import REWARD_SIGNAL_SETTINGS, BehavioralCloningSettings
 from .models.run import TorchSettings
 from .options import RunOptions
 from .registry import find_trainer, trainer_types
-from .yaml_source import Path, Source
+from .yaml_source import Source
 
 Remark = tuple[Path, str]
 Mappings = Iterator[tuple[Path, type[Settings], Mapping[str, Any]]]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import Problem
+from .errors import Path, Problem
 from .mlagents_config import WRITTEN_RULES, Remark
 from .models.algorithms import BaselineClip, ClippedObjectiveSettings, POCASettings, PPOSettings, SACSettings
 from .models.behavior import TrainerSettings
@@ -18,9 +18,8 @@ from .models.environment_parameters import SamplerSettings
 from .models.hyperparameters import InterruptedValue, ScheduleType
 from .models.rewards import GAILSettings
 from .options import RunOptions
-from .problems import dotted
 from .validation import listed_behaviors, section_of
-from .yaml_source import Path, Source
+from .yaml_source import Source
 
 FLOORS = {"learning_rate": 1e-10, "epsilon": 0.1, "beta": 1e-5}
 """Where linear schedules end, as in `trainers/algorithms/common/optim.py`; tests compare the two."""
@@ -298,7 +297,7 @@ def explain(source: Source, options: RunOptions | None) -> list[Problem]:
         remarks += _of_run(options)
     order = {path: number for number, path in enumerate(_paths(source.data, ()))}
     remarks.sort(key=lambda remark: _position(remark, order))
-    return [Problem(dotted(path), message, _place(source, path)) for path, message in remarks]
+    return [Problem(path, message, _place(source, path)) for path, message in remarks]
 
 
 def _place(source: Source, path: Path) -> str:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ..utils.errors import nearest
-from ..utils.plugins import PluginError
-from .base import Flag, Refusal, Settings, Text, own, plain, refuse_all, wrong
-from .errors import Notes, TrainerConfigError, logger
-from .misplaced import place_of, refuse_first_versions
+from .base import Flag, Settings, Text, own, plain, refuse, wrong
+from .errors import Notes, Path, Problem, TrainerConfigError, logger
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import EnvironmentParameters, MeasureType
 from .models.outputs import CallbackChoices, WriterNames
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
-from .problems import config_error, places_of
-from .registry import OF_MLAGENTS, find_trainer
-from .yaml_source import Path, Source, read_file, read_text, under
+from .problems import config_error, place_of, places_of, refuse_first_versions
+from .registry import OF_MLAGENTS, usable_trainer
+from .yaml_source import Source, read_file, read_text, under
 
 MOST_BEHAVIORS = 1000
 
@@ -80,10 +78,9 @@ class RunOptions(Settings):
     def _progress_has_an_end(self) -> RunOptions:
         endless = {name for name, settings in self.behaviors.items() if settings.endless}
         by_default = self.default_settings is not None and self.default_settings.endless
-        refusals: list[Refusal] = [
-            (
+        problems = [
+            Problem(
                 ("environment_parameters", name, "curriculum", number, "completion_criteria", "measure"),
-                "progress",
                 f"found progress, the part of max_steps that is done; but {criteria.behavior}, with "
                 "max_steps -1, is trained until it is stopped. Give it max_steps, or measure the reward",
             )
@@ -93,8 +90,8 @@ class RunOptions(Settings):
             and criteria.measure is MeasureType.PROGRESS
             and (criteria.behavior in endless or (by_default and criteria.behavior not in self.behaviors))
         ]
-        if refusals:
-            raise refuse_all(type(self).__name__, refusals)
+        if problems:
+            raise refuse(type(self).__name__, *problems)
         return self
 
     @classmethod
@@ -229,15 +226,6 @@ def _write_left_out(defaults: Mapping[str, Any], settings: Any, written: dict[st
             _write_left_out(default, value, written[key])
 
 
-def _hyperparameters(trainer: Any) -> Collection[str]:
-    """The hyperparameters of a trainer; none if the trainer is refused elsewhere."""
-    try:
-        kind = find_trainer(trainer)
-    except PluginError:
-        return ()
-    return kind.settings.model_fields if kind else ()
-
-
 def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
     """A behavior's mapping of the YAML, laid over the default settings.
 
@@ -259,7 +247,8 @@ def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
         del base["self_play"]  # null means something only where it is written
     trainer = own.get("trainer_type", defaults.trainer_type)
     if trainer != defaults.trainer_type:
-        known = _hyperparameters(trainer)
+        kind = usable_trainer(trainer)
+        known = kind.settings.model_fields if kind else {}
         named = defaults.hyperparameters.model_fields_set
         base["hyperparameters"] = {
             key: value for key, value in base["hyperparameters"].items() if key in named and key in known

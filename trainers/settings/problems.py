@@ -1,4 +1,7 @@
-"""Validation errors as messages that name the place, what was found and what is allowed."""
+"""Validation errors as messages that name the place, what was found and what is allowed.
+
+Also where an unknown key belongs, and configurations of ML-Agents' first versions.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,141 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ..utils.errors import nearest
-from .base import UNKNOWN_KEY, found
-from .errors import Problem, TrainerConfigError
-from .registry import trainer_types
-from .yaml_source import Path, Source
+from .base import UNKNOWN_KEY, Settings, found
+from .errors import Path, Problem, TrainerConfigError, dotted
+from .models.behavior import DEFAULT_TRAINER, TrainerSettings
+from .models.environment_parameters import SAMPLER_KEYS, EnvironmentParameterSettings
+from .models.hyperparameters import HyperparamSettings
+from .models.rewards import REWARD_SIGNAL_SETTINGS
+from .registry import trainer_types, usable_trainer
+from .yaml_source import Source
+
+BEHAVIOR = "NAME"
+"""Stands for a behavior's name where none is listed, or several are."""
+NEAR = 0.8
+"""How alike a key and one of another section are to be confused."""
+
+
+def place_of(root: type[Settings], data: dict[str, Any], path: Path, value: Any) -> str:
+    """Where the unknown key at `path` belongs, as a sentence after a space; empty where nothing is near.
+
+    Args:
+        root: the model of the whole configuration.
+        data: the whole configuration.
+        path: of the key.
+        value: what stands there.
+    """
+    key = str(path[-1])
+    defaults = nearest(key, ["default_settings"]) is not None
+    if len(path) == 1 and not defaults and (section := _section_of(value)):
+        what = "settings of a behavior" if section == "behaviors" else "an environment parameter"
+        return f" It holds {what}: put it under `{section}:`, as {dotted((section, key))}."
+    sections = list(_sections(root, data, path))
+    having = [where for where, known in sections if key in known and where != path[:-1]]
+    if having:
+        return _belongs(min(having, key=lambda where: _distance(where, path)), path)
+    own = next((known for where, known in sections if where == path[:-1]), [])
+    if nearest(key, own) is None:
+        places = {name: where for where, known in reversed(sections) for name in known}
+        meant = nearest(key, places, NEAR)
+        if meant is not None:
+            return f" Did you mean `{dotted((*places[meant], meant))}`?"
+    return ""
+
+
+def _section_of(value: Any) -> str:
+    """Which section's entry a mapping at the top level is."""
+    keys = value.keys() if isinstance(value, dict) else set()
+    if TrainerSettings.model_fields.keys() & keys:
+        return "behaviors"
+    parameter = EnvironmentParameterSettings.model_fields.keys() | SAMPLER_KEYS
+    return "environment_parameters" if parameter & keys else ""
+
+
+def _belongs(home: Path, path: Path) -> str:
+    """That a key at `path` belongs into the section `home`."""
+    if home[:-1] == path[:-1]:
+        return f" It belongs under `{home[-1]}`."
+    where = f" It belongs to {dotted((*home, path[-1]))}"
+    if home[:2] != ("behaviors", BEHAVIOR):
+        return f"{where}."
+    everywhere = dotted(("default_settings", *home[2:], path[-1]))
+    return f"{where}, with the behavior's name in place of {BEHAVIOR}, or for all behaviors to {everywhere}."
+
+
+def _distance(home: Path, path: Path) -> int:
+    """How many sections lie between two places."""
+    shared = 0
+    for one, other in zip(home, path[:-1], strict=False):
+        if one != other:
+            break
+        shared += 1
+    return len(home) + len(path) - 1 - 2 * shared
+
+
+def _sections(root: type[Settings], data: dict[str, Any], path: Path) -> Iterator[tuple[Path, list[str]]]:
+    """The sections where the key at `path` may belong, and their keys; of the behaviors one."""
+    behaviors = data.get("behaviors")
+    named = behaviors if isinstance(behaviors, dict) else {}
+    if path[0] == "default_settings":
+        yield from _of_behavior(("default_settings",), data["default_settings"], data)
+    else:
+        own = path[1] if path[0] == "behaviors" and len(path) > 2 else None
+        name = own or (next(iter(named)) if len(named) == 1 else BEHAVIOR)
+        yield from _of_behavior(("behaviors", name), named.get(name), data)
+    yield (), root.written()
+    for name, model in root.children():
+        if model is not TrainerSettings:
+            yield (name,), model.written()
+
+
+def _of_behavior(place: Path, written: Any, data: dict[str, Any]) -> Iterator[tuple[Path, list[str]]]:
+    yield place, TrainerSettings.written()
+    for name, model in TrainerSettings.children():
+        known = _hyperparameters(written, data) if model is HyperparamSettings else model
+        yield (*place, name), known.written()
+        yield from (((*place, name, inner), below.written()) for inner, below in known.children())
+    for name, signal in REWARD_SIGNAL_SETTINGS.items():
+        yield (*place, "reward_signals", name), signal.written()
+
+
+def _hyperparameters(written: Any, data: dict[str, Any]) -> type[HyperparamSettings]:
+    """The hyperparameters of a behavior's trainer."""
+    above = (settings for settings in (written, data.get("default_settings")) if isinstance(settings, dict))
+    names = (settings["trainer_type"] for settings in above if "trainer_type" in settings)
+    kind = usable_trainer(next(names, DEFAULT_TRAINER))
+    return kind.settings if kind else HyperparamSettings
+
+
+def refuse_first_versions(source: Source) -> None:
+    """Refuse a configuration in a form that ML-Agents had up to its release 0.18, and say how to convert it.
+
+    Raises:
+        TrainerConfigError: it is one.
+    """
+    for key in source.data:
+        what, options = _first_versions(source.data, key)
+        if what:
+            place = source.place((key,))
+            file = place.rpartition(", line ")[0] or "OLD.yaml"
+            file = f'"{file}"' if " " in file else file
+            command = f"lanista upgrade {options.format(file=file)} NEW.yaml"
+            why = f"this is {what} of ML-Agents 0.18 or earlier. `{command}` writes it in today's form"
+            raise TrainerConfigError([Problem((key,), why, place)])
+
+
+def _first_versions(data: dict[str, Any], key: str) -> tuple[str, str]:
+    """What the top-level entry `key` shows the file to be, and the arguments of its conversion, if others."""
+    value = data[key] if isinstance(data[key], dict) else {}
+    if "behaviors" in data:
+        return ("a configuration" if key in ("curriculum", "parameter_randomization") else ""), "{file}"
+    if key == "resampling-interval" or {"sampler-type", "sampler_type"} & value.keys():
+        is_old = "resampling-interval" in data or "sampler-type" in value
+        return ("a file of samplers" if is_old else ""), "TRAINER.yaml --sampler {file}"
+    if {"thresholds", "parameters"} <= value.keys():
+        return "a file of lessons", "TRAINER.yaml --curriculum {file}"
+    return ("a configuration" if "trainer" in value else ""), "{file}"
+
 
 # Errors that only follow from another one.
 CONSEQUENCES = frozenset({"default_factory_not_called"})
@@ -35,7 +169,7 @@ def config_error(
         path = tuple(part for part in details["loc"] if part != "[key]")
         unknown = details["type"] == UNKNOWN_KEY
         sentence = _unknown_key(path, details, listed, hint) if unknown else _sentence(details)
-        problem = Problem(dotted(path), sentence, source.place(path))
+        problem = Problem(path, sentence, source.place(path))
         if problem not in problems:
             problems.append(problem)
     return TrainerConfigError(problems)
@@ -70,11 +204,6 @@ def _paths_of(tree: Any, key: str, value: Any, path: Path) -> Iterator[Path]:
         if name == key and type(item) is type(value) and item == value:
             yield (*path, name)
         yield from _paths_of(item, key, value, (*path, name))
-
-
-def dotted(path: Path) -> str:
-    """A path as `--set` takes it: parts that hold a dot are quoted."""
-    return ".".join(f'"{part}"' if "." in str(part) else str(part) for part in path)
 
 
 def _sentence(details: ErrorDetails) -> str:

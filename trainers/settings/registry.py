@@ -37,8 +37,6 @@ class TrainerType:
 
     settings: type[HyperparamSettings]
     """The model of its hyperparameters."""
-    available: bool = True
-    """Whether this version can train it. Its settings are read and checked in any case."""
     recurrent: bool = False
     """Whether it trains policies with a memory."""
     algorithm: str = ""
@@ -79,6 +77,14 @@ def find_trainer(name: Any) -> TrainerType | None:
     """
     known = trainer_types.get(name) if isinstance(name, str) else None
     return _of_plugin(name) if known is None and isinstance(name, str) else known
+
+
+def usable_trainer(name: Any) -> TrainerType | None:
+    """As `find_trainer`; None too where it cannot be used, which is said once, at `trainer_type`."""
+    try:
+        return find_trainer(name)
+    except PluginError:
+        return None
 
 
 def known_trainers() -> list[str]:

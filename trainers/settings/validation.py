@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ..utils.errors import did_you_mean
-from .base import Settings, found, plain
-from .errors import Problem, TrainerConfigError
+from .base import found
+from .errors import Path, Problem, TrainerConfigError
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import CompletionCriteriaSettings, MeasureType
 from .models.rewards import LearnedRewardSettings
 from .models.run import EnvironmentSettings
 from .options import RunOptions
-from .problems import dotted
 from .registry import TrainerType, find_trainer, trainer_types
-from .yaml_source import Path
 
 ATTENTION_HEADS = 4
 """Of `SelfAttention` in trainers/networks, which needs torch."""
@@ -23,9 +20,6 @@ UNREWARDED = (
     "found no reward signal, so there is nothing to learn: remove this key for the environment's own "
     "rewards, or name {extrinsic: {}}"
 )
-
-Lack = tuple[Path, str]
-"""The path of something that this version lacks, and a message about it."""
 
 
 def unsupported(options: RunOptions) -> list[Problem]:
@@ -35,12 +29,11 @@ def unsupported(options: RunOptions) -> list[Problem]:
     lists none, they will all get the default settings.
     """
     listed, learners = listed_behaviors(options), options.torch_settings.learners
-    lacks = [lack for name, settings in listed for lack in _lacks(settings, name)]
-    lacks += _later_keys(options, ())
-    refusals = list(_run_refusals(options))
-    refusals += [why for name, settings in listed for why in _behavior_refusals(name, settings, learners)]
-    lacks += [(PLACE, why) for why in refusals]
-    return [Problem(dotted(path), message, options.place(path)) for path, message in lacks]
+    problems = [problem for name, settings in listed for problem in _unsupported_of(settings, name)]
+    learning = [*_run_refusals(options)]
+    learning += [why for name, settings in listed for why in _behavior_refusals(name, settings, learners)]
+    problems += [Problem(LEARNERS, why) for why in learning]
+    return [problem.located(options.place) for problem in problems]
 
 
 def listed_behaviors(options: RunOptions) -> list[tuple[str | None, TrainerSettings]]:
@@ -59,10 +52,13 @@ def trains_nothing(options: RunOptions) -> list[Problem]:
     """Whether the configuration defines no behavior, or one that has no reward signal."""
     if not options.trains_something:
         message = "it defines no behavior to train; add a section `behaviors:`"
-        return [Problem("", message, options.file or "")]
+        return [Problem((), message, options.file or "")]
     aimless = [name for name, settings in listed_behaviors(options) if not settings.reward_signals]
-    paths: list[Path] = [(*section_of(name), "reward_signals") for name in aimless]
-    return [Problem(dotted(path), UNREWARDED, options.place(path)) for path in paths]
+    return [_unrewarded(name).located(options.place) for name in aimless]
+
+
+def _unrewarded(name: str | None) -> Problem:
+    return Problem((*section_of(name), "reward_signals"), UNREWARDED)
 
 
 def contradictions(options: RunOptions) -> list[Problem]:
@@ -87,121 +83,100 @@ def require_trainable(name: str, settings: TrainerSettings, learners: int = 1) -
     Raises:
         TrainerConfigError: naming each such key.
     """
-    refusals = _behavior_refusals(name, settings, learners)
-    lacks = [*_lacks(settings, name), *((PLACE, why) for why in refusals)]
-    problems = [Problem(dotted(path), message) for path, message in lacks]
+    problems = _unsupported_of(settings, name)
+    problems += [Problem(LEARNERS, why) for why in _behavior_refusals(name, settings, learners)]
     if not settings.reward_signals:
-        problems.append(Problem(dotted(("behaviors", name, "reward_signals")), UNREWARDED))
+        problems.append(_unrewarded(name))
     if problems:
         raise TrainerConfigError(problems)
 
 
-def _lacks(settings: TrainerSettings, name: str | None) -> list[Lack]:
+def _unsupported_of(settings: TrainerSettings, name: str | None) -> list[Problem]:
     """The unsupported settings of the behavior of this name; `name` None: of the default settings."""
-    return [((*section_of(name), *path), message) for path, message in _lacks_of(settings)]
+    return [problem.within(section_of(name)) for problem in _unsupported_settings(settings)]
 
 
-def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
+def _unsupported_settings(settings: TrainerSettings) -> Iterator[Problem]:
     kind = find_trainer(settings.trainer_type)
-    if kind is None or not kind.available:
-        available = [name for name, kind in trainer_types.items() if kind.available]
-        message = f"found {settings.trainer_type}; this version trains {', '.join(available)}"
-        yield ("trainer_type",), f"{message}. The settings of {settings.trainer_type} are read and checked"
-    if settings.network_settings.memory is not None and not (kind and kind.recurrent):
+    assert kind is not None, "settings are those of a known trainer"
+    if settings.network_settings.memory is not None and not kind.recurrent:
         recurrent = [name for name, kind in trainer_types.items() if kind.recurrent]
         message = f"this version gives agents a memory with {', '.join(recurrent)} alone: remove this section"
-        yield ("network_settings", "memory"), message
-    yield from _n_steps_lack(settings)
-    yield from _attention_lacks(settings)
-    if settings.network_settings.critic is not None and not (kind and kind.own_critic):
+        yield Problem(("network_settings", "memory"), message)
+    yield from _n_steps_problems(settings)
+    yield from _attention_problems(settings)
+    if settings.network_settings.critic is not None and not kind.own_critic:
         own = [name for name, kind in trainer_types.items() if kind.own_critic]
         message = f"this version builds a critic otherwise than the policy with {', '.join(own)} alone"
-        yield ("network_settings", "critic"), f"{message}: remove this section"
-    elif kind is not None and not kind.critic_prepares:
-        yield from _critics_lacks(settings)
-    yield from _critic_only_lacks(settings, kind)
-    yield from _later_keys(settings, ())
+        yield Problem(("network_settings", "critic"), f"{message}: remove this section")
+    elif not kind.critic_prepares:
+        yield from _critics_problems(settings)
+    yield from _critic_only_problems(settings, kind)
 
 
-def _n_steps_lack(settings: TrainerSettings) -> Iterator[Lack]:
+def _n_steps_problems(settings: TrainerSettings) -> Iterator[Problem]:
     """Neither memories nor learned signals are evaluated for the steps that follow a sampled one."""
     n_step = getattr(settings.hyperparameters, "n_step", 1)
     if n_step > 1 and settings.network_settings.memory is not None:
         message = "with a memory what follows a step is valued within its own sequence, step by step: set 1"
-        yield ("hyperparameters", "n_step"), f"found {n_step}; {message}"
+        yield Problem(("hyperparameters", "n_step"), f"found {n_step}; {message}")
     learned = [
         name for name, one in settings.reward_signals.items() if isinstance(one, LearnedRewardSettings)
     ]
     if n_step > 1 and learned:
         message = f"{', '.join(learned)} evaluates each sampled step again, by itself: set 1"
-        yield ("hyperparameters", "n_step"), f"found {n_step}; {message}"
+        yield Problem(("hyperparameters", "n_step"), f"found {n_step}; {message}")
 
 
-def _attention_lacks(settings: TrainerSettings) -> Iterator[Lack]:
+def _attention_problems(settings: TrainerSettings) -> Iterator[Problem]:
     """The critic of sets gives each of its attention heads an equal share of its width."""
     if settings.trainer_type not in ("poca", "mappo"):
         return
-    network, path = settings.network_settings, ("network_settings",)
+    network = settings.network_settings
     critic = network if network.critic is None else network.critic
     if critic.hidden_units % ATTENTION_HEADS:
         message = (
             f"the critic attends to the members of a team with {ATTENTION_HEADS} heads: set a multiple of"
         )
-        of_critic = () if network.critic is None else ("critic",)
-        place = (*path, *of_critic, "hidden_units")
-        yield place, f"found {critic.hidden_units}; {message} {ATTENTION_HEADS}"
+        section = ("network_settings",) if network.critic is None else ("network_settings", "critic")
+        found_and_meant = f"found {critic.hidden_units}; {message} {ATTENTION_HEADS}"
+        yield Problem((*section, "hidden_units"), found_and_meant)
 
 
-def _critics_lacks(settings: TrainerSettings) -> Iterator[Lack]:
+def _critics_problems(settings: TrainerSettings) -> Iterator[Problem]:
     """Settings that a critic must share with the policy, since both read the same prepared sequences."""
     policy, critic = settings.network_settings, settings.network_settings.critic
     if critic is None:
         return
     place = ("network_settings", "critic")
     if getattr(settings.hyperparameters, "shared_critic", False):
-        yield place, "a shared critic is a part of the policy's network: remove this section or shared_critic"
+        message = "a shared critic is a part of the policy's network: remove this section or shared_critic"
+        yield Problem(place, message)
     if critic.normalize is not policy.normalize:
         message = "the critic reads the observations as the policy's normalizer gives them: remove this key"
-        yield (*place, "normalize"), f"found {str(critic.normalize).lower()}; {message}"
+        yield Problem((*place, "normalize"), f"found {str(critic.normalize).lower()}; {message}")
     lengths = [None if one.memory is None else one.memory.sequence_length for one in (policy, critic)]
     if lengths[0] != lengths[1]:
         message = "policy and critic learn from the same sequences: give both a memory of one sequence_length"
-        yield (*place, "memory"), f"{message}, or neither"
+        yield Problem((*place, "memory"), f"{message}, or neither")
 
 
-def _critic_only_lacks(settings: TrainerSettings, kind: TrainerType | None) -> Iterator[Lack]:
+def _critic_only_problems(settings: TrainerSettings, kind: TrainerType) -> Iterator[Problem]:
     """Observations can be kept from the policy where a critic that is not a part of it reads them."""
-    hidden, path = (
-        settings.network_settings.critic_only_observations,
-        ("network_settings", "critic_only_observations"),
-    )
+    hidden = settings.network_settings.critic_only_observations
+    path = ("network_settings", "critic_only_observations")
     if not hidden:
         return
-    if not (kind and kind.critic_only):
+    if not kind.critic_only:
         able = [name for name, kind in trainer_types.items() if kind.critic_only]
         message = f"{settings.trainer_type} has no critic beside its policy ({', '.join(able)} have)"
-        yield path, f"found {found(hidden)}; {message}: remove this key"
+        yield Problem(path, f"found {found(hidden)}; {message}: remove this key")
     elif getattr(settings.hyperparameters, "shared_critic", False):
         message = "a shared critic reads what the policy reads: remove this key or shared_critic"
-        yield path, f"found {found(hidden)}; {message}"
+        yield Problem(path, f"found {found(hidden)}; {message}")
 
 
-def _later_keys(settings: Settings, path: Path) -> Iterator[Lack]:
-    """The keys of later versions that are not at their defaults; behaviors are checked one by one."""
-    for key, info in type(settings).model_fields.items():
-        value: Any = getattr(settings, key)
-        if key in ("behaviors", "default_settings"):
-            continue
-        if type(settings).is_later(key) and value != info.default:
-            here, known = found(plain(value)), found(plain(info.default))
-            message = f"found {here}; this version knows nothing but {known} here yet: remove this key"
-            yield (*path, key), message
-        for name, item in value.items() if isinstance(value, dict) else [(None, value)]:
-            if isinstance(item, Settings):
-                yield from _later_keys(item, (*path, key, *([] if name is None else [name])))
-
-
-PLACE: Path = ("torch_settings", "learners")
+LEARNERS: Path = ("torch_settings", "learners")
 TOGETHER = ("cpu", "cuda")
 """Devices that several learners may use, each its own."""
 
@@ -243,7 +218,7 @@ def _behavior_refusals(name: str | None, settings: TrainerSettings, learners: in
         return
     whose = "default_settings" if name is None else f"the behavior {name}"
     kind = find_trainer(settings.trainer_type)
-    if kind is not None and kind.available and not kind.learners:
+    if kind is not None and not kind.learners:
         able = [name for name, kind in trainer_types.items() if kind.learners]
         yield (
             f"found {learners}, and {whose} has trainer_type: {settings.trainer_type}, which learns in one "
@@ -261,45 +236,43 @@ def _behavior_refusals(name: str | None, settings: TrainerSettings, learners: in
         )
 
 
-Fault = tuple[tuple[str, ...], str]
-"""A key of the criteria, and what is wrong with it."""
-
-
 def endless_lessons(options: RunOptions) -> list[Problem]:
     """Every lesson that would never end, and every curriculum without a lesson."""
-    found: list[tuple[Path, str]] = []
+    problems: list[Problem] = []
     for name, parameter in (options.environment_parameters or {}).items():
         lessons = parameter.curriculum
         place: Path = ("environment_parameters", name, "curriculum")
         if not lessons:
-            found.append((place, "it has no lesson: give one, or a number or a sampler in its place"))
+            message = "it has no lesson: give one, or a number or a sampler in its place"
+            problems.append(Problem(place, message))
         for number, lesson in enumerate(lessons[:-1]):
             criteria = lesson.completion_criteria
             if criteria is not None:
                 here = (*place, number, "completion_criteria")
-                found += [((*here, *key), message) for key, message in _faults(options, criteria)]
-    return [Problem(dotted(path), message, options.place(path)) for path, message in found]
+                problems += [problem.within(here) for problem in _endless(options, criteria)]
+    return [problem.located(options.place) for problem in problems]
 
 
-def _faults(options: RunOptions, criteria: CompletionCriteriaSettings) -> Iterator[Fault]:
+def _endless(options: RunOptions, criteria: CompletionCriteriaSettings) -> Iterator[Problem]:
+    """Why a lesson with these criteria would never end; paths begin at the criteria."""
     unknown = _unknown_behavior(options, criteria.behavior)
     if unknown is not None:
-        yield ("behavior",), unknown
+        yield Problem(("behavior",), unknown)
     settings = options.behaviors.get(criteria.behavior, options.default_settings)
     if criteria.measure is MeasureType.ELO and settings is not None and settings.self_play is None:
-        yield (
+        yield Problem(
             ("measure",),
             f"found Elo, the rating of self-play; {criteria.behavior} has no section self_play, and so no "
             "rating: the lesson would never end. Measure reward or progress",
         )
     if criteria.measure is MeasureType.PROGRESS and settings is not None and settings.endless:
-        yield (
+        yield Problem(
             ("measure",),
             f"found progress, the part of max_steps that is done; {criteria.behavior}, with max_steps -1, is "
             "trained until it is stopped: the lesson would never end. Measure reward",
         )
     elif criteria.measure is MeasureType.PROGRESS and criteria.threshold >= 1:
-        yield (
+        yield Problem(
             ("threshold",),
             f"found {criteria.threshold}; the measure, the part of max_steps that is done, must be above it, "
             "which is when the training is over: the lessons after it would never begin. Give less than 1",

@@ -14,9 +14,7 @@ import yaml
 from ...envs.utils.bounded_yaml import require_bounds, require_size
 from ...envs.utils.regular_files import MOST_BYTES, refuse_pipe
 from ..utils.errors import nearest
-from .errors import Problem, TrainerConfigError
-
-Path = tuple[str | int, ...]
+from .errors import Path, Problem, TrainerConfigError
 
 UNREADABLE_YAML = (
     yaml.YAMLError,
@@ -63,13 +61,13 @@ def read_file(path: str | os.PathLike[str]) -> Source:
             data = opened.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             found = f"it holds more than {MOST_BYTES >> 20} MiB, and no configuration is that large"
-            raise TrainerConfigError([Problem("", f"{found}; name another file", str(path))])
+            raise TrainerConfigError([Problem((), f"{found}; name another file", str(path))])
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise TrainerConfigError(
             [
                 Problem(
-                    "",
+                    (),
                     f"byte {error.start} is not UTF-8 text; save the file with the encoding UTF-8",
                     str(path),
                 )
@@ -112,7 +110,7 @@ def read_text(text: str, name: str) -> Source:
         raise TrainerConfigError([_syntax_problem(error, text, name)]) from error
     except RecursionError as error:
         raise TrainerConfigError(
-            [Problem("", "error parsing yaml: it is nested too deeply", name)]
+            [Problem((), "error parsing yaml: it is nested too deeply", name)]
         ) from error
     if repeated:
         raise TrainerConfigError(repeated)
@@ -121,7 +119,7 @@ def read_text(text: str, name: str) -> Source:
     if not isinstance(data, dict):
         kind = "a list" if isinstance(data, list) else "text" if isinstance(data, str) else "a single value"
         message = f"found {kind}, expected a mapping that begins like `behaviors:`"
-        raise TrainerConfigError([Problem("", message, name)])
+        raise TrainerConfigError([Problem((), message, name)])
     source.data = data
     return source
 
@@ -140,7 +138,7 @@ def read_value(text: str) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if repeated:
-        raise ValueError(f"{repeated[0].path} stands twice in it")
+        raise ValueError(f"{repeated[0].key} stands twice in it")
     return value
 
 
@@ -148,28 +146,28 @@ def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     """Where the text is not YAML, and what to do."""
     mark = getattr(error, "problem_mark", None)
     if isinstance(error, _ImpossibleValueError) and mark is not None:
-        return Problem("", f"error parsing yaml: {error.problem}", f"{name}, line {mark.line + 1}")
+        return Problem((), f"error parsing yaml: {error.problem}", f"{name}, line {mark.line + 1}")
     if isinstance(error, yaml.reader.ReaderError):
         place = f"{name}, line {text.count(chr(10), 0, error.position) + 1}"
         what = f"the character #x{error.character:04x} is not allowed in YAML"
         return Problem(
-            "", f"error parsing yaml: {what}; save the file as text with the encoding UTF-8", place
+            (), f"error parsing yaml: {what}; save the file as text with the encoding UTF-8", place
         )
     if mark is None:
-        return Problem("", f"error parsing yaml: {str(error).partition(chr(10))[0]}", name)
+        return Problem((), f"error parsing yaml: {str(error).partition(chr(10))[0]}", name)
     lines = text.splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
     place = f"{name}, line {mark.line + 1}, column {mark.column + 1}"
     if "\t" in line[: len(line) - len(line.lstrip())]:
-        return Problem("", "error parsing yaml: a tab indents this line; YAML wants spaces", place)
+        return Problem((), "error parsing yaml: a tab indents this line; YAML wants spaces", place)
     what = getattr(error, "problem", None) or str(error).partition("\n")[0]
     if r"'\t'" in what:
-        return Problem("", "error parsing yaml: a tab stands here; YAML wants spaces", place)
+        return Problem((), "error parsing yaml: a tab stands here; YAML wants spaces", place)
     if "escape character" in what:
         what += "; in double quotes a backslash begins one: write paths of Windows in single quotes"
     if "<stream end>" in what:
         what = "the text ends too early: a bracket or a quotation mark is still open"
-    return Problem("", f"error parsing yaml: {what}. Look at this line and the one before it.", place)
+    return Problem((), f"error parsing yaml: {what}. Look at this line and the one before it.", place)
 
 
 class _ImpossibleValueError(yaml.constructor.ConstructorError):
@@ -235,9 +233,8 @@ class _Walk:
             line = key.start_mark.line + 1
             self.source.places[(*path, str(key.value))] = f"{self.source.name}, line {line}"
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                dotted = ".".join(map(str, (*path, key.value)))
                 message = f"it stands on line {seen[key.value]} already: keep one of them, or rename one"
-                self.repeated.append(Problem(dotted, message, f"{self.source.name}, line {line}"))
+                self.repeated.append(Problem((*path, key.value), message, f"{self.source.name}, line {line}"))
             seen[str(key.value)] = line
 
 

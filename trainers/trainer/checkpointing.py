@@ -23,7 +23,7 @@ from ..checkpoints.transfer import initial_checkpoint, lacks
 from ..networks.custom import not_exportable
 from ..networks.multi_actor import export_suffixes, exported_networks
 from ..policies.policy import Policy
-from ..settings.problems import dotted
+from ..settings.errors import dotted
 from ..utils import distributed
 from .context import RunContext
 from .distributed import rank_file, rank_state, with_rank_state

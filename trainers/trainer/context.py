@@ -10,7 +10,7 @@ from typing import Protocol, TypedDict
 import torch
 
 from ...envs.validation import NonFinitePolicy
-from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
+from ..algorithms.fast.threads import ACTING_THREADS, UpdateThreads
 from ..callbacks.dispatcher import CallbackDispatcher
 from ..checkpoints.status import TrainingStatus
 from ..curriculum import Curriculum

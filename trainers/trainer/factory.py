@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 _algorithms = {
     "ppo": "ppo.ppo:PPO",
     "poca": "poca.poca:POCA",
-    "mappo": "mappo.mappo:MAPPO",
+    "mappo": "mappo:MAPPO",
     "coma": "coma.coma:COMA",
     "sac": "sac.sac:SAC",
     "simba": "sac.simba:SimbaSAC",
-    "dqn": "dqn.dqn:DQN",
-    "ddpg": "ddpg.ddpg:DDPG",
-    "td3": "ddpg.ddpg:TD3",
+    "dqn": "dqn:DQN",
+    "ddpg": "ddpg:DDPG",
+    "td3": "ddpg:TD3",
 }
 """Module and class, each imported where a behavior learns by it."""
 

@@ -30,7 +30,7 @@ from ...envs.engines.own_program import own_program
 from ...envs.engines.process import EngineProcess
 from ...envs.engines.reaper import REAPER
 from ...envs.validation import NonFinitePolicy
-from ..algorithms.common.threads import UpdateThreads
+from ..algorithms.fast.threads import UpdateThreads
 from ..networks.modules.passes import Precision
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import TimerNode, Timers

@@ -19,7 +19,7 @@ from ...agent_processor.trajectory import Rollout
 from ..algorithms.base import OffPolicyAlgorithm, UpdateResult
 from ..buffers.replay.buffer import Replay
 from ..buffers.replay.columns import ReplayLayout
-from ..buffers.replay.memory_limit import require_room, size_text
+from ..buffers.replay.memory_limit import check_memory, size_text
 from ..buffers.replay.reward_scaling import RewardScaler
 from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
@@ -108,7 +108,7 @@ class OffPolicyTrainer(Trainer):
         self.replay: Replay | None = None
         """None until the first steps arrive."""
         if self.training:
-            require_room(self.name, self.layout)
+            check_memory(self.name, self.layout)
 
     def _layout(self, spec: BehaviorSpec) -> ReplayLayout:
         algorithm = self.algorithm
@@ -160,7 +160,7 @@ class OffPolicyTrainer(Trainer):
             dtypes = tuple(obs.dtype for obs in rollout.obs)
             if dtypes != self.layout.dtypes:
                 self.layout = replace(self.layout, dtypes=dtypes)
-                require_room(self.name, self.layout)
+                check_memory(self.name, self.layout)
             self.replay = self._make_replay(self.layout)
         return self.replay
 
@@ -327,7 +327,7 @@ class OffPolicyTrainer(Trainer):
         if self.replay is not None and self.replay.layout != self.layout:
             self.layout = self.replay.layout
             held = self.layout.nbytes() * len(self.replay) // self.layout.capacity
-            require_room(self.name, self.layout, held)
+            check_memory(self.name, self.layout, held)
 
     def _drops_replay(self, change: Change) -> bool:
         """Whether saved steps do not fit a changed setting; rewards of learned signals are computed anew."""

@@ -21,10 +21,10 @@ from ...agent_processor.trajectory import AgentKey, EpisodesDropped, Rollout, Tr
 from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
-from ..algorithms.common.products import large_products
-from ..algorithms.common.threads import UpdateThreads, flushed_denormals, torch_threads
+from ..algorithms.fast.threads import UpdateThreads, flushed_denormals, torch_threads
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..checkpoints.compatibility import Change
+from ..networks.fast.onednn import large_products
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
 from ..settings.models.behavior import TrainerSettings
@@ -278,7 +278,7 @@ class Trainer(ABC):
         """Process these trajectories in one pass, and empty the list."""
         if ready:
             with self.timers.span("process_trajectory"):
-                self.process(build_rollout(ready, with_mates=self.algorithm.traits.needs_teammates))
+                self.process(build_rollout(ready, with_teammates=self.algorithm.traits.needs_teammates))
             ready.clear()
 
     def _announce(self, length: int) -> bool:

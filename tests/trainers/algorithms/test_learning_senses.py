@@ -40,7 +40,7 @@ def rollout(teams, memory_size):
         action_mask=np.zeros((n, 2), bool),
         reward=random.normal(size=n).astype(np.float32),
         memory=np.zeros((n, memory_size), np.float32) if memory_size else None,
-        mates=mates,
+        teammates=mates,
         next_obs=observations(random, TRAJECTORIES),
         all_group_dones=np.zeros(TRAJECTORIES, bool),
     )

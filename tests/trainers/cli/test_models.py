@@ -9,7 +9,7 @@ from lanista.trainers.cli.main import run
 from lanista.trainers.cli.models import find_models, find_run
 from lanista.trainers.networks.multi_actor import MultiActor
 from lanista.trainers.policies.onnx.load import LoadError
-from lanista.trainers.policies.onnx.slots import SlotPolicies
+from lanista.trainers.policies.onnx.runtime import SlotPolicies
 from lanista.trainers.settings.models.networks import NetworkSettings
 from lanista.trainers.tools.report.command import find
 from specs import vector_spec

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.base import EnvironmentStep
 from lanista.trainers.networks.actor import Actor
-from lanista.trainers.networks.modules.exploration import ExplorationSchedule
+from lanista.trainers.networks.modules.distributions import ExplorationSchedule
 from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.policies.exploration import (
     THETA,

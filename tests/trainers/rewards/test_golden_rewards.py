@@ -16,9 +16,8 @@ from lanista.trainers.checkpoints.mlagents.names import body_tensors, dense_tens
 from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.networks.modules.normalizer import Normalizer
 from lanista.trainers.rewards.curiosity import Curiosity
-from lanista.trainers.rewards.discriminator import RandomDraws
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
-from lanista.trainers.rewards.gail import GAIL
+from lanista.trainers.rewards.gail import GAIL, RandomDraws
 from lanista.trainers.rewards.rnd import RND
 from lanista.trainers.rewards.transitions import Transitions
 from lanista.trainers.settings.models.rewards import CuriositySettings, GAILSettings, RNDSettings
@@ -82,9 +81,9 @@ def test_extrinsic(case):
         rollout,
         reward=np.concatenate([rewards, np.array(of_mates, np.float32)]),
         group_reward=np.concatenate([of_group, np.zeros(len(of_mates), np.float32)]),
-        mates=mates,
+        teammates=mates,
     )
-    found = ExtrinsicReward(with_mates=given["poca"]).evaluate(rollout)
+    found = ExtrinsicReward(with_teammates=given["poca"]).evaluate(rollout)
     assert found == approximately(case["expected"]["reward"])
 
 

@@ -16,9 +16,8 @@ from lanista.trainers.networks.modules.distributions import flat_actions
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.rewards import factory
 from lanista.trainers.rewards.curiosity import Curiosity
-from lanista.trainers.rewards.discriminator import Discriminator, RandomDraws, Sample, gradient_penalty
 from lanista.trainers.rewards.factory import make_learned_rewards
-from lanista.trainers.rewards.gail import GAIL
+from lanista.trainers.rewards.gail import GAIL, Discriminator, RandomDraws, Sample, gradient_penalty
 from lanista.trainers.rewards.rnd import RND
 from lanista.trainers.rewards.training import SignalTrainer
 from lanista.trainers.rewards.transitions import SignalSteps, Transitions, minibatches

@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 import torch
 from crowd import NAME, make_learner, write_demonstration
-from lanista.trainers.algorithms.imitation.agreement import ACCURACY, ACTION_ERROR, agreement
-from lanista.trainers.algorithms.imitation.behavioral_cloning import LOSS, ClonedPolicy
+from lanista.trainers.algorithms.imitation.behavioral_cloning import (
+    ACCURACY,
+    ACTION_ERROR,
+    LOSS,
+    ClonedPolicy,
+    agreement,
+)
 from lanista.trainers.algorithms.imitation.implicit_q_learning import EFFECTIVE_SHARE, Q_LOSS, VALUE_LOSS
 from lanista.trainers.buffers.demonstrations import held_out, load_demonstrations, of_episodes
 from lanista.trainers.checkpoints.status import TrainingStatus
@@ -172,7 +177,7 @@ def test_at_least_one_episode_is_held_out_and_one_is_learned_from(episodes, shar
 @pytest.mark.parametrize("memory", [False, True])
 def test_agreement_is_that_of_the_policys_best_actions(memory, monkeypatch):
     """Against one step after the other, each with the state that the step before it left."""
-    monkeypatch.setattr("lanista.trainers.algorithms.imitation.agreement.CHUNK", 3)
+    monkeypatch.setattr("lanista.trainers.algorithms.imitation.behavioral_cloning.CHUNK", 3)
     spec = vector_spec([2], continuous=2, branches=(3,))
     demos = demonstrations(spec, [5, 2, 7])
     demos.discrete[:, 0] = np.random.default_rng(0).integers(0, 3, len(demos))

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanista.trainers.settings import RunOptions, TrainerConfigError, parse_command_line
 from lanista.trainers.settings.command_line import SECTIONS, make_parser, split_path
-from lanista.trainers.settings.documentation import key_description
-from lanista.trainers.settings.problems import dotted
+from lanista.trainers.settings.errors import dotted
+from lanista.trainers.settings.schema import key_description
 
 
 @pytest.fixture

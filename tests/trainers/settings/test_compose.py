@@ -58,7 +58,7 @@ def test_an_error_names_the_file_that_a_value_came_from(files):
     )
     with pytest.raises(TrainerConfigError) as caught:
         parse_command_line([*files, "--set", "behaviors.Ball.hyperparameters.beta=x"])
-    places = {problem.path: problem.place for problem in caught.value.problems}
+    places = {problem.key: problem.place for problem in caught.value.problems}
     assert places == {
         "behaviors.Ball.max_steps": "more.yaml, line 3",
         "behaviors.Ball.hyperparameters.lambd": "more.yaml, line 5",

@@ -1,9 +1,9 @@
 """What a key means is read from its source: the docstring below it, or the description of its field."""
 
 from lanista.trainers.settings.base import Integer, Settings
-from lanista.trainers.settings.documentation import key_description
 from lanista.trainers.settings.models.algorithms import PPOSettings
 from lanista.trainers.settings.models.rewards import RewardSignalSettings
+from lanista.trainers.settings.schema import key_description
 from pydantic import Field, create_model
 
 

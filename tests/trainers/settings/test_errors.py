@@ -20,7 +20,7 @@ def test_unknown_key_names_the_place_and_the_nearest_key():
     )
     (problem,) = error.problems
     assert problem.place == "ball.yaml, line 5"
-    assert problem.path == "behaviors.Ball.hyperparameters.batch_sise"
+    assert problem.key == "behaviors.Ball.hyperparameters.batch_sise"
     assert "Did you mean `batch_size`?" in problem.message
     assert "buffer_size" in problem.message  # the other known ones
 
@@ -57,7 +57,7 @@ def test_errors_name_the_nearest_word(text, nearest):
 def test_a_memory_that_cannot_be_halved_names_the_next_size_that_can(of, kind, size):
     network = of % f"memory_size: {size}, memory_type: {kind}"
     (problem,) = error_of(f"behaviors:\n  B:\n    network_settings: {{{network}}}\n").problems
-    assert problem.place == "ball.yaml, line 3" and problem.path.endswith("memory.memory_size")
+    assert problem.place == "ball.yaml, line 3" and problem.key.endswith("memory.memory_size")
     assert f"found {size};" in problem.message and f"try {max(2, size + size % 2)}" in problem.message
 
 
@@ -83,7 +83,7 @@ def test_several_problems_are_reported_together():
 
 def test_a_path_with_a_dot_is_shown_as_set_takes_it():
     (problem,) = error_of("behaviors: {My.Ball: {max_stepss: 3}}").problems
-    assert problem.path == 'behaviors."My.Ball".max_stepss'
+    assert problem.key == 'behaviors."My.Ball".max_stepss'
 
 
 @pytest.mark.parametrize(

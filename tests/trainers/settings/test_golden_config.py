@@ -109,8 +109,8 @@ def forgiven(case, error):
 def refused(case, error):
     """Whether ML-Agents continues here and we report what is wrong."""
     for problem in error.problems:
-        unknown = "unknown key" in problem.message and LENIENT.intersection(problem.path.split("."))  # E1
-        interval = "interval" in problem.message and problem.path.endswith("intervals")  # pitfalls E16
+        unknown = "unknown key" in problem.message and LENIENT.intersection(problem.key.split("."))  # E1
+        interval = "interval" in problem.message and problem.key.endswith("intervals")  # pitfalls E16
         # Values that mean nothing there, but are read as 1, 0 or true, or that nothing can be trained with.
         kind = re.match(r"found (True|False|''), expected (a number|a whole number|true or)", problem.message)
         bound = re.search(r"expected (at least|at most|a number above|a number below) ", problem.message)

@@ -30,7 +30,7 @@ def differences(text):
 
 def said(text):
     """The messages by path, without those that are always there."""
-    return {d.path: d.message for d in differences(text) if d.path not in ALWAYS}
+    return {d.key: d.message for d in differences(text) if d.key not in ALWAYS}
 
 
 def ball(**keys):
@@ -39,13 +39,13 @@ def ball(**keys):
 
 def test_a_plain_file_has_few_remarks():
     found = differences(PLAIN)
-    assert {d.path for d in found} == ALWAYS
+    assert {d.key for d in found} == ALWAYS
     assert [d.place for d in found] == ["ball.yaml, line 1", "ball.yaml, line 1", "ball.yaml"]
 
 
 def test_a_complete_file_has_no_other_remarks():
     text = ball(threaded=False, hyperparameters={"clip_value_loss": True}) + "env_settings: {seed: 3}\n"
-    assert [d.path for d in differences(text)] == ["behaviors.Ball.hyperparameters.clip_value_loss"]
+    assert [d.key for d in differences(text)] == ["behaviors.Ball.hyperparameters.clip_value_loss"]
     assert "Lanista's own key: ML-Agents refuses it" in differences(text)[0].message
 
 
@@ -200,7 +200,7 @@ def test_files_of_other_shapes_raise_nothing(text):
 
 def test_remarks_come_in_the_order_of_the_file():
     text = "env_settings: {seed: -1}\n" + ball(threaded=True)
-    assert [d.path for d in differences(text)] == [
+    assert [d.key for d in differences(text)] == [
         "env_settings.seed",
         "behaviors.Ball.hyperparameters.clip_value_loss",
         "behaviors.Ball.threaded",

@@ -35,7 +35,7 @@ def test_is_read_as_written_without_a_warning(file, caplog):
     options = RunOptions.from_file(file)
     holds(options, yaml.safe_load(file.read_text(encoding="utf-8")))
     # What these need is named, and nothing else is wrong with them.
-    assert all(problem.path.endswith(AHEAD) for problem in unsupported(options))
+    assert all(problem.key.endswith(AHEAD) for problem in unsupported(options))
     assert {settings.trainer_type for settings in options.behaviors.values()} == {file.parent.name}
     assert not caplog.records
     assert RunOptions.from_dict(options.as_dict()).as_dict() == options.as_dict()

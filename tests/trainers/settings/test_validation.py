@@ -147,14 +147,14 @@ def test_linear_schedules_without_an_end_are_refused_by_name(trainer):
         with pytest.raises(TrainerConfigError) as caught:
             RunOptions.from_dict({"behaviors": {"B": data}})
         (problem,) = caught.value.problems
-        assert problem.path == f"behaviors.B.hyperparameters.{key}"
+        assert problem.key == f"behaviors.B.hyperparameters.{key}"
         assert f"Set {key}: constant" in problem.message
 
 
 def test_schedules_that_are_linear_by_default_are_named_as_such():
     with pytest.raises(TrainerConfigError, match=r"found linear \(the default\)") as caught:
         read("{max_steps: -1}")
-    found = [problem.path.rpartition(".")[2] for problem in caught.value.problems]
+    found = [problem.key.rpartition(".")[2] for problem in caught.value.problems]
     assert found == ["learning_rate_schedule", "beta_schedule", "epsilon_schedule"]
 
 

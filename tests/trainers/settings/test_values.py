@@ -205,7 +205,7 @@ def test_numbers_beyond_float32_are_refused_for_engines(yaml, path):
     with pytest.raises(TrainerConfigError) as caught:
         RunOptions.from_text(yaml)
     (problem,) = caught.value.problems
-    assert (problem.path, "expected at " in problem.message) == (path, True)
+    assert (problem.key, "expected at " in problem.message) == (path, True)
 
 
 def test_a_reward_signal_has_no_memory(caplog):

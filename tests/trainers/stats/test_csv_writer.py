@@ -6,9 +6,9 @@ import os
 import numpy as np
 import pytest
 from lanista.envs.base import StatsAggregationMethod
-from lanista.trainers.stats.csv_writer import CsvTable, CsvWriter
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.summary import StatsSummary
+from lanista.trainers.stats.writers import CsvTable, CsvWriter
 
 REWARD = "Environment/Cumulative Reward"
 HISTOGRAM = StatsAggregationMethod.HISTOGRAM

@@ -5,10 +5,10 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.stats.csv_writer import CsvWriter
 from lanista.trainers.stats.event_files import read_curves, read_extent
 from lanista.trainers.stats.summary import StatsSummary
 from lanista.trainers.stats.tensorboard import TensorBoardWriter
+from lanista.trainers.stats.writers import CsvWriter
 
 
 def write(folder, points, writer=TensorBoardWriter):

@@ -12,13 +12,11 @@ from installed_plugins import install
 from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.stats.csv_writer import CsvWriter
 from lanista.trainers.stats.display import SilentDisplay, make_display
-from lanista.trainers.stats.mlagents_writer import adapted
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.tensorboard import TensorBoardWriter
 from lanista.trainers.stats.writer import StatsPropertyType, StatsWriter
-from lanista.trainers.stats.writers import close_writers, make_writers
+from lanista.trainers.stats.writers import CsvWriter, adapted, close_writers, make_writers
 
 FOREIGN = """
 class Writer:

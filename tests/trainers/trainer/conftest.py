@@ -7,7 +7,7 @@ def gathered(monkeypatch):
     """Let trainers take `StubTrajectory`s; the lengths of those of each rollout."""
     calls = []
 
-    def gather(trajectories, with_mates=True):
+    def gather(trajectories, with_teammates=True):
         calls.append([len(t) for t in trajectories])
         return rollout_of(calls[-1])
 

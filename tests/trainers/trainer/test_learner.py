@@ -93,7 +93,7 @@ def test_a_trainer_is_called_when_a_64th_of_its_buffer_is_queued(learner, agents
 def gathered(monkeypatch):
     """Trajectories of so many steps, whose observations are random numbers around 3."""
 
-    def gather(trajectories, with_mates=True):
+    def gather(trajectories, with_teammates=True):
         (steps,) = map(len, trajectories)
         observations = np.random.default_rng(steps).normal(3.0, 2.0, (steps, 4)).astype(np.float32)
         return rollout_of([steps], obs=[observations], continuous=2)

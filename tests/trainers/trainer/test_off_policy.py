@@ -11,11 +11,10 @@ import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import EpisodesDropped
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.products import LARGE, keeps_float32
-from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.algorithms.fast.threads import UpdateThreads
 from lanista.trainers.algorithms.sac.sac import SAC
 from lanista.trainers.buffers.replay import memory_limit as memory
-from lanista.trainers.networks.modules.onednn import uses_onednn
+from lanista.trainers.networks.fast.onednn import MIN_PRODUCTS, keeps_float32, uses_onednn
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.off_policy import BURST, OffPolicyTrainer
@@ -440,7 +439,7 @@ def test_steps_wait_for_at_most_a_fraction_of_a_batch():
 
 def test_updates_multiply_large_matrices_by_onednn(gathered, monkeypatch):
     trainer, used = trainer_of(hyper=HYPER), []
-    trainer.dense_products = LARGE
+    trainer.dense_products = MIN_PRODUCTS
     step = trainer._gradient_step
     monkeypatch.setattr(
         trainer, "_gradient_step", lambda replay: (used.append(uses_onednn()), step(replay))[1]

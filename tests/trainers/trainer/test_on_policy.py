@@ -96,7 +96,7 @@ def test_updates_are_made_when_the_reference_makes_them(case, monkeypatch, minib
     length = given["sequence_length"]
     memory = {"memory": {"sequence_length": length, "memory_size": 8}} if length > 1 else {}
 
-    def gather(trajectories, with_mates=True):
+    def gather(trajectories, with_teammates=True):
         lengths = [len(t) for t in trajectories]
         return rollout_of(lengths, memory=np.zeros((sum(lengths), 8), np.float32) if memory else None)
 
@@ -186,7 +186,7 @@ def reported_returns(trainer):
 def played(monkeypatch, *items):
     """A trainer that processed these trajectories and dropped episodes, with a reward of 1 at each step."""
 
-    def gather(trajectories, with_mates=True):
+    def gather(trajectories, with_teammates=True):
         lengths = [len(t) for t in trajectories]
         return rollout_of(
             lengths,

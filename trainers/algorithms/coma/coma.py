@@ -21,7 +21,7 @@ from torch import Tensor
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import STATE, ObsArray
 from ...buffers.rollout_buffer import RolloutEvaluation, explained_variance
-from ...networks.modules.exploration import ExplorationSchedule, ExploringDistribution
+from ...networks.modules.distributions import ExplorationSchedule, ExploringDistribution
 from ...networks.modules.normalizer import Normalizer, SharedMoments
 from ...networks.modules.passes import widened
 from ...networks.multi_actor import MultiActor, Network
@@ -38,8 +38,7 @@ from ..common.returns import lambda_returns
 from ..ppo.losses import clipped_surrogate, ratio_statistics
 from .critic import CentralCritic, COMANetworks, flat
 from .evaluation import CounterfactualEvaluator, action_values, of_actions
-from .minibatches import RosterMinibatch, RosterMinibatches
-from .steps import RosterSteps, roster_steps
+from .minibatches import RosterMinibatch, RosterMinibatches, RosterSteps, roster_steps
 
 
 class COMA(OnPolicyAlgorithm[RosterSteps]):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...networks.modules.body import Body, DenseStack
-from ...networks.modules.exploration import ExploringDistribution, explore
+from ...networks.modules.distributions import ExploringDistribution, explore
 from ...networks.modules.layers import xavier_uniform_
 from ...networks.modules.memory import PackedSequences, RecurrentModule, by_slot
 from ...networks.modules.passes import encode
@@ -49,9 +49,9 @@ class Steps(NamedTuple):
     slots: Tensor
     """[B], of the own row."""
 
-    def take(self, which: Tensor) -> Steps:
+    def take(self, steps: Tensor) -> Steps:
         """Some of them."""
-        return Steps(*(column.index_select(0, which) for column in self))
+        return Steps(*(column.index_select(0, steps) for column in self))
 
 
 class CentralCritic(RecurrentModule):
@@ -221,8 +221,8 @@ class COMANetworks:
             exploration: a scalar, or [B].
             sequences: of the steps, where actors have a memory.
         """
-        own = [x.index_select(0, steps.own) for x in inputs]
-        return explore(self.actors.act(own, steps.slots, action_mask, sequences), exploration)
+        own_inputs = [x.index_select(0, steps.own) for x in inputs]
+        return explore(self.actors.act(own_inputs, steps.slots, action_mask, sequences), exploration)
 
     def tensor(self, column: NDArray[Any]) -> Tensor:
         """On the learner's device."""

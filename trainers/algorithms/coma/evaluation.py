@@ -24,7 +24,7 @@ from ...networks.modules.memory import PackedSequences
 from ...networks.modules.passes import chunk_size
 from ..common.recurrent import CriticStates, waves
 from .critic import COMANetworks, Steps, flat
-from .steps import Floats, Ints, slots_of
+from .minibatches import Floats, Ints, slots_of
 
 
 class ActionValues(NamedTuple):
@@ -152,11 +152,11 @@ class CounterfactualEvaluator:
         obs, actions = [nets.tensor(o) for o in rollout.obs], nets.discrete(rollout.discrete)
         inputs = nets.actors.prepare(obs)
         table, target_table = (nets.table_of(n, obs, actions) for n in (nets.critic, nets.target))
-        own = np.arange(rollout.steps)
+        rows = np.arange(rollout.steps)
         steps = Steps(
-            nets.tensor(own),
+            nets.tensor(rows),
             nets.tensor(np.where(rollout.roster >= 0, rollout.roster, len(rollout.reward))),
-            nets.tensor(slots_of(own, rollout.roster)),
+            nets.tensor(slots_of(rows, rollout.roster)),
         )
         mask, explored = nets.mask(rollout.action_mask), nets.tensor(rollout.exploration)
         before = _States(nets, len(lengths))
@@ -168,15 +168,15 @@ class CounterfactualEvaluator:
         expected = torch.empty_like(taken)
         at_once = min(AT_ONCE, chunk_size(inputs) or AT_ONCE)
         for some in self._chunks(rollout, at_once):
-            which = nets.tensor(runs(starts[some], lengths[some]))
-            part = steps.take(which)
+            part_rows = nets.tensor(runs(starts[some], lengths[some]))
+            part = steps.take(part_rows)
             here = None if mask is None else mask[part.own]
             sequences = self._sequences(rollout, some, before)
             policy = nets.policy(inputs, part, here, explored[part.own], self._actor_sequences(rollout, some))
             values, critic_states = nets.critic.forward_with_states(table, part, sequences[0])
-            of_target, target_states = nets.target.forward_with_states(target_table, part, sequences[1])
-            taken[which] = of_actions(of_target, actions[part.own], nets.branches).mean(2)
-            expected[which] = on_average(values, flat(policy), nets.branches).mean(2)
+            target_values, target_states = nets.target.forward_with_states(target_table, part, sequences[1])
+            taken[part_rows] = of_actions(target_values, actions[part.own], nets.branches).mean(2)
+            expected[part_rows] = on_average(values, flat(policy), nets.branches).mean(2)
             if critic_states is not None and target_states is not None:
                 final.keep(some, critic_states, target_states)
                 self._store(rollout, some, final)
@@ -267,5 +267,5 @@ class _States:
         self.target = torch.zeros_like(self.critic)
 
     def keep(self, some: Ints, critic: Tensor, target: Tensor) -> None:
-        which = torch.from_numpy(some).to(self.critic.device)
-        self.critic[which], self.target[which] = critic, target
+        rows = torch.from_numpy(some).to(self.critic.device)
+        self.critic[rows], self.target[rows] = critic, target

@@ -1,4 +1,4 @@
-"""What gradient steps are taken with: Adam on one vector, and schedules of hyperparameters.
+"""What gradient steps are taken with: Adam on one vector, schedules of hyperparameters, target networks.
 
 Formulas and floors of the schedules are ML-Agents' (docs/algorithms.md, "Schedules"), so that old settings
 keep their meaning: an initial value below its floor rises to the floor.
@@ -6,11 +6,12 @@ keep their meaning: an initial value below its floor rises to the floor.
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 
 from ....envs.base import ObsArray
 from ....envs.validation import NonFinitePolicy
-from ...networks.modules.onednn import torch_products
+from ...networks.fast.onednn import torch_products
 from ...networks.observations import ObservationEncoder, to_tensors
 from ...settings.models.algorithms import ClippedObjectiveSettings
 from ...utils import distributed
@@ -183,12 +184,12 @@ class CheckedAdam:
         left_out = ~norm.isfinite()
         if self.non_finite is NonFinitePolicy.STOP:
             left_out = left_out | (self._unread[2] > 0)
-        found = torch.stack((norm.masked_fill(left_out, 0.0), ~left_out, left_out))
-        self._unread += found
+        counted = torch.stack((norm.masked_fill(left_out, 0.0), ~left_out, left_out))
+        self._unread += counted
         if self.max_norm is not None:
             gradient.mul_((self.max_norm / norm).clamp(max=1.0))
         self.adam.learning_rate = learning_rate
-        self.adam.step(found[2])
+        self.adam.step(counted[2])
 
     def read_steps(self, policy_step: int) -> None:
         """Learn of the steps that were made on the device.
@@ -329,3 +330,32 @@ class ClippedSchedules(NamedTuple):
         """The same by statistics' names."""
         names = ("Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta")
         return dict(zip(names, self.at(step), strict=True))
+
+
+N = TypeVar("N", bound=nn.Module)
+
+
+class TargetNetwork(Generic[N]):
+    """A copy of a network that lags behind its weights, a steady target of its own learning.
+
+    Buffers, such as a normalizer's statistics, stay as they were: target networks read what the trained
+    network's own `prepare` returns.
+    """
+
+    def __init__(self, network: N) -> None:
+        """`network`: before an optimizer makes one vector of its parameters."""
+        self.network = copy.deepcopy(network)
+        self.weights = FlatParameters(self.network.parameters()).vector.data
+        self.network.requires_grad_(False)
+
+    def copy_from(self, network: N) -> None:
+        """Take over all that the network has, also what no optimizer changes."""
+        self.network.load_state_dict(network.state_dict())
+
+    @torch.no_grad()
+    def update(self, weights: FlatParameters, tau: float = 1.0) -> None:
+        """Target := tau weights + (1 - tau) target (Polyak); with tau = 1 a copy."""
+        if tau == 1.0:
+            self.weights.copy_(weights.vector.data)
+        else:
+            self.weights.lerp_(weights.vector.data, tau)

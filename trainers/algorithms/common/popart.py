@@ -59,14 +59,14 @@ class ValueNormalizer:
     def normalized(self, returns: Floats) -> Floats:
         """Returns or values [N, S] in the head's units."""
         mean, deviation = (unit.cpu().numpy() for unit in self.units())
-        found: Floats = (returns - mean) / deviation
-        return found
+        normalized: Floats = (returns - mean) / deviation
+        return normalized
 
     def restored(self, outputs: Floats) -> Floats:
         """The head's outputs [N, S] in units of the rewards."""
         mean, deviation = (unit.cpu().numpy() for unit in self.units())
-        found: Floats = outputs * deviation + mean
-        return found
+        restored: Floats = outputs * deviation + mean
+        return restored
 
     def rebase(self) -> None:
         """All ranks have loaded the same statistics."""

@@ -116,14 +116,14 @@ def unroll(
         state = torch.from_numpy(states).to(steps.device)
         for block in range(int(sequences[wave].max())):
             going = np.flatnonzero(sequences[wave] > block)
-            which = wave[going]
-            counts = np.minimum(lengths[which] - block * sequence_length, sequence_length)
-            which_rows = runs(first_step[which] + block * sequence_length, counts)
-            rows = torch.from_numpy(which_rows).to(steps.device)
-            which_states = torch.from_numpy(going).to(steps.device)
-            before = state[which_states]
-            starts[first_sequence[which] + block] = before.cpu().numpy()
-            outputs[rows], state[which_states] = memory.ragged(steps[rows], before, counts.tolist())
+            trajectories = wave[going]
+            counts = np.minimum(lengths[trajectories] - block * sequence_length, sequence_length)
+            row_numbers = runs(first_step[trajectories] + block * sequence_length, counts)
+            rows = torch.from_numpy(row_numbers).to(steps.device)
+            state_rows = torch.from_numpy(going).to(steps.device)
+            before = state[state_rows]
+            starts[first_sequence[trajectories] + block] = before.cpu().numpy()
+            outputs[rows], state[state_rows] = memory.ragged(steps[rows], before, counts.tolist())
         if following is not None and next_outputs is not None:
             ends = torch.from_numpy(wave).to(steps.device)
             next_outputs[ends] = memory(following[ends], state, 1)[0]

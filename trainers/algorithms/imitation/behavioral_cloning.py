@@ -6,7 +6,7 @@ sequences start in stored states, as in Kapturowski et al. 2019, "R2D2".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from ...networks.actor_critic import ActorCritic
 from ...networks.modules.distributions import ActionDistribution, Actions
 from ...networks.modules.memory import PackedSequences
 from ...networks.multi_actor import MultiActor
+from ...networks.observations import to_tensors
 from ...settings.models.rewards import BehavioralCloningSettings
 from ...utils.distributed import world_size
 from ..common.optim import LEARNING_RATE_FLOOR, CheckedAdam, FlatParameters, Schedule
@@ -30,6 +31,12 @@ from .losses import policy_loss
 LOSS = "Losses/Pretraining Loss"
 EPOCHS = 3
 """Passes over the demonstration in an update, unless the settings give another number."""
+CHUNK = 1024
+"""Steps in one forward pass."""
+ACTION_ERROR = "Cloning/Held-out Action Error"
+"""The mean squared error of continuous actions, as the engine receives them."""
+ACCURACY = "Cloning/Held-out Accuracy"
+"""The share of discrete actions that the policy finds likeliest too."""
 
 
 class DemonstrationRows(NamedTuple):
@@ -270,3 +277,39 @@ def _to_rows(demos: Demonstrations, sequence_length: int, device: torch.device) 
         None if sequences.real.all() else torch.from_numpy(sequences.real).to(device),
         torch.from_numpy(following).to(device),
     )
+
+
+@torch.no_grad()
+def agreement(policy: ClonedPolicy, demos: Demonstrations, device: torch.device) -> dict[str, float]:
+    """The policy's best actions at every step of some episodes, beside the expert's; by statistics' names."""
+    squared, equal = 0.0, 0.0
+    for rows, best in _best_actions(policy, demos, device):
+        continuous, discrete = to_tensors([demos.continuous[rows], demos.discrete[rows]], device)
+        squared += float((best.continuous - continuous.clamp(-1.0, 1.0)).double().square().sum())
+        equal += float((best.discrete == discrete).double().sum())
+    metrics = {}
+    if demos.continuous.size:
+        metrics[ACTION_ERROR] = squared / demos.continuous.size
+    if demos.discrete.size:
+        metrics[ACCURACY] = equal / demos.discrete.size
+    return metrics
+
+
+def _best_actions(
+    policy: ClonedPolicy, demos: Demonstrations, device: torch.device
+) -> Iterator[tuple[slice, Actions]]:
+    """Rows, and the policy's likeliest actions there, as the engine receives them."""
+    size, random = policy.memory_size, torch.Generator().manual_seed(0)
+    start = 0
+    for length in demos.lengths.tolist() if size else [len(demos)]:
+        states: Tensor | None = torch.zeros((1, size), device=device) if size else None
+        for first in range(start, start + length, CHUNK):
+            rows = slice(first, min(first + CHUNK, start + length))
+            inputs = policy.prepare(to_tensors([column[rows] for column in demos.obs], device))
+            mask = None if demos.action_mask is None else to_tensors([demos.action_mask[rows]], device)[0]
+            together = rows.stop - rows.start if size else 1
+            distribution, states = policy(inputs, mask, states, together, random)
+            distribution = distribution.widened()
+            best = distribution.deterministic()
+            yield rows, Actions(distribution.to_engine(best.continuous), best.discrete)
+        start += length

@@ -24,8 +24,7 @@ from ...networks.modules.distributions import flat_actions
 from ...networks.observations import to_tensors
 from ...settings.models.networks import NetworkSettings
 from ...settings.models.rewards import IQLSettings
-from ..common.optim import CheckedAdam
-from ..common.target_network import TargetNetwork
+from ..common.optim import CheckedAdam, TargetNetwork
 
 VALUE_LOSS, Q_LOSS, EFFECTIVE_SHARE = "Losses/Value Loss", "Losses/Q Loss", "Cloning/Effective Share"
 LARGEST_WEIGHT = 100.0

@@ -1,4 +1,4 @@
-"""One update's steps on the learner's device, and the minibatches that they are learned in.
+"""The columns that POCA holds until its update, and the minibatches that they are learned in.
 
 The actor learns from single steps in random order, which come from as many moments. The critic learns from
 whole group-steps: there each member's row is encoded once for the value and the baselines of all members,
@@ -8,17 +8,138 @@ which is n times less work than a set of n rows for each step.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...buffers.rollout_buffer import RolloutBatch, learned_advantages, shuffled_units
+from ....agent_processor.rows import RESTORED_STORE, STORE_BITS
+from ....agent_processor.trajectory import Rollout
+from ....envs.base import ObsArray
+from ...buffers.rollout_buffer import (
+    PolicySteps,
+    RolloutBatch,
+    explained_variance,
+    learned_advantages,
+    shuffled_units,
+)
 from ...networks.modules.distributions import Actions
-from .steps import Ints, Rows, TeamSteps
 from .team_values import GroupSteps, TeamEvaluator, TeamRows, group_by_time
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+@dataclass(slots=True, kw_only=True)
+class TeamSteps(PolicySteps):
+    """N steps of trajectories, and E rows of teammates whose own trajectories came at other times.
+
+    Rows are identified by their numbers, which mean the same in every rollout of a process: so a teammate's
+    observation and action is stored once, however many steps refer to it.
+    """
+
+    numbers: Ints
+    """[N]."""
+    teammates: Ints
+    """[N, M] the numbers of the teammates' rows, -1 where there is none."""
+    baselines: Floats
+    """[N, S], of the critic when the steps came in: what advantages are measured against."""
+    other_numbers: Ints
+    """[E]."""
+    other_obs: list[ObsArray]
+    other_continuous: Floats
+    other_discrete: NDArray[np.int32]
+    value_memory: Floats | None = None
+    baseline_memory: Floats | None = None
+    """[sequences, memory_size], the critic's two states before each sequence."""
+    saved_names: ClassVar = {"teammates": "mates"}
+    estimate: ClassVar[str] = "Baseline"
+    """What the baselines are, in the names of statistics."""
+
+    def explained_variances(self) -> dict[str, float]:
+        """See `OnPolicySteps.explained_variances`."""
+        name = f"Losses/{self.estimate} Explained Variance"
+        return explained_variance(name, self.baselines, self.returns, self.real)
+
+    def restored(self) -> TeamSteps:
+        """With numbers that no row of this process gets, since the process that saved them counted alike."""
+        numbers = np.unique(np.concatenate([self.numbers, self.other_numbers]))
+        first = RESTORED_STORE << STORE_BITS
+
+        def moved(saved: Ints) -> Ints:
+            return np.where(saved < 0, -1, first + np.searchsorted(numbers, saved))
+
+        return replace(
+            self,
+            numbers=moved(self.numbers),
+            teammates=moved(self.teammates),
+            other_numbers=moved(self.other_numbers),
+        )
+
+    @classmethod
+    def of(cls, rollout: Rollout, baselines: Floats, returns: Floats) -> TeamSteps:
+        """A rollout's steps with the critic's evaluation."""
+        own, other = slice(rollout.steps), slice(rollout.steps, None)
+        teammates = rollout.teammates
+        if teammates is None:
+            teammates = np.zeros((rollout.steps, 0), dtype=np.int64)
+        return cls(
+            **rollout.own("obs", "continuous", "discrete", "log_probs", "action_mask"),
+            numbers=rollout.numbers[own],
+            teammates=np.where(teammates < 0, -1, rollout.numbers[teammates]),
+            baselines=baselines,
+            returns=returns,
+            advantages=(returns - baselines).mean(axis=1),
+            other_numbers=rollout.numbers[other],
+            other_obs=[o[other] for o in rollout.obs],
+            other_continuous=rollout.continuous[other],
+            other_discrete=rollout.discrete[other],
+        )
+
+
+class TeamValueSteps(TeamSteps):
+    """Steps whose baselines are the team's values."""
+
+    __slots__ = ()
+    estimate = "Value"
+
+
+REPEATED_IN_PADDING = {"numbers", "teammates", "obs", "continuous", "discrete", "action_mask"}
+"""The columns in which padding is of the same row as the step before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The R different rows that some steps and their teammates make up."""
+
+    obs: list[ObsArray]
+    continuous: Floats
+    discrete: NDArray[np.int32]
+    own: Ints
+    """[N] each step's row."""
+    teammates: Ints
+    """[N, M] the rows of its teammates, -1 where there is none."""
+
+    @classmethod
+    def of(cls, steps: TeamSteps) -> Rows:
+        """Every row once, in order of first appearance: it does not depend on how they are numbered."""
+        numbers, first = np.unique(np.concatenate([steps.numbers, steps.other_numbers]), return_index=True)
+        order = np.argsort(first)
+        index = np.empty(len(order), dtype=np.int64)
+        index[order] = np.arange(len(order))
+        first = first[order]
+        present = steps.teammates >= 0
+        teammates = np.searchsorted(numbers, np.where(present, steps.teammates, numbers[0]))
+        return cls(
+            obs=[np.concatenate(both)[first] for both in zip(steps.obs, steps.other_obs)],
+            continuous=np.concatenate([steps.continuous, steps.other_continuous])[first],
+            discrete=np.concatenate([steps.discrete, steps.other_discrete])[first],
+            own=index[np.searchsorted(numbers, steps.numbers)],
+            teammates=np.where(present, index[teammates], -1),
+        )
 
 
 class CriticBatch(NamedTuple):
@@ -102,8 +223,8 @@ class TeamMinibatches:
 
     def _group_steps(self, size: int, generator: torch.Generator) -> Iterator[CriticBatch]:
         groups = group_by_time(self._found.own, self._found.teammates)
-        for which in shuffled_units(groups.counts, size, generator):
-            chosen = groups.take(which)
+        for sets in shuffled_units(groups.counts, size, generator):
+            chosen = groups.take(sets)
             steps = self._tensor(chosen.steps)
             yield CriticBatch(self._rows, chosen, self._returns[steps], self._baselines[steps])
 
@@ -113,8 +234,8 @@ class TeamMinibatches:
         assert steps.real is not None
         first = np.arange(0, len(steps), length)
         starts = group_by_time(found.own[first], found.teammates[first])
-        for which in shuffled_units(starts.counts, max(size // length, 1), generator):
-            chosen = starts.take(which).steps
+        for sets in shuffled_units(starts.counts, max(size // length, 1), generator):
+            chosen = starts.take(sets).steps
             rows: Ints = (chosen[:, None] * length + np.arange(length)).ravel()
             real, sequences, of_steps = steps.real[rows], self._tensor(chosen), self._tensor(rows)
             baseline_memory = steps.baseline_memory

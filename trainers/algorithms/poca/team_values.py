@@ -22,13 +22,15 @@ from ....agent_processor.rollout import first_steps, runs
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
 from ...networks.actor import Actor
+from ...networks.fast.onednn import shape_multiple
 from ...networks.modules.distributions import flat_actions
-from ...networks.modules.onednn import shape_multiple
 from ...networks.modules.passes import chunk_size
 from ...networks.observations import to_tensors
 from ...networks.team_critic import TeamCritic, TeamSets
 from ..common.recurrent import CriticStates, unroll
-from .steps import Floats, Ints
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
 
 EVALUATED_AT_ONCE = 8192
 """Pairs of members that the critic compares in one pass: n * n in each set of n. Memory grows with their
@@ -51,11 +53,11 @@ class GroupSteps:
     def __len__(self) -> int:
         return len(self.members)
 
-    def take(self, which: Ints) -> GroupSteps:
+    def take(self, sets: Ints) -> GroupSteps:
         """Some of the sets, in this order."""
-        counts = self.counts[which]
-        at = runs(first_steps(self.counts)[which], counts)
-        members = self.members[which]
+        counts = self.counts[sets]
+        at = runs(first_steps(self.counts)[sets], counts)
+        members = self.members[sets]
         widest = int((members >= 0).sum(1).max(initial=1))
         return GroupSteps(members[:, :widest], self.steps[at], self.slots[at], counts)
 
@@ -97,9 +99,9 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     order = np.lexsort(rows.T[::-1])
     ordered = rows[order]
     new = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
-    which = np.empty(len(rows), dtype=np.int64)
-    which[order] = np.cumsum(new) - 1
-    return ordered[new], which
+    index = np.empty(len(rows), dtype=np.int64)
+    index[order] = np.cumsum(new) - 1
+    return ordered[new], index
 
 
 class TeamRows(NamedTuple):
@@ -109,9 +111,9 @@ class TeamRows(NamedTuple):
     actions: Tensor
     """[R, action size], see `flat_actions`."""
 
-    def take(self, which: Tensor) -> TeamRows:
+    def take(self, rows: Tensor) -> TeamRows:
         """Some of the rows, in this order."""
-        return TeamRows([x.index_select(0, which) for x in self.inputs], self.actions.index_select(0, which))
+        return TeamRows([x.index_select(0, rows) for x in self.inputs], self.actions.index_select(0, rows))
 
 
 class Encodings(NamedTuple):
@@ -142,14 +144,14 @@ class Encodings(NamedTuple):
             torch.cat(of_baselines) if of_baselines else None,
         )
 
-    def steps(self, which: Tensor) -> tuple[Tensor, Tensor]:
+    def steps(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """The encodings and numbers of members at these indices."""
-        return self.distinct.index_select(0, which), self.counts.index_select(0, which)
+        return self.distinct.index_select(0, indices), self.counts.index_select(0, indices)
 
-    def take(self, which: Tensor) -> Encodings:
+    def take(self, steps: Tensor) -> Encodings:
         """Those of some of the steps, in this order."""
-        of_values = self.of_values.index_select(0, which)
-        of_baselines = None if self.of_baselines is None else self.of_baselines.index_select(0, which)
+        of_values = self.of_values.index_select(0, steps)
+        of_baselines = None if self.of_baselines is None else self.of_baselines.index_select(0, steps)
         return self._replace(of_values=of_values, of_baselines=of_baselines)
 
 
@@ -186,13 +188,13 @@ class TeamEvaluator:
 
     def encode(self, rows: TeamRows, groups: GroupSteps) -> Encodings:
         """Encodings of the steps of some group-steps, in their order."""
-        found = compact_sets(groups, self.device, shape_multiple(self.device))
-        picked = rows.take(found.rows)
+        compact = compact_sets(groups, self.device, shape_multiple(self.device))
+        picked = rows.take(compact.rows)
         if self.critic.has_baselines:
-            encodings, counts = self.critic.encode(picked.inputs, picked.actions, found.sets)
-            return Encodings(encodings, counts, found.of_values, found.of_baselines)
-        encodings, counts = self.critic.encode_values(picked.inputs, found.sets)
-        return Encodings(encodings, counts, found.of_values, None)
+            encodings, counts = self.critic.encode(picked.inputs, picked.actions, compact.sets)
+            return Encodings(encodings, counts, compact.of_values, compact.of_baselines)
+        encodings, counts = self.critic.encode_values(picked.inputs, compact.sets)
+        return Encodings(encodings, counts, compact.of_values, None)
 
     def estimate(self, encodings: Encodings) -> tuple[Tensor, Tensor | None]:
         """Values and baselines of the steps [W, S], of a critic without a memory."""
@@ -229,7 +231,7 @@ class TeamEvaluator:
 
     def _encode_steps(self, rollout: Rollout) -> Encodings:
         rows = self.rows(rollout.obs, rollout.continuous, rollout.discrete)
-        groups = group_by_time(np.arange(rollout.steps), rollout.mates)
+        groups = group_by_time(np.arange(rollout.steps), rollout.teammates)
         at_once = min(EVALUATED_AT_ONCE, chunk_size(rows.inputs) or EVALUATED_AT_ONCE)
         encodings = Encodings.joined([self.encode(rows, chunk) for chunk in groups.chunks(at_once)])
         return encodings.take(torch.from_numpy(np.argsort(groups.steps)).to(self.device))
@@ -238,17 +240,17 @@ class TeamEvaluator:
         """Of what each trajectory's agent and its teammates observe next; values alone."""
         ends, obs = len(rollout.lengths), list(rollout.next_obs)
         members = np.arange(ends)[:, None]
-        if rollout.next_mates_obs is not None:
-            both = zip(obs, rollout.next_mates_obs, strict=True)
-            width = 1 + rollout.next_mates_obs[0].shape[1]
+        if rollout.next_teammates_obs is not None:
+            both = zip(obs, rollout.next_teammates_obs, strict=True)
+            width = 1 + rollout.next_teammates_obs[0].shape[1]
             obs = [
-                np.concatenate([own[:, None], mates], 1).reshape(ends * width, *own.shape[1:])
-                for own, mates in both
+                np.concatenate([own[:, None], teammates], 1).reshape(ends * width, *own.shape[1:])
+                for own, teammates in both
             ]
             rows = np.arange(ends * width).reshape(ends, width)
-            members = np.where(np.arange(width) > rollout.next_mates[:, None], -1, rows)
-        steps, one = np.arange(ends), np.ones(ends, dtype=np.int64)
-        each_alone = GroupSteps(members, steps, 0 * one, one)
+            members = np.where(np.arange(width) > rollout.next_teammates[:, None], -1, rows)
+        steps, ones = np.arange(ends), np.ones(ends, dtype=np.int64)
+        each_alone = GroupSteps(members, steps, 0 * ones, ones)
         sets = compact_sets(each_alone, self.device, shape_multiple(self.device))
         inputs = self.actor.prepare(to_tensors([o[sets.rows.cpu().numpy()] for o in obs], self.device))
         encodings, counts = self.critic.encode_values(inputs, sets.sets)
@@ -295,9 +297,9 @@ def compact_sets(groups: GroupSteps, device: torch.device, multiple: int = 1) ->
         rows, index, alone = distinct, torch.from_numpy(at).to(device), 0
     padding = -alone % multiple, -(len(rows) - alone) % multiple
     sets = TeamSets(tuple(zip(numbers.tolist(), counts.tolist(), strict=True)), index, padding)
-    place = np.empty(len(groups), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    of_values = np.repeat(place, groups.counts)
+    position = np.empty(len(groups), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    of_values = np.repeat(position, groups.counts)
     first = len(order) - sets.alone + first_steps(size)  # encoding of the baseline of a team's first member
     of_baselines = np.where(of_values < sets.alone, of_values, first[of_values] + groups.slots)
     tensors = (torch.from_numpy(column).to(device) for column in (rows, of_values, of_baselines))

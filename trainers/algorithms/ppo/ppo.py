@@ -14,19 +14,25 @@ from ....agent_processor.trajectory import Rollout
 from ...buffers.rollout_buffer import EvaluatedSteps, RolloutBatch, RolloutEvaluation
 from ...networks.actor_critic import ActorCritic
 from ...networks.modules.distributions import ActionDistribution
-from ...networks.modules.passes import Precision, chunked_forward, widened
+from ...networks.modules.passes import chunked_forward, widened
 from ...networks.observations import to_tensors
 from ...settings.models.algorithms import PPOSettings
 from ...settings.models.behavior import TrainerSettings
 from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits, require_some_actions
-from ..common.cuda_graphs import CapturedStep, can_capture
 from ..common.optim import CheckedAdam, ClippedSchedules
-from ..common.proximal import as_of_newest_policy
 from ..common.recurrent import CriticStates, padded, unroll
 from ..common.returns import generalized_advantages
-from .fused import FusedPPOGradient, Statistics
-from .losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
+from ..fast.cuda_graphs import CapturedStep
+from ..fast.ppo import FusedPPOGradient, Statistics
+from .losses import (
+    VALUE_WEIGHT,
+    as_of_newest_policy,
+    clipped_surrogate,
+    clipped_value_loss,
+    masked_mean,
+    ratio_statistics,
+)
 
 
 class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
@@ -52,12 +58,11 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
         self.memories = CriticStates(self.network.memory(-1).size) if self.is_recurrent else None
         self.critic_states = [self.memories] if self.memories is not None else []
-        can_fuse = self.network.is_dense_mlp and (not self.is_recurrent or self.device.type == "cpu")
-        can_fuse = can_fuse and not hyper.clip_value_loss and self.precision is Precision.FLOAT32
-        self.fused = FusedPPOGradient(self.network) if can_fuse else None
+        is_faster = FusedPPOGradient.is_faster(self.network, hyper, self.precision)
+        self.fused = FusedPPOGradient(self.network) if is_faster else None
         self.captured: CapturedStep[RolloutBatch] | None = None
         """Makes the gradient steps on a GPU."""
-        if type(self) is PPO and can_capture(settings, self.device):  # a plug-in's may do anything
+        if type(self) is PPO and CapturedStep.is_faster(settings, self.device):  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 3, self.optimizer.tensors())
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
@@ -164,8 +169,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             self.optimizer.read_steps(policy_step)
         schedules = self.schedules.metrics(policy_step)
         if not statistics:
-            found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
-            self.optimizer.warn_once("Nothing was learned", found)
+            self.warn_of_no_minibatch(len(steps))
             return schedules
         policy, value, mean_kl, mean_clip_fraction = _means(statistics)
         return {

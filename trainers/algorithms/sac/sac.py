@@ -18,16 +18,16 @@ from ...buffers.replay.sampler import ReplayBatch
 from ...checkpoints.mlagents.weights import is_mlagents, take_target
 from ...networks.actor import Actor
 from ...networks.critics import BurnInSequences, Temperatures, TwinQ, ValueNetwork
-from ...networks.modules.passes import Precision, chunked_forward
+from ...networks.modules.passes import chunked_forward
 from ...networks.observations import require_equal_groups, to_tensors
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_some_actions
-from ..common.cuda_graphs import CapturedStep, can_capture
 from ..common.optim import CheckedAdam, FlatParameters
 from ..common.recurrent import CriticStates, first_of_sequences, unroll
+from ..fast.cuda_graphs import CapturedStep
+from ..fast.sac import FusedSACGradient
 from .forward import VALUE_STATES, ForwardPass, SACLosses, SACNetworks
-from .fused import FusedSACGradient, is_fusible
 from .losses import (
     BranchSums,
     entropy_penalty,
@@ -71,12 +71,12 @@ class SAC(OffPolicyAlgorithm):
         self.networks.target.requires_grad_(False)
         self.branches = BranchSums(self.network.actions.branches.sizes, self.device)
         self.forward = ForwardPass(self.networks, self._sequences(hyper))
-        fusible = is_fusible(self.networks) and self.precision is Precision.FLOAT32
-        self.fused = FusedSACGradient(self.networks) if fusible else None
+        is_faster = FusedSACGradient.is_faster(self.networks, self.precision)
+        self.fused = FusedSACGradient(self.networks) if is_faster else None
         """The gradient by hand, for networks that are dense MLPs."""
         self.captured: CapturedStep[tuple[ReplayBatch, Tensor]] | None = None
         """Makes the gradient steps on a GPU."""
-        if type(self) is SAC and can_capture(settings, self.device):  # a plug-in's may do anything
+        if type(self) is SAC and CapturedStep.is_faster(settings, self.device):  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 1, self.optimizer.tensors())
         self._actor_parameters = [p for p in self.network.parameters() if p.requires_grad]
         critics = (self.networks.q, value, self.networks.temperatures)
@@ -132,9 +132,9 @@ class SAC(OffPolicyAlgorithm):
         noise = noise.to(self.device)
         learning_rate = self.learning_rate(policy_step)
         if self.captured is not None:
-            found = self.captured((batch, noise), learning_rate)
+            results = self.captured((batch, noise), learning_rate)
             self.optimizer.read_steps(policy_step)
-            losses = SACLosses(found[0], found[1], found[2], found[3], td_errors=found[4:])
+            losses = SACLosses(results[0], results[1], results[2], results[3], td_errors=results[4:])
         else:
             losses = self._gradient(batch, noise)
             self.optimizer.step(learning_rate, policy_step)
@@ -210,14 +210,14 @@ class SAC(OffPolicyAlgorithm):
 
 def _networks(spec: BehaviorSpec, settings: TrainerSettings, device: torch.device, seed: int) -> SACNetworks:
     init = torch.Generator().manual_seed(seed)
-    own = settings.network_settings
-    of_critics = own.critic or own
+    network = settings.network_settings
+    critic_network = network.critic or network
     signals = list(settings.reward_signals)
     hyper = settings.hyperparameters
     assert isinstance(hyper, SACSettings)
-    actor = Actor(spec, own, init, squashed=True, sigma_of_state=True)
-    q = TwinQ(spec, of_critics, signals, init)
-    value = ValueNetwork(spec, of_critics, signals, init)
+    actor = Actor(spec, network, init, squashed=True, sigma_of_state=True)
+    q = TwinQ(spec, critic_network, signals, init)
+    value = ValueNetwork(spec, critic_network, signals, init)
     require_equal_groups(actor.encoder, value.encoder)
     actions = spec.action_spec
     temperatures = Temperatures(actions.continuous_size, actions.discrete_branches, hyper.init_entcoef)

@@ -24,8 +24,7 @@ from ...networks.observations import as_float, require_equal_groups, to_tensors
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, UpdateResult, require_some_actions
-from ..common.optim import CheckedAdam
-from ..common.target_network import TargetNetwork
+from ..common.optim import CheckedAdam, TargetNetwork
 from .losses import (
     BranchSums,
     SampledActions,
@@ -53,17 +52,17 @@ class SimbaSAC(OffPolicyAlgorithm):
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
         """See `Algorithm.build`."""
-        hyper, own = settings.hyperparameters, settings.network_settings
+        hyper, network = settings.hyperparameters, settings.network_settings
         assert isinstance(hyper, SACSettings)
         require_some_actions(self.spec.action_spec)
         init, actions = torch.Generator().manual_seed(seed), self.spec.action_spec
-        actor = Actor(self.spec, own, init, squashed=True, sigma_of_state=True)
-        q = TwinQ(self.spec, own.critic or own, self.signals, init)
+        actor = Actor(self.spec, network, init, squashed=True, sigma_of_state=True)
+        q = TwinQ(self.spec, network.critic or network, self.signals, init)
         require_equal_groups(actor.encoder, q.encoder(0))
         self.network, self.q = actor.to(self.device), q.to(self.device)
         self.target = TargetNetwork(self.q)
         self.temperatures = Temperatures(
-            *(actions.continuous_size, actions.discrete_branches, hyper.init_entcoef), TARGET_ENTROPY
+            actions.continuous_size, actions.discrete_branches, hyper.init_entcoef, TARGET_ENTROPY
         ).to(self.device)
         self.branches = BranchSums(self.network.actions.branches.sizes, self.device)
         self.actor_optimizer = self._adam(self.network, WEIGHT_DECAY)

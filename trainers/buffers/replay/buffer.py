@@ -103,15 +103,15 @@ class Replay:
         if int(padded.sum()) <= most:
             yield rollout, slice(rollout.steps)
             return
-        which, count, part = np.empty(len(padded), np.int64), 0, 0
+        part_of, count, part = np.empty(len(padded), np.int64), 0, 0
         for j, length in enumerate(padded.tolist()):
             if count and count + length > most:
                 count, part = 0, part + 1
             count += length
-            which[j] = part
-        of_steps = np.repeat(which, rollout.lengths)
+            part_of[j] = part
+        part_of_step = np.repeat(part_of, rollout.lengths)
         for number in range(part + 1):
-            yield select_trajectories(rollout, which == number), np.flatnonzero(of_steps == number)
+            yield select_trajectories(rollout, part_of == number), np.flatnonzero(part_of_step == number)
 
     def _append(
         self, rollout: Rollout, rewards: NDArray[np.float32], extra: Mapping[str, NDArray[Any]]

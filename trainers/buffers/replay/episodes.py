@@ -15,7 +15,7 @@ from ....agent_processor.rollout import first_steps
 from ..demonstrations import Demonstrations, previous
 from .buffer import Replay
 from .columns import ExtraColumn, ReplayLayout
-from .memory_limit import least_room, size_text
+from .memory_limit import shortage, size_text
 from .observations import Ints
 from .storage import ReplayFileError, SavedReplay
 
@@ -41,7 +41,7 @@ def replay_episodes(path: Path, spec: BehaviorSpec, signal: int) -> Demonstratio
     order, lengths = _chains(replay)
     if not len(order):
         raise ReplayFileError("it holds no steps")
-    _require_room(replay.layout, len(order))
+    _check_memory(replay.layout, len(order))
     first = first_steps(lengths)
     last = order[first + lengths - 1]
     ended = columns.ended[order]
@@ -134,13 +134,12 @@ def _require_spec(layout: ReplayLayout, spec: BehaviorSpec) -> None:
             raise ReplayFileError(f"its {what} are {here}, and those of the checkpoint beside it {there}")
 
 
-def _require_room(layout: ReplayLayout, steps: int) -> None:
+def _check_memory(layout: ReplayLayout, steps: int) -> None:
     """Images that are stored frame by frame are stacked in memory: refuse them before that fills it."""
     sizes = zip(layout.shapes, layout.dtypes, strict=True)
     wanted = steps * sum(prod(shape) * int(np.dtype(dtype).itemsize) for shape, dtype in sizes)
-    limit = least_room()
-    if limit is not None and wanted > limit[0]:
+    if (lacking := shortage(wanted)) is not None:
+        left, culprit = lacking
         raise ReplayFileError(
-            f"its {steps:,} steps take {size_text(wanted)} of memory, and {limit[1]} leaves "
-            f"{size_text(limit[0])}"
+            f"its {steps:,} steps take {size_text(wanted)} of memory, and {culprit} leaves {size_text(left)}"
         )

@@ -19,7 +19,7 @@ _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 _NO_LIMIT = 1 << 60
 
 
-def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
+def check_memory(name: str, layout: ReplayLayout, held: int = 0) -> int:
     """Log how much memory a replay will take when full, and return it.
 
     Args:
@@ -46,7 +46,10 @@ def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
         )
     logger.info(
         "%s: the replay will take %s of memory when it holds %s steps (observations: %s).",
-        *(name, size_text(wanted), f"{layout.capacity:,}", parts),
+        name,
+        size_text(wanted),
+        f"{layout.capacity:,}",
+        parts,
     )
     return wanted
 

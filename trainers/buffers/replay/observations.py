@@ -105,11 +105,11 @@ class PlainObservations(Observations):
 
 def from_both(of_steps: NDArray[Any], finals: NDArray[Any], slots: Ints) -> NDArray[Any]:
     """The rows of slots; those beyond `of_steps` are in `finals`."""
-    found: NDArray[Any] = of_steps.take(slots, axis=0, mode="clip")
+    rows: NDArray[Any] = of_steps.take(slots, axis=0, mode="clip")
     ends = np.flatnonzero(slots >= len(of_steps))
     if len(ends):
-        found[ends] = finals[slots[ends] - len(of_steps)]
-    return found
+        rows[ends] = finals[slots[ends] - len(of_steps)]
+    return rows
 
 
 def grown(array: NDArray[Any], rows: int) -> NDArray[Any]:

@@ -208,7 +208,11 @@ def save_replay(name: str, folder: Path, replay: Replay, step: int) -> bool:
         logger.warning(
             "%s: the replay of step %d could not be saved (%s); the checkpoint has been saved, and training "
             "continues. %s is unchanged. It takes up to %s, and temporarily twice that.",
-            *(name, step, error, path, size_text(replay.layout.nbytes())),
+            name,
+            step,
+            error,
+            path,
+            size_text(replay.layout.nbytes()),
         )
         return False
     return True

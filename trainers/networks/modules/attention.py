@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..fast.onednn import shape_multiple, small_matmul, uses_onednn
 from .layers import Dense
-from .onednn import shape_multiple, small_matmul, uses_onednn
 
 HEADS = 4
 LAYER_NORM_EPS = 1e-5
@@ -158,8 +158,8 @@ ENTITY_SIZE = 128
 ABSENT_BELOW = 0.01
 MOST_GROUPS = 4
 """With evenly spread lengths, four groups compute 62 % of the places; more could spare 10 % more at most."""
-PLACES_OF_GROUP = 1024
-"""Places for entities from which it pays to encode sets in groups: each takes calls of its own."""
+MIN_PLACES = 1024
+"""Places for entities from which it is faster to encode sets in groups: each takes calls of its own."""
 
 
 def absent(entities: Tensor) -> Tensor:
@@ -222,14 +222,14 @@ class EntityEncoder(nn.Module):
         if masks[0].device.type != "cpu":
             return self._encode(sets, masks, own)
         places = sum(mask.numel() for mask in masks)
-        groups = min(places // PLACES_OF_GROUP, MOST_GROUPS)
+        groups = min(places // MIN_PLACES, MOST_GROUPS)
         if groups < 2:
             return self._encode(*_shortened(sets, masks), own)
         order = torch.from_numpy(np.argsort(sum(map(_lengths, masks)), kind="stable"))
         pooled = []
-        for which in order.chunk(groups):
-            some = _shortened([x[which] for x in sets], [mask[which] for mask in masks])
-            pooled.append(self._encode(*some, None if own is None else own[which]))
+        for rows in order.chunk(groups):
+            some = _shortened([x[rows] for x in sets], [mask[rows] for mask in masks])
+            pooled.append(self._encode(*some, None if own is None else own[rows]))
         return torch.cat(pooled)[order.argsort()]
 
     def _encode(self, sets: Sequence[Tensor], masks: list[Tensor], own: Tensor | None) -> Tensor:

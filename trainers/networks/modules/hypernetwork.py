@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..fast.onednn import small_matmul
 from .attention import LAYER_NORM_EPS
 from .layers import DenseStack
-from .onednn import small_matmul
 
 FEW_GOALS = 16
 """Up to so many different goals in a batch are distinguished."""

@@ -19,7 +19,7 @@ LSTM_BIAS = 1.0
 initially."""
 
 
-FEW = 64
+MAX_AGENTS_OF_CELL = 64
 """Up to so many agents a single step is quicker by its cell function: half the time at a dozen, a tenth at
 one."""
 
@@ -64,7 +64,7 @@ class Memory(nn.Module):
         Returns:
             The outputs at each step [B * length, output_size], and the states after the last steps [B, size].
         """
-        if length == 1 and len(state) <= FEW:
+        if length == 1 and len(state) <= MAX_AGENTS_OF_CELL:
             return self._step(encodings, state)
         outputs, state = self._run(encodings.view(-1, length, encodings.shape[1]), state)
         return outputs.reshape(-1, self.output_size), state
@@ -194,11 +194,13 @@ def by_slot(
             continue
         some = None
         if sequences is not None:
-            which = (slots_of_sequences == slot).nonzero().squeeze(1)
-            some = PackedSequences([sequences.lengths[i] for i in which.tolist()], sequences.states[which])
-            sequence_order.append(which)
-        of_slot, final = network(slot, here, some)
-        rows.append(of_slot)
+            indices = (slots_of_sequences == slot).nonzero().squeeze(1)
+            some = PackedSequences(
+                [sequences.lengths[i] for i in indices.tolist()], sequences.states[indices]
+            )
+            sequence_order.append(indices)
+        results, final = network(slot, here, some)
+        rows.append(results)
         if final is not None:
             states.append(final)
     together = torch.cat(rows).index_select(0, order.argsort())

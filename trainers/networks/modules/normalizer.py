@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -62,38 +61,6 @@ class Normalizer(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """`rows` [..., size], normalized and clamped to [-5, 5]."""
         return ((rows - self.mean) / self.deviation()).clamp_(-LIMIT, LIMIT)
-
-
-class CachedNormalizer:
-    """`Normalizer.forward` on a CPU, by NumPy, whose calls cost less.
-
-    Computes the deviation again only after it has changed, and follows the normalizer to new buffers.
-    """
-
-    def __init__(self, normalizer: Normalizer) -> None:
-        """The normalizer's buffers have to be on the CPU."""
-        self._normalizer = normalizer
-        self._read()
-
-    def _read(self) -> None:
-        """Take views of the buffers that the normalizer has now."""
-        self._buffer = self._normalizer.mean
-        self._mean, self._squares = self._buffer.numpy(), self._normalizer.squares.numpy()
-        self._steps = self._normalizer.steps.numpy()
-        self._known = b""
-        self._deviation = self._squares
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """[n, size] -> [n, size]."""
-        if self._normalizer.mean is not self._buffer:  # by `to`, or `load_state_dict` with `assign`
-            self._read()
-        now = self._squares.tobytes() + self._steps.tobytes()
-        if now != self._known:
-            self._known, self._deviation = now, self._normalizer.deviation().numpy()
-        normalized = rows.numpy() - self._mean
-        normalized /= self._deviation
-        np.maximum(normalized, -LIMIT, out=normalized)
-        return torch.from_numpy(np.minimum(normalized, LIMIT, out=normalized))
 
 
 class SharedMoments:

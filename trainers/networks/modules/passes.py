@@ -36,8 +36,8 @@ def widened(tensor: Tensor) -> Tensor:
 
 def chunk_size(inputs: Sequence[Tensor]) -> int | None:
     """The rows that should go through a network together; None: all, since there are no images."""
-    of_row = sum(rows[0].nbytes for rows in inputs if rows.dim() == 4 and len(rows))
-    return max(MIN_CHUNK, CHUNK_BYTES // of_row) if of_row else None
+    row_bytes = sum(rows[0].nbytes for rows in inputs if rows.dim() == 4 and len(rows))
+    return max(MIN_CHUNK, CHUNK_BYTES // row_bytes) if row_bytes else None
 
 
 def chunked_forward(network: Callable[[Sequence[Tensor]], Tensor], inputs: Sequence[Tensor]) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pydantic import Field, ValidationInfo
 
 from ..base import Flag, Integer, Number, Text, found, own, refuse
-from ..errors import note
+from ..errors import Problem, note
 from .hyperparameters import (
     HyperparamSettings,
     LearningRate,
@@ -219,7 +219,7 @@ def exploration_of_mlagents(hyperparameters: Mapping[str, Any], info: Validation
     schedule = hyperparameters.get("exploration_schedule", "linear")
     if schedule not in ("linear", "constant"):
         message = f"found {found(schedule)}, expected linear or constant"
-        raise refuse("DQNSettings", message, "hyperparameters", "exploration_schedule", value=schedule)
+        raise refuse("DQNSettings", Problem(("hyperparameters", "exploration_schedule"), message))
     names = {"epsilon_start": "exploration_initial_eps", "epsilon_end": "exploration_final_eps"}
     given = {own: hyperparameters[other] for own, other in names.items() if other in hyperparameters}
     rest = {key: value for key, value in hyperparameters.items() if key not in EXPLORATION}

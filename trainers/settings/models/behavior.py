@@ -19,15 +19,15 @@ from pydantic import (
 
 from ...utils.errors import did_you_mean
 from ...utils.plugins import PluginError
-from ..base import Flag, Integer, Number, Refusal, Settings, Text, found, own, refuse, refuse_all, wrong
-from ..errors import note
+from ..base import Flag, Integer, Number, Settings, Text, found, own, refuse, wrong
+from ..errors import Problem, note
 from ..registry import (
     OF_MLAGENTS,
-    TrainerType,
     find_reward_signal,
     find_trainer,
     known_reward_signals,
     known_trainers,
+    usable_trainer,
 )
 from .algorithms import EXPLORATION, SACRecipe, exploration_of_mlagents
 from .hyperparameters import HyperparamSettings, ScheduleType
@@ -68,7 +68,7 @@ def _reward_signals(value: Any, info: ValidationInfo) -> Any:
         try:
             kind = find_reward_signal(name)
         except PluginError as error:
-            raise refuse("RewardSignals", f"{error}", name, value=value[name]) from error
+            raise refuse("RewardSignals", Problem((name,), str(error))) from error
         if kind is not None:
             models[name] = kind.settings
     signals = _signals_model(tuple(models.items())).model_validate(value, context=info.context)
@@ -77,16 +77,8 @@ def _reward_signals(value: Any, info: ValidationInfo) -> Any:
 
 def _hyperparameters(data: Mapping[str, Any]) -> HyperparamSettings:
     """The defaults of the trainer that was chosen."""
-    kind = _trainer(data.get("trainer_type"))
+    kind = usable_trainer(data.get("trainer_type"))
     return kind.settings() if kind else HyperparamSettings()
-
-
-def _trainer(name: Any) -> TrainerType | None:
-    """The trainer of this name; None where its name is refused, which is said once, at `trainer_type`."""
-    try:
-        return find_trainer(name)
-    except PluginError:
-        return None
 
 
 def _five_snapshots(data: dict[str, Any]) -> int:
@@ -233,13 +225,11 @@ class TrainerSettings(Settings):
     @classmethod
     def _whose_hyperparameters(cls, data: Any) -> Any:
         if isinstance(data, dict) and "hyperparameters" in data and "trainer_type" not in data:
-            raise refuse(
-                cls.__name__,
+            message = (
                 "Hyperparameters were specified but no trainer_type was given. Add `trainer_type: ppo` "
-                f"(known: {', '.join(known_trainers())}) beside them, or to default_settings.",
-                "hyperparameters",
-                value=data["hyperparameters"],
+                f"(known: {', '.join(known_trainers())}) beside them, or to default_settings."
             )
+            raise refuse(cls.__name__, Problem(("hyperparameters",), message))
         return data
 
     @field_validator("trainer_type")
@@ -261,7 +251,7 @@ class TrainerSettings(Settings):
     @field_validator("hyperparameters", mode="before")
     @classmethod
     def _of_the_trainer(cls, value: Any, info: ValidationInfo) -> Any:
-        kind = _trainer(info.data.get("trainer_type"))
+        kind = usable_trainer(info.data.get("trainer_type"))
         if kind is None:
             return HyperparamSettings()
         if isinstance(value, HyperparamSettings) and not isinstance(value, kind.settings):
@@ -308,7 +298,7 @@ class TrainerSettings(Settings):
         networks = [(place, policy)]
         if policy.critic is not None:
             networks.append(((*place, "critic"), policy.critic))
-        refusals: list[Refusal] = []
+        problems: list[Problem] = []
         for path, network in networks:
             for key, value in (("normalize", True), ("residual", True), ("layer_norm", False)):
                 if key in network.model_fields_set and getattr(network, key) is not value:
@@ -316,16 +306,16 @@ class TrainerSettings(Settings):
                         f"found {found(not value)}, and hyperparameters.recipe: simba needs {found(value)}: "
                         "remove this key, or the recipe"
                     )
-                    refusals.append(((*path, key), not value, message))
+                    problems.append(Problem((*path, key), message))
                 network.complete(key, value)
         if policy.memory is not None:
             message = (
                 "hyperparameters.recipe: simba learns from single steps, without a memory; remove this "
                 "section, or the recipe"
             )
-            refusals.append(((*place, "memory"), policy.memory, message))
-        if refusals:
-            raise refuse_all(type(self).__name__, refusals)
+            problems.append(Problem((*place, "memory"), message))
+        if problems:
+            raise refuse(type(self).__name__, *problems)
         return self
 
     @model_validator(mode="after")
@@ -340,7 +330,7 @@ class TrainerSettings(Settings):
                     "found a section, and clone.method: iql values single observations, without a memory: "
                     "remove this section, or use method: bc"
                 )
-                raise refuse(type(self).__name__, message, *where, "memory", value=each.memory)
+                raise refuse(type(self).__name__, Problem((*where, "memory"), message))
         if self.trainer_type == "dqn":
             message = (
                 "found dqn, whose network has values and no probabilities that clone.method: iql could "
@@ -374,13 +364,12 @@ class TrainerSettings(Settings):
         if memory is None or not self.hyperparameters.learns_sequences:
             return self
         if memory.sequence_length > self.hyperparameters.batch_size:
-            raise refuse(
-                type(self).__name__,
+            message = (
                 f"found {memory.sequence_length}; when using memory, sequence length must be less than or "
-                f"equal to batch size, which is {self.hyperparameters.batch_size}",
-                *("network_settings", "memory", "sequence_length"),
-                value=memory.sequence_length,
+                f"equal to batch size, which is {self.hyperparameters.batch_size}"
             )
+            place = ("network_settings", "memory", "sequence_length")
+            raise refuse(type(self).__name__, Problem(place, message))
         if memory.sequence_length > self.time_horizon:
             note(
                 info,
@@ -401,10 +390,9 @@ class TrainerSettings(Settings):
         if not self.endless:
             return self
         hyper = self.hyperparameters
-        need_an_end: list[Refusal] = [
-            (
+        need_an_end = [
+            Problem(
                 ("hyperparameters", key),
-                "linear",
                 f"found linear{'' if key in hyper.model_fields_set else ' (the default)'}, which falls until "
                 f"max_steps; but max_steps -1 trains until it is stopped. Set {key}: constant",
             )
@@ -416,9 +404,9 @@ class TrainerSettings(Settings):
                 "found true, which spreads checkpoints over max_steps; but max_steps -1 trains until it is "
                 "stopped. Set checkpoint_interval instead"
             )
-            need_an_end.append((("even_checkpoints",), True, message))
+            need_an_end.append(Problem(("even_checkpoints",), message))
         if need_an_end:
-            raise refuse_all(type(self).__name__, need_an_end)
+            raise refuse(type(self).__name__, *need_an_end)
         return self
 
     @model_validator(mode="after")

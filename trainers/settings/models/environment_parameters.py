@@ -32,7 +32,7 @@ from ..base import (
     refuse,
     wrong,
 )
-from ..errors import note
+from ..errors import Problem, note
 from ..numerals import spellings
 
 if TYPE_CHECKING:
@@ -305,12 +305,11 @@ def _lessons(parameters: dict[str, EnvironmentParameterSettings], info: Validati
                     "It will be ignored.",
                 )
             elif not last and lesson.completion_criteria is None:
-                raise refuse(
-                    "Lesson",
+                message = (
                     f"a non-terminal lesson does not have a completion_criteria for {name}: lesson "
-                    f"{lesson.name!r} would never end. Add completion_criteria: behavior, threshold.",
-                    *(name, "curriculum", index),
+                    f"{lesson.name!r} would never end. Add completion_criteria: behavior, threshold."
                 )
+                raise refuse("Lesson", Problem((name, "curriculum", index), message))
     return parameters
 
 

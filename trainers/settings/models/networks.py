@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from ..base import Flag, Integer, Refusal, Settings, Text, own, plain, refuse, refuse_all, wrong
+from ..base import Flag, Integer, Settings, Text, own, plain, refuse, wrong
+from ..errors import Problem
 
 MOST_UNITS = 32768
 
@@ -136,28 +137,28 @@ class NetworkSettings(Settings):
             cls._is_reference(reference)
         return value
 
-    def _contradictions(self) -> list[Refusal]:
+    def _contradictions(self) -> list[Problem]:
         """What cannot be, whether it was written or follows from another network."""
-        refusals: list[Refusal] = []
+        problems: list[Problem] = []
         weights = self.hidden_units**2 * self.num_layers
         if self.num_layers > 1 and weights > MOST_UNITS**2:
             message = (
                 f"found {self.hidden_units}, which with num_layers {self.num_layers} makes {weights} "
                 f"weights, expected at most {MOST_UNITS**2} (4 GiB): use fewer or narrower layers"
             )
-            refusals.append((("hidden_units",), self.hidden_units, message))
+            problems.append(Problem(("hidden_units",), message))
         if self.residual and self.layer_norm:
             message = (
                 "found true, and residual blocks normalize their layers already: set one of them to false"
             )
-            refusals.append((("layer_norm",), True, message))
-        return refusals
+            problems.append(Problem(("layer_norm",), message))
+        return problems
 
     @model_validator(mode="after")
     def _contradicts_nothing(self) -> NetworkSettings:
-        refusals = self._contradictions()
-        if refusals:
-            raise refuse_all(type(self).__name__, refusals)
+        problems = self._contradictions()
+        if problems:
+            raise refuse(type(self).__name__, *problems)
         return self
 
     @model_validator(mode="after")
@@ -166,16 +167,17 @@ class NetworkSettings(Settings):
         if self.critic is None:
             return self
         if self.critic.critic is not None:
-            raise refuse(type(self).__name__, "a critic has no critic: remove this key", "critic", "critic")
+            message = "a critic has no critic: remove this key"
+            raise refuse(type(self).__name__, Problem(("critic", "critic"), message))
         key = "critic_only_observations"
         if key in self.critic.model_fields_set and getattr(self.critic, key) != getattr(self, key):
             message = "it says what the policy does not read: move this key from critic to network_settings"
-            raise refuse(type(self).__name__, message, "critic", key, value=getattr(self.critic, key))
+            raise refuse(type(self).__name__, Problem(("critic", key), message))
         for key in self.model_fields_set - self.critic.model_fields_set - {"critic"}:
             self.critic.complete(key, getattr(self, key))
-        refusals = [(("critic", *path), value, why) for path, value, why in self.critic._contradictions()]
-        if refusals:
-            raise refuse_all(type(self).__name__, refusals)
+        problems = [problem.within(("critic",)) for problem in self.critic._contradictions()]
+        if problems:
+            raise refuse(type(self).__name__, *problems)
         return self
 
     def as_dict(self) -> dict[str, Any]:

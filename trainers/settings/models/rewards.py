@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from ..base import Flag, Integer, Number, Settings, Text, own, refuse
-from ..errors import note
+from ..errors import Problem, note
 from .hyperparameters import LearningRate
 from .networks import NetworkSettings
 
@@ -36,10 +36,12 @@ class RewardSignalSettings(Settings):
     @classmethod
     def _no_critic(cls, value: NetworkSettings) -> NetworkSettings:
         if value.critic is not None:
-            raise refuse("NetworkSettings", "a reward signal has no critic: remove this key", "critic")
+            raise refuse(
+                "NetworkSettings", Problem(("critic",), "a reward signal has no critic: remove this key")
+            )
         if value.critic_only_observations:
             message = "a reward signal reads all observations: remove this key"
-            raise refuse("NetworkSettings", message, "critic_only_observations")
+            raise refuse("NetworkSettings", Problem(("critic_only_observations",), message))
         return value
 
 

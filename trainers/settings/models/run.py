@@ -19,16 +19,15 @@ from ..base import (
     Flag,
     Integer,
     Number,
-    Refusal,
     Settings,
     Text,
     WireInteger,
     WireNumber,
     own,
     refuse,
-    refuse_all,
     wrong,
 )
+from ..errors import Problem
 
 WINDOWS = os.name == "nt"
 
@@ -127,10 +126,10 @@ class EnvironmentSettings(Settings):
 
     @model_validator(mode="after")
     def _engines_of_one_kind(self) -> EnvironmentSettings:
-        refusals = [*attach_refusals(self), *cluster_refusals(self), *hosting_refusals(self)]
-        refusals += [*transport_refusals(self), *godot_refusals(self)]
-        if refusals:
-            raise refuse_all(type(self).__name__, refusals)
+        problems = [*attach_problems(self), *cluster_problems(self), *hosting_problems(self)]
+        problems += [*transport_problems(self), *godot_problems(self)]
+        if problems:
+            raise refuse(type(self).__name__, *problems)
         return self
 
     @property
@@ -213,13 +212,11 @@ class CheckpointSettings(Settings):
     @model_validator(mode="after")
     def _steps_of_inference(self) -> CheckpointSettings:
         if self.inference_steps is not None and not self.inference:
-            raise refuse(
-                type(self).__name__,
+            message = (
                 f"found {self.inference_steps}, and no `inference` (--inference), which it belongs to. How "
-                "long a behavior is trained is said by its max_steps",
-                "inference_steps",
-                value=self.inference_steps,
+                "long a behavior is trained is said by its max_steps"
             )
+            raise self._refusal("inference_steps", message)
         return self
 
     @property
@@ -268,14 +265,14 @@ FOR_RELAYS = ("token_file", "tls_cert", "tls_key")
 OF_THE_CLUSTER = ("ray_cpus", "ray_listen", "ray_wait")
 
 
-def _refusal(env: EnvironmentSettings, key: str, why: str) -> Refusal:
+def _problem(env: EnvironmentSettings, key: str, why: str) -> Problem:
     """That the value of `key` was found; `why` is the rest of the sentence."""
     value = getattr(env, key)
     shown = ", ".join(value) if isinstance(value, list) else value
-    return (key,), value, f"found {shown}{why}"
+    return Problem((key,), f"found {shown}{why}")
 
 
-def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
+def attach_problems(env: EnvironmentSettings) -> Iterator[Problem]:
     """What is wrong with the settings about engines that connect by themselves."""
     host, port = split_address(env.listen)
     if port is None:
@@ -290,19 +287,19 @@ def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
                 else f", and listen (--listen) is {host}, which no other machine reaches: give an address of "
                 "this one too, such as --listen 0.0.0.0"
             )
-            yield _refusal(env, "allow", why if env.env_path is None else unreached)
+            yield _problem(env, "allow", why if env.env_path is None else unreached)
         for key in FOR_RELAYS:
             if getattr(env, key) is not None:
-                yield _refusal(env, key, why)
+                yield _problem(env, key, why)
     elif env.env_path is not None:
         why = (
             "; an address with a port is where engines connect that run already, and with env_path (--env) "
             f"the trainer starts them itself. Leave one of them out, or give --listen {host} and --base-port"
         )
-        yield _refusal(env, "listen", why)
+        yield _problem(env, "listen", why)
     if env.tls_key is not None and env.tls_cert is None:
         why = ", and no tls_cert (--tls-cert), the certificate that it belongs to"
-        yield _refusal(env, "tls_key", why)
+        yield _problem(env, "tls_key", why)
     if env.num_envs > 1 and env.editor:
         why = (
             "; num_envs must be 1 if env_path is not set: there is one Editor. Name an executable or a scene "
@@ -310,7 +307,7 @@ def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
         )
         if env.env_path is not None:
             why = f"; {env.env_path} is the game that the one editor plays. Name a project or a game after it"
-        yield _refusal(env, "num_envs", why)
+        yield _problem(env, "num_envs", why)
 
 
 def _may_be_called(env: EnvironmentSettings, host: str) -> bool:
@@ -320,24 +317,24 @@ def _may_be_called(env: EnvironmentSettings, host: str) -> bool:
     return own or (env.ray is None and host != "localhost")
 
 
-def cluster_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
+def cluster_problems(env: EnvironmentSettings) -> Iterator[Problem]:
     """What is wrong with the settings about a cluster."""
     if env.ray is None:
         for key in OF_THE_CLUSTER:
             if getattr(env, key) != type(env).model_fields[key].default:
-                yield _refusal(env, key, ", and no `ray` (--ray), the cluster that it is about")
+                yield _problem(env, key, ", and no `ray` (--ray), the cluster that it is about")
     elif env.env_path is None or env.editor:
         why = "; the nodes of a cluster start environments, and no env_path (--env) says which: name an "
-        yield _refusal(env, "ray", f"{why}executable or a scene")
+        yield _problem(env, "ray", f"{why}executable or a scene")
     elif env.listen != "localhost" and not env.attaches:  # with a port it does not go with env_path anyway
         why = (
             "; the nodes of a cluster reach the trainer at the address that ray_listen (--ray-listen) names: "
             "leave this one out"
         )
-        yield _refusal(env, "listen", why)
+        yield _problem(env, "listen", why)
 
 
-def transport_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
+def transport_problems(env: EnvironmentSettings) -> Iterator[Problem]:
     """What is wrong with the choice of the gRPC server."""
     if env.transport == "lean":
         return
@@ -347,24 +344,24 @@ def transport_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
             "other machines are checked before a gRPC server gets them, which only the lean one allows. "
             "Leave this key out"
         )
-        yield _refusal(env, "transport", why)
+        yield _problem(env, "transport", why)
     elif is_godot(env.env_path):
-        yield _refusal(env, "transport", "; Godot games do not speak gRPC: leave this key out")
+        yield _problem(env, "transport", "; Godot games do not speak gRPC: leave this key out")
     elif in_process(env.env_path) and not env.env_workers:
         why = f"; {env.env_path} is stepped in this process, without gRPC. Leave this key out, or give "
-        yield _refusal(env, "transport", f"{why}env_workers")
+        yield _problem(env, "transport", f"{why}env_workers")
 
 
-def godot_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
+def godot_problems(env: EnvironmentSettings) -> Iterator[Problem]:
     """What Godot games do not have."""
     if not is_godot(env.env_path):
         return
     if env.num_areas > 1:
         why = "; a Godot game does not copy its training area: put several into the scene, or give num_envs"
-        yield _refusal(env, "num_areas", why)
+        yield _problem(env, "num_areas", why)
 
 
-def hosting_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
+def hosting_problems(env: EnvironmentSettings) -> Iterator[Problem]:
     """What is wrong with the settings about hosted environments."""
     if not env.env_workers:
         return
@@ -373,10 +370,10 @@ def hosting_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
         unhosted = f"{env.env_path}, which is a process of its own anyway; {several}"
         why = "no env_path (--env)" if env.env_path is None else unhosted
         hosted = "gymnasium:ID, pettingzoo:MODULE and python:MODULE:FUNCTION"
-        yield _refusal(env, "env_workers", f", and {why}. Hosted are {hosted}")
+        yield _problem(env, "env_workers", f", and {why}. Hosted are {hosted}")
     elif env.num_envs > 1:
         why = (
             f", and num_envs {env.num_envs}: give env_workers for environments in processes of their own, or "
             "num_envs for environments within the run's process, not both"
         )
-        yield _refusal(env, "env_workers", why)
+        yield _problem(env, "env_workers", why)

@@ -13,10 +13,9 @@ from typing import Any
 import yaml
 
 from ...settings.command_line import parse_command_line
-from ...settings.errors import logger
+from ...settings.errors import dotted, logger
 from ...settings.models.outputs import CONSOLE, CSV, NONE, TENSORBOARD
 from ...settings.options import RunOptions
-from ...settings.problems import dotted
 from ...utils.plugins import MLAGENTS_STATS_WRITERS, plugins
 from ..run_process import ERROR_PREFIX
 from .metric import SweepError

@@ -14,15 +14,14 @@ from ...settings.base import (
     Flag,
     Integer,
     Number,
-    Refusal,
     Settings,
     Text,
     found,
     refuse,
-    refuse_all,
     wrong,
 )
 from ...settings.command_line import assign, split_path
+from ...settings.errors import Problem
 from ...settings.models.run import CheckpointSettings
 from ...settings.problems import config_error
 from ...settings.yaml_source import read_file
@@ -46,7 +45,7 @@ class Parameter(Settings):
     def _one_way(self) -> Parameter:
         problem = self._problem()
         if problem is not None:
-            raise refuse(type(self).__name__, problem)
+            raise refuse(type(self).__name__, Problem((), problem))
         return self
 
     def _problem(self) -> str | None:
@@ -186,16 +185,16 @@ class SweepSettings(Settings):
 
     @model_validator(mode="after")
     def _apart(self) -> SweepSettings:
-        refusals: list[Refusal] = [
-            ((section, key), key, message)
+        problems = [
+            Problem((section, key), message)
             for section, keys in (("parameters", self.parameters), ("set", self.set))
             for key in keys
             if (message := self._refused(section, key))
         ]
         if self.preset is None and not self.config:
-            refusals.append((("config",), None, "name the configuration of the runs: `config` or `preset`"))
-        if refusals:
-            raise refuse_all(type(self).__name__, refusals)
+            problems.append(Problem(("config",), "name the configuration of the runs: `config` or `preset`"))
+        if problems:
+            raise refuse(type(self).__name__, *problems)
         return self
 
     def _refused(self, section: str, key: str) -> str | None:

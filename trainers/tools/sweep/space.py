@@ -13,8 +13,8 @@ from .settings import Parameter
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
+    from ...settings.errors import Path
     from ...settings.options import RunOptions
-    from ...settings.yaml_source import Path
 
 Choice = str | int | float | bool | None
 """What Optuna accepts as a categorical value."""

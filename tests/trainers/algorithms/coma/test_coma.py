@@ -9,8 +9,7 @@ from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.base import UnsupportedActionError
 from lanista.trainers.algorithms.coma.coma import COMA
 from lanista.trainers.algorithms.coma.critic import Steps
-from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches
-from lanista.trainers.algorithms.coma.steps import slots_of
+from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches, slots_of
 from lanista.trainers.algorithms.ppo.losses import clipped_surrogate
 from lanista.trainers.buffers.columns import joined
 from lanista.trainers.networks.modules.distributions import ActionDistribution, Branches
@@ -69,7 +68,7 @@ def advantages_of(algorithm, steps):
 def prepared(keys, **arguments):
     """A play that has ended, and the steps that COMA makes of it."""
     play = Play(SPEC, keys, **arguments)
-    return play, evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
+    return play, evaluated(play.algorithm, build_rollout(played(play), with_teammates=False)).steps
 
 
 VARIANTS = {
@@ -91,7 +90,7 @@ def variant(request):
 
 def test_advantages_and_targets_follow_their_definitions():
     play = Play(SPEC, config(lambd=0.7, reward_signals={"extrinsic": {"gamma": 0.9}}))
-    rows = build_rollout(played(play), with_mates=False)
+    rows = build_rollout(played(play), with_teammates=False)
     play.algorithm.sampler.manual_seed(0)
     steps = evaluated(play.algorithm, rows).steps
     play.algorithm.sampler.manual_seed(0)
@@ -130,7 +129,7 @@ def test_the_bootstrap_value_is_zero_where_all_have_terminated_and_the_survivors
     play = Play(SPEC, config())
     trajectories = {t.agent.agent: t for t in played(play)}
     algorithm = play.algorithm
-    dead, last, interrupted = (build_rollout([trajectories[a]], with_mates=False) for a in (2, 1, 8))
+    dead, last, interrupted = (build_rollout([trajectories[a]], with_teammates=False) for a in (2, 1, 8))
     evaluator = algorithm.evaluator
     assert evaluator(last, 0.1).following.tolist() == [[0.0]]
     assert evaluator(interrupted, 0.1).following[0, 0] != 0.0
@@ -153,7 +152,7 @@ def test_the_teams_reward_is_the_groups_and_the_mean_or_sum_of_the_members():
     play.tell(Batch([1, 2], eyes(1, 2)))
     play.tell(Batch([1], eyes(1), [3.0], group_reward=0.5), Batch([2], eyes(2), [1.0], group_reward=0.5))
     play.tell(None, Batch([1], eyes(1), [10.0], group_reward=-1.0))
-    rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+    rows = build_rollout(play.manager.trajectory_queue.drain(), with_teammates=False)
     assert TeamReward(TeamRewardKind.MEAN).evaluate(rows).tolist() == [2.5, 2.5, 9.0]
     assert TeamReward(TeamRewardKind.SUM).evaluate(rows).tolist() == [4.5, 4.5, 9.0]
 
@@ -164,7 +163,7 @@ def test_rewarded_members_that_decide_at_different_times_cause_one_warning(caplo
         for ids in [[1, 2], [1, 2] if together else [1], [1, 2], [1, 2]]:
             play.tell(Batch(ids, eyes(*ids), [reward] * len(ids)))
         play.tell(None, Batch([1, 2], eyes(1, 2)))
-        rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+        rows = build_rollout(play.manager.trajectory_queue.drain(), with_teammates=False)
         caplog.clear()
         for _ in range(2):
             reward_of_team.evaluate(rows)
@@ -173,7 +172,7 @@ def test_rewarded_members_that_decide_at_different_times_cause_one_warning(caplo
     assert after(1.0, together=False) == 1
     assert after(1.0, together=True) == 0
     assert after(0.0, together=False) == 0, "group rewards are counted well"
-    rows = build_rollout(played(Play(SPEC, config())), with_mates=False)
+    rows = build_rollout(played(Play(SPEC, config())), with_teammates=False)
     TeamReward(TeamRewardKind.MEAN).evaluate(rows)
     assert not caplog.text, "members that come and go together are not staggered"
 
@@ -246,9 +245,9 @@ def test_a_cpu_generator_draws_for_tensors_of_any_device():
 def test_parts_of_a_buffer_are_linked_within_themselves(variant):
     play = Play(SPEC, variant)
     trajectories = played(play)
-    whole = evaluated(play.algorithm, build_rollout(trajectories, with_mates=False)).steps
+    whole = evaluated(play.algorithm, build_rollout(trajectories, with_teammates=False)).steps
     apart = joined(
-        [evaluated(play.algorithm, build_rollout([t], with_mates=False)).steps for t in trajectories]
+        [evaluated(play.algorithm, build_rollout([t], with_teammates=False)).steps for t in trajectories]
     )
     assert len(whole) == len(apart)
     own, roster = apart.linked()
@@ -387,7 +386,7 @@ def test_the_explained_variance_is_of_steps_that_the_critic_has_not_seen():
 def test_exploration_is_frozen_until_an_update_and_stored_in_rollouts():
     play = Play(SPEC, config(epsilon_start=0.5, epsilon_end=0.1, epsilon_decay_steps=100))
     assert play.algorithm.exploration == 0.5
-    steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
+    steps = evaluated(play.algorithm, build_rollout(played(play), with_teammates=False)).steps
     assert set(steps.exploration.tolist()) == {0.5}
     assert play.algorithm.update(steps, 50)["Policy/Exploration Epsilon"] == pytest.approx(0.3)
     assert play.algorithm.exploration == pytest.approx(0.3)

@@ -62,7 +62,7 @@ def test_each_member_after_a_truncation_is_valued_with_its_own_memory():
     without_others_actions(play)
     for tick in range(4):
         play.tell(Batch([1, 2], eyes(1 + tick, 2 - tick)))
-    rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+    rows = build_rollout(play.manager.trajectory_queue.drain(), with_teammates=False)
     assert rows.next_place.tolist() == [0, 1]
     found = play.algorithm.evaluator(rows, 1.0).following[:, 0]
     memories = play.algorithm.evaluator.target_memories.read([AgentKey(0, 1), AgentKey(0, 2)])
@@ -78,10 +78,10 @@ def test_a_survivor_is_valued_with_its_recurrent_state_and_an_unknown_agent_with
     without_others_actions(play)
     for tick in range(4):
         play.tell(Batch([1, 2], eyes(1 + tick, 2 - tick)))
-    play.algorithm.evaluator(build_rollout(play.manager.trajectory_queue.drain(), with_mates=False), 1.0)
+    play.algorithm.evaluator(build_rollout(play.manager.trajectory_queue.drain(), with_teammates=False), 1.0)
     (known,) = play.algorithm.evaluator.target_memories.read([AgentKey(0, 1)])
     play.tell(Batch([1], eyes(7)), Batch([2], eyes(8)))  # of 1 nothing newer is known than that
-    rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+    rows = build_rollout(play.manager.trajectory_queue.drain(), with_teammates=False)
     assert rows.next_place.tolist() == [-1]
     assert rows.next_agents.tolist() == [[1, -1]]
     states = np.stack([known, np.zeros_like(known)])[None]
@@ -98,7 +98,7 @@ def test_the_newest_states_are_those_before_the_row_and_none_of_an_earlier_life(
     play.tell(Batch([1, 2], eyes(1, 2)), Batch([2], eyes(3)))  # 2 dies and lives again at once
     for _ in range(3):
         play.tell(Batch([1, 2], eyes(1, 2)))
-    rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+    rows = build_rollout(play.manager.trajectory_queue.drain(), with_teammates=False)
     assert [agent.agent for agent in rows.agents] == [2, 1, 2]
     assert rows.next_place.tolist() == [-1, 0, 2]
     assert rows.next_agents.tolist() == [[1, -1, 2], [1, -1, 2], [1, -1, 2]]
@@ -119,6 +119,6 @@ def test_the_last_observation_of_an_interrupted_member_has_its_actor_s_memory():
     assert np.abs(decided - before).max() > 0.0
     ids = [2, 77, 1]  # nobody knows 77
     play.tell(None, Batch(ids, eyes(*ids), interrupted=True))
-    rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+    rows = build_rollout(play.manager.trajectory_queue.drain(), with_teammates=False)
     for roster in rows.next_roster:
         np.testing.assert_array_equal(rows.memory[roster], decided)

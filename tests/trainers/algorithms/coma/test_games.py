@@ -61,7 +61,7 @@ def test_the_critic_learns_the_payoffs_and_the_advantages_follow_from_them():
     seen = [np.ones((2, 1), np.float32)]
     for _ in range(30):
         play.tell(Batch([0, 1], seen), Batch([0, 1], seen))
-    rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+    rows = build_rollout(play.manager.trajectory_queue.drain(), with_teammates=False)
     algorithm = play.algorithm
     rewards = {"extrinsic": np.zeros(rows.steps, np.float32)}
     steps = algorithm.evaluate(rows, rewards, {"extrinsic": False}).steps

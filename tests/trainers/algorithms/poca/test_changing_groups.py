@@ -12,10 +12,9 @@ import torch
 from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import Rollout
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.mappo.mappo import MAPPO
-from lanista.trainers.algorithms.poca.poca import POCA
-from lanista.trainers.algorithms.poca.steps import TeamSteps
-from lanista.trainers.algorithms.poca.team_actor_critic import TeamActorCritic
+from lanista.trainers.algorithms import MAPPO
+from lanista.trainers.algorithms.poca.minibatches import TeamSteps
+from lanista.trainers.algorithms.poca.poca import POCA, TeamActorCritic
 from lanista.trainers.networks.team_critic import TeamSets
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.rewards.rnd import RND
@@ -50,7 +49,7 @@ class Script(SimpleEngine):
     def evaluated(self, team: TeamActorCritic) -> tuple[Rollout, TeamSteps, dict[int, slice]]:
         """The finished trajectories as a rollout, the evaluation of it, and each agent's steps in it."""
         found = build_rollout(self.finished)
-        rewards = {"extrinsic": ExtrinsicReward(with_mates=True).evaluate(found)}
+        rewards = {"extrinsic": ExtrinsicReward(with_teammates=True).evaluate(found)}
         steps = team.evaluate(found, rewards, {"extrinsic": False}).steps
         ends = np.cumsum(found.lengths)
         where = {t.agent.agent: slice(e - len(t), e) for t, e in zip(self.finished, ends.tolist())}
@@ -74,7 +73,7 @@ def value_of(team: TeamActorCritic, *saw: list[float]) -> float:
 def sets(found: Rollout, where: slice) -> list[set[int]]:
     """Which teammates each of these steps saw, by their numbers."""
     numbers = (found.obs[0][:, 0] * 8).round().astype(int)
-    mates = found.mates if found.mates is not None else np.zeros((found.steps, 0), int)
+    mates = found.teammates if found.teammates is not None else np.zeros((found.steps, 0), int)
     return [{int(numbers[m]) for m in row if m >= 0} for row in mates[where]]
 
 

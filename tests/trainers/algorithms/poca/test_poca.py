@@ -9,14 +9,13 @@ from goldendata import array, cases
 from lanista.agent_processor.rollout import pad_sequences
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.mappo.mappo import MAPPO
+from lanista.trainers.algorithms import MAPPO
 from lanista.trainers.algorithms.poca import team_values
-from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
+from lanista.trainers.algorithms.poca.minibatches import Rows, TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
-from lanista.trainers.algorithms.poca.steps import Rows
 from lanista.trainers.algorithms.poca.team_values import TeamEstimates
 from lanista.trainers.buffers.columns import joined
-from lanista.trainers.networks.modules import onednn
+from lanista.trainers.networks.fast import onednn
 from lanista.trainers.networks.team_critic import TeamSets
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
@@ -111,7 +110,7 @@ def test_estimates_of_steps_do_not_depend_on_how_trajectories_are_batched(sizes)
     np.testing.assert_allclose(steps.baselines, baselines, rtol=1e-5)
     rows = Rows.of(steps)
     assert rows.own.tolist() == list(range(rollout.steps))
-    np.testing.assert_array_equal(rows.teammates, rollout.mates)
+    np.testing.assert_array_equal(rows.teammates, rollout.teammates)
     # Members of a team at one time share its value.
     start = 0
     for size in sizes:
@@ -170,7 +169,7 @@ def test_a_group_whose_members_came_in_different_parts_is_reassembled():
         place = np.argsort(order)
         part = rollout_with_mates(
             [4],
-            place[rollout.mates[own]],
+            place[rollout.teammates[own]],
             generator,
             numbers=rollout.numbers[order],
             obs=[o[order] for o in rollout.obs],
@@ -196,10 +195,10 @@ def test_bootstrap_values_are_right_for_any_number_of_surviving_teammates():
         np.full((8, 1), -1),
         generator,
         next_obs=[own],
-        next_mates_obs=[np.where(np.arange(3)[:, None] < next_mates[:, None, None], mates, 0.0)],
-        next_mates=next_mates,
+        next_teammates_obs=[np.where(np.arange(3)[:, None] < next_mates[:, None, None], mates, 0.0)],
+        next_teammates=next_mates,
     )
-    rollout.next_mates_obs = [o.astype(np.float32) for o in rollout.next_mates_obs]
+    rollout.next_teammates_obs = [o.astype(np.float32) for o in rollout.next_teammates_obs]
     poca.critic.largest.fill_(4.0)  # inputs include the share of the largest team seen
     found = poca.evaluator.evaluate(rollout).next_values
     for j, count in enumerate(next_mates.tolist()):

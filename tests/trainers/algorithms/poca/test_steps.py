@@ -7,8 +7,8 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.queues import AgentManagerQueue
 from lanista.agent_processor.rows import RESTORED_STORE, STORE_BITS, RowStore
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.poca.minibatches import Rows, TeamSteps
 from lanista.trainers.algorithms.poca.poca import POCA
-from lanista.trainers.algorithms.poca.steps import Rows, TeamSteps
 from lanista.trainers.buffers.columns import joined
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.policies.policy import Policy
@@ -64,7 +64,7 @@ def steps_numbered(seed, first):
     numbers = first + np.arange(6)
     return TeamSteps(
         numbers=numbers,
-        mates=np.stack([first + 10 + np.arange(6), np.full(6, -1)], 1),
+        teammates=np.stack([first + 10 + np.arange(6), np.full(6, -1)], 1),
         obs=[random.normal(size=(6, 3)).astype(np.float32)],
         continuous=random.normal(size=(6, 1)).astype(np.float32),
         discrete=random.integers(0, 2, (6, 1)).astype(np.int32),
@@ -83,6 +83,7 @@ def test_steps_that_were_saved_and_new_ones_of_the_same_numbers_are_kept_apart()
     first = (RESTORED_STORE + 1) << STORE_BITS
     buffer = RolloutBuffer(TeamSteps)
     buffer.append(steps_numbered(1, first))
+    assert "mates" in buffer.state_dict(), "as in the checkpoints of before"
     for _ in range(2):  # a run may be resumed again before its next update
         buffer.load_state_dict(buffer.state_dict())
     buffer.append(steps_numbered(2, first))
@@ -93,7 +94,7 @@ def test_steps_that_were_saved_and_new_ones_of_the_same_numbers_are_kept_apart()
     np.testing.assert_array_equal(found.obs[0], expected.obs[0])
     np.testing.assert_array_equal(found.own, expected.own)
     np.testing.assert_array_equal(found.teammates, expected.teammates)
-    assert (held.mates[:, 1] == -1).all(), "an absent teammate stays absent"
+    assert (held.teammates[:, 1] == -1).all(), "an absent teammate stays absent"
 
 
 def test_no_store_numbers_its_rows_as_a_checkpoint_s_are_numbered(monkeypatch):

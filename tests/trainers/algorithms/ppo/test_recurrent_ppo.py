@@ -198,7 +198,7 @@ def test_it_learns_a_task_that_needs_a_memory(kind):
     buffer = RolloutBuffer(ppo.steps_type)
     for _ in range(60):
         collected = task.episodes()
-        rollout = build_rollout(collected, with_mates=False)
+        rollout = build_rollout(collected, with_teammates=False)
         buffer.append(ppo.evaluate(rollout, {"extrinsic": rollout.reward}, ZERO_REWARD).steps)
         ppo.update(buffer.columns(), 0)
         buffer.clear()

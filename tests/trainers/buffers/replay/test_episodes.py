@@ -90,7 +90,7 @@ def test_what_cannot_be_used_is_refused(tmp_path, monkeypatch):
         with pytest.raises(ReplayFileError, match=said):
             replay_episodes(path, other, 0)
     with monkeypatch.context() as patched:
-        patched.setattr("lanista.trainers.buffers.replay.episodes.least_room", lambda: (100, "the box"))
+        patched.setattr("lanista.trainers.buffers.replay.memory_limit.least_room", lambda: (100, "the box"))
         with pytest.raises(ReplayFileError, match=r"its 100 steps take 2 kB of memory, and the box leaves"):
             replay_episodes(path, SPEC, 0)
     data = path.read_bytes()

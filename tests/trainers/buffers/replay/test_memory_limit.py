@@ -11,7 +11,7 @@ from lanista.trainers.buffers.replay import memory_limit as memory
 from lanista.trainers.buffers.replay.buffer import Replay
 from lanista.trainers.buffers.replay.columns import ReplayLayout
 from lanista.trainers.buffers.replay.frame_stacks import stack_sizes
-from lanista.trainers.buffers.replay.memory_limit import require_room, size_text
+from lanista.trainers.buffers.replay.memory_limit import check_memory, size_text
 from lanista.trainers.utils.errors import TrainerError
 from mlagents_envs.base_env import BehaviorSpec
 from replay_steps import layout
@@ -42,7 +42,7 @@ def test_a_stack_of_four_costs_one_frame():
 
 def test_it_is_said_at_the_start(caplog):
     with caplog.at_level(logging.INFO):
-        require_room("Seer", ReplayLayout.of(SEER, 10_000, 1))
+        check_memory("Seer", ReplayLayout.of(SEER, 10_000, 1))
     assert "Seer: the replay will take 78.2 MB" in caplog.text
     assert "StackingSensor_size4_Camera" in caplog.text
 
@@ -71,7 +71,7 @@ def test_a_replay_that_cannot_fit_is_refused_with_the_sizes(monkeypatch, tmp_pat
     with pytest.raises(
         TrainerError, match=rf"1,000,000 steps .* takes 7.*GB .*{culprit}.*buffer_size to at most"
     ):
-        require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1))
+        check_memory("Seer", ReplayLayout.of(SEER, 1_000_000, 1))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_replay_that_cannot_fit_is_refused_with_the_sizes(monkeypatch, tmp_pat
 def test_the_page_cache_of_a_container_counts_as_free(monkeypatch, tmp_path, files):
     """Whoever has read a large file in a container would else be refused: the kernel counts its cache too."""
     given(monkeypatch, tmp_path, files)
-    assert require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1)) > 7e9
+    assert check_memory("Seer", ReplayLayout.of(SEER, 1_000_000, 1)) > 7e9
 
 
 @pytest.mark.parametrize(
@@ -112,22 +112,22 @@ def test_a_job_s_own_limit_counts_too(monkeypatch, tmp_path, files):
     """A batch system gives each job a cgroup below the machine's, which has no limit itself."""
     given(monkeypatch, tmp_path, files)
     with pytest.raises(TrainerError, match=r"the container .its cgroup. leaves 5 GB"):
-        require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1))
+        check_memory("Seer", ReplayLayout.of(SEER, 1_000_000, 1))
 
 
 def test_ranks_share_the_memory_of_their_machine(monkeypatch, tmp_path):
     """Each takes its part of the buffer, and all at the same time."""
     given(monkeypatch, tmp_path, {"available": 10_000_000_000})
     seen = ReplayLayout.of(SEER, 1_000_000, 1)
-    assert require_room("Seer", seen) > 7e9
+    assert check_memory("Seer", seen) > 7e9
     monkeypatch.setattr(memory.distributed, "local_size", lambda: 2)
     with pytest.raises(TrainerError, match="the machine leaves 5 GB"):
-        require_room("Seer", seen)
+        check_memory("Seer", seen)
 
 
 def test_no_limit_is_no_refusal(monkeypatch, tmp_path):
     given(monkeypatch, tmp_path, {"memory.max": "max", "memory.current": "12"})
-    assert require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1)) > 7e9
+    assert check_memory("Seer", ReplayLayout.of(SEER, 1_000_000, 1)) > 7e9
 
 
 def test_an_empty_replay_takes_no_memory_yet():

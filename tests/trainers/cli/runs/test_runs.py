@@ -8,9 +8,9 @@ import yaml
 from lanista.envs.utils.process_lock import ProcessLock
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.runs.record import REWARD, read_run
-from lanista.trainers.stats.csv_writer import CsvWriter
 from lanista.trainers.stats.summary import StatsSummary
 from lanista.trainers.stats.tensorboard import TensorBoardWriter
+from lanista.trainers.stats.writers import CsvWriter
 
 
 def make_run(

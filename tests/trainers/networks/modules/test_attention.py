@@ -43,7 +43,7 @@ def both(sets, own):
 def test_places_that_nobody_fills_change_nothing(data):
     """With one group and with several, one kind of entities and two, none in a set, and gaps between them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention, "PLACES_OF_GROUP", data.draw(st.sampled_from([4, 10_000])))
+        patch.setattr(attention, "MIN_PLACES", data.draw(st.sampled_from([4, 10_000])))
         batch, holes = data.draw(st.integers(1, 9)), data.draw(st.booleans())
         sets = []
         for features in FEATURES[: data.draw(st.integers(1, 2))]:
@@ -58,6 +58,6 @@ def test_places_that_nobody_fills_change_nothing(data):
 def test_rows_keep_their_order_where_groups_are_sorted_by_length():
     encoder = EntityEncoder([3], 0).double()
     sets = entities([5, 0, 3, 1, 5, 2, 4] * 100, 5, 3)
-    assert sets.shape[0] * sets.shape[1] >= 2 * attention.PLACES_OF_GROUP
+    assert sets.shape[0] * sets.shape[1] >= 2 * attention.MIN_PLACES
     one_by_one = torch.cat([encoder([rows[None]], None) for rows in sets])
     torch.testing.assert_close(encoder([sets], None), one_by_one, rtol=1e-9, atol=1e-9)

@@ -5,8 +5,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.networks.modules.distributions import ActionDistribution, Actions, Branches
-from lanista.trainers.networks.modules.exploration import ExplorationSchedule, explore
+from lanista.trainers.networks.modules.distributions import (
+    ActionDistribution,
+    Actions,
+    Branches,
+    ExplorationSchedule,
+    explore,
+)
 
 
 def distribution(logits, branches, mask=None):

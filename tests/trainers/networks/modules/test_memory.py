@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.modules.memory import FEW, Memory
+from lanista.trainers.networks.modules.memory import MAX_AGENTS_OF_CELL, Memory
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
 from specs import vector_spec
 
@@ -65,11 +65,15 @@ def test_sequences_in_pieces_are_the_same_sequences(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_step_is_the_same_for_few_agents_and_for_many(kind):
-    made, rows, states = memory(kind), torch.randn(FEW + 1, 3), torch.randn(FEW + 1, 4)
+    made, rows, states = (
+        memory(kind),
+        torch.randn(MAX_AGENTS_OF_CELL + 1, 3),
+        torch.randn(MAX_AGENTS_OF_CELL + 1, 4),
+    )
     many = made(rows, states, 1)
-    few = made(rows[:FEW], states[:FEW], 1)
+    few = made(rows[:MAX_AGENTS_OF_CELL], states[:MAX_AGENTS_OF_CELL], 1)
     for a, b in zip(few, many, strict=True):
-        torch.testing.assert_close(a, b[:FEW], **CLOSE)
+        torch.testing.assert_close(a, b[:MAX_AGENTS_OF_CELL], **CLOSE)
 
 
 @examples(deadline=None, max_examples=30)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.modules.normalizer import CachedNormalizer, Normalizer
+from lanista.trainers.networks.fast.acting import CachedNormalizer
+from lanista.trainers.networks.modules.normalizer import Normalizer
 from lanista.trainers.settings.models.networks import NetworkSettings
 from referencenets import behavior_spec, load_normalizer
 

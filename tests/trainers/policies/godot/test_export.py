@@ -14,8 +14,7 @@ from lanista.trainers.networks.custom import CustomNetwork
 from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.networks.multi_actor import MultiActor
 from lanista.trainers.policies.godot.export import export_godot, verify
-from lanista.trainers.policies.godot.program import build_program
-from lanista.trainers.policies.godot.resource import GodotBrain
+from lanista.trainers.policies.godot.program import GodotBrain, build_program
 from lanista.trainers.policies.onnx.graph import BrainVerificationError
 from lanista.trainers.settings.models.networks import NetworkSettings
 from specs import spec_of_shapes, vector_spec

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lanista.trainers.policies.onnx.loaded_policy import LoadError
-from lanista.trainers.policies.onnx.slots import SlotPolicies
+from lanista.trainers.policies.onnx.runtime import SlotPolicies
 from mlagents_envs.base_env import ActionTuple, DecisionSteps
 
 

@@ -1,1 +1,0 @@
-"""Deep deterministic policy gradients."""

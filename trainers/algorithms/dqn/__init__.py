@@ -1,1 +1,0 @@
-"""Deep Q-learning."""

@@ -1,1 +1,0 @@
-"""Multi-agent PPO: generalized advantages against the value of the whole team."""
