@@ -101,10 +101,11 @@ ENTRIES = (
     ),
     Entry(
         "remote",
-        ("envs/remote", "trainers/tools/relay.py"),
+        ("envs/remote", "trainers/tools/attach.py", "trainers/tools/relay.py"),
         "trainers.tools.relay",
         "connect the engines of this machine to a trainer on another one",
         "relay",
+        provides={"listen": "trainers.tools.attach"},
     ),
     Entry(
         "migrate",
@@ -159,7 +160,7 @@ ENTRIES = (
         ("trainers/tools/pretrained.py",),
         provides={"pretrained": "trainers.tools.pretrained"},
     ),
-    Entry("ray", ("envs/ray",)),
+    Entry("ray", ("envs/ray", "trainers/tools/ray.py"), provides={"ray": "trainers.tools.ray"}),
     Entry("wrappers", ("envs/wrappers",)),
 )
 TOOLS = {entry.name: entry for entry in ENTRIES if entry.places}

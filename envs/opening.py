@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from mlagents_envs.base_env import BaseEnv
 
+from .._tools import provided
 from .engines.options import EngineOptions
 from .godot import is_godot
 from .python import in_process
@@ -76,8 +77,9 @@ def located(options: EngineOptions) -> EngineOptions:
     """
     if options.path is None or options.connect is not None:
         return options
-    from .registry.registry import resolve_registered
-
+    resolve_registered = provided("resolve_registered")
+    if resolve_registered is None:
+        return options
     path, arguments = resolve_registered(options.path, options.additional_args)
     return replace(options, path=path, additional_args=tuple(arguments))
 

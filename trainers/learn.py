@@ -20,10 +20,9 @@ from .checkpoints.run_folder import claimed_run_folder, recorded_seed, recorded_
 from .checkpoints.status import TrainingStatus, TrainingStatusError
 from .checkpoints.transfer import check_initial_weights
 from .runner.banner import version_block
-from .runner.environments import check_environment, launched_early, number_of_environments
+from .runner.environments import check_environment, joined_cluster, launched_early
 from .runner.preflight import check_demonstrations, set_malloc_thresholds
 from .runner.ranks import first_rank, further_rank, with_launched_ranks
-from .runner.ray import joined_cluster
 from .runner.scenes import take_other_names
 from .runner.signals import INTERRUPTED, StopSignals
 from .settings.command_line import parse_command_line
@@ -133,7 +132,7 @@ def run_training(
         check_demonstrations(options)
         called = make_callbacks(options, callbacks)
         with (
-            joined_cluster(options, number_of_environments(options)) as cluster,
+            joined_cluster(options) as cluster,
             claimed_run_folder(options.checkpoint_settings) as folder,
             warnings_kept(folder / "run_logs" / "warnings.log"),
         ):

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..engines.address import split_address
 from ..engines.connection import EngineConnection
 from ..engines.options import EngineOptions
 from ..errors import ClusterError, NoRoomError
+from ..hosting.source import hosted
 from ..remote.tls import NoCryptographyError, require_cryptography
 from .driver_process import CallFailedError, DriverProcess
 from .nodes import ClusterSettings, LaunchSpec, Node, check_seconds, describe_nodes, room, start_seconds
@@ -67,6 +69,11 @@ class Cluster:
             self._check(example, nodes)
             undo.pop_all()
         logger.info("The Ray cluster: %s.", describe_nodes(nodes))
+
+    def connected(self, options: EngineOptions) -> EngineOptions:
+        """The options of an environment whose engine a node of the cluster launches."""
+        launched = hosted(options) if options.hosted else options
+        return replace(options, connect=lambda on_exit: self.connect(launched, on_exit))
 
     def connect(self, options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnection:
         """Launch an engine on a node, and wait until it connects.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..._tools import provided
 from ...envs.engines.connection import EngineSession
 from ...envs.engines.options import EngineOptions
 from ...envs.engines.ports import FIRST_PORT, LAST_PORT
@@ -22,8 +22,6 @@ from ...envs.manager.restarts import RestartLimits
 from ...envs.opening import located, open_environment
 from ...envs.python import in_process
 from ...envs.python.sources import check_source
-from ...envs.remote.handshake import AttachedEngine
-from ...envs.remote.source import AttachSource
 from ...envs.unity.executables import check_executable
 from ...envs.unity.launch import listen, resolve
 from ...envs.unity.names import is_unreal
@@ -33,16 +31,18 @@ from ..settings.models.behavior import TrainerSettings
 from ..settings.options import RunOptions
 from ..utils import distributed
 from ..utils.distributed import seed_of
-from .attach import NewBehaviors, check_attaching, make_attach_server
 from .engine_options import base_port, engine_options
 from .evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
-from .ray import check_cluster, connected_by
 from .scenes import check_scene
 
-if TYPE_CHECKING:
-    from ...envs.ray.cluster import Cluster
-
 logger = logging.getLogger(__name__)
+
+
+class NodeLauncher(Protocol):
+    """Launches engines on other machines."""
+
+    def connected(self, options: EngineOptions) -> EngineOptions:
+        """The options of an environment whose engine is launched there."""
 
 
 def check_environment(options: RunOptions) -> None:
@@ -58,7 +58,7 @@ def check_environment(options: RunOptions) -> None:
     _refuse_tests_in_the_editor(options)
     env = options.env_settings
     if env.ray is not None:
-        check_cluster(options)
+        _tool_for("ray").check_cluster(options)
         check_scene(options)
         if in_process(env.env_path):
             _refuse_parameters(options)
@@ -70,7 +70,7 @@ def check_environment(options: RunOptions) -> None:
             _check_ports(options)
         return
     if env.attaches:
-        check_attaching(options)
+        _tool_for("listen").check_attaching(options)
         return
     if is_godot(env.env_path):
         _check_godot(options)
@@ -85,6 +85,21 @@ def check_environment(options: RunOptions) -> None:
             ", ".join(options.environment_parameters),
         )
     _check_ports(options)
+
+
+def _tool_for(setting: str) -> Any:
+    """The tool that an environment setting needs.
+
+    Raises:
+        TrainerConfigError: This installation was made without it.
+    """
+    tool = provided(setting)
+    if tool is None:
+        message = (
+            "this installation lacks the tool for it: install Lanista whole, or leave this out"
+        )
+        raise TrainerConfigError([Problem(("env_settings", setting), message)])
+    return tool
 
 
 def _refuse_tests_in_the_editor(options: RunOptions) -> None:
@@ -181,18 +196,33 @@ def _number_with_ports(options: RunOptions, first: int) -> int:
     return number
 
 
+def joined_cluster(options: RunOptions) -> AbstractContextManager[NodeLauncher | None]:
+    """The cluster of a run, if it has one; joined before anything is written, and left after the run.
+
+    Raises:
+        ClusterError: It cannot be joined, or cannot run the engines.
+    """
+    if options.env_settings.ray is None:
+        return nullcontext()
+    cluster: AbstractContextManager[NodeLauncher] = _tool_for("ray").joined_cluster(
+        options, number_of_environments(options)
+    )
+    return cluster
+
+
 def number_of_environments(options: RunOptions) -> int:
     """How many may run at once: those of the training, and one for evaluations."""
     return options.env_settings.environments + tested(options)
 
 
 def make_env_manager(
-    options: RunOptions, seed: int, log_folder: Path, cluster: Cluster | None = None
+    options: RunOptions, seed: int, log_folder: Path, cluster: NodeLauncher | None = None
 ) -> EnvManager:
     """The environments of a run, not yet started; on the nodes of a cluster, if there is one."""
     env = options.env_settings
     if env.attaches:
-        return _make_attached(options, seed)
+        manager: EnvManager = _tool_for("listen").make_attached(options, seed, spin=_may_spin(options))
+        return manager
     limits = RestartLimits(
         env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
     )
@@ -221,7 +251,9 @@ def _steps_here(options: RunOptions) -> bool:
 
 
 @contextmanager
-def launched_early(options: RunOptions, folder: Path, cluster: Cluster | None) -> Iterator[EnvManager | None]:
+def launched_early(
+    options: RunOptions, folder: Path, cluster: NodeLauncher | None
+) -> Iterator[EnvManager | None]:
     """The environments of a run on their way while torch is loaded, closed in the end; None where they wait.
 
     Those of this process wait, for they may import torch themselves, and those of several learners, of whom
@@ -242,32 +274,8 @@ def launched_early(options: RunOptions, folder: Path, cluster: Cluster | None) -
     envs.close()
 
 
-def _make_attached(options: RunOptions, seed: int) -> EnvManager:
-    """Engines that run already and connect by themselves."""
-    env, given = options.env_settings, engine_options(options)
-
-    def make(index: int, engine: AttachedEngine) -> BaseEnv:
-        name = f"environment {index} ({engine.where})"
-        its = replace(
-            given,
-            path=engine.file_name,
-            seed=seed_of(seed, index),
-            engine_name=name,
-            connect=lambda _: engine.connection(name, given.timeout_wait),
-        )
-        return open_environment(its)
-
-    return EnvManager(
-        None,
-        env.num_envs,
-        source=AttachSource(partial(make_attach_server, env), make, NewBehaviors(options).refusal),
-        non_finite=NonFinitePolicy(env.non_finite),
-        spin=_may_spin(options),
-    )
-
-
 def make_evaluation_environment(
-    options: RunOptions, log_folder: Path, cluster: Cluster | None = None
+    options: RunOptions, log_folder: Path, cluster: NodeLauncher | None = None
 ) -> EvaluationEnvironment:
     """The environment of evaluations, with the first worker id after those of the training."""
     env = options.env_settings
@@ -282,7 +290,7 @@ def make_evaluation_environment(
     def make(rendered: bool) -> BaseEnv:
         if rendered and can_be_drawn:
             return open_environment(drawn)
-        return open_environment(given if cluster is None else connected_by(cluster, given))
+        return open_environment(given if cluster is None else cluster.connected(given))
 
     return EvaluationEnvironment(make, NonFinitePolicy(env.non_finite))
 
@@ -294,7 +302,7 @@ def tested(options: RunOptions) -> bool:
 
 
 def make_environment(
-    options: RunOptions, seed: int, log_folder: Path, worker_id: int, cluster: Cluster | None = None
+    options: RunOptions, seed: int, log_folder: Path, worker_id: int, cluster: NodeLauncher | None = None
 ) -> BaseEnv:
     """One environment of a run, started.
 
@@ -309,7 +317,7 @@ def make_environment(
         UnityException: It cannot be started, or did not answer in time.
     """
     own = replace(engine_options(options), seed=seed, log_folder=log_folder, worker_id=worker_id)
-    return open_environment(own if cluster is None else connected_by(cluster, own))
+    return open_environment(own if cluster is None else cluster.connected(own))
 
 
 def _may_spin(options: RunOptions) -> bool:

@@ -46,14 +46,13 @@ from ..utils.errors import TrainerError
 from .banner import next_steps
 from .controller import TrainerController
 from .engine_options import takes_state
-from .environments import make_env_manager, make_evaluation_environment, tested
+from .environments import NodeLauncher, make_env_manager, make_evaluation_environment, tested
 from .evaluation.evaluator import Evaluator
 from .ranked_controller import RankedController
 from .signals import StopSignals
 
 if TYPE_CHECKING:
     from ...envs.manager.manager import EnvManager
-    from ...envs.ray.cluster import Cluster
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ def train(
     *,
     restart_engines_at_checkpoints: bool = False,
     callbacks: Mapping[str, Callback] | None = None,
-    cluster: Cluster | None = None,
+    cluster: NodeLauncher | None = None,
     envs: EnvManager | None = None,
 ) -> None:
     """Launch the engines, unless they are on their way (`envs`), train until the end, and write what is due.
@@ -151,7 +150,7 @@ def _controller(
     options: RunOptions,
     context: RunContext,
     signals: StopSignals,
-    cluster: Cluster | None,
+    cluster: NodeLauncher | None,
     envs: EnvManager | None,
 ) -> TrainerController:
     """The controller, which launches the engines when it runs."""

@@ -18,7 +18,6 @@ from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.opening import open_environment
 from lanista.envs.ray.cluster import Cluster
 from lanista.envs.ray.nodes import ClusterSettings
-from lanista.trainers.runner.ray import connected_by
 from local_cluster import CRASHING_ENGINE, local_cluster
 from mlagents_envs.exception import UnityEnvironmentException
 from scripted_engine import executable
@@ -62,7 +61,7 @@ def environment(cluster: Cluster, index: int, file_name: str, log_folder: Path |
         log_folder=log_folder,
         non_finite=None,
     )
-    return open_environment(connected_by(cluster, options))
+    return open_environment(cluster.connected(options))
 
 
 def step_all(manager: EnvManager, steps):

@@ -8,7 +8,6 @@ from console_runs import learn, left_behind, start, until
 from lanista.envs.hosting.source import HostedSource, parse
 from lanista.trainers.runner.engine_options import engine_options
 from lanista.trainers.runner.environments import check_environment, make_env_manager
-from lanista.trainers.runner.ray import connected_by
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
 

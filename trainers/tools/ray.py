@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...envs.engines.options import EngineOptions
 from ...envs.godot import is_godot
 from ...envs.hosting.source import hosted
 from ...envs.python import in_process
 from ...envs.ray.nodes import ClusterSettings
+from ..runner.engine_options import engine_options
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.options import RunOptions
-from .engine_options import engine_options
 
 if TYPE_CHECKING:
     from ...envs.ray.cluster import Cluster
@@ -42,8 +40,8 @@ def check_cluster(options: RunOptions) -> None:
 
 
 @contextmanager
-def joined_cluster(options: RunOptions, number: int) -> Iterator[Cluster | None]:
-    """The cluster of a run, if it has one; joined before anything is written, and left after the run.
+def joined_cluster(options: RunOptions, number: int) -> Iterator[Cluster]:
+    """The cluster of a run; joined before anything is written, and left after the run.
 
     Args:
         options: of the run.
@@ -52,19 +50,10 @@ def joined_cluster(options: RunOptions, number: int) -> Iterator[Cluster | None]
     Raises:
         ClusterError: it cannot be joined, or cannot run the engines.
     """
-    env = options.env_settings
-    if env.ray is None:
-        yield None
-        return
     from ...envs.ray.cluster import Cluster
 
-    settings = ClusterSettings(env.ray, env.ray_cpus, env.ray_listen, env.ray_wait)
+    env = options.env_settings
+    settings = ClusterSettings(str(env.ray), env.ray_cpus, env.ray_listen, env.ray_wait)
     example = engine_options(options)
     with closing(Cluster(settings, hosted(example) if example.hosted else example, number)) as cluster:
         yield cluster
-
-
-def connected_by(cluster: Cluster, options: EngineOptions) -> EngineOptions:
-    """The options of an environment whose engine a node of the cluster launches."""
-    launched = hosted(options) if options.hosted else options
-    return replace(options, connect=lambda on_exit: cluster.connect(launched, on_exit))

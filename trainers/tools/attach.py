@@ -6,21 +6,24 @@ import logging
 import os
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar
 
-from mlagents_envs.base_env import BehaviorSpec
+from mlagents_envs.base_env import BaseEnv, BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.base import BehaviorName
 from ...envs.engines import ports
 from ...envs.engines.address import AllowedNetworks, join_address, split_address
 from ...envs.engines.listening import listen
-from ...envs.remote.handshake import AccessRules
+from ...envs.manager.manager import EnvManager
+from ...envs.opening import open_environment
+from ...envs.remote.handshake import AccessRules, AttachedEngine
 from ...envs.remote.server import AttachServer, OnEngine
+from ...envs.remote.source import AttachSource
 from ...envs.remote.tls import (
     NoCryptographyError,
     file_fingerprint,
@@ -29,10 +32,13 @@ from ...envs.remote.tls import (
     server_context,
 )
 from ...envs.remote.tokens import VARIABLE, TokenError, find_token, write_token
+from ...envs.validation import NonFinitePolicy
+from ..runner.engine_options import engine_options
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.run import EnvironmentSettings
 from ..settings.options import RunOptions
+from ..utils.distributed import seed_of
 from ..utils.errors import TrainerError
 
 logger = logging.getLogger(__name__)
@@ -73,6 +79,36 @@ def make_attach_server(env: EnvironmentSettings, on_engine: OnEngine) -> AttachS
     )
     _announce(env, server, rules, relays)
     return server
+
+
+def make_attached(options: RunOptions, seed: int, *, spin: bool) -> EnvManager:
+    """The environments of a run whose engines run already and connect by themselves.
+
+    Args:
+        options: The run's.
+        seed: The run's.
+        spin: As for `EnvManager`.
+    """
+    env, given = options.env_settings, engine_options(options)
+
+    def make(index: int, engine: AttachedEngine) -> BaseEnv:
+        name = f"environment {index} ({engine.where})"
+        its = replace(
+            given,
+            path=engine.file_name,
+            seed=seed_of(seed, index),
+            engine_name=name,
+            connect=lambda _: engine.connection(name, given.timeout_wait),
+        )
+        return open_environment(its)
+
+    return EnvManager(
+        None,
+        env.num_envs,
+        source=AttachSource(partial(make_attach_server, env), make, NewBehaviors(options).refusal),
+        non_finite=NonFinitePolicy(env.non_finite),
+        spin=spin,
+    )
 
 
 class NewBehaviors:

@@ -14,12 +14,12 @@ import pytest
 from attached_runs import PATIENCE, AttachedRun, scenes
 from console_runs import end, until, weights_are_finite
 from lanista.envs.protocol import messages
-from lanista.trainers.runner.attach import NewBehaviors, check_attaching, make_attach_server
 from lanista.trainers.runner.environments import check_environment, make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.models.run import EnvironmentSettings
 from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.tools.attach import NewBehaviors, check_attaching, make_attach_server
 from scripted_engine import exchange_with, free_port, hello, message, observation
 from specs import spec_of_shapes
 
