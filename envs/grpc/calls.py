@@ -3,11 +3,11 @@
 import struct
 from collections.abc import Mapping
 
+from ..protocol.handshake import PATHS
 from .connection import Connection
 from .frames import (
     MAX_STREAM_ID,
     MAX_WINDOW,
-    PATHS,
     RESPONSE_HEADERS,
     TRAILERS_OK,
     ErrorCode,

@@ -8,8 +8,9 @@ from functools import partial
 
 from ..engines.selector import SpinWait
 from ..errors import TrainerGoneError
+from ..protocol.handshake import UNITY_PATH
 from .calls import StatusError, UnaryClient
-from .frames import UNITY_PATH, Http2Error
+from .frames import Http2Error
 
 _READ = 1 << 16
 _DONT_WAIT: int | None = getattr(socket, "MSG_DONTWAIT", None)
@@ -23,7 +24,7 @@ class EngineEndpoint:
     Args:
         port: Where the trainer listens.
         host: On which address; an IPv6 address may stand in brackets.
-        path: The method to call, of those in `frames.PATHS`.
+        path: The method to call, of those in `PATHS`.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1", path: bytes = UNITY_PATH) -> None:

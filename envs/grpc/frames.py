@@ -173,11 +173,6 @@ def _are_frames(data: bytes, start: int) -> bool:
     return start == len(data)
 
 
-UNITY_PATH = b"/communicator_objects.UnityToExternalProto/Exchange"
-UNREAL_PATH = b"/communicator_objects.UnrealToExternalProto/Exchange"
-PATHS = {UNITY_PATH: "Unity", UNREAL_PATH: "Unreal"}
-"""The methods, each with the engine whose plug-in calls it."""
-
 _MAX_HEADER_LIST = 1 << 16
 _MAX_CACHED = 16
 

@@ -25,7 +25,7 @@ from ..engines.clients import ClientRules, owner
 from ..engines.limits import RejectionLog
 from ..engines.listening import listen
 from ..errors import AddressInUseError, OtherEngineError
-from .frames import PATHS, UNITY_PATH
+from ..protocol.handshake import PATHS, UNITY_PATH
 from .server import FLUSH_SECONDS, QUIT
 
 _THREADS = 4

@@ -11,9 +11,10 @@ from contextlib import suppress
 from ..engines.listening import has_hung_up, listen
 from ..engines.session import Client, SocketSession, Stream
 from ..errors import OtherEngineError
+from ..protocol.handshake import PATHS, UNITY_PATH
 from .calls import FAILED_PRECONDITION, UnaryServer
 from .connection import MAX_BACKLOG, TOO_MUCH_FOR_GREETING
-from .frames import MAX_WINDOW, PATHS, UNITY_PATH, Http2Error
+from .frames import MAX_WINDOW, Http2Error
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ class ServerSession(SocketSession[Peer]):
         listeners: Listening sockets, at which the engine connects, and connects again after it hung up
             between two calls. When it is cut off there, it is warned of, since it may call again.
         peer: A connection that was accepted elsewhere; it may have called already.
-        path: The method that the engine calls, of those in `frames.PATHS`; others are no engine of ours.
+        path: The method that the engine calls, of those in `PATHS`; others are no engine of ours.
     """
 
     def __init__(

@@ -11,9 +11,8 @@ from typing import Any, Protocol, cast
 
 from google.protobuf.message import DecodeError, Message
 
-from ..grpc.frames import UNITY_PATH, UNREAL_PATH
 from . import messages
-from .handshake import API_VERSION, PACKAGE_VERSION, Capabilities
+from .handshake import API_VERSION, PACKAGE_VERSION, UNITY_PATH, UNREAL_PATH, Capabilities
 
 UNREADABLE = (DecodeError, UnicodeDecodeError)
 """What protobuf raises for bytes that are not a message; its implementation in Python also the second."""

@@ -44,6 +44,10 @@ class EngineHello:
 OWN_ENGINE = "Lanista "
 """With which the names begin that scenes, own games and hosted environments give themselves."""
 
+UNITY_PATH = b"/communicator_objects.UnityToExternalProto/Exchange"
+UNREAL_PATH = b"/communicator_objects.UnrealToExternalProto/Exchange"
+PATHS = {UNITY_PATH: "Unity", UNREAL_PATH: "Unreal"}
+"""The gRPC methods of the communicator protocol, each with the engine whose plug-in calls it."""
 API_VERSION = "1.5.0"
 """The communication API that this side speaks."""
 

@@ -335,7 +335,7 @@ def _of_gymnasium(copies: Copies, request: _Request) -> BaseEnv:
     spec = getattr(env, "spec", None)
     name = type(getattr(env, "unwrapped", env)).__name__ if spec is None else behavior_of(spec.id)
     return GymnasiumEnvironment(
-        *(copies, name), seed=request.seed, copies=request.copies, images=request.images, **request.own
+        copies, name, seed=request.seed, copies=request.copies, images=request.images, **request.own
     )
 
 

@@ -62,7 +62,10 @@ def make_source(
         return gymnasium_source.make(path, seed, arguments or (), areas, images=images, drawn=drawn)
     of_source = function_source.make if path.strip().startswith(PYTHON) else pettingzoo_source.make
     return of_source(
-        *(path, seed, arguments or (), areas),
+        path,
+        seed,
+        arguments or (),
+        areas,
         with_state=with_state,
         self_play=self_play,
         images=images,

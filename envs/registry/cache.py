@@ -178,7 +178,8 @@ class Build:
             logger.warning(
                 "%s is downloaded from %s, unencrypted, and its manifest has no sha256: anyone on the "
                 "network path could substitute another program. An https:// address or a sha256 prevents it.",
-                *(self.identifier, self.url),
+                self.identifier,
+                self.url,
             )
         partial = self._partial()
         try:
@@ -231,7 +232,8 @@ class Build:
             logger.info(
                 "The manifest gives no checksum for %s. SHA-256 %s is recorded and compared with the next "
                 "download.",
-                *(self.identifier, sha256),
+                self.identifier,
+                sha256,
             )
         elif record.sha256 != sha256:
             raise RegistryError(

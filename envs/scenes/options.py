@@ -264,7 +264,7 @@ def _parser(world: type[World], program: str) -> _Parser:
         "-mlAgentPort", type=int, metavar="PORT", help="the same of a trainer that starts games of Unreal"
     )
     parser.add_argument(
-        *("-logFile", "-abslog"), dest="logFile", metavar="FILE", help="where to log ('-': standard output)"
+        "-logFile", "-abslog", dest="logFile", metavar="FILE", help="where to log ('-': standard output)"
     )
     for name, (kind, description) in options_of(world).items():
         parser.add_argument(

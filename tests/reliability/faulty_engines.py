@@ -57,7 +57,7 @@ _PROGRAM = """\
 #!{python}
 import os, signal, socket, sys, time
 from lanista.envs.grpc.calls import UnaryClient
-from lanista.envs.grpc.frames import UNITY_PATH
+from lanista.envs.protocol.handshake import UNITY_PATH
 
 fault = []
 for sign in {signs!r}:

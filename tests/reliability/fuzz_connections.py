@@ -13,9 +13,10 @@ from lanista.envs.engines.address import AllowedNetworks
 from lanista.envs.godot.session import GodotSession
 from lanista.envs.godot.session import frame as godot_frame
 from lanista.envs.grpc.calls import StatusError, UnaryClient, UnaryServer
-from lanista.envs.grpc.frames import UNITY_PATH, ErrorCode, Http2Error, goaway, last_goaway_reason
+from lanista.envs.grpc.frames import ErrorCode, Http2Error, goaway, last_goaway_reason
 from lanista.envs.grpc.server import Peer, ServerSession
 from lanista.envs.protocol.engine import encode_hello
+from lanista.envs.protocol.handshake import UNITY_PATH
 from lanista.envs.remote.handshake import AccessRules, IncomingConnection, RejectedError
 from lanista.envs.remote.preamble import Preamble, PreambleError, decode_answer
 

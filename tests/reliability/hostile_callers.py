@@ -22,8 +22,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lanista.envs.grpc.calls import UnaryClient
-from lanista.envs.grpc.frames import DATA, END_HEADERS, END_STREAM, HEADERS, PING, UNITY_PATH, frame
+from lanista.envs.grpc.frames import DATA, END_HEADERS, END_STREAM, HEADERS, PING, frame
 from lanista.envs.protocol.engine import encode_hello
+from lanista.envs.protocol.handshake import UNITY_PATH
 
 PATIENCE_SECONDS = 5.0
 PIECE = 1 << 16

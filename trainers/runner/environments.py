@@ -95,9 +95,7 @@ def _tool_for(setting: str) -> Any:
     """
     tool = provided(setting)
     if tool is None:
-        message = (
-            "this installation lacks the tool for it: install Lanista whole, or leave this out"
-        )
+        message = "this installation lacks the tool for it: install Lanista whole, or leave this out"
         raise TrainerConfigError([Problem(("env_settings", setting), message)])
     return tool
 

@@ -74,7 +74,8 @@ def convert_spaces(env: Env, images: Images) -> tuple[list[SpaceSensor], ActionD
             "%s: values of %s lack a bound. They get the policy's actions, within -1 to 1; for a larger "
             "range, wrap the environment so that its action space has bounds "
             "(gymnasium.wrappers.TransformAction).",
-            *(env, ", ".join(acts.unbounded)),
+            env,
+            ", ".join(acts.unbounded),
         )
     return seen, acts
 

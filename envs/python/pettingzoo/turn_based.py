@@ -258,7 +258,12 @@ def make_seats(
             none = (DimensionProperty.NONE,)
             specs.append(ObservationSpec((len(agents),), none, ObservationType.DEFAULT, SEAT))
         behavior = AgentBehavior(
-            *(behavior_id(name, number), number, each, BehaviorSpec(specs, acts.spec), seen, acts),
+            behavior_id(name, number),
+            number,
+            each,
+            BehaviorSpec(specs, acts.spec),
+            seen,
+            acts,
             with_extra=own is not None,
         )
         seats.append(Seat(agent, behavior, seen, own))

@@ -25,13 +25,13 @@ from lanista.envs.grpc.frames import (
     PUSH_PROMISE,
     RST_STREAM,
     SETTINGS,
-    UNITY_PATH,
     WINDOW_UPDATE,
     ErrorCode,
     Http2Error,
     SettingCode,
     frame,
 )
+from lanista.envs.protocol.handshake import UNITY_PATH
 
 window = frames.window_update
 

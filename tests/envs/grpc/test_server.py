@@ -17,10 +17,10 @@ from lanista.envs.errors import AddressInUseError, OtherEngineError, TrainerGone
 from lanista.envs.grpc import grpcio_server
 from lanista.envs.grpc.calls import FAILED_PRECONDITION
 from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.grpc.frames import PATHS, UNITY_PATH, UNREAL_PATH
 from lanista.envs.grpc.grpcio_server import GrpcioSession
 from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.encoder import encode_quit
+from lanista.envs.protocol.handshake import PATHS, UNITY_PATH, UNREAL_PATH
 from waiting_calls import PATIENCE, call, exchange, waiting_call
 
 Server = ServerSession | GrpcioSession

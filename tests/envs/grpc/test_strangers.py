@@ -16,9 +16,10 @@ from lanista.envs.engines import listening
 from lanista.envs.engines.clients import ClientRules
 from lanista.envs.grpc.calls import UnaryClient
 from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.grpc.frames import UNITY_PATH, frame
+from lanista.envs.grpc.frames import frame
 from lanista.envs.grpc.grpcio_server import GrpcioSession
 from lanista.envs.grpc.server import GREETING_BYTES, ServerSession
+from lanista.envs.protocol.handshake import UNITY_PATH
 from waiting_calls import PATIENCE, Server, call, exchange
 
 

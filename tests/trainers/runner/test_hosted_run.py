@@ -6,6 +6,7 @@ import psutil
 import pytest
 from console_runs import learn, left_behind, start, until
 from lanista.envs.hosting.source import HostedSource, parse
+from lanista.envs.ray.cluster import Cluster
 from lanista.trainers.runner.engine_options import engine_options
 from lanista.trainers.runner.environments import check_environment, make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
@@ -101,14 +102,14 @@ def test_workers_need_an_environment_in_python(tmp_path, arguments, message):
 
 
 def test_a_cluster_node_hosts_the_environment(tmp_path):
-    class Cluster:
+    class Launcher:
         def connect(self, order, on_exit):
             return order
 
     arguments = (*POLE, "--ray", "auto", "--env-workers", "2", "--env-args", "--max_episode_steps", "9")
     run = options(tmp_path, *arguments)
     check_environment(run)
-    order = connected_by(Cluster(), engine_options(run)).connect(lambda: None)
+    order = Cluster.connected(Launcher(), engine_options(run)).connect(lambda: None)
     assert order.path == "hosted:gymnasium:CartPole-v1"
     assert parse([POLE[1], "--mlagents-port", "1", *order.additional_args]).source == HostedSource(
         POLE[1], ("--max_episode_steps", "9")
