@@ -144,8 +144,8 @@ def _of_collecting() -> Timed:
 
 def _of_updates() -> Timed:
     import torch
-    from lanista.trainers.algorithms import DQN
     from lanista.trainers.algorithms.common.optim import CheckedAdam, FlatAdam
+    from lanista.trainers.algorithms.dqn import DQN
     from lanista.trainers.algorithms.fast import ppo as fused
     from lanista.trainers.algorithms.fast.cuda_graphs import CapturedStep
     from lanista.trainers.algorithms.fast.sac import FusedSACGradient

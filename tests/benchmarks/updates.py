@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from lanista.agent_processor.trajectory import Rollout
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms import MAPPO
 from lanista.trainers.algorithms.base import Algorithm, OnPolicyAlgorithm
+from lanista.trainers.algorithms.mappo import MAPPO
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.algorithms.sac.sac import SAC

@@ -41,7 +41,7 @@ run_training(parse_command_line(), restart_engines_at_checkpoints=True)
 """
 DEMO = ROOT / "tests" / "real" / "demos" / "Expert3DBall.demo"
 SMALL = {"hidden_units": 16, "num_layers": 1}
-ROWS = (".buffer.numbers", ".buffer.teammates", ".buffer.next_teammates", ".buffer.other_numbers")
+ROWS = (".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers")
 """Row numbers, which another process counts from its own start."""
 
 

@@ -31,7 +31,7 @@ SENSORS = {
     "senses": [sensor((1, 20, 20), "eyes"), sensor((4, 3), "hidden enemies"), sensor((2,), "own")],
 }
 MEMORY = {"memory_size": 4, "sequence_length": 4}
-ROWS = (".buffer.numbers", ".buffer.teammates", ".buffer.other_numbers")
+ROWS = (".buffer.numbers", ".buffer.mates", ".buffer.other_numbers")
 """Numbers by which the rows of a process are told apart."""
 CELLS = [
     pytest.param(trainer, sensors, memory, id=f"{trainer}-{sensors}{'-memory' if memory else ''}")

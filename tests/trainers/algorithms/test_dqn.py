@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.algorithms import DQN
 from lanista.trainers.algorithms.base import UnsupportedActionError
+from lanista.trainers.algorithms.dqn import DQN
 from lanista.trainers.networks.modules.memory import Memory
 from replaybatches import algorithm, batch, copied, swish
 from specs import vector_spec

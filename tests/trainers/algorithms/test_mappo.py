@@ -7,7 +7,7 @@ import pytest
 import torch
 from lanista.agent_processor.rollout import pad_sequences
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms import MAPPO
+from lanista.trainers.algorithms.mappo import MAPPO
 from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.buffers.columns import joined

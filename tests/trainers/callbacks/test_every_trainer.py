@@ -31,7 +31,7 @@ default_settings:
   summary_freq: 100
 """
 TESTS = ["--set", "default_settings.test_frequency=100", "--set", "default_settings.test_episodes=3"]
-ROWS = {".buffer.numbers", ".buffer.teammates", ".buffer.next_teammates", ".buffer.other_numbers"}
+ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
 """Numbers of rows: the second run of a process counts on."""
 
 

@@ -54,7 +54,7 @@ def go_on_after_a_resume(tmp_path, spec, behavior, kind=Crowd, ticks=7):
     return one, before
 
 
-ROWS = (".buffer.numbers", ".buffer.teammates", ".buffer.other_numbers")
+ROWS = (".buffer.numbers", ".buffer.mates", ".buffer.other_numbers")
 """Numbers by which the rows of a process are told apart."""
 
 

@@ -50,7 +50,7 @@ RULES = {"poca": {"groups": True}, "mappo": {"groups": True}, "dqn": {"cont": 0,
 LSTM = ", memory: {memory_size: 4, sequence_length: 8}"
 
 
-ROWS = {".buffer.numbers", ".buffer.teammates", ".buffer.next_teammates", ".buffer.other_numbers"}
+ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
 """Row numbers, which another process counts from its own start."""
 
 

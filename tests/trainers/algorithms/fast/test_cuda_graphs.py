@@ -9,7 +9,7 @@ import replaybatches
 import sacbatches
 import torch
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms import DQN
+from lanista.trainers.algorithms.dqn import DQN
 from lanista.trainers.algorithms.fast.cuda_graphs import map_tensors, tensors_of
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBatch

@@ -12,7 +12,7 @@ import torch
 from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import Rollout
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms import MAPPO
+from lanista.trainers.algorithms.mappo import MAPPO
 from lanista.trainers.algorithms.poca.minibatches import TeamSteps
 from lanista.trainers.algorithms.poca.poca import POCA, TeamActorCritic
 from lanista.trainers.networks.team_critic import TeamSets

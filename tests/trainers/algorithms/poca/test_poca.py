@@ -9,7 +9,7 @@ from goldendata import array, cases
 from lanista.agent_processor.rollout import pad_sequences
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms import MAPPO
+from lanista.trainers.algorithms.mappo import MAPPO
 from lanista.trainers.algorithms.poca import team_values
 from lanista.trainers.algorithms.poca.minibatches import Rows, TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA

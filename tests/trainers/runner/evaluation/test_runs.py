@@ -28,7 +28,7 @@ def runs(runs):
     return runs
 
 
-ROWS = {".buffer.numbers", ".buffer.teammates", ".buffer.next_teammates", ".buffer.other_numbers"}
+ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
 """Numbers by which the rows of a process are told apart: the second run of a process counts on."""
 
 

@@ -115,7 +115,7 @@ def test_a_killed_run_goes_on_bit_for_bit(runs, tmp_path, monkeypatch, capsys, t
     assert not differences(unkilled["self_play"], killed["self_play"])
     assert trainer != "ppo" or any(games for games, _ in unkilled["self_play"]["records"])
     found = {text.partition(":")[0]: text for text in differences(unkilled, killed)}
-    rows = {".buffer.numbers", ".buffer.teammates", ".buffer.next_teammates", ".buffer.other_numbers"}
+    rows = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
     assert found.keys() <= (rows if trainer != "ppo" else set()), found
 
 

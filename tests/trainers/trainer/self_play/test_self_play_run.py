@@ -34,7 +34,7 @@ def test_a_killed_run_goes_on_against_the_same_opponents_bit_for_bit(
     assert unkilled["self_play"]["rotation"]["changes"] > saved["rotation"]["changes"]
     assert not differences(unkilled["self_play"], killed["self_play"])
     found = {text.partition(":")[0]: text for text in differences(unkilled, killed)}
-    rows = {".buffer.numbers", ".buffer.teammates", ".buffer.next_teammates", ".buffer.other_numbers"}
+    rows = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
     assert found.keys() <= (rows if trainer == "poca" else set()), found
     elo = [runs.status(run)["Tiny"] for run in ("unkilled", "killed")]
     assert elo[0]["elo"] == elo[1]["elo"] == unkilled["self_play"]["ratings"][-1]
