@@ -58,13 +58,13 @@ ENTRIES = (
     ),
     Entry(
         "clone",
-        ("trainers/tools/clone.py",),
-        "trainers.tools.clone",
+        ("trainers/tools/clone/command.py",),
+        "trainers.tools.clone.command",
         "learn from demonstrations alone, without an engine",
     ),
     Entry(
         "demo",
-        ("trainers/tools/demo.py",),
+        ("trainers/tools/demo.py", "envs/godot/demonstrations.py"),
         "trainers.tools.demo",
         "show demonstrations (.demo files), and make them of recordings",
     ),

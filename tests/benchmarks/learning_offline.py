@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lanista.trainers.buffers.demonstrations import load_demonstrations
-from lanista.trainers.buffers.replay.episodes import read_replay
+from lanista.trainers.tools.clone.episodes import read_replay
 from products import play, run_command, train
 from results import RESULTS, read, write
 from script_options import parse_options

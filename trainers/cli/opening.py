@@ -76,11 +76,11 @@ def played(
         TrainerConfigError: As `settings_of`.
     """
     options = single(settings_of(arguments, path, given), arguments)
-    told = {key for key in UNCHANGED._fields if getattr(arguments, key) is not None}
-    told |= {"time_scale", *(_WINDOW if told & _WINDOW else ())}
+    typed = {key for key in UNCHANGED._fields if getattr(arguments, key) is not None}
+    typed |= {"time_scale", *(_WINDOW if typed & _WINDOW else ())}
     return replace(
         options,
-        configuration=UNCHANGED._replace(**{key: getattr(options.configuration, key) for key in told}),
+        configuration=UNCHANGED._replace(**{key: getattr(options.configuration, key) for key in typed}),
         non_finite=NonFinitePolicy.STOP.value,
         images="float32",
         with_state=with_state,

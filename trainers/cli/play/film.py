@@ -1,14 +1,23 @@
-"""Films what is played: draws the environment after every step, for whoever wants the images."""
+"""Shows what is played, drawn after every step: as a film, or live on a page of this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import html
+import io
+import json
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
 from typing import Any, Protocol
 
 from ...utils.atomic_files import atomic_write_bytes
 from ...utils.errors import CommandError
 from ...utils.films import FilmError, Frame, Image, as_image, check_ending, encode
+from ...utils.text import harmless
+from ..page_server import PageServer, content_policy
 
 FRAME_MS = 60
 
@@ -98,3 +107,117 @@ class Film:
         except Exception as error:  # FFmpeg is a program of its own, and may lack the codec
             raise CommandError(f"The film could not be written to {self.path}: {error}.") from error
         return True
+
+
+_LAST_POLL_SECONDS = 1.0
+"""Seconds within which the page may ask how the playing has ended."""
+_SCRIPT = f"""
+const image = document.querySelector("img"), text = document.querySelector("p");
+async function look() {{
+  let state;
+  try {{
+    state = await (await fetch("state")).json();
+  }} catch {{
+    text.textContent += " (Playback has ended.)";
+    return;
+  }}
+  image.src = state.image;
+  text.textContent = state.text;
+  if (!state.over) setTimeout(look, {FRAME_MS // 2});
+}}
+look();
+"""
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ margin: 0 auto; padding: 1rem; max-width: 70rem; font: 1rem/1.5 system-ui, sans-serif; }}
+h1 {{ font-size: 1.1rem; overflow-wrap: anywhere; }}
+img {{ display: block; width: 100%; max-height: 75vh; object-fit: contain; }}
+p {{ font-variant-numeric: tabular-nums; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+<img alt="What is played">
+<p></p>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+class Window:
+    """Takes the images of a camera and shows them in a browser, while the context is open.
+
+    Playback waits until the page is open, and then for as long as each image is shown.
+    """
+
+    wants_more = True
+
+    def __init__(self, title: str, text: Callable[[], str], port: int = 0) -> None:
+        """`title` is above the images; `text` returns the line below them. Raises CommandError."""
+        page = _PAGE.format(
+            title=html.escape(harmless(title)),
+            policy=content_policy(_SCRIPT, refreshes=True),
+            script=_SCRIPT,
+        ).encode()
+        self._text = text
+        self._image = ""
+        self._over = False
+        self._opened, self._looked = Event(), Event()
+        self._due = 0.0
+        self._server = PageServer(lambda: page, port, {"state": self._state})
+        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    def __enter__(self) -> Window:
+        self._thread.start()
+        print(
+            f"Watch at {self._server.address} on this machine alone. Playback starts when the page is "
+            "open; Ctrl-C ends it.",
+            flush=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over = True
+        if self._opened.is_set():
+            self._looked.wait(_LAST_POLL_SECONDS)
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def add(self, image: Image) -> None:
+        """Show an image."""
+        self._image = f"data:image/jpeg;base64,{base64.b64encode(_jpeg(image)).decode()}"
+        while not self._opened.wait(0.5):  # without a limit, Windows would not let Ctrl-C through
+            pass
+        time.sleep(max(0.0, self._due - time.monotonic()))
+        self._due = time.monotonic() + FRAME_MS / 1000
+
+    def _state(self) -> bytes:
+        """What the page asks for again and again; called from the server's threads."""
+        over = self._over
+        text = f"{self._text()}{'. Playback has ended.' if over else ''}"
+        state = {"image": self._image, "text": text, "over": over}
+        if self._image:
+            self._opened.set()
+        if over:
+            self._looked.set()
+        return json.dumps(state).encode()
+
+
+def _jpeg(image: Image) -> bytes:
+    from PIL import Image as Picture
+
+    file = io.BytesIO()
+    Picture.fromarray(image).save(file, "JPEG", quality=88)
+    return file.getvalue()

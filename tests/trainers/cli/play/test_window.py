@@ -10,8 +10,7 @@ import urllib.request
 
 import numpy as np
 import pytest
-from lanista.trainers.cli.play.film import StepRenderer
-from lanista.trainers.cli.play.window import Window
+from lanista.trainers.cli.play.film import StepRenderer, Window
 from PIL import Image
 
 

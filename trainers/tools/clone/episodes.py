@@ -12,12 +12,12 @@ from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
 from ....agent_processor.rollout import first_steps
-from ..demonstrations import Demonstrations, previous
-from .buffer import Replay
-from .columns import ExtraColumn, ReplayLayout
-from .memory_limit import shortage, size_text
-from .observations import Ints
-from .storage import ReplayFileError, SavedReplay
+from ...buffers.demonstrations import Demonstrations, previous
+from ...buffers.replay.buffer import Replay
+from ...buffers.replay.columns import ExtraColumn, ReplayLayout
+from ...buffers.replay.memory_limit import shortage, size_text
+from ...buffers.replay.observations import Ints
+from ...buffers.replay.storage import ReplayFileError, SavedReplay
 
 
 def replay_episodes(path: Path, spec: BehaviorSpec, signal: int) -> Demonstrations:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from lanista.trainers.buffers.replay.buffer import Replay
-from lanista.trainers.buffers.replay.episodes import replay_episodes
 from lanista.trainers.buffers.replay.storage import FILE, ReplayFileError, save_replay
+from lanista.trainers.tools.clone.episodes import replay_episodes
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from replay_steps import BRANCHES, FRAMES, SIDE, Game, layout, rollout_of
 from specs import sensor

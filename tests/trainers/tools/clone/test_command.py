@@ -17,8 +17,8 @@ from lanista.envs.scenes.in_process import make_in_process
 from lanista.trainers.checkpoints.file import load_checkpoint, save_checkpoint
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.runs.record import read_run
-from lanista.trainers.runner.cloning import CloningRun
 from lanista.trainers.tools.card.contents import Training
+from lanista.trainers.tools.clone.run import CloningRun
 from learning_cloning import Teacher, contest
 from reliability.resume import differences
 from specs import spec_of_shapes

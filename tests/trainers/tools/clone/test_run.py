@@ -19,10 +19,10 @@ from lanista.trainers.buffers.demonstrations import held_out, load_demonstration
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
-from lanista.trainers.runner.cloning import CloningRun
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.stats.display import make_display
+from lanista.trainers.tools.clone.run import CloningRun
 from lanista.trainers.trainer.context import RunContext
 from lanista.trainers.utils.errors import CheckpointError
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec

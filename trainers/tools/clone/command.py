@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..utils.errors import CommandError
+from ...utils.errors import CommandError
 
 if TYPE_CHECKING:
-    from ...envs.demonstrations.demonstration import Demonstration
-    from ..buffers.demonstrations import Demonstrations, SavedSteps
-    from ..settings.options import RunOptions
-    from ..settings.yaml_source import Source
+    from ....envs.demonstrations.demonstration import Demonstration
+    from ...buffers.demonstrations import Demonstrations, SavedSteps
+    from ...settings.options import RunOptions
+    from ...settings.yaml_source import Source
 
 REPLAY = ".replay"
 """How the names of saved replays end."""
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read everything, refuse what cannot be learned, and learn."""
-    from ..learn import EXPECTED
+    from ...learn import EXPECTED
 
     try:
         demos = _read(arguments.demos, arguments.partial)
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _read(paths: Sequence[str], partial: bool) -> list[Demonstration | SavedSteps]:
-    from ...envs.demonstrations.demonstration import demonstration_files, read_demonstration
+    from ....envs.demonstrations.demonstration import demonstration_files, read_demonstration
 
     given = [[Path(path)] if path.endswith(REPLAY) else demonstration_files(path) for path in paths]
     files = {file.resolve(): file for listed in given for file in listed}
@@ -99,16 +99,16 @@ def _read_replay(path: Path) -> SavedSteps:
     Raises:
         CommandError: one of them cannot be used.
     """
-    from ..utils.requirements import limit_openmp_spinning, load_torch
+    from ...utils.requirements import limit_openmp_spinning, load_torch
 
     limit_openmp_spinning()
     load_torch()
-    from ..buffers.demonstrations import SavedSteps
-    from ..buffers.replay.episodes import replay_episodes
-    from ..buffers.replay.storage import ReplayFileError
-    from ..checkpoints.file import CheckpointError, load_checkpoint
-    from ..checkpoints.metadata import KEY, build_spec
-    from ..checkpoints.transfer import LATEST
+    from ...buffers.demonstrations import SavedSteps
+    from ...buffers.replay.storage import ReplayFileError
+    from ...checkpoints.file import CheckpointError, load_checkpoint
+    from ...checkpoints.metadata import KEY, build_spec
+    from ...checkpoints.transfer import LATEST
+    from .episodes import replay_episodes
 
     beside = path.with_name(LATEST)
     if not path.is_file():
@@ -137,7 +137,7 @@ def _behavior(demos: Sequence[Demonstration | SavedSteps]) -> str:
     Raises:
         CommandError: the files are of several, or do not say.
     """
-    from ...envs.base import BehaviorName
+    from ....envs.base import BehaviorName
 
     names = {BehaviorName.parse(demo.behavior).name: demo.path for demo in demos}
     if len(names) > 1:
@@ -153,7 +153,7 @@ def _behavior(demos: Sequence[Demonstration | SavedSteps]) -> str:
 
 
 def _joined(demos: Sequence[Demonstration | SavedSteps], paths: Sequence[str]) -> Demonstrations:
-    from ..buffers.demonstrations import join_demonstrations
+    from ...buffers.demonstrations import join_demonstrations
 
     joined = join_demonstrations(demos, Path(paths[0]))
     actions = joined.spec.action_spec
@@ -164,7 +164,7 @@ def _joined(demos: Sequence[Demonstration | SavedSteps], paths: Sequence[str]) -
 
 def _require_rewards(options: RunOptions, name: str, demos: Demonstrations) -> None:
     """Refuse to learn from rewards where there are none."""
-    from ..settings.models.rewards import CloningMethod
+    from ...settings.models.rewards import CloningMethod
 
     own = options.behavior(name).clone
     if own is not None and own.method is CloningMethod.IQL and not demos.rewards.any():
@@ -176,9 +176,9 @@ def _require_rewards(options: RunOptions, name: str, demos: Demonstrations) -> N
 
 def _options(arguments: argparse.Namespace, name: str) -> RunOptions:
     """The configuration: the flags over the files, these over the preset, and all of them over defaults."""
-    from ..settings.command_line import assign, settle_start, split_assignment
-    from ..settings.options import RunOptions
-    from ..settings.validation import require_trainable
+    from ...settings.command_line import assign, settle_start, split_assignment
+    from ...settings.options import RunOptions
+    from ...settings.validation import require_trainable
 
     source = _source(arguments, name)
     if "run_id" not in (source.data.get("checkpoint_settings") or {}):
@@ -218,7 +218,7 @@ def _source(arguments: argparse.Namespace, name: str) -> Source:
     Raises:
         CommandError: they do not list it.
     """
-    from ..settings.yaml_source import Source, compose, read_file, read_preset
+    from ...settings.yaml_source import Source, compose, read_file, read_preset
 
     read = [read_preset(arguments.preset)] if arguments.preset else []
     read += [read_file(file) for file in arguments.config or ()]
@@ -238,19 +238,19 @@ def _clone(options: RunOptions, name: str, demos: Demonstrations) -> None:
     """One run, from its settings to its files."""
     from contextlib import closing
 
-    from ..callbacks.factory import make_callbacks
-    from ..checkpoints.run_folder import claimed_run_folder, recorded_start, write_configuration
-    from ..checkpoints.status import TrainingStatus
-    from ..checkpoints.transfer import check_initial_weights
-    from ..learn import run_seed
-    from ..runner.preflight import set_malloc_thresholds
-    from ..runner.signals import StopSignals
-    from ..settings.models.outputs import CONSOLE, writes_to
-    from ..settings.named import named_by
-    from ..stats.display import make_display
-    from ..utils.logging import configure_logging
-    from ..utils.requirements import check_requirements, limit_openmp_spinning, load_torch
-    from ..utils.trust import mark_own
+    from ...callbacks.factory import make_callbacks
+    from ...checkpoints.run_folder import claimed_run_folder, recorded_start, write_configuration
+    from ...checkpoints.status import TrainingStatus
+    from ...checkpoints.transfer import check_initial_weights
+    from ...learn import run_seed
+    from ...runner.preflight import set_malloc_thresholds
+    from ...runner.signals import StopSignals
+    from ...settings.models.outputs import CONSOLE, writes_to
+    from ...settings.named import named_by
+    from ...stats.display import make_display
+    from ...utils.logging import configure_logging
+    from ...utils.requirements import check_requirements, limit_openmp_spinning, load_torch
+    from ...utils.trust import mark_own
 
     check_requirements(options.torch_settings.device)
     settings = options.checkpoint_settings
@@ -272,6 +272,6 @@ def _clone(options: RunOptions, name: str, demos: Demonstrations) -> None:
             limit_openmp_spinning()
             set_malloc_thresholds()
             load_torch()
-            from ..runner.cloning import clone
+            from .run import clone
 
             clone(options, name, demos, folder, status, display, signals, callbacks)

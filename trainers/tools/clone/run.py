@@ -9,36 +9,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...agent_processor.queues import StatsSink
-from ...agent_processor.trajectory import Rollout
-from ..algorithms.base import Algorithm, UnsupportedActionError
-from ..algorithms.common.optim import LEARNING_RATE_FLOOR, Schedule
-from ..algorithms.imitation.behavioral_cloning import LOSS, agreement
-from ..buffers.demonstrations import Demonstrations, digest, held_out
-from ..callbacks.base import Callback
-from ..callbacks.dispatcher import training_events
-from ..callbacks.events import UpdateEnd
-from ..checkpoints.run_folder import remove_empty_run, require_folder_name, write_configuration
-from ..checkpoints.status import TrainingStatus
-from ..networks.observation_kinds import UnsupportedObservationError
-from ..settings.models.behavior import NEVER, TrainerSettings
-from ..settings.models.rewards import BehavioralCloningSettings, CloneSettings
-from ..settings.options import RunOptions
-from ..stats.display import Display
-from ..stats.reporter import StatsReporter
-from ..stats.timers import GaugeWriter
-from ..stats.writer import StatsPropertyType
-from ..stats.writers import close_writers
-from ..trainer.checkpointing import DEMONSTRATIONS, LearnerCheckpointer
-from ..trainer.context import RunContext, TrainerEvents, TrainerOptions
-from ..trainer.factory import cloning_from, make_algorithm, make_policy, make_values
-from ..trainer.schedules import EvaluationSchedule
-from ..trainer.standalone import SummaryEvents
-from ..trainer.trainer import AVERAGE, Rewards, Trainer
-from ..utils.errors import CheckpointError, TrainerError
-from .banner import next_steps
-from .signals import StopSignals
-from .training import make_context
+from ....agent_processor.queues import StatsSink
+from ....agent_processor.trajectory import Rollout
+from ...algorithms.base import Algorithm, UnsupportedActionError
+from ...algorithms.common.optim import LEARNING_RATE_FLOOR, Schedule
+from ...algorithms.imitation.behavioral_cloning import LOSS, agreement
+from ...buffers.demonstrations import Demonstrations, digest, held_out
+from ...callbacks.base import Callback
+from ...callbacks.dispatcher import training_events
+from ...callbacks.events import UpdateEnd
+from ...checkpoints.run_folder import remove_empty_run, require_folder_name, write_configuration
+from ...checkpoints.status import TrainingStatus
+from ...networks.observation_kinds import UnsupportedObservationError
+from ...runner.banner import next_steps
+from ...runner.signals import StopSignals
+from ...runner.training import make_context
+from ...settings.models.behavior import NEVER, TrainerSettings
+from ...settings.models.rewards import BehavioralCloningSettings, CloneSettings
+from ...settings.options import RunOptions
+from ...stats.display import Display
+from ...stats.reporter import StatsReporter
+from ...stats.timers import GaugeWriter
+from ...stats.writer import StatsPropertyType
+from ...stats.writers import close_writers
+from ...trainer.checkpointing import DEMONSTRATIONS, LearnerCheckpointer
+from ...trainer.context import RunContext, TrainerEvents, TrainerOptions
+from ...trainer.factory import cloning_from, make_algorithm, make_policy, make_values
+from ...trainer.schedules import EvaluationSchedule
+from ...trainer.standalone import SummaryEvents
+from ...trainer.trainer import AVERAGE, Rewards, Trainer
+from ...utils.errors import CheckpointError, TrainerError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

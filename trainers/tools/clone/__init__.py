@@ -1,0 +1,1 @@
+"""`lanista clone`: learning from demonstrations alone."""
