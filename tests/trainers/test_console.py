@@ -108,12 +108,12 @@ def test_output_that_is_refused_in_the_middle_is_told_as_such(capsys, monkeypatc
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to processes")
-@pytest.mark.parametrize("module", ["cli.completion", "utils.guard", "settings"])
+@pytest.mark.parametrize("module", ["_tools", "trainers.utils.guard", "trainers.settings"])
 @pytest.mark.parametrize("command", [LEARN, LANISTA])
 def test_ctrl_c_while_a_command_is_loaded_is_a_line(command, module):
     interrupt = (
         "import os, signal, sys\nclass CtrlC:\n    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name == 'lanista.trainers.{module}': os.kill(os.getpid(), signal.SIGINT)\n"
+        f"        if name == 'lanista.{module}': os.kill(os.getpid(), signal.SIGINT)\n"
         f"sys.meta_path.insert(0, CtrlC())\n{command}"
     )
     status, said = ends(interrupt, "sweep", "no.yaml")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from console_runs import learn
+from lanista.envs.ray.cluster import Cluster
 from lanista.trainers.runner import environments
 from lanista.trainers.runner.environments import check_environment, make_env_manager, number_of_environments
 from lanista.trainers.settings.errors import TrainerConfigError
@@ -72,7 +73,9 @@ def test_evaluations_have_an_environment_of_their_own():
 def test_a_node_receives_the_launch_arguments(monkeypatch, game):
     heard = {}
 
-    class Cluster:
+    class Launcher:
+        connected = Cluster.connected
+
         def connect(self, order, on_exit):
             heard.update(order=order)
 
@@ -86,7 +89,7 @@ def test_a_node_receives_the_launch_arguments(monkeypatch, game):
     env["allow"] = ["127.0.0.1"]
     engine = {"no_graphics": True, "time_scale": 1}
     made = RunOptions.from_dict({"env_settings": env, "engine_settings": engine})
-    make_env_manager(made, 5, Path("logs"), Cluster())
+    make_env_manager(made, 5, Path("logs"), Launcher())
     order = heard["order"]
     assert (order.name, order.path, order.worker_id) == ("environment 2", game, 2)
     assert (order.timeout_wait, order.windowless, order.log_folder) == (17.0, True, Path("logs"))
