@@ -136,7 +136,7 @@ class Curriculum:
         reset = any(one is not None and one.require_reset for one in criteria)
         return LessonChange(tuple(over), reset) if over else None
 
-    def keep_in(self, status: TrainingStatus, *, resumed: bool = False) -> list[str]:
+    def bind_status(self, status: TrainingStatus, *, resumed: bool = False) -> list[str]:
         """From now on keep the lessons in the run's status, where a resumed run finds them.
 
         The status is written with every checkpoint and not in between, so that lessons fit the weights.

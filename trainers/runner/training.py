@@ -197,7 +197,7 @@ def _curriculum(options: RunOptions, folder: Path, status: TrainingStatus) -> Cu
     curriculum = Curriculum(options.environment_parameters, options.env_settings.seed)
     if resumed and curriculum.lessons:
         restore_lessons(folder, status)
-    for warning in curriculum.keep_in(status, resumed=resumed):
+    for warning in curriculum.bind_status(status, resumed=resumed):
         logger.warning("%s", warning)
     return curriculum
 

@@ -81,7 +81,7 @@ def saved(tmp_path, **of_wall):
 def test_a_resumed_curriculum_continues_as_an_uninterrupted_one(tmp_path):
     first = make()
     status = saved(tmp_path)
-    assert first.keep_in(status) == []
+    assert first.bind_status(status) == []
     for reward in (0.5, 1.5, 1.6):
         first.advance(earned(reward))
     assert first.numbers["wall"] == 1
@@ -89,7 +89,7 @@ def test_a_resumed_curriculum_continues_as_an_uninterrupted_one(tmp_path):
     again = TrainingStatus(status.path)
     again.load()
     second = make()
-    assert second.keep_in(again, resumed=True) == []
+    assert second.bind_status(again, resumed=True) == []
     assert (second.numbers, second.smoothed) == (first.numbers, first.smoothed)
     assert (second.advance(earned(2.1)) is None) == (first.advance(earned(2.1)) is None)
     assert second.smoothed == first.smoothed
@@ -97,19 +97,19 @@ def test_a_resumed_curriculum_continues_as_an_uninterrupted_one(tmp_path):
 
 def test_a_new_run_starts_with_the_first_lesson_and_records_it(tmp_path):
     status = saved(tmp_path)
-    make().keep_in(status)
+    make().bind_status(status)
     assert (status.get("wall", LESSON), status.get("gravity", LESSON)) == (0, 0)
 
 
 def test_ml_agents_status_has_lessons_and_no_smoothed_reward(tmp_path):
     curriculum = make()
-    curriculum.keep_in(saved(tmp_path, lesson_num=1), resumed=True)
+    curriculum.bind_status(saved(tmp_path, lesson_num=1), resumed=True)
     assert curriculum.lesson("wall").name == "middle" and curriculum.smoothed["wall"] == 0.0
 
 
 def test_removed_lessons_leave_the_last_one(tmp_path):
     curriculum = make()
-    (complaint,) = curriculum.keep_in(saved(tmp_path, lesson_num=8), resumed=True)
+    (complaint,) = curriculum.bind_status(saved(tmp_path, lesson_num=8), resumed=True)
     assert "was in lesson 9" in complaint and "'high'" in complaint
     assert curriculum.lesson("wall").name == "high"
 
@@ -117,4 +117,4 @@ def test_removed_lessons_leave_the_last_one(tmp_path):
 @pytest.mark.parametrize("key, value", [(LESSON, "two"), (LESSON, -1), (LESSON, True), (SMOOTHED, None)])
 def test_a_damaged_status_is_reported(tmp_path, key, value):
     with pytest.raises(TrainingStatusError, match=rf"training_status\.json: wall\.{key} is "):
-        make().keep_in(saved(tmp_path, **{key: value}), resumed=True)
+        make().bind_status(saved(tmp_path, **{key: value}), resumed=True)
