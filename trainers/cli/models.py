@@ -153,7 +153,7 @@ def environment_of(given: Sequence[str], results: Path, trust: Trust) -> Trainin
                 curriculum = Curriculum(options.environment_parameters, max(options.env_settings.seed, 0))
                 if curriculum.lessons:
                     status = TrainingStatus(place / "run_logs" / "training_status.json")
-                    curriculum.keep_in(status, resumed=status.read())
+                    curriculum.bind_status(status, resumed=status.read())
             except (TrainerConfigError, TrainingStatusError) as error:
                 raise CommandError(f"{configuration} cannot be read: {error}") from error
             env, lines = options.env_settings, [curriculum.line(name) for name in curriculum.lessons]

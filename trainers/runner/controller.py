@@ -206,16 +206,18 @@ class TrainerController:
         """
         if self._should_stop():
             return False
-        self._check_decision_deadline()
-        return not self.learners or any(learner.should_continue for learner in self.learners.values())
+        if self._decision_deadline is not None:
+            self._check_decision_deadline(self._decision_deadline)
+        for learner in self.learners.values():
+            if learner.should_continue:
+                return True
+        return not self.learners
 
-    def _check_decision_deadline(self) -> None:
-        if self._decision_deadline is None:
-            return
+    def _check_decision_deadline(self, deadline: float) -> None:
         timeout = self._run.timeout
         if not self.envs.num_envs:  # engines that connect by themselves have all left
             self._decision_deadline = time.monotonic() + timeout
-        elif time.monotonic() > self._decision_deadline:
+        elif time.monotonic() > deadline:
             shown = ", ".join(self.envs.behavior_specs) or "none"
             raise TrainerError(
                 f"No agent has asked for a decision within {timeout:g} s "
@@ -263,7 +265,8 @@ class TrainerController:
             if not step.left:
                 decisions[step.env] = {}
             for behavior_id, learner in self._learner_of.items():
-                learner.inference.end_episodes(step, behavior_id)
+                if learner.inference.remembers_agents:
+                    learner.inference.end_episodes(step, behavior_id)
             for behavior_id, (decision_steps, _) in step.steps.items():
                 if len(decision_steps):
                     batches, sources = requests.setdefault(self._learner_of[behavior_id], ([], []))
@@ -334,17 +337,21 @@ class TrainerController:
         Args:
             answers: how many environments have answered; lessons are measured once for each.
         """
-        if any(learner.restart_due for learner in self.learners.values()):
-            self.envs.close()
-            for learner in self.learners.values():
-                learner.on_engine_restart()
-            self.envs = self._make_envs()
-            return self._start_engines()
+        for learner in self.learners.values():
+            if learner.restart_due:
+                return self._restart_engines()
         new_lesson, rotation = self._advance_lessons(answers), self._run.rotation
         if (rotation.changed and rotation.take_change()) or new_lesson:
             with self._timers.span("TrainerController._reset_env"):
                 return self.envs.reset()
         return []
+
+    def _restart_engines(self) -> list[EnvironmentStep]:
+        self.envs.close()
+        for learner in self.learners.values():
+            learner.on_engine_restart()
+        self.envs = self._make_envs()
+        return self._start_engines()
 
     def _start_engines(self) -> list[EnvironmentStep]:
         with self._timers.span("TrainerController._reset_env"):

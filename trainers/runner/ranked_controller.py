@@ -45,7 +45,8 @@ class RankedController(TrainerController):
         super()._on_early_end()
 
     def _should_continue(self) -> bool:
-        self._check_decision_deadline()
+        if self._decision_deadline is not None:
+            self._check_decision_deadline(self._decision_deadline)
         return not self._ended
 
     def _add_new_behaviors(self, steps: Sequence[EnvironmentStep]) -> None:

@@ -66,6 +66,8 @@ class InferencePolicy:
         self.make_opponent: Callable[[Any], Policy] = partial(make, seed=0)
         """Makes the policy of another network, which otherwise acts in the same way."""
         self.states = AgentStates(network.memory_size) if network.memory_size else None
+        self.remembers_agents = self.states is not None or explorer is not None
+        """`end_episodes` is to be called."""
         self.acts_by_slot = isinstance(self.policy, SlotPolicy)
         """Steps have to be collected before agents act: that is when agents get their group slots."""
 

@@ -78,7 +78,7 @@ class FakeLearner:
     restart_due = False
     should_continue = True
     in_thread = False
-    inference = SimpleNamespace(acts_by_slot=False, end_episodes=lambda step, behavior_id: None)
+    inference = SimpleNamespace(acts_by_slot=False, remembers_agents=False)
     checkpointer = SimpleNamespace(newly_saved=False)
 
     def __init__(self, name, spec):
