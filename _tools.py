@@ -58,7 +58,7 @@ ENTRIES = (
     ),
     Entry(
         "clone",
-        ("trainers/tools/clone/command.py",),
+        ("trainers/tools/clone",),
         "trainers.tools.clone.command",
         "learn from demonstrations alone, without an engine",
     ),
