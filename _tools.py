@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 COMPLETION_VARIABLE = "_ARGCOMPLETE"
-"""With it in its environment a program of ours is asked by the shell what may follow on a line."""
+"""The environment variable by which a shell asks one of our programs what may follow on its line."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ ENTRIES = (
     ),
     Entry(
         "clone",
-        ("trainers/tools/clone/command.py",),
+        ("trainers/tools/clone",),
         "trainers.tools.clone.command",
         "learn from demonstrations alone, without an engine",
     ),
@@ -73,7 +73,7 @@ ENTRIES = (
         ("envs/registry", "trainers/tools/envs.py"),
         "trainers.tools.envs",
         "list, download or remove the environments of a registry",
-        "envs",
+        subcommand="envs",
         provides={"resolve_registered": "envs.registry.registry:resolve_registered"},
     ),
     Entry(
@@ -104,7 +104,7 @@ ENTRIES = (
         ("envs/remote", "trainers/tools/attach.py", "trainers/tools/relay.py"),
         "trainers.tools.relay",
         "connect the engines of this machine to a trainer on another one",
-        "relay",
+        subcommand="relay",
         provides={"listen": "trainers.tools.attach"},
     ),
     Entry(
@@ -112,7 +112,7 @@ ENTRIES = (
         ("trainers/tools/migrate.py",),
         "trainers.tools.migrate",
         "convert a configuration for ML-Agents 0.18 or earlier",
-        "upgrade",
+        subcommand="upgrade",
     ),
     Entry(
         "runs",

@@ -1,6 +1,6 @@
 """Opens environments of every kind: engines, hosted ones, and those that are stepped in this process.
 
-A kind is loaded when it is opened.
+The modules of a kind are imported when an environment of it is opened.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def open_environment(options: EngineOptions, side_channels: Sequence[SideChannel
         from .scenes.in_process import make_in_process
 
         areas = [] if options.num_areas == 1 else ["--areas", str(options.num_areas)]
-        return make_in_process(path, options.seed, [*areas, *options.additional_args])
+        return make_in_process(path, options.seed, [*options.additional_args, *areas])
     if in_process(path) and (options.drawn or not options.hosted):
         from .python.sources import make_source
 

@@ -4,8 +4,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from lanista.envs.protocol.engine import AgentBatch
+from lanista.envs.scenes.registry import SCENES
 from lanista.envs.scenes.world import Parameters, World
 from mlagents_envs.base_env import BehaviorSpec
+
+SIZED = [name for name, scene in SCENES.items() if scene.load().options_type is not None]
+"""Scenes of several sizes: the others have options of their own, or none."""
 
 
 def random_actions(spec: BehaviorSpec, count: int, random: np.random.Generator) -> Any:

@@ -203,6 +203,7 @@ def _type(model: type[Settings], key: str) -> str:
 
 def _unit(model: type[Settings], key: str) -> str:
     numeric = value_type(model.model_fields[key].annotation).name in ("integer", "number")
+    assert not numeric or key in UNITS, f"{key} is a number: name its unit in docs/_ext/units.py"
     return UNITS[key] if numeric else ""
 
 

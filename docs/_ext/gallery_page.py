@@ -201,6 +201,7 @@ def _head(films: dict[str, Film]) -> Iterator[str]:
 
 def _section(scene: str, films: dict[str, Film]) -> Iterator[str]:
     film = films.get(scene)
+    assert scene in LEARNED, f"{scene} is new: say in LEARNED what is learned in it"
     yield f"## {scene}\n"
     if film is not None:
         yield f"![Trained agents in {scene}](gallery/{film.path.name})\n"

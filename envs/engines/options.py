@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..engines.address import AllowedNetworks
 from ..images import Images
 from ..side_channels.engine_configuration import EngineConfig
 from ..validation import NonFinitePolicy
+from .address import AllowedNetworks
 from .connection import EngineConnection
 
 SCENE = "scene:"
@@ -34,7 +34,7 @@ class EngineOptions:
     """Which environment to open, and how. Each kind of environment reads what concerns it."""
 
     path: str | None = None
-    """The environment's name, as after `--env`; None for the Unity Editor."""
+    """What is opened, as after `--env`; None for the Unity Editor."""
     additional_args: tuple[str, ...] = ()
     """More arguments for it."""
     worker_id: int = 0
@@ -47,6 +47,7 @@ class EngineOptions:
     timeout_wait: float = 60
     """Seconds that the engine has for its start and for each answer."""
     no_graphics: bool = False
+    """No window."""
     no_graphics_monitor: bool = False
     """No window unless this is worker 0."""
     configuration: EngineConfig = UNCHANGED
@@ -62,13 +63,13 @@ class EngineOptions:
     connect: Connect | None = None
     """Connects to an engine that was started elsewhere, in place of launching one."""
     engine_name: str | None = None
-    """The environment's name in messages, if it has one of its own."""
+    """What messages call it; None: `environment 0`, with its worker ID."""
     non_finite: str | None = NonFinitePolicy.STOP.value
     """What an engine's environment does about NaN and infinities; None lets them pass."""
     images: Images = "float32"
     """The type in which `get_steps` returns images."""
     hosted: bool = False
-    """An environment in Python gets a process of its own."""
+    """An environment in Python gets a process of its own, whose path begins with `HOSTED`."""
     drawn: bool = False
     """An environment that can be stepped in this process is, and has a method `draw`."""
     with_state: bool = False
@@ -92,7 +93,7 @@ class EngineOptions:
 
     @property
     def name(self) -> str:
-        """The environment's name in messages."""
+        """What messages call the environment."""
         return self.engine_name or f"environment {self.worker_id}"
 
     @property

@@ -42,7 +42,8 @@ class EngineFlag:
     key: str
     help: str
     kind: str = "integer"
-    """As the type of the key; `switch` for one that is given or not."""
+    """integer, number or string; `repeated`, for a list of which each flag gives one value; `switch`, for a
+    flag without a value."""
 
     @property
     def name(self) -> str:
@@ -87,7 +88,7 @@ ENGINE_FLAGS = (
     EngineFlag("engine_settings", "target_frame_rate", "frames per second that are drawn; -1: all"),
     EngineFlag("engine_settings", "capture_frame_rate", "frames per second of game time; 0: as they come"),
 )
-"""Whatever `lanista-learn` lets one say about a single environment, besides its name and its arguments."""
+"""All flags of `lanista-learn` about a single environment, except `--env` and `--env-args`."""
 
 
 def add_engine_flags(parser: argparse.ArgumentParser, num_areas: int = 1) -> None:

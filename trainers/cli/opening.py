@@ -43,8 +43,9 @@ def settings_of(arguments: argparse.Namespace, path: str | None, given: Sequence
 def single(options: RunOptions, arguments: argparse.Namespace) -> EngineOptions:
     """The options of the one environment that a command opens.
 
-    Its port is the one that was typed, also for the Editor, or where it is the default, which a run's file
-    only records. An engine that connects by itself is awaited as the Editor is.
+    A port that was typed counts, even for the Editor or where it is the default: in a run's file, which
+    always records one, it would not be a choice. An engine that connects by itself is awaited as the Editor
+    is.
     """
     host, port = split_address(options.env_settings.listen)
     return replace(
@@ -77,6 +78,7 @@ def played(
     """
     options = single(settings_of(arguments, path, given), arguments)
     typed = {key for key in UNCHANGED._fields if getattr(arguments, key) is not None}
+    # Models play at the speed of training unless a flag says otherwise; a window has two sides.
     typed |= {"time_scale", *(_WINDOW if typed & _WINDOW else ())}
     return replace(
         options,

@@ -11,7 +11,7 @@ from ..settings.options import RunOptions
 
 
 def engine_options(options: RunOptions) -> EngineOptions:
-    """The options of the run's first environment; what its environments are given beyond these is its own."""
+    """What the environments of a run have in common; seed, worker ID and log folder are each one's own."""
     env, engine = options.env_settings, options.engine_settings
     return EngineOptions.of(
         path=env.env_path,
@@ -26,7 +26,7 @@ def engine_options(options: RunOptions) -> EngineOptions:
         listen=env.listen,
         allow=env.allow,
         transport=env.transport,
-        non_finite=None,
+        non_finite=None,  # EnvManager checks the numbers of all environments
         images="uint8",
         hosted=bool(env.env_workers),
         with_state=takes_state(options),

@@ -135,12 +135,12 @@ def _refuse_parameters(options: RunOptions) -> None:
 
 
 def _check_godot(options: RunOptions) -> None:
-    from ...envs.godot.launch import FIRST_PORT, GodotName, listen, resolve
+    from ...envs.godot import launch
 
-    name = GodotName.parse(str(options.env_settings.env_path))
+    name = launch.GodotName.parse(str(options.env_settings.env_path))
     if name.path:
-        resolve(name)
-    _check_ports(options, listen, FIRST_PORT)
+        launch.resolve(name)
+    _check_ports(options, launch.listen, launch.FIRST_PORT)
 
 
 def _check_program(options: RunOptions) -> None:
@@ -319,4 +319,5 @@ def make_environment(
 
 
 def _may_spin(options: RunOptions) -> bool:
+    """Whether the main thread may wait for engines without falling asleep: no thread learns beside it."""
     return not any(settings.threaded for settings in options.behaviors.values())

@@ -10,6 +10,7 @@ import pytest
 from lanista.envs.scenes.registry import SCENES
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.base_env import ActionTuple
+from scene_play import SIZED
 
 PAGE = Path(__file__).parents[3] / "docs" / "scenes.md"
 
@@ -32,7 +33,13 @@ def test_the_example_is_an_engine(tmp_path):
         assert places[1] > places[0]
 
 
-@pytest.mark.parametrize("name", [name for name in SCENES if name not in ("ball3d", "basic")])
+@pytest.mark.parametrize("name", SCENES)
+def test_every_scene_has_its_row_and_its_rules(name):
+    page = PAGE.read_text(encoding="utf-8")
+    assert re.findall(rf"^\| `{name}` \|", page, re.M) and re.findall(rf"^### {name}$", page, re.M)
+
+
+@pytest.mark.parametrize("name", SIZED)
 def test_every_option_is_in_the_scenes_table_with_its_values(name):
     """Rows such as "`ground`, meters; `goal`, meters | 25; 4.3 | 7; 2": full and small, or one for both."""
     (section,) = re.findall(rf"^### {name}\n(.*?)(?=^##)", PAGE.read_text(encoding="utf-8"), re.M | re.S)

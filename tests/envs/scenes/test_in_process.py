@@ -1,8 +1,12 @@
 """Worlds as environments without a process."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
+from lanista.envs.engines.options import EngineOptions
 from lanista.envs.manager.manager import EnvManager
+from lanista.envs.opening import open_environment
 from lanista.envs.scenes.in_process import WorldEnvironment, make_in_process
 from lanista.envs.scenes.worlds.grid_world import PLUS
 from mlagents_envs.base_env import ActionTuple
@@ -70,6 +74,23 @@ def test_steps_like_any_environment():
     with pytest.raises(UnityActionException, match="Nobody"):
         env.get_steps("Nobody")
     env.close()
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+@pytest.mark.parametrize(
+    ("path", "num_areas", "arguments", "agents"),
+    [
+        ("scene:basic?areas=3", 1, (), 3),
+        ("scene:basic?areas=3", 2, (), 2),
+        ("scene:basic", 1, ("--areas", "3"), 3),
+        ("scene:basic", 2, ("--areas", "3"), 2),
+    ],
+)
+def test_as_many_areas_are_drawn_as_an_engine_has(path, num_areas, arguments, agents, drawn):
+    options = EngineOptions(path=path, num_areas=num_areas, additional_args=arguments, drawn=drawn)
+    with closing(open_environment(options)) as env:
+        env.reset()
+        assert len(env.get_steps("Basic?team=0")[0]) == agents
 
 
 def test_only_a_world_with_a_renderer_can_be_drawn():

@@ -9,9 +9,8 @@ from lanista.envs.scenes.registry import SCENES
 from lanista.envs.scenes.world import Parameters
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.base_env import ActionTuple, DimensionProperty, ObservationType
-from scene_play import play_of, random_actions
+from scene_play import SIZED, play_of, random_actions
 
-SIZED = [name for name in SCENES if name not in ("ball3d", "basic")]
 DECISION_PERIODS = {"hallway": 6, "grid": 1, "baton-pass": 1}
 NONE = DimensionProperty.NONE
 IMAGE = (NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
