@@ -240,5 +240,5 @@ def test_the_command_explains_and_needs_no_torch():
 
 @pytest.mark.slow
 def test_every_preset_is_explained():
-    for path in (Path(__file__).parents[4] / "config").glob("*/*.yaml"):
-        assert differences(path.read_text()), path
+    presets = list((Path(__file__).parents[3] / "config").glob("*/*.yaml"))
+    assert presets and not [path for path in presets if not differences(path.read_text())]

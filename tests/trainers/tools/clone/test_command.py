@@ -24,7 +24,7 @@ from reliability.resume import differences
 from specs import spec_of_shapes
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-DEMOS = Path(__file__).parents[2] / "real" / "demos"
+DEMOS = Path(__file__).parents[3] / "real" / "demos"
 BASIC = str(DEMOS / "ExpertBasic.demo")
 NAMED = (BASIC, "--behavior", "Basic")
 
