@@ -68,7 +68,7 @@ class EngineSession(Protocol):
 
     @property
     def rejection(self) -> str:
-        """Why the last caller was turned away that may not be the engine; empty if there was none."""
+        """Why the last client was turned away; empty if there was none."""
 
     @property
     def port(self) -> int:

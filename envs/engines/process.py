@@ -16,7 +16,10 @@ from pathlib import Path
 import psutil
 from mlagents_envs.exception import UnityEnvironmentException
 
+from .clients import ClientRules
+from .connection import EngineConnection, EngineKind, EngineSession
 from .logs import EngineLog, last_lines
+from .options import EngineOptions
 from .reaper import REAPER
 
 logger = logging.getLogger(__name__)
@@ -199,3 +202,42 @@ def _signal_name(code: int) -> str:
         return f" ({signal.Signals(-code).name})"
     except ValueError:
         return ""
+
+
+def launched(
+    options: EngineOptions,
+    kind: EngineKind,
+    listen: Callable[[EngineOptions], EngineSession],
+    start: Callable[[int], EngineProcess] | None,
+    play: str,
+) -> EngineConnection:
+    """Listen for an engine, and start it unless an editor plays it.
+
+    Args:
+        options: Which engine, and how.
+        kind: Its kind.
+        listen: Opens the session at which it calls.
+        start: Starts it, so that it calls on this port; None for an editor.
+        play: What begins the training in an editor, for the log.
+
+    Raises:
+        ValueError: `allow` has what is no network.
+        UnityEnvironmentException: It cannot be started.
+        PortInUseError: The editor's port, or the requested one, is taken.
+    """
+    networks = options.networks
+    session = listen(options)
+    session.client_rules = ClientRules(networks)
+    process = None
+    if start is None:
+        logger.info("Listening on port %d. Start training by %s.", session.port, play)
+    else:
+        try:
+            process = start(session.port)
+        except BaseException:
+            session.close()
+            raise
+        session.client_rules = ClientRules(networks, process.pid, REAPER.mark)
+    return EngineConnection(
+        session, process, options.timeout_wait, options.name, kind, windowless=options.windowless
+    )

@@ -19,12 +19,10 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.clients import ClientRules
 from ..engines.connection import EngineConnection, EngineKind
 from ..engines.logs import new_log
 from ..engines.options import EngineOptions
-from ..engines.process import EngineProcess
-from ..engines.reaper import REAPER
+from ..engines.process import EngineProcess, launched
 from ..unity.executables import check_executable, find_executable
 from . import GODOT, is_godot_editor
 from .columns import DIALECT
@@ -118,30 +116,11 @@ def launch(options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnect
         UnityEnvironmentException: The game or the engine is missing or cannot be started.
         PortInUseError: The editor's port, or the requested one, is taken.
     """
-    networks, game = options.networks, GodotName.parse(str(options.path))
-    command = resolve(game) if game.path else None
-    session = listen(options)
-    session.client_rules = ClientRules(networks)
-    process = None
-    if command is None:
-        logger.info(
-            "Listening on port %d. Start training by playing the scene in Godot's editor.", session.port
-        )
-    else:
-        try:
-            process, _ = start_game(options, command, session.port, on_exit)
-        except BaseException:
-            session.close()
-            raise
-        session.client_rules = ClientRules(networks, process.pid, REAPER.mark)
-    return EngineConnection(
-        session,
-        process,
-        options.timeout_wait,
-        options.name,
-        KIND,
-        windowless=command is not None and options.windowless,
-    )
+    game, play = GodotName.parse(str(options.path)), "playing the scene in Godot's editor"
+    if not game.path:
+        return launched(options, KIND, listen, None, play)
+    command = resolve(game)
+    return launched(options, KIND, listen, lambda port: start_game(options, command, port, on_exit)[0], play)
 
 
 def start_game(

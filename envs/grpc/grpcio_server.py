@@ -96,7 +96,7 @@ class GrpcioSession:
 
     @property
     def rejection(self) -> str:
-        """Why the last caller was turned away; empty if none was."""
+        """Why the last client was turned away; empty if none was."""
         return self._rejections.last
 
     @property

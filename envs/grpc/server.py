@@ -234,24 +234,27 @@ class ServerSession(SocketSession[Peer]):
         if self._is_occupied():
             peer.reject("Another engine is connected to this port.")
             return False
-        if peer.server.path != self._path:
-            self._error = OtherEngineError(self.port, PATHS[peer.server.path], PATHS[self._path])
-            peer.reject(str(self._error))
-            return False
         if not peer.is_admitted and (refusal := self._rejection_reason(peer)):
             peer.reject(refusal)
             peer.error = refusal
+            return False
+        if peer.server.path != self._path:
+            self._error = OtherEngineError(self.port, PATHS[peer.server.path], PATHS[self._path])
+            peer.reject(str(self._error))
             return False
         self.fault = ""
         peer.admit()
         return True
 
     def _rejection_reason(self, peer: Peer) -> str:
-        """Why a client that has called is not the engine; empty if it may be."""
+        """Why a client that has called may not be the engine; empty if it may.
+
+        An engine of another kind is named as that, and not by what it sends.
+        """
         refusal = self._acceptor.rejection_reason(peer.name, self.client_rules)
         if not refusal and has_hung_up(peer.stream):  # of a connection that is gone no system tells the owner
             refusal = "it left before it could be answered"
-        if not refusal and self.objection is not None:
+        if not refusal and peer.server.path == self._path and self.objection is not None:
             refusal = self.objection(peer.server.request or b"")
         return refusal
 

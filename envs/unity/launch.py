@@ -9,13 +9,11 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.clients import ClientRules
 from ..engines.connection import EngineConnection, EngineSession
 from ..engines.logs import log_at, new_log
 from ..engines.options import HOSTED, SCENE, EngineOptions
 from ..engines.own_program import own_program
-from ..engines.process import EngineProcess
-from ..engines.reaper import REAPER
+from ..engines.process import EngineProcess, launched
 from ..grpc.server import ServerSession
 from .executables import check_executable, find_executable
 from .names import PREFIX, is_unreal, is_unreal_editor
@@ -36,31 +34,13 @@ def launch(options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnect
         UnityEnvironmentException: The executable is missing or cannot be started.
         PortInUseError: The Editor's port, or the requested one, is taken.
     """
-    networks, kind = options.networks, plugin_of(options.path).kind
-    command = None if is_editor(options.path) else resolve(str(options.path))
-    session = listen(options)
-    session.client_rules = ClientRules(networks)
-    process = None
-    if command is None:
-        logger.info(
-            "Listening on port %d. Start training by pressing the Play button in the %s Editor.",
-            session.port,
-            kind.name,
-        )
-    else:
-        try:
-            process, _ = start_engine(options, command, session.port, on_exit)
-        except BaseException:
-            session.close()
-            raise
-        session.client_rules = ClientRules(networks, process.pid, REAPER.mark)
-    return EngineConnection(
-        session,
-        process,
-        options.timeout_wait,
-        options.name,
-        kind,
-        windowless=options.windowless,
+    kind = plugin_of(options.path).kind
+    play = f"pressing the Play button in the {kind.name} Editor"
+    if is_editor(options.path):
+        return launched(options, kind, listen, None, play)
+    command = resolve(str(options.path))
+    return launched(
+        options, kind, listen, lambda port: start_engine(options, command, port, on_exit)[0], play
     )
 
 

@@ -12,6 +12,7 @@ from lanista.envs.errors import OtherEngineError, TrainerGoneError
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.protocol.engine import encode_hello
+from lanista.envs.protocol.handshake import UNITY_PATH, UNREAL_PATH
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.unity.launch import UNREAL_PLUGIN
 from scripted_engine import free_port, hello, message, observation
@@ -23,7 +24,7 @@ import sys
 from lanista.envs.errors import TrainerGoneError
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.protocol.engine import encode_hello
-impostor = EngineEndpoint(int(sys.argv[1]))
+impostor = EngineEndpoint(int(sys.argv[1]), path=sys.argv[2].encode())
 print("ready", flush=True)
 while True:
     try:
@@ -55,10 +56,15 @@ def met_while(call: Callable[[], None], port: int, transport: Transport = "lean"
         calling.join()
 
 
-def test_a_program_that_greets_first_does_not_take_the_place_of_the_game(caplog) -> None:
+@pytest.mark.parametrize("path", [UNITY_PATH, UNREAL_PATH])
+def test_a_program_that_calls_first_neither_takes_the_place_of_the_game_nor_ends_its_start(
+    path, caplog
+) -> None:
     """It dials as soon as the port is open, and again whenever it is turned away; a scene takes longer."""
     port = free_port()
-    impostor = subprocess.Popen([sys.executable, "-c", IMPOSTOR, str(port)], stdout=subprocess.PIPE)
+    impostor = subprocess.Popen(
+        [sys.executable, "-c", IMPOSTOR, str(port), path.decode()], stdout=subprocess.PIPE
+    )
     try:
         assert impostor.stdout.readline() == b"ready\n"
         env = UnityEnvironment("scene:basic", base_port=port)
