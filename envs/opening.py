@@ -11,7 +11,8 @@ from dataclasses import replace
 from mlagents_envs.base_env import BaseEnv
 
 from .._tools import provided
-from .engines.options import EngineOptions
+from .engines.options import REGISTRY, EngineOptions
+from .errors import RegistryError
 from .godot import is_godot
 from .python import in_process
 from .side_channels import (
@@ -64,10 +65,10 @@ def open_environment(options: EngineOptions, side_channels: Sequence[SideChannel
     from .unity.environment import UnityEnvironment
 
     channels = with_default_channels(options) if side_channels is None else side_channels
-    return UnityEnvironment.of(located(options), channels)
+    return UnityEnvironment.of(resolve_registered(options), channels)
 
 
-def located(options: EngineOptions) -> EngineOptions:
+def resolve_registered(options: EngineOptions) -> EngineOptions:
     """The options with the program, and its further arguments, in place of a registry's name for it.
 
     The program is downloaded if necessary, unless a node launches it.
@@ -75,12 +76,15 @@ def located(options: EngineOptions) -> EngineOptions:
     Raises:
         RegistryError: There is no such environment, or it cannot be downloaded.
     """
-    if options.path is None or options.connect is not None:
+    path = (options.path or "").strip()
+    if options.connect is not None or not path.startswith(REGISTRY):
         return options
-    resolve_registered = provided("resolve_registered")
-    if resolve_registered is None:
-        return options
-    path, arguments = resolve_registered(options.path, options.additional_args)
+    resolve = provided("resolve_registered")
+    if resolve is None:
+        raise RegistryError(
+            f"{path}: this installation lacks the tool for registries: install Lanista whole."
+        )
+    path, arguments = resolve(path, options.additional_args)
     return replace(options, path=path, additional_args=tuple(arguments))
 
 

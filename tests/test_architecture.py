@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from house import LAYERS, House, cycle
 from lanista._tools import COMMANDS, ENTRIES, TOOLS, load
+from lanista.envs.errors import RegistryError
+from lanista.trainers.runner.environments import check_environment
+from lanista.trainers.settings.errors import TrainerConfigError
+from lanista.trainers.settings.options import RunOptions
 
 ROOT = Path(__file__).parents[1]
 HOUSE = House(ROOT)
@@ -120,6 +124,16 @@ def test_the_core_works_without_a_tool(names, tmp_path):
     tests = [ROOT / "tests" / place for place in CORE_TESTS + MORE_CORE_TESTS * (len(names) > 1)]
     done = run_in(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}", *tests)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"env_path": "registry:Game"}, {"listen": "localhost:0"}, {"env_path": "scene:basic", "ray": "local"}],
+)
+def test_a_run_that_needs_a_tool_which_is_not_there_says_so(settings, monkeypatch):
+    monkeypatch.setattr("lanista._tools._PROVIDED", {})
+    with pytest.raises((RegistryError, TrainerConfigError), match="this installation lacks the tool for"):
+        check_environment(RunOptions.from_dict({"env_settings": settings}))
 
 
 def test_inside_the_package_imports_are_relative():

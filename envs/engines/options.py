@@ -16,6 +16,9 @@ from .connection import EngineConnection
 SCENE = "scene:"
 """The prefix of Lanista's own scenes."""
 
+REGISTRY = "registry:"
+"""The prefix of environments that a registry names."""
+
 HOSTED = "hosted:"
 """The prefix of environments in Python that run as an engine: `hosted:gymnasium:CartPole-v1`."""
 

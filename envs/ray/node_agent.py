@@ -20,7 +20,7 @@ from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
 from ..godot import is_godot
 from ..godot import launch as godot
-from ..opening import located
+from ..opening import resolve_registered
 from ..remote.relay import (
     Relay,
     RelayRejectedError,
@@ -70,7 +70,7 @@ class NodeAgent:
         threading.Thread(target=self._serve, name="relay", daemon=True).start()
 
     def _start(self, spec: LaunchSpec) -> EngineProcess:
-        options = located(spec.options())
+        options = resolve_registered(spec.options())
         if options.log_folder is not None:
             options = replace(options, log_folder=_make_folder(options.log_folder))
         start = godot.start_game if is_godot(options.path) else start_engine
@@ -130,7 +130,7 @@ def check(spec: LaunchSpec) -> RemoteTrainer:
             f"it has Lanista {__version__}, and the learner {spec.version}: install the same version on both"
         )
     try:
-        check_executable(_command(located(spec.options()))[0])
+        check_executable(_command(resolve_registered(spec.options()))[0])
     except UnityException as error:
         raise NodeAgentError(str(error)) from error
     context = client_context(pinned=True)

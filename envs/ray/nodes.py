@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..engines.options import UNCHANGED, EngineOptions
-from ..registry.registry import REGISTRY
+from ..engines.options import REGISTRY, UNCHANGED, EngineOptions
 
 _CHECK_SECONDS = 120.0
 _DOWNLOAD_SECONDS = 600.0

@@ -12,13 +12,12 @@ from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutExcep
 from ..._version import __version__
 from ..engines.address import join_address, split_address
 from ..engines.connection import EngineKind, was_rejected
-from ..engines.options import HOSTED, SCENE, EngineOptions
+from ..engines.options import HOSTED, REGISTRY, SCENE, EngineOptions
 from ..errors import ClusterError
 from ..godot import GODOT, is_godot
 from ..godot.launch import GREETING
 from ..godot.launch import KIND as GODOT_KIND
 from ..godot.session import GodotSession
-from ..registry.registry import REGISTRY
 from ..remote.expected import ExpectedEngine
 from ..remote.handshake import AccessRules, AttachedEngine, GreetedEngine
 from ..remote.server import AttachServer

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from ..engines.options import REGISTRY
 from ..errors import RegistryError, UnknownEntryError
 from .entry import BaseRegistryEntry, RemoteRegistryEntry, read_manifest
 
@@ -14,8 +15,6 @@ UNITY_MANIFEST = "https://storage.googleapis.com/mlagents-test-environments/1.1.
 """Unity's builds of the examples of ML-Agents 1.1.0."""
 VARIABLE = "LANISTA_REGISTRY"
 """The environment variable that names another default manifest."""
-REGISTRY = "registry:"
-"""The prefix of `--env` for an environment in a registry."""
 _MANIFEST = "?manifest="
 
 

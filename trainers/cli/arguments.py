@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 
 def add_results_dir(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ class EngineFlag:
     section: str
     key: str
     help: str
-    kind: str = "integer"
+    kind: Literal["integer", "number", "string", "repeated", "switch"] = "integer"
     """integer, number or string; `repeated`, for a list of which each flag gives one value; `switch`, for a
     flag without a value."""
 

@@ -21,7 +21,7 @@ from .arguments import ENGINE_FLAGS
 _WINDOW = {"width", "height"}
 
 
-def settings_of(arguments: argparse.Namespace, path: str | None, given: Sequence[str]) -> RunOptions:
+def settings_from_flags(arguments: argparse.Namespace, path: str | None, given: Sequence[str]) -> RunOptions:
     """The settings of a run with these flags, checked as those of `lanista-learn`.
 
     Args:
@@ -40,7 +40,7 @@ def settings_of(arguments: argparse.Namespace, path: str | None, given: Sequence
     return RunOptions.from_source(source)
 
 
-def single(options: RunOptions, arguments: argparse.Namespace) -> EngineOptions:
+def single_engine_options(options: RunOptions, arguments: argparse.Namespace) -> EngineOptions:
     """The options of the one environment that a command opens.
 
     A port that was typed counts, even for the Editor or where it is the default: in a run's file, which
@@ -53,7 +53,7 @@ def single(options: RunOptions, arguments: argparse.Namespace) -> EngineOptions:
     )
 
 
-def played(
+def play_options(
     arguments: argparse.Namespace,
     path: str | None,
     given: Sequence[str],
@@ -66,7 +66,7 @@ def played(
     An engine is told what flags say, and keeps the rest of its configuration as it is.
 
     Args:
-        arguments: As for `settings_of`, as the following two.
+        arguments: As for `settings_from_flags`, as the following two.
         path: See there.
         given: See there.
         with_state: As of `make_source`. The state and the seat are the last observations: a brain that does
@@ -74,9 +74,9 @@ def played(
         self_play: As of `make_source`.
 
     Raises:
-        TrainerConfigError: As `settings_of`.
+        TrainerConfigError: As `settings_from_flags`.
     """
-    options = single(settings_of(arguments, path, given), arguments)
+    options = single_engine_options(settings_from_flags(arguments, path, given), arguments)
     typed = {key for key in UNCHANGED._fields if getattr(arguments, key) is not None}
     # Models play at the speed of training unless a flag says otherwise; a window has two sides.
     typed |= {"time_scale", *(_WINDOW if typed & _WINDOW else ())}

@@ -19,7 +19,7 @@ from ...envs.engines.ports import FIRST_PORT, LAST_PORT
 from ...envs.godot import is_godot
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import RestartLimits
-from ...envs.opening import located, open_environment
+from ...envs.opening import open_environment, resolve_registered
 from ...envs.python import in_process
 from ...envs.python.sources import check_source
 from ...envs.unity.executables import check_executable
@@ -144,7 +144,7 @@ def _check_godot(options: RunOptions) -> None:
 
 
 def _check_program(options: RunOptions) -> None:
-    path = str(located(engine_options(options)).path)
+    path = str(resolve_registered(engine_options(options)).path)
     try:
         command = resolve(path)
     except UnityEnvironmentException as error:

@@ -77,7 +77,7 @@ def test_no_flag_of_an_environment_is_missing():
 @pytest.mark.parametrize("command", OPENING)
 def test_a_command_that_opens_an_environment_takes_every_option(command):
     arguments = parsed(command, *WORDS, "--env-args", "--level", "2")
-    options = opening.played(arguments, arguments.env, arguments.env_args)
+    options = opening.play_options(arguments, arguments.env, arguments.env_args)
     for key, (_, value) in GIVEN.items():
         told = options.configuration if key in EngineSettings.model_fields and key[:2] != "no" else options
         assert getattr(told, key) == value, key
@@ -122,9 +122,9 @@ def test_a_value_is_checked_as_in_a_run(command, words, says, capsys):
 
 
 def test_an_engine_keeps_what_no_flag_says():
-    told = opening.played(parsed("play"), "Game", []).configuration
+    told = opening.play_options(parsed("play"), "Game", []).configuration
     assert told == (None, None, None, 20.0, None, None)
-    assert opening.played(parsed("play", "--width", "9"), "Game", []).configuration[:2] == (9, 84)
+    assert opening.play_options(parsed("play", "--width", "9"), "Game", []).configuration[:2] == (9, 84)
 
 
 def test_games_in_parallel_are_asked_for_where_there_are_areas(monkeypatch):
@@ -140,7 +140,7 @@ def test_games_in_parallel_are_asked_for_where_there_are_areas(monkeypatch):
 
 
 def test_an_engine_that_connects_by_itself_is_awaited_at_its_address():
-    options = opening.played(parsed("play", "--listen", "10.0.0.1:6000"), None, [])
+    options = opening.play_options(parsed("play", "--listen", "10.0.0.1:6000"), None, [])
     assert (options.path, options.listen, options.base_port) == (None, "10.0.0.1", 6000)
 
 

@@ -140,11 +140,13 @@ def _opened(arguments: argparse.Namespace, logs: Path) -> BaseEnv:
     """The environment as a run would start it; all seats of a game of turns are teams of one behavior."""
     from ....envs.opening import open_environment
     from ...runner.environments import check_environment
-    from ..opening import settings_of, single
+    from ..opening import settings_from_flags, single_engine_options
 
-    settings = settings_of(arguments, arguments.env, arguments.env_args)
+    settings = settings_from_flags(arguments, arguments.env, arguments.env_args)
     check_environment(settings)
-    return open_environment(replace(single(settings, arguments), log_folder=logs, self_play=None))
+    return open_environment(
+        replace(single_engine_options(settings, arguments), log_folder=logs, self_play=None)
+    )
 
 
 def _suggested(

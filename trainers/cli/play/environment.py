@@ -10,7 +10,7 @@ from mlagents_envs.base_env import BaseEnv
 from ....envs.opening import open_environment
 from ....envs.python import in_process
 from ...utils.errors import CommandError
-from ..opening import played
+from ..opening import play_options
 
 
 def open_played(arguments: argparse.Namespace, *, shown: bool) -> BaseEnv:
@@ -21,7 +21,7 @@ def open_played(arguments: argparse.Namespace, *, shown: bool) -> BaseEnv:
         TrainerConfigError: flags are wrong, or exclude each other.
         UnityException: it cannot be started.
     """
-    options = played(
+    options = play_options(
         arguments,
         arguments.env,
         arguments.env_args,

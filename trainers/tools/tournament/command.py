@@ -118,9 +118,9 @@ def _named_environment(
 def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str]) -> BaseEnv:
     from ....envs.godot import is_godot
     from ....envs.opening import open_environment
-    from ...cli.opening import played
+    from ...cli.opening import play_options
 
-    options = played(arguments, path, given)
+    options = play_options(arguments, path, given)
     if arguments.num_areas is None and not is_godot(path):  # whose games are as many as its scene has
         options = replace(options, num_areas=AREAS)
     if options.is_scene:  # in this process, where it is faster
