@@ -3,8 +3,9 @@
     git worktree add ../before COMMIT
     python tests/benchmarks/pairs.py --before ../before [--tasks "ball 12" escape] [--pairs 10]
 
-The engine is this checkout's for both. Prints, for each pair, rates and processor time of the trainer per
-agent-step, and for each task the medians of the ratios, this checkout by the other one.
+The engine is this checkout's for both. Prints, for each pair, rates, processor time of the trainer per
+agent-step, its peak memory and the seconds until its first step, and for each task the medians of the ratios,
+this checkout by the other one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,22 @@ from side_by_side import Case
 from speed_tasks import tasks
 from timed_scene import executable
 from training_run import Measured, free_port, measure
+
+FIGURES = {
+    "rate": "steps_per_s",
+    "processor time": "trainer_cpu_us",
+    "memory": "peak_mib",
+    "start-up": "start_s",
+}
+"""What is compared: the word for it, and its attribute."""
+
+
+def told(found: Measured) -> str:
+    """The figures of one run."""
+    return (
+        f"{found.steps_per_s:,.0f}/s, {found.trainer_cpu_us:.1f} us, {found.peak_mib:.0f} MiB, "
+        f"{found.start_s:.2f} s"
+    )
 
 
 def importable(checkout: Path, folder: Path) -> Path:
@@ -60,21 +77,16 @@ def main() -> None:
         os.chdir(folder)  # where no package lies, which would come before those of PYTHONPATH
         packages = [importable(before, folder / "before"), importable(ROOT, folder / "now")]
         for name in options.tasks:
-            rates, costs = list[float](), list[float]()
+            ratios: dict[str, list[float]] = {word: [] for word in FIGURES}
             for turn in range(options.pairs):
                 order = [0, 1] if turn % 2 else [1, 0]
                 found = {k: train(known[name], packages[k], folder) for k in order}
-                rates.append(found[1].steps_per_s / found[0].steps_per_s)
-                costs.append(found[1].trainer_cpu_us / found[0].trainer_cpu_us)
-                told = [
-                    f"{each.steps_per_s:,.0f}/s, {each.trainer_cpu_us:.1f} us"
-                    for _, each in sorted(found.items())
-                ]
-                print(f"{name}, pair {turn + 1}: {told[0]} before; {told[1]} now", flush=True)
-            rate, cost = statistics.median(rates), statistics.median(costs)
-            print(
-                f"{name}: {rate:.3f} times the rate, {cost:.3f} times the processor time, medians", flush=True
-            )
+                for word, attribute in FIGURES.items():
+                    then, now = getattr(found[0], attribute), getattr(found[1], attribute)
+                    ratios[word].append(now / then)
+                print(f"{name}, pair {turn + 1}: {told(found[0])} before; {told(found[1])} now", flush=True)
+            medians = ", ".join(f"{word} {statistics.median(own):.3f}" for word, own in ratios.items())
+            print(f"{name}, medians of the ratios: {medians}", flush=True)
 
 
 if __name__ == "__main__":
