@@ -52,8 +52,8 @@ seen = {}
 load_torch = learn.load_torch
 
 def after_the_launch():
-    # A thread launches the engine, and imports modules to do so: it gets the time that a busy machine needs, and
-    # gets it here, since whoever waits within an import's find_spec holds the lock of all imports.
+    # A thread launches the engine, and imports modules to do so: it gets the time that a busy machine needs,
+    # and gets it here, since whoever waits within an import's find_spec holds the lock of all imports.
     seen["torch"] = "torch" in sys.modules
     deadline = time.monotonic() + 60
     while not psutil.Process().children() and time.monotonic() < deadline:
