@@ -64,8 +64,8 @@ class EpisodeEnd(Event):
     reward: float
     """The agent's return from the environment."""
     group_reward: float | None
-    """What the agent's group earned while the agent lived, 0 without one; None unless the group has ended with
-    this episode."""
+    """What the agent's group earned while the agent lived, 0 without one; None unless the group has ended
+    with this episode."""
     length: int
     """Decisions in the episode."""
     seat: str = ""

@@ -24,13 +24,13 @@ from ..curriculum import TrainingProgress
 from ..policies.agent_states import BatchSource
 from ..policies.joint import ActRequest
 from ..settings.models.behavior import NEVER, TrainerSettings
+from ..stats.earned import EPISODES
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsPropertyType
 from ..utils import distributed
 from .checkpointing import LearnerCheckpointer
 from .context import RunContext
 from .distributed import rank_seed, rank_settings
-from .episode_stats import EPISODES
 from .factory import make_algorithm, make_trainer
 from .inference import InferencePolicy
 from .learner_process import LearnerPlan, LearnerProcess
