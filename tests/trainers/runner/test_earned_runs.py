@@ -81,6 +81,6 @@ def test_a_game_s_statistic_does_not_pass_for_the_reward(runs, capsys, monkeypat
     runs.configure(YAML.format(trainer="ppo").partition("environment_parameters")[0])
     assert runs("c.yaml", "--run-id", "r", "--seed", "3") == 0
     out = capsys.readouterr().out
-    means = [float(text) for text in re.findall(r"Mean Reward: (-?[\d.]+)", out)]
+    means = [float(text) for text in re.findall(r"Mean Reward: (-?\d+\.\d+)", out)]
     assert means and max(means) <= 1.0
     assert out.count("written as Game/Environment/Cumulative Reward") == 1
