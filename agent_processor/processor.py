@@ -7,6 +7,7 @@ processed as a whole; only agents that appear, end or are truncated are handled 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,7 +22,14 @@ from .queues import AgentManagerQueue, StatsSink
 from .rows import RowStore
 from .trajectory import AgentKey, EpisodesDropped, Trajectory
 
+logger = logging.getLogger(__name__)
+
 AVERAGE = StatsAggregationMethod.AVERAGE
+RESULT_TAGS = {
+    *("Environment/Cumulative Reward", "Environment/Group Cumulative Reward", "Environment/Episode Length"),
+    *("Is Training", "Policy/Entropy", "Self-play/ELO"),
+}
+"""The tags of training's own results, which no statistic of a game may falsify."""
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
 TrajectoryQueue = AgentManagerQueue[Trajectory | EpisodesDropped]
@@ -412,13 +420,31 @@ class AgentManager(AgentProcessor):
         if trajectory_queue is None:
             trajectory_queue = AgentManagerQueue(behavior_id, max_queued)
         self.trajectory_queue = trajectory_queue
+        self._renamed: set[str] = set()
+        """The game's statistics whose renaming has been told."""
         self.publish_trajectory_queue(self.trajectory_queue)
 
     def record_environment_stats(self, statistics: EngineStatistics, env: int) -> None:
         """Forward the engine's statistics; MOST_RECENT values only from environment 0."""
-        for key, values in statistics.items():
+        for name, values in statistics.items():
+            key = self._game_tag(name)
             for value, aggregation in values:
                 if aggregation is not StatsAggregationMethod.MOST_RECENT:
                     self._stats.add_stat(key, value, aggregation)
                 elif env == 0:
                     self._stats.set_stat(key, value)
+
+    def _game_tag(self, name: str) -> str:
+        """The tag of a game's statistic: its name, unless that is a tag of training's own results."""
+        if name not in RESULT_TAGS:
+            return name
+        tag = f"Game/{name}"
+        if name not in self._renamed:
+            self._renamed.add(name)
+            logger.warning(
+                "The game reports a statistic named %s, as training's own result is: the game's values are "
+                "written as %s.",
+                name,
+                tag,
+            )
+        return tag

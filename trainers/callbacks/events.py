@@ -64,10 +64,12 @@ class EpisodeEnd(Event):
     reward: float
     """The agent's return from the environment."""
     group_reward: float | None
-    """What the agent's group earned while the agent lived; None unless the group has ended with this
-    episode."""
+    """What the agent's group earned while the agent lived, 0 without one; None unless the group has ended
+    with this episode."""
     length: int
     """Decisions in the episode."""
+    seat: str = ""
+    """The agent's team, as in `Soccer?team=0`, if the behavior's teams are compared by the mean over them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,8 @@ class CheckpointSaved(Event):
     brains: tuple[Path, ...]
     """The ONNX files that were written with it; none if the model could not be verified."""
     reward: float | None
-    """Mean reward of the episodes that finished since the last policy update; None without any."""
+    """Mean return of the last episodes, from 10 to 100 of each team: of groups where these earn rewards, else
+    of agents. None before 10 have ended."""
     due: bool
     """Whether it is one of the checkpoints that checkpoint_interval asks for, or the last one of the run."""
 

@@ -18,8 +18,9 @@ class KeepBest(Callback):
     """Copies the best checkpoint of a behavior, and its ONNX files, to `<run>/<folder>/`.
 
     A behavior that is evaluated is saved after every evaluation with a new best score; any other behavior is
-    compared whenever a checkpoint is saved, by the mean reward that is listed for the checkpoint. The setting
-    keep_best keeps checkpoints from which a run can be resumed; this callback collects models for use.
+    compared whenever a checkpoint is saved, by the mean reward that is listed for the checkpoint: of at least
+    10 episodes. The setting keep_best keeps checkpoints from which a run can be resumed; this callback
+    collects models for use.
     """
 
     def __init__(self, behavior: str | None = None, folder: str = "best") -> None:

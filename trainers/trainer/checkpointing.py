@@ -108,7 +108,7 @@ class LearnerCheckpointer:
             final: the run ends with it.
         """
         self.trainer.finish_update()
-        step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
+        step, reward = self.trainer.step, self.trainer.episodes.history.recent_mean()
         score, self._best_score = self._best_score, None
         if distributed.rank():
             written = self._save_rank()
@@ -197,7 +197,7 @@ class LearnerCheckpointer:
         from ..policies.onnx.export import export_brain
         from ..policies.onnx.graph import BrainVerificationError
 
-        step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
+        step, reward = self.trainer.step, self.trainer.episodes.history.recent_mean()
         for suffix, brain in exported_networks(self.network).items():
             file = path.with_name(f"{path.stem}{suffix}.onnx")
             try:

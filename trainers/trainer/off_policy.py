@@ -31,7 +31,6 @@ from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperpa
 from ..utils import distributed
 from ..utils.errors import TrainerError
 from .context import TrainerEvents, TrainerOptions
-from .episode_stats import EPISODES
 from .schedules import UpdateSchedule
 from .trainer import AVERAGE, Rewards, Trainer
 
@@ -81,7 +80,6 @@ class OffPolicyTrainer(Trainer):
             stats,
             events,
             advance_interval=max(hyper.batch_size // passes, min(hyper.batch_size, round(of_updates))),
-            returns_since_update=EPISODES,
             **options,
         )
         self.algorithm: OffPolicyAlgorithm = algorithm

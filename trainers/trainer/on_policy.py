@@ -87,7 +87,6 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         if not distributed.all_true(len(self.buffer) > self.settings.hyperparameters.buffer_size):
             return False
         self.finish_update()
-        self.episodes.clear_since_update()
         if self.learner_process is None:
             self._report_update(self._timed_update(self.step))
         else:

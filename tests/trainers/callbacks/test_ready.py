@@ -52,6 +52,18 @@ def test_stop_at_reward_compares_the_mean_of_a_behavior_s_last_episodes():
     assert "3 episodes of A is 2.000, at least 2" in again.on_episode_end(episode(1.0))
 
 
+def test_stop_at_reward_compares_what_groups_earn_and_each_team_alike():
+    def ends(reward, of_group, seat):
+        return stop.on_episode_end(EpisodeEnd("A", 1, 0, 0, reward, of_group, 5, seat))
+
+    stop = StopAtReward(2.0, episodes=2)
+    assert ends(9.0, None, "A?team=0") is None and ends(9.0, 3.0, "A?team=0") is None
+    assert ends(9.0, 3.0, "A?team=0"), "the last two of its only team"
+    assert ends(9.0, 0.0, "A?team=1") is None, "the other team is waited for"
+    assert ends(9.0, 0.0, "A?team=1") is None, "(3 + 0) / 2"
+    assert ends(9.0, 2.0, "A?team=1") and ends(9.0, 9.0, "A?team=1")
+
+
 def test_stop_at_reward_may_compare_the_score_of_an_evaluation():
     stop = StopAtReward(2.0, evaluation=True)
     assert stop.on_episode_end(episode(9.0)) is None and stop.on_evaluation_end(judged(1.9)) is None

@@ -187,7 +187,11 @@ def metrics(scores: Scores, statistics: EngineStatistics, seconds: float) -> dic
     for key, entries in statistics.items():
         method = entries[-1][1]
         samples = [value for value, _ in entries]
-        values[f"Evaluation/{key}"] = (samples[-1:] if method is MOST_RECENT else samples, method)
+        tag = f"Evaluation/{key}"
+        values[f"Evaluation/Game/{key}" if tag in values else tag] = (
+            samples[-1:] if method is MOST_RECENT else samples,
+            method,
+        )
     return {key: StatsSummary(list(samples), method) for key, (samples, method) in values.items()}
 
 

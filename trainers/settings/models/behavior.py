@@ -263,6 +263,13 @@ class TrainerSettings(Settings):
     def _no_framework(cls, value: Any, info: ValidationInfo) -> None:
         note(info, "Framework option was deprecated but was specified")
 
+    @field_validator("reward_signals")
+    @classmethod
+    def _some_reward(cls, value: Any, info: ValidationInfo) -> Any:
+        if value and not any(signal.strength for signal in value.values()):
+            note(info, "every strength is 0: no reward reaches the policy, which learns nothing from it.")
+        return value
+
     @field_validator("test_frequency")
     @classmethod
     def _never_or_some(cls, value: int) -> int:
