@@ -21,12 +21,12 @@ FIRST_SLOTS, FIRST_STEPS = 16, 32
 
 @dataclass(slots=True)
 class _Environment:
-    """Whom of one environment we know, and the last batch of decisions, which the next one mostly repeats."""
+    """The known agents of one environment, and its last batch of decisions, which the next mostly repeats."""
 
     by_id: dict[int, int] = field(default_factory=dict)
     ids: NDArray[np.int32] = field(default_factory=lambda: NO_IDS)
     key: bytes = b""
-    """The bytes of `ids`: to compare these is faster than to compare arrays."""
+    """The bytes of `ids`, which are faster to compare than arrays."""
     slots: Slots = field(default_factory=lambda: NO_SLOTS)
     rows: range = range(0)
     """The rows that the batch began."""
@@ -47,20 +47,20 @@ class AgentTable:
         self._free: list[int] = list(range(FIRST_SLOTS))[::-1]
         n = FIRST_SLOTS
         self.env = np.full(n, -1, dtype=np.int64)
-        """-1: the slot is free."""
+        """The environment of each slot's agent; -1 if the slot is free."""
         self.agent = np.zeros(n, dtype=np.int64)
         self.row: Rows = np.full(n, -1, dtype=np.int64)
         """The row that the agent's last decision step began; -1 when its episode has just ended."""
         self.acted = np.zeros(n, dtype=bool)
-        """The policy has answered that decision step."""
+        """Whether the policy has answered that decision step."""
         self.count = np.zeros(n, dtype=np.int64)
-        """Steps of the open trajectory."""
+        """The number of steps of the open trajectory."""
         self.by_snapshot = np.zeros(n, dtype=bool)
-        """Of the decisions of the open trajectory, see `Decision`; arbitrary where that has no steps."""
+        """Whether a snapshot decided the open trajectory's steps, see `Decision`; arbitrary without any."""
         self.earlier = np.zeros(n, dtype=np.int64)
-        """Steps of this episode that went out in trajectories before it."""
+        """The number of steps of this episode that went out in trajectories before it."""
         self.open_rows: Rows = np.empty((n, min(FIRST_STEPS, horizon)), dtype=np.int64)
-        """[slot, step] rows of the open trajectory; only the first `count` of a slot mean anything."""
+        """The rows [slot, step] of the open trajectories; only the first `count` of a slot mean anything."""
         self.memory = np.zeros((n, memory_size), dtype=np.float32)
         """The recurrent state that goes into the agent's next decision."""
         self.prev_discrete = np.zeros((n, branches), dtype=np.int32)
@@ -68,7 +68,7 @@ class AgentTable:
         self._scratch = np.zeros(n, dtype=np.intp)
 
     def __len__(self) -> int:
-        """How many slots there are, free ones included."""
+        """The number of slots, free ones included."""
         return len(self.row)
 
     def find(self, env: int, ids: NDArray[np.int32]) -> tuple[Slots, Rows | range]:
@@ -87,7 +87,7 @@ class AgentTable:
         return slots, self.row[slots]
 
     def admit(self, env: int, ids: NDArray[np.int32]) -> tuple[Slots, Rows | range]:
-        """As `find`, but agents not known get a slot, and the batch is remembered for the next time."""
+        """Like `find`, but give unknown agents a slot, and remember the batch for the next call."""
         known = self._environments.get(env)
         if known is None:
             known = self._environments[env] = _Environment()
@@ -109,13 +109,13 @@ class AgentTable:
         return slots, self.row[slots]
 
     def begin(self, env: int, slots: Slots, rows: range) -> None:
-        """The agents of the last `admit` have begun these rows."""
+        """Record that the agents of the last `admit` have begun these rows."""
         self.row[slots] = np.arange(rows.start, rows.stop)
         self.acted[slots] = False
         self._environments[env].rows = rows
 
     def _take(self, env: int, agent: int, by_id: dict[int, int]) -> int:
-        """A free slot for a new agent (its own, if the same batch has named it before)."""
+        """Take a free slot for a new agent; return its own if the same batch has named it before."""
         if agent in by_id:
             return by_id[agent]
         if not self._free:
@@ -137,7 +137,7 @@ class AgentTable:
             )
 
     def reset(self, slots: Slots) -> None:
-        """These agents' episodes are over; what they began is forgotten."""
+        """Clear the state of these agents, whose episodes are over; they keep their slots."""
         self.row[slots] = -1
         self.acted[slots] = False
         self.count[slots] = 0
@@ -157,11 +157,11 @@ class AgentTable:
             known.remember(NO_IDS, b"", NO_SLOTS)
 
     def of(self, env: int | None) -> Slots:
-        """The slots of one environment's agents, or of all."""
+        """The slots of one environment's agents; of all agents if `env` is None."""
         return np.flatnonzero(self.env >= 0 if env is None else self.env == env)
 
     def follow(self, slots: Slots, rows: Rows) -> tuple[NDArray[np.int64], int]:
-        """Append a row to each agent's open trajectory; the lengths that come of it, and the greatest."""
+        """Append a row to each agent's open trajectory; return the new lengths, and the greatest of them."""
         step = self.count[slots]
         longest = int(np.maximum.reduce(step)) + 1
         if longest > self.open_rows.shape[1]:
@@ -186,7 +186,7 @@ class AgentTable:
         self.open_rows = wide
 
     def _grow(self) -> None:
-        """Twice as many slots."""
+        """Double the number of slots."""
         n = len(self)
         self.env, self.agent = _extended(self.env, -1), _extended(self.agent, 0)
         self.row, self.acted = _extended(self.row, -1), _extended(self.acted, 0)
@@ -201,5 +201,5 @@ class AgentTable:
 
 
 def _extended(column: NDArray[Any], fill: int) -> NDArray[Any]:
-    """The column with as many entries again, filled."""
+    """The column at twice its length, with new entries of `fill`."""
     return np.concatenate([column, np.full_like(column, fill)])

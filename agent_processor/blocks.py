@@ -26,28 +26,28 @@ SMALLEST_BLOCK, LARGEST_BLOCK = 64, 8192  # rows; powers of two, as every size b
 
 @dataclass(slots=True, kw_only=True)
 class RowColumns:
-    """What n rows hold."""
+    """The contents of n rows, column by column."""
 
     obs: list[ObsArray]
-    """Per sensor [n, *shape]: float32, or uint8 where images came as bytes; so is every observation."""
+    """The observations, per sensor [n, *shape]: float32, as all are, or uint8 where images came as bytes."""
     continuous: NDArray[np.float32]
-    """[n, continuous_size], as sampled."""
+    """The continuous actions [n, continuous_size], as sampled."""
     discrete: NDArray[np.int32]
-    """[n, branches]."""
+    """The discrete actions [n, branches]."""
     log_probs: NDArray[np.float32]
-    """[n, continuous_size + branches]."""
+    """The log-probabilities [n, continuous_size + branches] of the actions' components."""
     action_mask: NDArray[np.bool_] | None
-    """[n, sum of branch sizes], True where the action was forbidden; None without discrete actions."""
+    """A mask [n, sum of branch sizes], True where the action was forbidden; None without discrete actions."""
     reward: NDArray[np.float32]
     group_reward: NDArray[np.float32]
     done: NDArray[np.bool_]
     interrupted: NDArray[np.bool_]
     memory: NDArray[np.float32] | None
-    """[n, memory_size]: the recurrent state that went into the decision."""
+    """The recurrent state [n, memory_size] that went into the decision; None if there is none."""
     prev_discrete: NDArray[np.int32]
-    """[n, branches]: the agent's discrete action before this one, zeros at first."""
+    """The agent's discrete action [n, branches] before this one, zeros at first."""
     exploration: NDArray[np.float32] | None = None
-    """[n]: see `Decision`; None without rosters."""
+    """The share [n] of the policy that was chance alone (see `Decision`); None without rosters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,16 @@ class RowLayout:
     branches: tuple[int, ...]
     memory_size: int
     places: int = 0
-    """Places of a group's roster; 0: rosters are not used."""
+    """The number of places in a group's roster; 0: rosters are not used."""
     as_bytes: tuple[bool, ...] = ()
-    """For each observation whether it is kept as uint8, as engines send pictures, and not as float32;
-    (): none is. Bytes fill whole words."""
+    """Whether each observation is kept as uint8, as engines send pictures, and not as float32; (): none is.
+    Bytes fill whole words."""
 
     @classmethod
     def of(
         cls, spec: BehaviorSpec, memory_size: int = 0, places: int = 0, as_bytes: tuple[bool, ...] = ()
     ) -> RowLayout:
-        """The layout for a behavior; `memory_size` numbers of recurrent state."""
+        """The layout for a behavior whose recurrent state has `memory_size` numbers."""
         return cls(
             tuple(tuple(int(n) for n in o.shape) for o in spec.observation_specs),
             tuple(str(o.name) for o in spec.observation_specs),
@@ -81,7 +81,7 @@ class RowLayout:
         )
 
     def _widths(self) -> list[int]:
-        """Words of each column, in the order of `columns`: first the observations."""
+        """The number of words of each column, in the order of `columns`: first the observations."""
         branches = len(self.branches)
         return [
             *self._obs_widths(),
@@ -105,26 +105,26 @@ class RowLayout:
 
     @property
     def obs_words(self) -> int:
-        """Words of the observations, which come first."""
+        """The number of words of the observations, which come first."""
         return sum(self._obs_widths())
 
     @property
     def words(self) -> int:
-        """4-byte words of a row."""
+        """The number of 4-byte words of a row."""
         return sum(self._widths())
 
     @property
     def flags(self) -> int:
-        """One-byte flags of a row."""
+        """The number of one-byte flags of a row."""
         return 2 + sum(self.branches)
 
     def block_rows(self) -> int:
-        """Rows per block: a power of two that makes a block of about `BLOCK_BYTES`."""
+        """The number of rows per block: a power of two that makes a block of about `BLOCK_BYTES`."""
         fitting = max(1, BLOCK_BYTES // (4 * self.words + self.flags))
         return min(max(1 << (fitting.bit_length() - 1), SMALLEST_BLOCK), LARGEST_BLOCK)
 
     def columns(self, words: NDArray[np.uint32], flags: NDArray[np.bool_]) -> RowColumns:
-        """The columns, as views, of n rows: [n, words] and [n, flags]."""
+        """The columns of n rows, as views of their `words` [n, words] and `flags` [n, flags]."""
         right = np.cumsum(self._widths()).tolist()
         spans = [slice(a, b) for a, b in zip([0, *right], right)]
         floats, ints = words.view(np.float32), words.view(np.int32)
@@ -147,7 +147,7 @@ class RowLayout:
         )
 
     def observations(self, words: NDArray[np.uint32]) -> list[ObsArray]:
-        """The observations, as views, of n rows: [n, at least `obs_words`]."""
+        """The observations of n rows, as views of their `words` [n, at least `obs_words`]."""
         floats, left = words.view(np.float32), 0
         columns: list[ObsArray] = []
         for shape, width, bytes_ in zip(self.obs_shapes, self._obs_widths(), self._are_bytes):
@@ -170,14 +170,14 @@ class Block:
         self.flags: NDArray[np.bool_] = np.zeros((rows, layout.flags), dtype=bool)
         self.columns = layout.columns(self.words, self.flags)
         self.teammates: Rows | None = None
-        """[rows, M] the teammates' rows, -1 where there is none; None: no agent here has a group."""
+        """The teammates' rows [rows, M], -1 where there is none; None: no agent here has a group."""
         self.roster: Rows | None = np.full((rows, layout.places), -1, np.int64) if layout.places else None
-        """[rows, places] the rows of all members at that moment, the own one included."""
+        """The rows [rows, places] of all members when a row began, its own included; None without rosters."""
 
     def widen_teammates(self, width: int) -> Rows:
         """Make room for `width` teammates a row and return the column.
 
-        Who reads meanwhile keeps the narrower one, which is right for every row finished so far.
+        A thread that reads meanwhile keeps the narrower one, which is right for every row finished so far.
         """
         old = self.teammates
         if old is not None and old.shape[1] >= width:
@@ -190,20 +190,20 @@ class Block:
 
 
 BlockRows = tuple[Block, Rows | slice, slice | Rows]
-"""A block, rows' places in it, and which of the rows asked for these are."""
+"""A block, the places of some rows in it, and the indices of these among the rows that were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Some blocks to read rows from, of one store or of several whose layouts are the same."""
+    """Blocks to read rows from, of one store or of several whose layouts are the same."""
 
     layout: RowLayout
     by_number: Mapping[int, Block]
-    """By row number >> shift."""
+    """The blocks by their number, which is a row's number >> `shift`."""
     shift: int
 
     def split_by_block(self, rows: Rows | range) -> Iterator[BlockRows]:
-        """The rows, block by block. A range of rows is faster: it needs no indexing."""
+        """Yield the rows block by block. A range of rows is faster: it needs no indexing."""
         if isinstance(rows, range):
             yield from self._spans(rows)
             return
@@ -232,7 +232,7 @@ class Blocks:
             done += take
 
     def columns(self, rows: Rows) -> RowColumns:
-        """Everything that these rows hold."""
+        """All columns of these rows."""
         found = list(self.split_by_block(rows))
         words = _gather(found, len(rows), self.layout.words, np.uint32, lambda block: block.words)
         flags = _gather(found, len(rows), self.layout.flags, np.bool_, lambda block: block.flags)
@@ -258,7 +258,7 @@ class Blocks:
         return out[:, : int((out >= 0).sum(axis=1).max(initial=0))]
 
     def rosters(self, rows: Rows) -> Rows:
-        """The rows of all members of these rows' groups at these rows' moments, [n, places]."""
+        """The rows [n, places] of all members of these rows' groups when these rows began."""
         out = np.full((len(rows), self.layout.places), -1, dtype=np.int64)
         for block, offsets, which in self.split_by_block(rows):
             if block.roster is not None:
@@ -279,7 +279,7 @@ class Blocks:
 def _gather(
     found: Sequence[BlockRows], n: int, width: int, dtype: Any, pieces: Callable[[Block], NDArray[Any]]
 ) -> NDArray[Any]:
-    """[n, width] the rows' pieces, from the parts that hold them."""
+    """Gather the rows' pieces [n, width] from the blocks that hold them."""
     if len(found) == 1:
         block, offsets, _ = found[0]
         return pieces(block)[offsets]

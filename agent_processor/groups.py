@@ -54,7 +54,7 @@ class _Memberships(ABC):
     def _join_all(
         self, env: int, slots: Slots, group_ids: NDArray[np.int32], may: NDArray[np.bool_] | bool
     ) -> None:
-        """Make those of these agents [n] that `may` members of their groups, if they are not yet."""
+        """Make these agents [n], where `may` is True, members of their groups if they are not yet."""
         self._reserve(int(slots.max()) + 1)
         new = may & ((self._id[slots] != group_ids) | (self._place[slots] < 0))
         for i in np.flatnonzero(new).tolist():
@@ -80,7 +80,7 @@ class _Memberships(ABC):
         return group
 
     def _reserve(self, slots: int) -> None:
-        """Grow the entries to this many slots."""
+        """Grow the arrays with an entry per slot to this many slots."""
         more = slots - len(self._place)
         if more > 0:
             more = max(more, len(self._place))
@@ -107,7 +107,7 @@ class GroupTable(_Memberships):
         self._elsewhere: dict[int, set[int]] = {}
         """The other groups of slots that are members of more than the group they act for."""
         self._pending: dict[tuple[int, ...], dict[int, int]] = {}
-        """By group, its pending members: their slots, with the rows of their observations."""
+        """The pending members of each group: their slots, with the rows of their observations."""
         self._pending_group: dict[int, tuple[int, ...]] = {}
         """The group in which each of these slots is pending."""
         self.any = False
@@ -134,7 +134,7 @@ class GroupTable(_Memberships):
         return groups, places
 
     def places(self, slots: Slots) -> tuple[Ints, Ints]:
-        """The groups and places [n] each of these agents, as when they last finished a step."""
+        """The groups and the places of these agents, [n] each, as when they last finished a step."""
         self._reserve(int(slots.max()) + 1)
         member = self._place[slots] >= 0
         return np.where(member, self._group[slots], NO_GROUP), np.where(member, self._place[slots], 0)
@@ -152,7 +152,7 @@ class GroupTable(_Memberships):
                 self._pending.setdefault(key, {})[slot] = row
 
     def pending_rows(self, groups: Ints) -> list[list[int]] | None:
-        """[n] the rows of the pending members of each group; None if no group has any."""
+        """The rows of the pending members of each of these groups [n]; None if no group has any."""
         if not self._pending:
             return None
         keys = [self._keys.get(group, (0, NO_GROUP)) for group in groups.tolist()]
@@ -178,15 +178,15 @@ class GroupTable(_Memberships):
         self._plane(OVER)[at] = over
 
     def finished(self, groups: Ints, places: Ints) -> Rows:
-        """[n, M] the rows that the other members of each agent's group finished last, padded with -1."""
+        """The rows [n, M] that the other members of each agent's group finished last, padded with -1."""
         return self._take(FINISHED, groups, places)
 
     def current(self, groups: Ints, places: Ints) -> Rows:
-        """[n, M] the rows of the other members' newest observations, padded with -1."""
+        """The rows [n, M] of the other members' newest observations, padded with -1."""
         return self._take(CURRENT, groups, places)
 
     def all_over(self, groups: Ints, places: Ints) -> NDArray[np.bool_]:
-        """[n] whether the episodes of all other members have ended; True if there are none."""
+        """Whether the episodes of all other members have ended [n]; True if there are none."""
         over: NDArray[np.bool_] = (self._take(OVER, groups, places) != 0).all(axis=1)
         return over
 
@@ -195,7 +195,7 @@ class GroupTable(_Memberships):
         return view
 
     def _take(self, plane: int, groups: Ints, places: Ints) -> Ints:
-        """[n, M] the entries of a plane at all places of the group except the agent's own."""
+        """The entries [n, M] of a plane at all places of the group except the agent's own."""
         width = self._table.shape[2]
         columns = np.arange(width - 1)
         others = (groups * width)[:, None] + (columns + (columns >= places[:, None]))
@@ -264,9 +264,9 @@ class GroupSlots(_Memberships):
         self._behavior_id = behavior_id
         self.places = places
         self._over: list[int] = []
-        """Groups without living members, until `settle`."""
+        """The groups without living members, until `settle`."""
         self._last: list[tuple[int, int]] = []
-        """Group and place of rows of last observations, until `settle`."""
+        """The group and place of each row of a last observation, until `settle`."""
 
     def seat(self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows | range) -> Rows:
         """Record that these agents [n] of one environment began `rows`; returns their rosters [n, places].
@@ -285,24 +285,24 @@ class GroupSlots(_Memberships):
     def remove(self, slots: Slots, last_rows: Rows | None = None) -> None:
         """Record that these agents' episodes are over.
 
-        `last_rows`: [n] the rows of the last observations of interrupted episodes, else -1.
+        `last_rows`: the rows [n] of the last observations of interrupted episodes, else -1.
         """
         for i, slot in enumerate(slots.tolist()):
             if slot < len(self._place) and self._place[slot] >= 0:
                 self._leave(slot, -1 if last_rows is None else int(last_rows[i]))
 
     def roster_of(self, slots: Slots) -> Ints:
-        """[n] the number of each agent's roster, valid for `newest` until `settle`."""
+        """The number of each agent's roster [n], valid for `newest` until `settle`."""
         numbers: Ints = self._group[slots]
         return numbers
 
     def place_of(self, slots: Slots) -> Ints:
-        """[n] the places of agents that have decided."""
+        """The places [n] of agents that have decided."""
         places: Ints = self._place[slots]
         return places
 
     def newest(self, rosters: Ints) -> tuple[Rows, Slots]:
-        """[n, places] each: the newest rows in these rosters, and their agents' slots, arbitrary for none."""
+        """The newest rows in these rosters and their agents' slots (arbitrary for none), [n, places] each."""
         return self._table[NEWEST, rosters], self._table[MEMBER, rosters]
 
     def settle(self) -> None:

@@ -45,7 +45,7 @@ class AgentProcessor:
     ) -> None:
         """`max_trajectory_length` is the time horizon; `memory_size` is 0 without recurrent networks.
 
-        `places`: of the rosters that a centralized critic reads; 0 without.
+        `places`: the number of places of the rosters that a centralized critic reads; 0 without rosters.
         `by_worker`: also report the episode lengths of each environment separately.
         """
         if max_trajectory_length < 1:
@@ -61,13 +61,13 @@ class AgentProcessor:
         self._groups = GroupTable()
         self._rosters = GroupSlots(behavior_id, places) if places else None
         self._snapshots_act = False
-        """Whether some decision was a snapshot's."""
+        """Whether any decision so far was a snapshot's."""
         self._ready: list[Trajectory] = []
         """Trajectories of the current step, which are published when the step is complete."""
         self._their_rosters: list[int] = []
 
     def publish_trajectory_queue(self, queue: TrajectoryQueue) -> None:
-        """Also put every finished trajectory on this queue."""
+        """Put every finished trajectory on this queue, too."""
         self._queues.append(queue)
 
     def add_experiences(
@@ -141,14 +141,14 @@ class AgentProcessor:
             self._agents.release(env, slots)
 
     def memories(self, env: int, agent_ids: NDArray[np.int32]) -> NDArray[np.float32]:
-        """[n, memory_size] the recurrent states for these agents' next decision, zeros at first."""
+        """The recurrent states [n, memory_size] for these agents' next decision, zeros at first."""
         slots, _ = self._agents.find(env, np.asarray(agent_ids))
         memory = self._agents.memory[slots]
         memory[slots < 0] = 0
         return memory
 
     def places(self, env: int, agent_ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """[n] the places of these agents, which have sent decision steps, in their groups' rosters."""
+        """The places [n] of these agents, which have sent decision steps, in their groups' rosters."""
         assert self._rosters is not None, "rosters are not used"
         return self._rosters.place_of(self._agents.find(env, np.asarray(agent_ids))[0])
 
@@ -328,7 +328,7 @@ class AgentProcessor:
         place: Place | None,
         lost: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Make the open trajectories of continuing episodes ready; others begin."""
+        """Make the open trajectories of continuing episodes ready, and begin new ones."""
         self._emit_trajectories(slots, lengths, next_rows, place, None, lost)
         self._agents.earlier[slots] += lengths
         self._agents.count[slots] = 0

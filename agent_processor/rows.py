@@ -23,10 +23,10 @@ from ..envs.base import ObsArray
 from .blocks import Block, BlockRows, Blocks, RowLayout, Rows
 
 STORE_BITS = 46
-"""Rows of one store are numbered below 2^46, the bits above tell stores apart: a number names one row."""
+"""The number of bits that number a store's rows; the bits above tell stores apart: a number names one row."""
 
 RESTORED_STORE = 0
-"""No store of any process has these numbers: they are for rows that come out of a checkpoint."""
+"""The store number of rows that come out of a checkpoint, which no store of any process has."""
 
 _BYTES = np.dtype(np.uint8)
 _ALL = slice(None)
@@ -41,7 +41,7 @@ class RowStore:
     ) -> None:
         """`block_rows`, a power of two, overrides what the size of a row suggests.
 
-        `places`: of rosters, 0 without.
+        `places`: the number of places of a roster; 0 without rosters.
         """
         if block_rows & (block_rows - 1):
             raise ValueError(f"block_rows is {block_rows}; it must be a power of two")
@@ -53,7 +53,7 @@ class RowStore:
         self._kept = 0
 
     def _lay_out(self, layout: RowLayout) -> None:
-        """Begin without any block."""
+        """Set the layout, and begin without any block."""
         self.layout = layout
         self.block_rows = self._given_block_rows or layout.block_rows()
         self.shift = self.block_rows.bit_length() - 1
@@ -68,7 +68,7 @@ class RowStore:
         memory: NDArray[np.float32] | None = None,
         prev_discrete: NDArray[np.int32] | None = None,
     ) -> range:
-        """Begin n rows with observations [n, *shape] per sensor; their numbers.
+        """Begin n rows with observations [n, *shape] per sensor; return their numbers.
 
         A sensor whose first observations are uint8 is kept as uint8, and so must all of its observations be;
         any other is kept as float32.
@@ -120,7 +120,7 @@ class RowStore:
         self._lay_out(replace(self.layout, as_bytes=tuple(o.dtype == _BYTES for o in obs)))
 
     def _by_block(self, rows: Rows | range) -> Iterable[BlockRows]:
-        """As `Blocks.split_by_block`, and faster where a range of rows lies in one block, as most do."""
+        """Like `Blocks.split_by_block`, but faster where a range of rows lies in one block, as most do."""
         if isinstance(rows, range) and rows:
             number = rows.start >> self.shift
             if number == (rows.stop - 1) >> self.shift:
@@ -144,7 +144,7 @@ class RowStore:
         log_probs: NDArray[np.float32],
         exploration: float = 0.0,
     ) -> None:
-        """What was decided on these rows' observations: [n, continuous], [n, branches], [n, both]."""
+        """Record the decisions on these rows' observations: [n, continuous], [n, branches], [n, both]."""
         for block, offsets, which in self._by_block(rows):
             columns = block.columns
             if self.layout.continuous:
@@ -156,7 +156,7 @@ class RowStore:
                 columns.exploration[offsets] = exploration
 
     def seat(self, rows: range, rosters: Rows) -> None:
-        """Whose rows stood where when these rows began: [n, places]."""
+        """Record the rosters [n, places] of these rows: the rows of all members when these rows began."""
         for block, offsets, which in self._by_block(rows):
             if block.roster is not None:
                 block.roster[offsets] = rosters[which]
@@ -169,7 +169,7 @@ class RowStore:
         teammates: Rows | None,
         interrupted: NDArray[np.bool_] | None = None,
     ) -> None:
-        """What came of these rows' actions: [n] each, `teammates` [n, M]; `interrupted` when episodes end."""
+        """Record what these rows' actions led to: [n] each, `teammates` [n, M]; `interrupted` at an end."""
         for block, offsets, which in self._by_block(rows):
             columns = block.columns
             columns.reward[offsets] = reward[which]
@@ -193,13 +193,13 @@ class RowStore:
             block.columns.action_mask[offsets] = masks[which]
 
     def end(self, rows: Rows) -> None:
-        """With these finished rows a life is over: for what is learned nothing follows them."""
+        """Mark these finished rows as the ends of lives: for what is learned nothing follows them."""
         for block, offsets, _ in self._by_block(rows):
             block.columns.done[offsets] = True
 
     @property
     def needs_compaction(self) -> bool:
-        """It is time to call `compact`: half as many blocks have begun as were kept last time."""
+        """Whether it is time to call `compact`: half as many blocks have begun as were kept last time."""
         return self._begun_since_keep > max(1, self._kept // 2)
 
     def compact(self, reached: Sequence[Rows]) -> None:

@@ -34,40 +34,40 @@ class Trajectory:
     behavior_id: str
     agent: AgentKey
     rows: NDArray[np.int64]
-    """[T] row numbers, oldest first."""
+    """The row numbers [T] of the steps, oldest first."""
     next_row: int
     """The row whose observation followed the last step."""
     next_teammates: NDArray[np.int64]
-    """The rows of the teammates' newest observations at that moment, one each."""
+    """The rows of the teammates' newest observations after the last step, one for each teammate."""
     done_reached: bool
     interrupted: bool
     all_group_dones_reached: bool
-    """Every teammate's last step ended its episode; True without teammates."""
+    """Whether every teammate's last step ended its episode; True without teammates."""
     next_roster: NDArray[np.int64] | None = None
-    """[places] the rows of the group's newest observations after the last step, -1 for none:
+    """The rows [places] of the group's newest observations after the last step, -1 for none:
     those of members who live, and of members whose episodes were interrupted. None without rosters."""
 
     next_agents: NDArray[np.int64] | None = None
-    """[places] the ids of the agents whose rows these are, -1 for none. None without rosters."""
+    """The ids [places] of the agents in `next_roster`, -1 for none. None without rosters."""
     life_lost: bool = False
-    """The agent lost a life: for what is learned its episode is done, and yet it goes on."""
+    """Whether the agent lost a life: for what is learned its episode is done, and yet it goes on."""
     by_snapshot: bool = False
-    """As of the decisions of its steps: a trajectory's are all alike."""
+    """Whether a snapshot of earlier weights decided (see `Decision`), the same for all of the steps."""
     of_opponent: bool = False
-    """It is learned from, but its rewards are an opponent's, which count in no statistics."""
+    """Whether the rewards are an opponent's, which count in no statistics; the trajectory is learned from."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def last_reward(self) -> float:
-        """What the last step earned, the agent's own reward and its group's together."""
+        """The reward of the last step, the agent's own and its group's together."""
         last = self.blocks.columns(self.rows[-1:])
         return float(last.reward[0]) + float(last.group_reward[0])
 
     @property
     def teammates(self) -> NDArray[np.int64] | None:
-        """[T, M] row numbers of the teammates' steps, -1 where there is none; None without a group."""
+        """The row numbers [T, M] of the teammates' steps, -1 where there is none; None without a group."""
         return self.blocks.teammates(self.rows)
 
     @property
@@ -77,22 +77,22 @@ class Trajectory:
 
     @property
     def next_teammates_obs(self) -> list[list[ObsArray]]:
-        """The same of each teammate: [mate][sensor]."""
+        """The observations of each teammate after the last step: [mate][sensor]."""
         obs = self.blocks.obs(self.next_teammates)
         return [[sensor[i] for sensor in obs] for i in range(len(self.next_teammates))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EpisodesDropped:
-    """Among trajectories on their way to a trainer: episodes that it knows the beginnings of will never end.
+    """A notice among the trajectories to a trainer: episodes that it knows the beginnings of will never end.
 
-    It takes its turn in the queue, so that no trajectory of these episodes is counted after it.
+    The notice takes its turn in the queue, so that no trajectory of these episodes is counted after it.
     """
 
     env: int | None = None
-    """The environment whose episodes they are; None: those of all."""
+    """The environment whose episodes are meant; None: all environments."""
     agent_ids: NDArray[np.int32] | None = None
-    """[n] the agents whose episodes they are; None: all of the environment's."""
+    """The ids [n] of the agents whose episodes are meant; None: all agents of the environment."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,49 +104,50 @@ class Rollout(RowColumns):
     """
 
     numbers: NDArray[np.int64]
-    """[N] the rows' numbers: a number means the same step in every rollout."""
+    """The rows' numbers [N]: a number means the same step in every rollout."""
     teammates: NDArray[np.int64] | None
-    """[steps, M] row numbers within this Rollout, -1 where there is none."""
+    """The row numbers [steps, M] of the teammates' steps within this Rollout, -1 where there is none."""
     lengths: NDArray[np.int64]
-    """[J]; their sum is `steps`."""
+    """The number of steps of each trajectory [J]; their sum is `steps`."""
     next_obs: list[ObsArray]
-    """Per sensor [J, *shape]."""
+    """The observations after each trajectory's last step, per sensor [J, *shape]."""
     next_teammates_obs: list[ObsArray] | None
-    """Per sensor [J, M', *shape]; rows beyond a trajectory's `next_teammates` are zeros."""
+    """The teammates' observations after each trajectory's last step, per sensor [J, M', *shape]; rows beyond
+    a trajectory's `next_teammates` are zeros."""
     next_teammates: NDArray[np.int64]
-    """[J] number of teammates in `next_teammates_obs`."""
+    """The number of teammates [J] in `next_teammates_obs`."""
     done_reached: NDArray[np.bool_]
     interrupted_at_end: NDArray[np.bool_]
     all_group_dones: NDArray[np.bool_]
-    """[J] each."""
+    """Whether every teammate's last step ended its episode [J]; the two columns above are [J], too."""
     agents: list[AgentKey]
-    """[J]."""
+    """The agent of each trajectory [J]."""
     behavior_ids: list[str]
-    """[J] the behaviors' names, with their teams."""
+    """The behaviors' names [J], with their teams."""
     roster: NDArray[np.int64] | None = None
-    """[steps, places] row numbers within this Rollout of all members of the group when the step began, at
-    their places, the step's own among them; -1 for none. None without rosters."""
+    """The row numbers [steps, places] within this Rollout of all members of the group when the step began,
+    at their places, the step's own among them; -1 for none. None without rosters."""
     next_roster: NDArray[np.int64] | None = None
-    """[J, places] the same after each trajectory's last step; these rows have observations, masks and memory
+    """The roster [J, places] after each trajectory's last step; its rows have observations, masks and memory
     alone. No member continues where all are -1."""
     next_place: NDArray[np.int64] | None = None
-    """[J] where in `next_roster` the trajectory's own agent goes on; -1 where it does not."""
+    """The place in `next_roster` at which the trajectory's own agent goes on [J]; -1 where it does not."""
     next_agents: NDArray[np.int64] | None = None
-    """[J, places] the ids of the agents in `next_roster`, all of the trajectory's environment; -1: none."""
+    """The ids [J, places] of the agents in `next_roster`, all of the trajectory's environment; -1: none."""
     life_lost: NDArray[np.bool_] | None = None
-    """[J] which of the `done_reached` are lost lives, with episodes that go on. None: none."""
+    """Whether a `done_reached` is a lost life [J], with an episode that goes on. None: none is."""
     of_opponent: NDArray[np.bool_] | None = None
-    """[J] see `Trajectory`. None: none."""
+    """Whether the rewards are an opponent's [J], see `Trajectory`. None: none are."""
     next_numbers: NDArray[np.int64] | None = None
-    """[J] the numbers of the rows that `next_obs` is of. Where the agent goes on, its next trajectory begins
+    """The numbers [J] of the rows that `next_obs` is of. Where the agent goes on, its next trajectory begins
     with this row. None where somebody else than `rollout` made this Rollout."""
     next_action_mask: NDArray[np.bool_] | None = None
-    """[J, sum of branch sizes] the masks there; where an episode was interrupted that of its last decision,
-    since engines send none; all False after an end. None as `action_mask`."""
+    """The action masks [J, sum of branch sizes] of `next_obs`; where an episode was interrupted, that of its
+    last decision, since engines send none; all False after an end. None where `action_mask` is None."""
 
     @property
     def episode_over(self) -> NDArray[np.bool_]:
-        """[J] with which trajectories an episode has come to its end."""
+        """Whether an episode has come to its end with each trajectory [J]."""
         return self.done_reached if self.life_lost is None else self.done_reached & ~self.life_lost
 
     @property

@@ -73,7 +73,7 @@ EngineStatistics = Mapping[str, Sequence[tuple[float, StatsAggregationMethod]]]
 
 
 def no_steps(spec: BehaviorSpec) -> BehaviorSteps:
-    """No agents of this kind. `empty` of mlagents-envs cannot make them with NumPy 1.24 to 1.26."""
+    """The steps of no agents, which `empty` of mlagents-envs cannot make with NumPy 1.24 to 1.26."""
     obs = [np.zeros((0, *sensor.shape), np.float32) for sensor in spec.observation_specs]
     reward, ids = np.zeros(0, np.float32), np.zeros(0, np.int32)
     return (
@@ -87,21 +87,21 @@ class Decision:
     """What a policy decided for the n agents of one `DecisionSteps`, row for row."""
 
     agent_id: NDArray[np.int32]
-    """[n], as in the DecisionSteps."""
+    """The agents' ids [n], as in the DecisionSteps."""
     action: ActionTuple
-    """As sampled, before scaling: what a trainer learns from. [n, continuous], [n, branches]."""
+    """The actions as sampled, before scaling: what a trainer learns from. [n, continuous], [n, branches]."""
     env_action: ActionTuple
-    """As the engine gets it."""
+    """The actions as the engine gets them."""
     log_probs: NDArray[np.float32]
-    """[n, continuous + branches], log-probability of each component of `action`."""
+    """The log-probability [n, continuous + branches] of each component of `action`."""
     entropy: NDArray[np.float32]
-    """[n]."""
+    """The policy's entropy for each agent [n]."""
     memory: NDArray[np.float32] | None = None
-    """[n, memory_size]: the recurrent state that comes out of this decision."""
+    """The recurrent state [n, memory_size] that comes out of this decision."""
     exploration: float = 0.0
-    """How much of the policy was chance alone: see the trainer `coma`."""
+    """The share of the policy that was chance alone, 0 to 1: see the trainer `coma`."""
     by_snapshot: bool = False
-    """Decided by a snapshot of earlier weights, where steps of those are told apart from the newest's."""
+    """Whether a snapshot of earlier weights decided, where its steps are told apart from the newest's."""
 
     @classmethod
     def of_actions(cls, decisions: DecisionSteps, action: ActionTuple) -> "Decision":
@@ -114,7 +114,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStep:
-    """What one environment answered."""
+    """One environment's answer."""
 
     env: int
     """The environment's index, 0 to num_envs - 1 (Unity's worker id)."""
@@ -123,9 +123,9 @@ class EnvironmentStep:
     """The decisions that this step answers; empty for the first step after a start or a reset."""
     statistics: EngineStatistics = field(default_factory=dict)
     fresh: bool = False
-    """The environment was reset or started again: its unfinished trajectories are void."""
+    """Whether the environment was reset or started again: its unfinished trajectories are void then."""
     left: bool = False
-    """The environment has gone and cannot be sent anything; with `fresh`, and without any agents."""
+    """Whether the environment has gone and cannot be sent anything; with `fresh`, and without any agents."""
     void_agents: Mapping[BehaviorId, NDArray[np.int32]] = field(default_factory=dict)
     """Agents whose numbers were not finite and whose unfinished trajectories are void therefore."""
     lost_lives: Mapping[BehaviorId, NDArray[np.int32]] = field(default_factory=dict)
@@ -134,11 +134,11 @@ class EnvironmentStep:
 
 
 STATE = "state"
-"""The name of the sensor that shows it, the last of an agent's."""
+"""The name of the sensor that shows the global state, the last of an agent's."""
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """The number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -20,7 +20,7 @@ class NamedAction:
 
     @property
     def discrete(self) -> bool:
-        """Whether it is one choice among `size`, a branch, not `size` numbers."""
+        """Whether the action is one choice among `size`, a branch, not `size` numbers."""
         return self.action_type == "discrete"
 
 
@@ -36,7 +36,7 @@ class NamedActionSpec(ActionSpec):  # type: ignore[misc]
     def __new__(
         cls, continuous_size: int, discrete_branches: tuple[int, ...], actions: Iterable[NamedAction] = ()
     ) -> NamedActionSpec:
-        """See `named_action_spec`, which computes the sizes."""
+        """Make a spec of these sizes; `named_action_spec` computes them from the actions."""
         spec: NamedActionSpec = super().__new__(cls, continuous_size, discrete_branches)
         spec.actions = tuple(actions)
         return spec

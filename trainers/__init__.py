@@ -1,4 +1,4 @@
-"""From trajectories to trained models: the top layer."""
+"""The top layer, which makes trained models from trajectories."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -77,7 +77,7 @@ _NEEDED = {
     "yaml": "pyyaml",
     "psutil": "psutil",
 }
-"""What even the settings need, by the names of imports and of pip."""
+"""The packages that even the settings need, by the names of imports and of pip."""
 
 _missing = [package for module, package in _NEEDED.items() if find_spec(module) is None]
 if _missing:

@@ -24,7 +24,7 @@ class TrainingProgress:
     """How far the training of a behavior has come."""
 
     step: int
-    """Trainer steps."""
+    """The trainer steps so far."""
     max_steps: int
     returns: Sequence[float] = ()
     """Returns of the last episodes from the environment."""
@@ -39,11 +39,11 @@ class LessonChange:
     parameters: tuple[str, ...]
     """The parameters whose next lesson has started."""
     reset: bool
-    """The environments are to be reset for one of them."""
+    """Whether the environments are to be reset for one of these lessons."""
 
 
 ProgressOf = Callable[[str], TrainingProgress | None]
-"""By the behavior's name; None while no environment has shown the behavior."""
+"""Returns the progress of the behavior with a name; None while no environment has shown the behavior."""
 
 
 class Curriculum:
@@ -137,12 +137,12 @@ class Curriculum:
         return LessonChange(tuple(over), reset) if over else None
 
     def bind_status(self, status: TrainingStatus, *, resumed: bool = False) -> list[str]:
-        """From now on keep the lessons in the run's status, where a resumed run finds them.
+        """Keep the lessons in the run's status from now on, where a resumed run finds them.
 
         The status is written with every checkpoint and not in between, so that lessons fit the weights.
 
         Args:
-            status: of the run.
+            status: the status of the run.
             resumed: continue with the lessons that the status has.
 
         Returns:

@@ -31,18 +31,18 @@ from .format import Outline, outline, parsed
 _FLOAT = np.dtype("<f4")
 _INFO, _ACTION = 1, 2
 _OLD, _CONTINUOUS, _DISCRETE = 1, 6, 7
-"""Field numbers of an action: before hybrid actions, and since."""
+"""The field numbers of an action's values: before hybrid actions, and since."""
 
 
 class PairActions:
-    """[n, continuous] and [n, branches], one row per pair."""
+    """The actions of pairs, [n, continuous] and [n, branches], one row per pair."""
 
     def __init__(self, count: int, spec: ActionSpec) -> None:
         self.spec = spec
         self.continuous = np.zeros((count, spec.continuous_size), np.float32)
         self.discrete = np.zeros((count, spec.discrete_size), np.int32)
         self.there = np.zeros(count, np.bool_)
-        """[n] Whether the pair has an action; Unity's recorder omits it when the agent no longer acts."""
+        """Whether each pair [n] has an action; Unity's recorder omits it when the agent no longer acts."""
 
     def fill(self, layout: Layout, rows: Rows, pairs: Any) -> None:
         """Fill rows from pairs of one layout, a structured array of the same length."""
@@ -74,7 +74,7 @@ class PairActions:
             )
 
     def _fill_old(self, rows: Rows, values: NDArray[np.float32]) -> None:
-        """From the old field with both continuous and discrete actions, as floats."""
+        """Fill rows from the old field, which holds both continuous and discrete actions, as floats."""
         size = self.spec.continuous_size
         self.continuous[rows] = values[:, :size]
         with np.errstate(invalid="ignore"):  # NaN is found by the range check
@@ -198,9 +198,9 @@ class Metadata:
     steps: int
     """The number of pairs."""
     episodes: int
-    """Unity's recorder counts one more if it is closed during or after an episode."""
+    """The number of episodes; Unity's recorder counts one more if it is closed during or after an episode."""
     mean_reward: float
-    """Over these episodes."""
+    """The mean reward per episode, over these episodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,23 +216,23 @@ class Demonstration:
     behavior: str
     """The behavior's full name, such as `3DBall?team=0`."""
     spec: BehaviorSpec
-    """Images are channels first, also in old files."""
+    """The behavior's specification; images are channels first, also in old files."""
     obs: list[ObsArray]
-    """Per sensor [n, *shape]: float32, or uint8 for images if requested."""
+    """The observations, per sensor [n, *shape]: float32, or uint8 for images if requested."""
     reward: NDArray[np.float32]
-    """[n] The reward since the previous pair, which came with this observation."""
+    """The reward [n] since the previous pair, which came with this observation."""
     done: NDArray[np.bool_]
     interrupted: NDArray[np.bool_]
-    """[n] The episode was interrupted, by a step limit for example."""
+    """Whether the episode was interrupted [n], by a step limit for example."""
     agent_id: NDArray[np.int32]
     group_id: NDArray[np.int32]
     group_reward: NDArray[np.float32]
     action_mask: NDArray[np.bool_]
-    """[n, sum of branch sizes] True for actions that were not allowed."""
+    """A mask [n, sum of branch sizes], True for actions that were not allowed."""
     continuous: NDArray[np.float32]
-    """[n, continuous_size] As sent to the engine: mostly within -1 and 1."""
+    """The continuous actions [n, continuous_size] as sent to the engine: mostly within -1 and 1."""
     discrete: NDArray[np.int32]
-    """[n, branches]"""
+    """The discrete actions [n, branches]."""
     note: str | None = None
     """A warning about a file that is usable."""
 
@@ -241,7 +241,7 @@ class Demonstration:
 
     @property
     def episode_starts(self) -> NDArray[np.int64]:
-        """[J] The first pair of each episode, finished or not."""
+        """The first pair of each episode [J], finished or not."""
         first = np.ones(len(self), np.bool_)
         # An agent keeps its id for an episode; in a file of several agents the id changes without `done`.
         first[1:] = self.done[:-1] | (self.agent_id[1:] != self.agent_id[:-1])
@@ -249,7 +249,7 @@ class Demonstration:
 
     @property
     def returns(self) -> NDArray[np.float64]:
-        """[J] Each episode's return, without the first pair's reward, which no action has earned."""
+        """Each episode's return [J], without the first pair's reward, which no action has earned."""
         earned = self.reward.astype(np.float64)
         earned[self.episode_starts] = 0.0
         return np.add.reduceat(earned, self.episode_starts)

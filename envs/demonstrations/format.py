@@ -19,9 +19,9 @@ from ..protocol.messages import BrainParametersProto, DemonstrationMetaProto
 from ..protocol.wire_format import Malformed, Place, UnknownLayout, fields, varint
 
 HEADER = 33
-"""Bytes that are reserved for the metadata, which are written last."""
+"""The number of bytes reserved for the metadata, which are written last."""
 VERSIONS = (0, 1)
-"""Of the format; 0: files from before versions, and those whose recorder was not closed."""
+"""The versions of the format; 0: files from before versions, and those whose recorder was not closed."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
@@ -34,7 +34,7 @@ class Outline:
     brain: BrainParametersProto
     starts: NDArray[np.intp]
     lengths: NDArray[np.intp]
-    """[n] Of each pair; `starts` likewise."""
+    """The number of bytes of each pair [n]; `starts` has the index of its first."""
     note: str | None = None
     """A warning about a file that ends early."""
 
@@ -44,7 +44,7 @@ def outline(data: bytes, partial: bool = False) -> Outline:
 
     Args:
         data: The whole file.
-        partial: Of a truncated file, take the whole pairs.
+        partial: Take the whole pairs of a truncated file.
 
     Raises:
         Malformed: The bytes are not a demonstration, or the file is truncated.
@@ -86,7 +86,7 @@ def _meta(data: bytes) -> DemonstrationMetaProto:
 
 
 def _pairs(data: bytes, at: int, count: int) -> tuple[list[int], list[int], Malformed | None]:
-    """Start and length of the first `count` pairs; 0: of all. And why there are no more, if it is cut."""
+    """The start and length of the first `count` pairs (0: of all), and why there are no more if it is cut."""
     starts: list[int] = []
     lengths: list[int] = []
     end = len(data)

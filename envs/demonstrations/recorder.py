@@ -24,7 +24,7 @@ from .format import HEADER
 
 VERSION = 1
 MAX_NAME = 16
-"""Unity's recorder truncates names to this, as they must fit into the header with the rest."""
+"""The length to which Unity's recorder truncates names, as they must fit into the header with the rest."""
 
 
 class DemonstrationWriter:
@@ -70,7 +70,7 @@ class DemonstrationWriter:
         """Append pairs, usually one agent's episode, in the order of its decisions.
 
         Args:
-            agents: Its reports, [n], with `done` in an episode's last pair. Images of bytes become PNG.
+            agents: The reports [n], with `done` in an episode's last pair. Images of bytes become PNG.
             action: The actions that followed, [n], as sent to the engine.
 
         Raises:
@@ -183,7 +183,7 @@ class _Episode:
 
     group_id: int
     obs: list[list[ObsArray]] = field(default_factory=list)
-    """[pair][sensor]"""
+    """The observations, [pair][sensor]."""
     reward: list[float] = field(default_factory=list)
     group_reward: list[float] = field(default_factory=list)
     mask: list[NDArray[np.bool_]] = field(default_factory=list)
@@ -218,11 +218,11 @@ class DemonstrationRecorder:
     """
 
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
-        """`folder` is created with the first episode; `name`: the demonstrations', by default the files'."""
+        """`folder` is created with the first episode; `name` is the demonstrations', by default a file's."""
         self.folder = Path(folder)
         self.name = name
         self.writers: dict[str, DemonstrationWriter] = {}
-        """By the behaviors' full names."""
+        """The writers by the behaviors' full names."""
         self._episodes: dict[str, dict[int, _Episode]] = {}
 
     def __enter__(self) -> DemonstrationRecorder:
@@ -235,7 +235,7 @@ class DemonstrationRecorder:
 
     @property
     def paths(self) -> list[Path]:
-        """The files so far."""
+        """The paths of the files so far."""
         return [writer.path for writer in self.writers.values()]
 
     def end(self, behavior: str, spec: BehaviorSpec, terminals: TerminalSteps) -> None:
@@ -264,8 +264,8 @@ class DemonstrationRecorder:
         Args:
             behavior: The behavior's full name.
             spec: The behavior's specification.
-            decisions: Of n agents.
-            action: [n] Their actions, as sent to the engine.
+            decisions: The decision steps of n agents.
+            action: Their actions [n], as sent to the engine.
             wanted: Agents whose episodes are recorded if they start now; None: all.
             cut: Agents whose episode counts as interrupted by this step, and restarts with it.
 
@@ -339,14 +339,14 @@ def free_path(folder: Path, behavior: str) -> Path:
 
 
 def _flat_masks(spec: BehaviorSpec, decisions: DecisionSteps) -> NDArray[np.bool_]:
-    """[n, sum of branch sizes] True for actions that are not allowed."""
+    """The agents' masks [n, sum of branch sizes], True for actions that are not allowed."""
     if decisions.action_mask is None:
         return np.zeros((len(decisions), sum(spec.action_spec.discrete_branches)), np.bool_)
     return np.concatenate(decisions.action_mask, axis=1).astype(np.bool_)
 
 
 def _stacked(obs: list[list[ObsArray]]) -> list[Observed]:
-    """One array [n, *shape] per sensor; images that are bytes / 255 as these bytes, which become PNG."""
+    """Stack to one array [n, *shape] per sensor; images that are bytes / 255 become these bytes, for PNG."""
     return [_smaller(np.stack(values)) for values in zip(*obs)]
 
 

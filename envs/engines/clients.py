@@ -29,15 +29,16 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ClientRules:
-    """Who may call on a port."""
+    """The rules for who may call on a port."""
 
     networks: AllowedNetworks = THIS_MACHINE
-    """From where engines may call besides this machine. If they name its address, any program of it may."""
+    """The networks from which engines may call besides this machine. If they contain its own address, any
+    program of it may."""
     pid: int | None = None
     """The process that was started as the engine, which alone may call from this machine; None if somebody
     else starts it, as the Editor."""
     mark: str = ""
-    """`NAME=VALUE` of a variable that no other process has got; empty for none."""
+    """An environment variable, as `NAME=VALUE`, that no other process has; empty for none."""
 
     def host_rejection_reason(self, host: str) -> str:
         """Why nobody may connect from this address; empty if somebody may."""
@@ -47,7 +48,7 @@ class ClientRules:
         """Why this client may not be the engine; empty if it may.
 
         Args:
-            client: Its address; still connected, as one that waits for an answer is.
+            client: The client's address; still connected, as one that waits for an answer is.
             port: The port that it has called, of this process.
         """
         host, number = canonical(*client)

@@ -30,11 +30,11 @@ _SILENT = (
 
 
 class StepMessage(Protocol):
-    """What an engine sent, decoded."""
+    """A decoded message of an engine."""
 
     @property
     def steps(self) -> Mapping[str, BehaviorSteps] | None:
-        """Of the behaviors that have agents; None when it is not about agents."""
+        """The steps of the behaviors that have agents; None when the message is not about agents."""
 
 
 E = TypeVar("E", bound="EngineEnvironment[Any]")
@@ -85,7 +85,8 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         self.name = name
         self.timeout_wait = float(timeout_wait)
         self.on_arrival: Callable[[], None] | None = None
-        """Called, from another thread, when the engine's process has ended or images have been decoded."""
+        """A function that is called, from another thread, when the engine's process has ended or images have
+        been decoded."""
         self._non_finite = policy
         self._warned: set[tuple[str, str]] = set()
         self._known_specs = specs
@@ -93,7 +94,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         self._steps: dict[str, BehaviorSteps] = {}
         self._actions: dict[str, ActionTuple] = {}
         self._pending: Answer[M] | WireError | None = None
-        """What `poll` has found, for `receive`."""
+        """The answer or the error that `poll` has found, for `receive`."""
         self._was_reset = False
         self._loaded = False
 
@@ -141,11 +142,11 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """Refuse a message that is no answer to a step or a reset.
 
         Raises:
-            UnityException: What it is instead.
+            UnityException: The message is something else; the error says what.
         """
 
     def _process(self, message: M) -> None:
-        """Take what else a message brings than its agents."""
+        """Process what a message brings besides its agents."""
 
     @property
     def port(self) -> int:
@@ -299,12 +300,12 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         )
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
-        """No agents: engines report a lost life as the end of an episode."""
+        """Return no agents: engines report a lost life as the end of an episode."""
         return NO_AGENTS
 
     @abstractmethod
     def statistics(self) -> EngineStatistics:
-        """What the engine's code has reported since the last call."""
+        """The statistics that the engine's code has reported since the last call."""
 
     @abstractmethod
     def set_parameters(self, parameters: Mapping[str, object]) -> None:

@@ -10,18 +10,18 @@ from ipaddress import IPv6Address, ip_address
 logger = logging.getLogger(__name__)
 
 _BURST_SECONDS = 0.04
-"""At once: what some dozens of engines take that join together and fail."""
+"""The processor seconds for clients at once: what some dozens of engines take that join together and fail."""
 _SHARE = 0.05
-"""Of the processor time that the process takes otherwise."""
+"""The share for clients of the processor time that the process takes."""
 _SECONDS_PER_SECOND = 0.002
-"""Besides, for a run that waits has none of which this could be a share."""
+"""Processor seconds for clients per second, besides the share: a run that waits takes none to share."""
 _LONGEST_WAIT = 0.5
-"""Seconds after which it is worth to ask again: nobody can say what the run will have taken by then."""
+"""Seconds after which it is worth asking again: nobody can say what the run will have taken by then."""
 
 
 class WorkBudget:
-    """Processor time, as a share of what the process takes: on a busy machine a run gets little, and a client
-    that took as much as ever would take most of it.
+    """Processor time for clients, a share of what the process takes: on a busy machine a run gets little, and
+    a client that took as much as ever would take most of it.
 
     Any thread may use it.
 
@@ -42,7 +42,7 @@ class WorkBudget:
 
     @property
     def wait(self) -> float:
-        """Seconds until there may be some left; 0 while there is."""
+        """Seconds until processor time may be left again; 0 while some is left."""
         with self._lock:
             self._refill()
             if self._left > 0:
@@ -50,7 +50,7 @@ class WorkBudget:
             return min(_LONGEST_WAIT, max(1e-3, -self._left / _SECONDS_PER_SECOND))
 
     def spend(self, seconds: float) -> None:
-        """So much has been taken."""
+        """Record that clients have taken so many seconds of processor time."""
         with self._lock:
             self._refill()
             self._left -= seconds
@@ -63,7 +63,7 @@ class WorkBudget:
 
 
 MAX_LINES = 100
-"""Log lines per period."""
+"""The most log lines per period."""
 PERIOD_SECONDS = 3600.0
 
 
@@ -71,10 +71,10 @@ class RejectionLog:
     """Logs each reason once per address, and counts the rest, so that no client can fill the log."""
 
     def __init__(self, place: str = "", clock: Callable[[], float] = time.monotonic) -> None:
-        """Log for one place.
+        """Log the rejections of one place.
 
         Args:
-            place: Of where clients are turned away, such as ` from port 5005`; nothing if there is but one.
+            place: Where clients are turned away, such as ` from port 5005`; nothing if there is but one.
             clock: Seconds, monotonic.
         """
         self._place = place
@@ -108,7 +108,7 @@ class RejectionLog:
             logger.warning("Further rejections within this hour are only counted.")
 
     def finish_period(self) -> None:
-        """Log how many were not logged, and start a new period."""
+        """Log how many rejections were not logged, and start a new period."""
         if self._suppressed:
             logger.warning(
                 "%d more connections were turned away%s, for the same reasons or beyond the limit of the "
@@ -122,17 +122,17 @@ class RejectionLog:
 
 
 _MAX_HOSTS = 4096
-"""How many addresses are told apart; more displace those that came first."""
+"""The number of addresses that are told apart; more displace those that came first."""
 _HOST_BITS = 64
-"""Of an IPv6 address belong to the machine, which may choose them freely."""
+"""The number of bits of an IPv6 address that belong to the machine, which may choose them freely."""
 
 
 class RateLimit:
     """A token bucket.
 
     Args:
-        burst: How often at once.
-        per_second: How often after that.
+        burst: How many events may happen at once.
+        per_second: How many may happen per second after that.
         clock: Seconds, monotonic.
     """
 
@@ -145,12 +145,12 @@ class RateLimit:
 
     @property
     def wait(self) -> float:
-        """Seconds until it may happen again; 0 for now."""
+        """Seconds until the limited event may happen again; 0 if it may happen now."""
         self._refill()
         return max(0.0, (1.0 - self._left) / self._per_second)
 
     def take(self) -> None:
-        """It happens."""
+        """Record that the event happens."""
         self._refill()
         self._left -= 1.0
 
@@ -174,12 +174,12 @@ class LimitPerHost:
         self._hosts: dict[int, RateLimit] = {}
 
     def wait(self, host: str) -> float:
-        """Seconds until it may happen again to this address; 0 for now."""
+        """Seconds until the event may happen again to this address; 0 if it may happen now."""
         limit = self._hosts.get(_network(host))
         return 0.0 if limit is None else limit.wait
 
     def take(self, host: str) -> None:
-        """It happens to this address."""
+        """Record that the event happens to this address."""
         network = _network(host)
         if network not in self._hosts:
             if len(self._hosts) >= _MAX_HOSTS:

@@ -23,7 +23,7 @@ HOSTED = "hosted:"
 """The prefix of environments in Python that run as an engine: `hosted:gymnasium:CartPole-v1`."""
 
 Connect = Callable[[Callable[[], None]], EngineConnection]
-"""Connects to an engine; the argument is called when the engine's process ends."""
+"""A function that connects to an engine; its argument is called when the engine's process ends."""
 
 Transport = Literal["lean", "grpcio"]
 """The gRPC server that engines call: Lanista's own, or grpcio's."""
@@ -37,52 +37,52 @@ class EngineOptions:
     """Which environment to open, and how. Each kind of environment reads what concerns it."""
 
     path: str | None = None
-    """What is opened, as after `--env`; None for the Unity Editor."""
+    """The environment to open, as after `--env`; None for the Unity Editor."""
     additional_args: tuple[str, ...] = ()
-    """More arguments for it."""
+    """More arguments for the environment."""
     worker_id: int = 0
-    """Which of several environments this is; added to the port, and part of the log's name."""
+    """The number of this environment among several; added to the port, and part of the log's name."""
     base_port: int | None = None
     """The port of worker 0; None for the Editor's own, or the first free one."""
     seed: int = 0
     num_areas: int = 1
-    """How many copies of its training area it makes, if it can; 1 leaves it to the arguments."""
+    """How many copies of its training area an environment makes, if it can; 1 leaves it to the arguments."""
     timeout_wait: float = 60
     """Seconds that the engine has for its start and for each answer."""
     no_graphics: bool = False
-    """No window."""
+    """Whether the environment has no window."""
     no_graphics_monitor: bool = False
-    """No window unless this is worker 0."""
+    """Whether the environment has no window unless it is worker 0."""
     configuration: EngineConfig = UNCHANGED
     """The engine's screen, quality and clocks; of a Godot game, whether it keeps to the clock."""
     log_folder: Path | None = None
-    """Where the log of its process goes; made if it is missing."""
+    """The folder for the log of the engine's process; made if it is missing."""
     listen: str = "localhost"
     """The address on which the engine calls, besides those of this machine alone."""
     allow: tuple[str, ...] = ()
-    """Networks (CIDR) from which it may call besides this machine."""
+    """The networks (CIDR) from which the engine may call besides this machine."""
     transport: Transport = "lean"
-    """The gRPC server that it calls."""
+    """The gRPC server that the engine calls."""
     connect: Connect | None = None
-    """Connects to an engine that was started elsewhere, in place of launching one."""
+    """A function that connects to an engine started elsewhere, in place of launching one."""
     engine_name: str | None = None
-    """What messages call it; None: `environment 0`, with its worker ID."""
+    """The environment's name in messages; None: `environment 0`, with its worker ID."""
     non_finite: str | None = NonFinitePolicy.STOP.value
     """What an engine's environment does about NaN and infinities; None lets them pass."""
     images: Images = "float32"
     """The type in which `get_steps` returns images."""
     hosted: bool = False
-    """An environment in Python gets a process of its own, whose path begins with `HOSTED`."""
+    """Whether an environment in Python gets a process of its own, with a path that begins with `HOSTED`."""
     drawn: bool = False
-    """An environment that can be stepped in this process is, and has a method `draw`."""
+    """Whether an environment that can be stepped in this process is, and has a method `draw`."""
     with_state: bool = False
-    """Agents of an environment in Python observe the global state, see `make_source`."""
+    """Whether agents of an environment in Python observe the global state, see `make_source`."""
     self_play: bool | None = False
-    """One policy plays all seats of a turn-based game in Python, see `make_source`."""
+    """Whether one policy plays all seats of a turn-based game in Python, see `make_source`."""
 
     @classmethod
     def of(cls, **keywords: Any) -> EngineOptions:
-        """Make them of keyword arguments as users give them: any sequences, and a folder as text.
+        """Make options of keyword arguments as users give them: any sequences, and a folder as text.
 
         Raises:
             TypeError: There is no such option.
@@ -96,17 +96,17 @@ class EngineOptions:
 
     @property
     def name(self) -> str:
-        """What messages call the environment."""
+        """The environment's name in messages."""
         return self.engine_name or f"environment {self.worker_id}"
 
     @property
     def is_scene(self) -> bool:
-        """Whether it is one of Lanista's own scenes."""
+        """Whether the environment is one of Lanista's own scenes."""
         return self.path is not None and self.path.strip().startswith(SCENE)
 
     @property
     def windowless(self) -> bool:
-        """Whether it is launched without a window."""
+        """Whether the environment is launched without a window."""
         return self.no_graphics or (self.no_graphics_monitor and self.worker_id != 0)
 
     @property
@@ -116,9 +116,9 @@ class EngineOptions:
 
     @property
     def networks(self) -> AllowedNetworks:
-        """From where it may call besides this machine.
+        """The networks from which the engine may call besides this machine.
 
         Raises:
-            ValueError: `allow` has what is no network.
+            ValueError: An entry of `allow` is not a network.
         """
         return AllowedNetworks.parse(self.allow)

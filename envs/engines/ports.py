@@ -12,13 +12,14 @@ from mlagents_envs.exception import UnityEnvironmentException, UnityWorkerInUseE
 from .options import EngineOptions
 
 EDITOR_PORT = 5004
-"""Where the Unity Editor calls."""
+"""The port on which the Unity Editor calls."""
 FIRST_PORT = 5005
-"""Where the first executable calls, unless the port is taken."""
+"""The port on which the first executable calls, unless it is taken."""
 LAST_PORT = 65535
 
 _PROBE_SECONDS = 0.1
-"""A listener on this machine answers within microseconds; a firewall that drops packets never does."""
+"""Seconds of a probe: a listener on this machine answers within microseconds, and a firewall that drops
+packets never does."""
 
 T = TypeVar("T")
 
@@ -67,11 +68,11 @@ def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int
 
 
 def serve(listen: Callable[[int], T], options: EngineOptions, first: int, *, search: bool, remedy: str) -> T:
-    """As `claim`, for the environment of these options, with what the system refuses in words for the user.
+    """Like `claim`, for the environment of these options; says what the system refuses in words for the user.
 
     Args:
         listen: As for `claim`.
-        options: Of the environment, whose address `listen` uses.
+        options: The environment's options, whose address `listen` uses.
         first: The port of worker 0.
         search: As for `claim`.
         remedy: As for `claim`.

@@ -25,13 +25,13 @@ from .reaper import REAPER
 logger = logging.getLogger(__name__)
 
 _KEPT = 8192
-"""Bytes of a log that are read for its last lines."""
+"""The number of bytes of a log that are read for its last lines."""
 
 
 class EngineProcess:
     """A running engine.
 
-    It lives in a session of its own, so that Ctrl-C in the terminal reaches the trainer alone.
+    The process lives in a session of its own, so that Ctrl-C in the terminal reaches the trainer alone.
 
     Args:
         command: Program and arguments.
@@ -60,11 +60,11 @@ class EngineProcess:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; the exit code, negative the signal that ended it."""
+        """The exit code, or minus the number of the signal that ended the process; None while it runs."""
         return self._process.returncode if self._ended.is_set() else None
 
     def wait(self, timeout: float) -> bool:
-        """Wait until it has ended, at most `timeout` seconds; whether it has."""
+        """Wait until the process has ended, at most `timeout` seconds; return whether it has."""
         return self._ended.wait(timeout)
 
     def kill(self) -> None:
@@ -74,15 +74,15 @@ class EngineProcess:
             self._ended.wait(10.0)
 
     def is_diagnosed(self) -> bool:
-        """Yes: nothing more can be found out; see `connection.Engine`."""
+        """Return True: nothing more can be found out; see `connection.Engine`."""
         return True
 
     def external_error(self) -> UnityEnvironmentException | None:
-        """None: it has run on this machine."""
+        """Return None: the engine has run on this machine."""
         return None
 
     def describe(self) -> str:
-        """Its state, or how it ended, with the last lines that it wrote."""
+        """The engine's state, or how it ended, with the last lines that it wrote."""
         return f"{self._state()} Its command was: {' '.join(self.command)}.{self.output()}"
 
     def _state(self) -> str:
@@ -95,7 +95,7 @@ class EngineProcess:
         return f"Environment shut down with return code {code}{_signal_name(code)}."
 
     def output(self) -> str:
-        """The last lines that it has written so far."""
+        """The last lines that the engine has written so far."""
         if self.returncode is not None:
             self._reader.join(1.0)
         source, text = "its output", bytes(self._output[-_KEPT:])
@@ -172,7 +172,7 @@ def _kill_all(pid: int) -> None:
 
 
 def _tail(path: Path) -> bytes:
-    """The last bytes of a file, nothing if there is none."""
+    """The last bytes of a file; nothing if there is no such file."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _KEPT))
@@ -215,13 +215,13 @@ def launched(
 
     Args:
         options: Which engine, and how.
-        kind: Its kind.
+        kind: The engine's kind.
         listen: Opens the session at which it calls.
-        start: Starts it, so that it calls on this port; None for an editor.
+        start: Starts the engine, so that it calls on this port; None for an editor.
         play: What begins the training in an editor, for the log.
 
     Raises:
-        ValueError: `allow` has what is no network.
+        ValueError: An entry of `allow` is not a network.
         UnityEnvironmentException: It cannot be started.
         PortInUseError: The editor's port, or the requested one, is taken.
     """

@@ -33,11 +33,11 @@ logger = logging.getLogger(__name__)
 _KILL_ON_JOB_CLOSE = 0x2000
 _EXTENDED_LIMIT_INFORMATION = 9
 _TERMINATE, _SET_QUOTA = 0x0001, 0x0100
-"""The access that a job needs to a process."""
+"""The access rights that a job needs to a process."""
 
 
 class _BasicLimits(ctypes.Structure):
-    """JOBOBJECT_BASIC_LIMIT_INFORMATION."""
+    """The structure JOBOBJECT_BASIC_LIMIT_INFORMATION of Windows."""
 
     _fields_ = (
         ("per_process_user_time_limit", ctypes.c_int64),
@@ -53,7 +53,7 @@ class _BasicLimits(ctypes.Structure):
 
 
 class _ExtendedLimits(ctypes.Structure):
-    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION."""
+    """The structure JOBOBJECT_EXTENDED_LIMIT_INFORMATION of Windows."""
 
     _fields_ = (
         ("basic", _BasicLimits),
@@ -72,10 +72,10 @@ class Kernel(Protocol):
         """Make a job object that is closed with this process."""
 
     def SetInformationJobObject(self, job: int, kind: int, data: Any, size: int) -> int:  # noqa: N802
-        """Set its limits."""
+        """Set a job's limits."""
 
     def OpenProcess(self, access: int, inherit: int, pid: int) -> int | None:  # noqa: N802
-        """A handle of a process."""
+        """Open a process; return its handle."""
 
     def AssignProcessToJobObject(self, job: int, process: int) -> int:  # noqa: N802
         """Put a process into a job, and with it all that it will start."""
@@ -92,11 +92,11 @@ _SIGNATURES = {
     "AssignProcessToJobObject": (_BOOL, _HANDLE, _HANDLE),
     "CloseHandle": (_BOOL, _HANDLE),
 }
-"""Of each function the type of its result and those of its arguments."""
+"""The type of each function's result, followed by those of its arguments."""
 
 
 def kernel32() -> Kernel:
-    """Windows' own.
+    """The functions of Windows' own kernel32.dll.
 
     Raises:
         OSError: This system is another one.
@@ -113,8 +113,8 @@ def kernel32() -> Kernel:
 class JobObject:
     """Processes that end with this one.
 
-    Its handle is never closed: the system does that with the last handle of a process that has ended, and
-    ends all processes in the job then, suspended ones too. What they start is in the job by itself, and
+    The job's handle is never closed: the system does that with the last handle of a process that has ended,
+    and ends all processes in the job then, suspended ones too. What they start is in the job by itself, and
     cannot leave it. (Jobs may be nested since Windows 8.)
 
     Raises:
@@ -195,33 +195,34 @@ rm -rf -- "$@"
 
 _EXIT_SECONDS = 0.5
 MARK = "LANISTA_GUARDED_BY"
-"""The variable that engines get, with a number of their guard's own."""
+"""The environment variable that engines get; its value is a number of their guard's own."""
 
 
 class Reaper(Protocol):
     """Starts processes, and ends those that would outlive this one."""
 
     mark: str
-    """The variable in their environment, as `NAME=VALUE`; empty before the first, and where there is none."""
+    """The variable in the processes' environment, as `NAME=VALUE`; empty before the first process, and where
+    there is none."""
 
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a process in a session (on Windows a process group) of its own: Ctrl-C does not reach it.
 
         Args:
             command: Program and arguments.
-            options: Those of `Popen` that are about its streams.
+            options: The options of `Popen` that are about its streams.
 
         Raises:
             OSError: The system refuses to start it.
         """
 
     def remove(self, pid: int) -> None:
-        """A process that was started has ended, and with it all that it has started."""
+        """Record that a process that was started has ended, and with it all that it has started."""
 
     def make_folder(self, prefix: str) -> Path:
         """Make a temporary folder that no other user can enter, and that is not to outlive this process.
 
-        One whose path has a line break is not removed if this process is killed.
+        A folder whose path has a line break is not removed if this process is killed.
 
         Raises:
             OSError: The system refuses.
@@ -247,10 +248,10 @@ class ShellReaper:
 
     @contextlib.contextmanager
     def _launching(self) -> Iterator[dict[str, str]]:
-        """While open, a process is being started whose group is still to be added.
+        """Tell the shell, while open, that a process is being started whose group is still to be added.
 
         Yields:
-            Environment variables by which it and its children are found.
+            Environment variables by which the process and its children are found.
         """
         self._write("=\n", start=True)
         try:
@@ -259,11 +260,11 @@ class ShellReaper:
             self._write("!\n", start=False)
 
     def add(self, group: int) -> None:
-        """Kill this process group should this process end without `remove`."""
+        """Have this process group killed if this process ends without calling `remove`."""
         self._write(f"+ {group}\n", start=True)
 
     def remove(self, pid: int) -> None:
-        """The process group that this process has led has ended."""
+        """Record that the process group led by `pid` has ended."""
         self._write(f"- {pid}\n", start=False)
 
     def make_folder(self, prefix: str) -> Path:
@@ -291,7 +292,7 @@ class ShellReaper:
                 self._shell = None
 
     def _close(self) -> None:
-        """When this process exits, the shell ends by itself, at once if no engine is left."""
+        """Close the shell's input as this process exits: it then ends, at once if no engine is left."""
         with self._lock:
             shell, self._shell = self._shell, None
         if shell is None or shell.stdin is None or self._owner != os.getpid():
@@ -343,7 +344,7 @@ class JobReaper:
         return process
 
     def admit(self, pid: int) -> None:
-        """Let a suspended process begin as one that ends with this one."""
+        """Resume a suspended process, as one that ends with this one."""
         with self._lock:
             try:
                 if self._job is None and not self._refused:
@@ -356,7 +357,7 @@ class JobReaper:
         psutil.Process(pid).resume()
 
     def remove(self, pid: int) -> None:
-        """Nothing: a process leaves its job as it ends."""
+        """Do nothing: a process leaves its job as it ends."""
 
     def make_folder(self, prefix: str) -> Path:
         """Make a temporary folder, which stays should this process be killed."""
@@ -364,4 +365,4 @@ class JobReaper:
 
 
 REAPER: Reaper = JobReaper() if sys.platform == "win32" else ShellReaper()
-"""Of this process."""
+"""The reaper of this process."""

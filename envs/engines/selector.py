@@ -21,11 +21,12 @@ from typing import Generic, TypeVar
 from ..base import processors
 
 _MAX_WAIT = 0.5 if os.name == "nt" else math.inf
-"""Seconds of one wait. On Windows Ctrl-C does not interrupt a wait for sockets; it is handled between two."""
+"""The most seconds of one wait. On Windows Ctrl-C does not interrupt a wait for sockets; it is handled
+between two."""
 MAX_SPIN_SECONDS = 0.0005
 _SMOOTHING = 1.0 / 8.0
 _MAX_COUNTED = 4.0 * MAX_SPIN_SECONDS
-"""A wait counts for no more than this, so that one pause does not put the next hundred waits to sleep."""
+"""The most seconds that a wait counts for, so that one pause does not put the next hundred waits to sleep."""
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -38,16 +39,16 @@ class SpinWait:
     """Waits for one kind of event, and keeps a moving average of how long that has taken."""
 
     def __init__(self, spin: bool = True) -> None:
-        """With `spin=False`, and on a machine with one processor, every wait sleeps."""
+        """`spin`: poll for a moment before a wait sleeps; never done on a machine with one processor."""
         self._spin = spin and processors() > 1
         self._average = 0.0
 
     def wait(self, poll: Callable[[float], T], timeout: float) -> T:
-        """What `poll` finds within `timeout` seconds.
+        """Return what `poll` finds within `timeout` seconds.
 
         Args:
             poll: Waits at most this many seconds, 0 for not at all; its result is falsy if nothing was found.
-            timeout: In seconds.
+            timeout: The longest wait, in seconds.
         """
         start = time.perf_counter()
         found = poll(0.0)

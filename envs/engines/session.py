@@ -18,7 +18,8 @@ from .listening import Acceptor, ClientSelector
 from .selector import SpinWait
 
 _MAX_WAIT_SECONDS = 1.0
-"""Of one wait: an engine that has hung up between two calls has gone if it has not returned by then."""
+"""The most seconds of one wait: an engine that has hung up between two calls has gone if it has not returned
+by then."""
 
 
 class Stream(Protocol):
@@ -29,10 +30,10 @@ class Stream(Protocol):
     """
 
     def recv(self, size: int, /) -> bytes:
-        """What has arrived, up to `size` bytes; b"" at the end."""
+        """Return what has arrived, up to `size` bytes; b"" at the end."""
 
     def send(self, data: bytearray, /) -> int:
-        """Send what can be sent at once; the number of bytes sent."""
+        """Send what can be sent at once; return the number of bytes sent."""
 
     def fileno(self) -> int:
         """The socket's file descriptor, for selectors."""
@@ -44,7 +45,7 @@ class Stream(Protocol):
         """Close the socket."""
 
     def getsockname(self) -> Any:
-        """Our own address."""
+        """The address of this end."""
 
 
 class Client:
@@ -75,7 +76,7 @@ class Client:
         return EVENT_READ | EVENT_WRITE if self.out else EVENT_READ
 
     def flush(self) -> bool:
-        """Send as much as the system accepts; whether the connection is still usable."""
+        """Send as much as the system accepts; return whether the connection is still usable."""
         out = self.out
         try:
             while out:
@@ -115,15 +116,16 @@ class SocketSession(ABC, Generic[C]):
         self.request: bytes | None = None
         """The engine's request that `receive` has not returned yet."""
         self.client_rules = ClientRules()
-        """Who may call at the listeners."""
+        """The rules for who may call at the listeners."""
         self.objection: Callable[[bytes], str] | None = None
-        """Why a first call on another connection is not the engine's, empty if it may be; None: any may."""
+        """A function that says why a first call on another connection is not the engine's, empty if it may
+        be; None: any may."""
         self._clients: ClientSelector[C] = ClientSelector(listeners)
         self._acceptor = Acceptor(self._clients, self.port)
         self._spin_wait = SpinWait()
         self._engine: C | None = None
         self._error: Exception | None = None
-        """What `receive` raises where there is no request."""
+        """The error that `receive` raises where there is no request."""
         self._gone = False
         self._closed = False
 
@@ -217,7 +219,7 @@ class SocketSession(ABC, Generic[C]):
 
     @abstractmethod
     def _accept(self, listener: socket.socket) -> None:
-        """Accept those that wait at a listener."""
+        """Accept the connections that wait at a listener."""
 
     @abstractmethod
     def _receive_from(self, client: C) -> None:
@@ -225,4 +227,4 @@ class SocketSession(ABC, Generic[C]):
 
     @abstractmethod
     def _drop(self, client: C, reason: str = "") -> None:
-        """A connection has ended, or is ended for this reason."""
+        """Remove a connection that has ended, or end it for this reason."""

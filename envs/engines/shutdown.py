@@ -11,11 +11,11 @@ from .connection import EngineConnection
 logger = logging.getLogger(__name__)
 
 SECONDS = 10.0
-"""How long all of them together may take to end by themselves: a script that ends should not wait a minute
-for each."""
+"""Seconds that all engines together may take to end by themselves: a script that ends should not wait a
+minute for each."""
 
 _open: dict[EngineConnection, None] = {}
-"""In the order in which they were opened."""
+"""The open connections, in the order in which they were opened."""
 
 
 def register(connection: EngineConnection) -> None:
@@ -44,7 +44,7 @@ def _close_all() -> None:
 
 
 def _attempt(action: Callable[[], None], what: str) -> None:
-    """Do this to an engine, and go on where it fails: it is still to be closed, and so are the others."""
+    """Call an engine's `action`, and go on if it fails: the engine and the others are still to be closed."""
     try:
         action()
     except OSError as error:

@@ -26,7 +26,7 @@ DIALECT = 1
 
 
 class ColumnMessages:
-    """Reads and writes these messages, for one game.
+    """Reads and writes the messages of Lanista's addon, for one game.
 
     Args:
         info: The game's answer to `env_info`.
@@ -49,7 +49,7 @@ class ColumnMessages:
                 f"PROJECT."
             )
         self.where = where
-        """As in messages."""
+        """The source of the messages, as errors name it."""
         self._images = images
         self._behaviors: dict[str, GodotBehavior] = {}
         self.specs: dict[str, BehaviorSpec] = {}
@@ -74,7 +74,7 @@ class ColumnMessages:
         return _message("action", {"behaviors": behaviors}, parameters)
 
     def answer(self, message: Mapping[str, Any]) -> bytes | None:
-        """Nothing: every message is read; see `AgentLists.answer`."""
+        """Return None: every message is read; see `AgentLists.answer`."""
         return None
 
     def read(self, message: Mapping[str, Any]) -> dict[str, BehaviorSteps]:
@@ -105,7 +105,7 @@ class ColumnMessages:
         return steps
 
     def take_statistics(self) -> EngineStatistics:
-        """What the game has reported since the last call."""
+        """The statistics that the game has reported since the last call."""
         taken, self._statistics = self._statistics, {}
         return taken
 
@@ -189,12 +189,12 @@ class _Columns:
 
     @property
     def group(self) -> NDArray[np.int32]:
-        """[n], 0 for agents without one."""
+        """The agents' group ids [n], 0 for agents without a group."""
         return self.one("group", "<i4", optional=True)
 
     @property
     def group_reward(self) -> NDArray[np.float32]:
-        """[n]."""
+        """The agents' group rewards [n]."""
         return self.one("group_reward", "<f4", optional=True)
 
     def has(self, key: str) -> bool:
@@ -202,24 +202,24 @@ class _Columns:
         return self.get(key) is not None
 
     def get(self, key: str) -> Any:
-        """What the message has there; None if it is absent."""
+        """The message's value of this key; None if it is absent."""
         return self._content.get(key)
 
     def one(self, key: str, dtype: DTypeLike, *, optional: bool = False) -> NDArray[Any]:
-        """[n]; zeros if it may be, and is, absent."""
+        """The column [n] of this key; zeros if it is `optional` and absent."""
         if optional and not self.has(key):
             return np.zeros(self._count, np.dtype(dtype).newbyteorder("="))
         return self.decode(key, self.get(key), dtype, 1)[:, 0]
 
     def several(self, key: str, sizes: Sequence[int], dtype: DTypeLike) -> list[NDArray[Any]]:
-        """A column of each of these sizes, [n, size]."""
+        """The columns of this key, [n, size] for each of these sizes."""
         texts = self.list(key, len(sizes))
         return [
             self.decode(f"{key} {k}", text, dtype, size) for k, (text, size) in enumerate(zip(texts, sizes))
         ]
 
     def list(self, key: str, length: int) -> Sequence[Any]:
-        """The texts of several columns."""
+        """The texts of this key's `length` columns."""
         texts = self.get(key)
         if not isinstance(texts, list) or len(texts) != length:
             number = f"{len(texts)} columns" if isinstance(texts, list) else short(texts)
@@ -227,7 +227,7 @@ class _Columns:
         return texts
 
     def decode(self, key: str, text: object, dtype: DTypeLike, size: int) -> NDArray[Any]:
-        """[n, size] of one column."""
+        """Decode the text of one column to an array [n, size]."""
         try:
             data = b64decode(text, validate=True)  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:

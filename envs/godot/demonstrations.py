@@ -24,7 +24,7 @@ from .columns import ColumnMessages, read_actions
 from .spaces import GodotBehavior, Sensor, SensorType, short
 
 OBSERVATION = "obs"
-"""The only one that godot_rl_agents records."""
+"""The name of the only observation that godot_rl_agents records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class RecordedEpisode:
     """An agent's n decisions, and its terminal step."""
 
     behavior: str
-    """The full name."""
+    """The behavior's full name."""
     decisions: DecisionSteps
-    """[n], all under one id."""
+    """The decision steps [n], all under one id."""
     actions: ActionTuple
-    """[n]"""
+    """The actions [n]."""
     terminals: TerminalSteps
-    """[1]"""
+    """The terminal step [1]."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Recording:
     """The episodes of a file, at least one, and what was left out of them."""
 
     specs: dict[str, BehaviorSpec] = field(default_factory=dict)
-    """By full name."""
+    """The behaviors' specifications, by full name."""
     episodes: list[RecordedEpisode] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -205,7 +205,7 @@ def _json(data: bytes, where: str) -> Any:
 
 
 def _numbers(rows: list[Any], size: int, where: str) -> NDArray[np.float32]:
-    """[n, size] of lists of numbers, nested or not. Raises WireError at the first row that is none."""
+    """Convert lists of numbers, nested or not, to [n, size]. Raises WireError at the first other row."""
     values = [_row(row, f"{where} {number}") for number, row in enumerate(rows)]
     for number, row in enumerate(values):
         if row.size != size:
@@ -241,7 +241,7 @@ def _check_choices(column: NDArray[Any], size: int, where: str) -> None:
 
 
 def _typed(values: NDArray[np.float32], actions: Sequence[NamedAction], where: str) -> ActionTuple:
-    """Continuous and discrete actions of rows in which all stand side by side."""
+    """The continuous and discrete actions of rows in which all actions stand side by side."""
     continuous, discrete = [values[:, :0]], [values[:, :0]]
     at = 0
     for one in actions:

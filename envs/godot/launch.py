@@ -1,4 +1,4 @@
-"""From a game's name to a running game, or to one that the editor plays."""
+"""Launches Godot games by their names, or connects to one that the editor plays."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from .session import GodotSession, frame
 logger = logging.getLogger(__name__)
 
 EDITOR_PORT = 11008
-"""Where games call by themselves, also those in the editor."""
+"""The port on which games call by themselves, also those in the editor."""
 FIRST_PORT = 11009
-"""Where the first game that is launched calls, unless the port is taken."""
+"""The port on which the first game that is launched calls, unless it is taken."""
 VARIABLE = "LANISTA_GODOT"
 """The environment variable that names the engine."""
 TICKS = 60
-"""Physics ticks of a second, as both plugins set them; times `speedup`."""
+"""Physics ticks per second, as both plugins set them; times `speedup`."""
 _PROJECT_FILE = "project.godot"
 _IMPORTED = Path(".godot", "global_script_class_cache.cfg")
 _CONFIG_VERSION = 5
-"""Of the project file of a Godot 4."""
+"""The least `config_version` in the project file of a Godot 4."""
 _VERSION_SECONDS = 30.0
 
 KIND = EngineKind(
@@ -66,19 +66,20 @@ GREETING = frame(
     ).encode(),
     b'{"type":"env_info"}',
 )
-"""What a game reads first. godot_rl_agents does not answer a handshake, and knows no key `lanista`."""
+"""The messages that a game reads first. godot_rl_agents does not answer a handshake, and knows no key
+`lanista`."""
 
 
 @dataclass(frozen=True, slots=True)
 class GodotName:
-    """What `godot:PATH?key=value&...` means."""
+    """The parts of a name `godot:PATH?key=value&...`."""
 
     path: str
-    """Of an executable, a `.pck` or a project's folder; empty for the editor."""
+    """The path of an executable, a `.pck` or a project's folder; empty for the editor."""
     scene: str | None = None
     speedup: float = 1.0
     arguments: tuple[str, ...] = ()
-    """Further ones for the game, such as `--action_repeat=4`."""
+    """Further arguments for the game, such as `--action_repeat=4`."""
 
     @classmethod
     def parse(cls, name: str) -> GodotName:
@@ -112,7 +113,7 @@ def launch(options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnect
         on_exit: Called, from another thread, when the game's process has ended.
 
     Raises:
-        ValueError: `allow` has what is no network.
+        ValueError: An entry of `allow` is not a network.
         UnityEnvironmentException: The game or the engine is missing or cannot be started.
         PortInUseError: The editor's port, or the requested one, is taken.
     """

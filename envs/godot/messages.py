@@ -1,6 +1,6 @@
-"""The messages of games: which protocol it is, and that of godot_rl_agents, which lists agents one by one.
+"""Tells the protocol of a game's messages, and speaks that of godot_rl_agents, which lists agents one by one.
 
-Its agents are there for the whole session and all act in every step. The plugin tells the end of an episode
+Its agents exist for the whole session, and all act in every step. The plugin tells the end of an episode
 by `done`, and sends with it what the agent sees already in its next episode: the last observation is unknown,
 unless `info` has `terminal_observation`. It is therefore replaced by the one before, and an episode that has
 ended is not bootstrapped from, unless `info` says `TimeLimit.truncated`.
@@ -29,7 +29,7 @@ _NULL = {
 
 
 class AgentLists:
-    """Reads and writes these messages, for one game.
+    """Reads and writes the messages of godot_rl_agents, for one game.
 
     Args:
         info: The game's answer to `env_info`.
@@ -49,9 +49,10 @@ class AgentLists:
         self.specs: dict[str, BehaviorSpec] = {one.name: one.spec for one in self._behaviors}
         self._count = sum(len(one.agents) for one in self._behaviors)
         self._ids = np.arange(self._count, dtype=np.int32)
-        """Of every agent's episode: its place in the messages, and their number more with each episode."""
+        """The id of every agent's episode: the agent's place in the messages, and the number of agents more
+        with each episode."""
         self._last: dict[str, list[ObsArray]] = {}
-        """What each behavior's agents saw last."""
+        """The last observations of each behavior's agents."""
         self._is_reset = False
 
     def encode_reset(self, parameters: Mapping[str, float]) -> bytes:
@@ -68,7 +69,7 @@ class AgentLists:
         return json.dumps({"type": "action", "action": listed}, separators=(",", ":")).encode()
 
     def answer(self, message: Mapping[str, Any]) -> bytes | None:
-        """What to send at once instead of reading the message; None to read it.
+        """The message to send at once instead of reading this one; None to read it.
 
         After a reset the game lets a block of frames pass, with the old actions, before it takes new ones: an
         action for the observations of `reset` would come too late for them. Zeros fill that block, and its
@@ -84,7 +85,7 @@ class AgentLists:
         return self.encode_step(zeros, {})
 
     def take_statistics(self) -> EngineStatistics:
-        """None: the plugin reports nothing."""
+        """Return no statistics: the plugin reports nothing."""
         return {}
 
     def read(self, message: Mapping[str, Any]) -> dict[str, BehaviorSteps]:
@@ -138,7 +139,7 @@ class AgentLists:
         infos: Sequence[Any],
         now: list[ObsArray],
     ) -> TerminalSteps:
-        """Of the agents in these rows, with the observations that are known: the last, or the one before."""
+        """The terminal steps of the agents `ended`, with the last observation if known, else that before."""
         agents = behavior.agents[ended]
         obs = [np.array(column[ended]) for column in self._last.get(behavior.name, now)]
         cut = np.zeros(len(ended), np.bool_)
@@ -156,7 +157,7 @@ class AgentLists:
     def _columns(
         self, behavior: GodotBehavior, observed: Sequence[Any], agents: NDArray[np.intp]
     ) -> list[ObsArray]:
-        """Of each sensor, [n, *shape]."""
+        """The agents' observations, [n, *shape] for each sensor."""
         for agent, one in zip(agents, observed):
             if not isinstance(one, dict) or any(sensor.name not in one for sensor in behavior.sensors):
                 names = ", ".join(repr(sensor.name) for sensor in behavior.sensors)
@@ -178,7 +179,7 @@ class AgentLists:
         return columns
 
     def _check(self, sensor: Sensor, value: Any, label: str) -> None:
-        """Raise what is wrong with one agent's value, if it is this one."""
+        """Raise an error that says what is wrong with one agent's value, if anything is."""
         if value is None:
             hint = _NULL.get(sensor.type, "Does get_obs() end with a script error?")
             raise ObservationError(f"{label} is null. {hint}")
@@ -226,7 +227,7 @@ class AgentLists:
 
 
 def _column(sensor: Sensor, values: Sequence[Any], images: Images) -> ObsArray:
-    """[n, *shape] of n agents' values. Raises ValueError, TypeError or OverflowError, with a reason."""
+    """Convert n agents' values to [n, *shape]. Raises ValueError, TypeError, OverflowError with a reason."""
     if sensor.type is SensorType.CHOICE:
         return _one_hot(values, sensor.size)
     if sensor.type is SensorType.IMAGE and isinstance(values[0], str):
@@ -249,7 +250,7 @@ def _one_hot(values: Sequence[Any], size: int) -> NDArray[np.float32]:
 
 
 def _pixels(text: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """[channels, height, width] of rows of pixels in hexadecimal digits.
+    """Convert rows of pixels in hexadecimal digits to [channels, height, width].
 
     Cameras declare three channels, and with OpenGL send four, of which the last is opacity.
     """
@@ -277,11 +278,11 @@ def _named(behavior: GodotBehavior, action: ActionTuple) -> Iterator[dict[str, A
 
 
 Messages = AgentLists | ColumnMessages
-"""Reads and writes the messages of one game."""
+"""A reader and writer of the messages of one game."""
 
 
 def parse_message(data: bytes, where: str) -> dict[str, Any]:
-    """A message as an object.
+    """Parse a message, which must be a JSON object.
 
     Python's own parser takes 8 microseconds for a step of four agents, where an engine takes 600.
 
@@ -300,7 +301,7 @@ def parse_message(data: bytes, where: str) -> dict[str, Any]:
 
 
 def make_messages(info: Mapping[str, Any], where: str, images: Images) -> Messages:
-    """What reads and writes the messages of a game that gives this answer to `env_info`.
+    """Make the reader and writer of the messages of a game that gives this answer to `env_info`.
 
     Raises:
         WireError: It is another message, or lacks something; names it.

@@ -17,24 +17,24 @@ from ..engines.listening import listen
 from ..engines.session import Client, SocketSession, Stream
 
 LENGTH = struct.Struct("<I")
-"""Before every message: the number of its bytes."""
+"""The format of the number before every message, that of its bytes."""
 MOST_BYTES = 1 << 28
-"""Of one message: a hundred pictures of 512 x 512 in hexadecimal digits take 150 MB."""
+"""The most bytes of one message: a hundred pictures of 512 x 512 in hexadecimal digits take 150 MB."""
 _MAX_GREETING_BYTES = 1 << 20
-"""Of the first message of a client, which describes spaces."""
+"""The most bytes of the first message of a client, which describes spaces."""
 _MAX_CLIENTS = 8
-"""Who may be connected before one of them is the game."""
+"""The most clients that may be connected before one of them is the game."""
 _READ = 1 << 18
 _FLUSH_SECONDS = 1.0
 
 
 class GodotClient(Client):
-    """A connection, and what has come of a message."""
+    """A connection, and the part of a message that has arrived."""
 
     def __init__(self, stream: Stream, name: str, greeting: bytes) -> None:
         super().__init__(stream, name, bytearray(greeting))
         self.most = _MAX_GREETING_BYTES
-        """Bytes of a message, at most."""
+        """The most bytes of a message."""
         self.received = bytearray()
 
     def read(self) -> None:
@@ -55,7 +55,7 @@ class GodotClient(Client):
 
     @property
     def length(self) -> int:
-        """Of the message that has begun; 0 if none has."""
+        """The number of bytes of the message that has begun; 0 if none has begun."""
         return 0 if len(self.received) < LENGTH.size else int(LENGTH.unpack_from(self.received)[0])
 
     def take(self) -> bytes | None:
@@ -73,8 +73,8 @@ class GodotSession(SocketSession[GodotClient]):
 
     Args:
         greeting: What every client is sent first: messages, framed.
-        listeners: Where it connects.
-        client: Its connection, where that was accepted elsewhere; then there are no listeners.
+        listeners: The sockets at which the game connects.
+        client: The game's connection, where that was accepted elsewhere; then there are no listeners.
     """
 
     def __init__(
@@ -119,14 +119,14 @@ class GodotSession(SocketSession[GodotClient]):
             self._flush(self._engine)
 
     def wait_for_reconnect(self) -> bool:
-        """No: games connect once."""
+        """Return False: games connect once."""
         return False
 
     def close(self, wait: bool = True) -> None:
         """Stop listening, and end the connection.
 
         Args:
-            wait: For the last message to leave.
+            wait: Whether to wait for the last message to leave.
         """
         if self._closed:
             return

@@ -1,4 +1,4 @@
-"""From what a game tells of its observations and actions to a BehaviorSpec."""
+"""Makes a BehaviorSpec of what a game tells of its observations and actions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ..errors import WireError
 from ..named_actions import NamedAction, named_action_spec
 
 _MOST_NUMBERS = 1 << 26
-"""Of one observation of one agent."""
+"""The most numbers of one observation of one agent."""
 _MOST_CHOICES = 1 << 22
-"""Of all agents of a behavior, together, in one observation: each becomes a number."""
+"""The most choices of one observation, over all agents of a behavior: each becomes a number."""
 _MOST_ACTIONS = 1 << 16
 _MOST_AGENTS = 1 << 16
 _SLIDING = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
@@ -48,16 +48,16 @@ class Sensor:
     name: str
     type: SensorType
     shape: tuple[int, ...]
-    """As returned: [channels, height, width] of images."""
+    """The shape as returned: [channels, height, width] for images."""
 
     @property
     def size(self) -> int:
-        """Numbers per agent."""
+        """How many numbers an agent's observation has."""
         return math.prod(self.shape)
 
     @property
     def spec(self) -> ObservationSpec:
-        """For a BehaviorSpec."""
+        """The observation's specification, for a BehaviorSpec."""
         properties = (DimensionProperty.NONE,) + ((_SLIDING,) * 2 if len(self.shape) == 3 else ())
         return ObservationSpec(self.shape, properties, ObservationType.DEFAULT, self.name)
 
@@ -67,16 +67,16 @@ class GodotBehavior:
     """A behavior as a game describes it."""
 
     name: str
-    """With its team, as in `chaser?team=0`."""
+    """The behavior's name with its team, as in `chaser?team=0`."""
     sensors: tuple[Sensor, ...]
     actions: tuple[NamedAction, ...]
-    """In the game's order, in which continuous and discrete ones may alternate."""
+    """The actions in the game's order, in which continuous and discrete ones may alternate."""
     agents: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
-    """Where messages list agents one by one, the places of this behavior's."""
+    """The places of this behavior's agents, where messages list agents one by one."""
 
     @property
     def spec(self) -> BehaviorSpec:
-        """Continuous actions one after the other, and a branch for every discrete one."""
+        """The BehaviorSpec: continuous actions one after the other, and a branch for every discrete one."""
         return BehaviorSpec([sensor.spec for sensor in self.sensors], named_action_spec(self.actions))
 
 
@@ -246,7 +246,7 @@ def _checked_actions(actions: Sequence[NamedAction], label: str) -> tuple[NamedA
 
 
 def _shape(size: object, label: str) -> tuple[int, ...]:
-    """Of one or three dimensions; others are flattened."""
+    """Read a shape of one or three dimensions; others are flattened."""
     values = size if isinstance(size, list) else [size]
     shape = tuple(_size(value, label) for value in values)
     if not shape or math.prod(shape) > _MOST_NUMBERS:
@@ -278,6 +278,6 @@ def _text(entry: object, key: str, label: str) -> str:
 
 
 def short(value: object) -> str:
-    """A value in a message."""
+    """The text of a value in an error message, of at most 80 characters; `missing` for None."""
     text = "missing" if value is None else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -20,38 +20,39 @@ logger = logging.getLogger(__name__)
 
 QUIT = bytes.fromhex("0a03089003")  # a header of status 400
 FLUSH_SECONDS = 1.0
-"""How long the last bytes for an engine may take to leave."""
+"""Seconds that the last bytes for an engine may take to leave."""
 LINGER_SECONDS = 0.2
-"""How long an engine may then take to hang up; bytes that arrive later would make the system drop ours."""
+"""Seconds that an engine may then take to hang up; later bytes would make the system drop ours."""
 _RECONNECT_SECONDS = 1.0
-"""How long an engine that hung up between two calls may take to call again: gRPC channels may reconnect."""
+"""Seconds that an engine may take to call again if it hung up between two calls: gRPC may reconnect."""
 _MAX_UNADMITTED = 32
-"""More connections of whom may be anybody make room by closing the oldest of them."""
+"""The most connections of clients that may be anybody; for more, the oldest of them are closed."""
 _GROWTH = 4
-"""How many times the longest message so far the first one after a reconnection may have."""
+"""The most bytes of the first message after a reconnection, in multiples of the longest message so far."""
 _READ = 1 << 17
 GREETING_BYTES = 1 << 16
 """The most bytes of an engine's first call and the HTTP/2 frames before it, usually a few hundred."""
 _GREETING_READ = 1 << 12
 _GREETING_READS = 32
-"""In how many pieces these bytes may arrive; more for one that may send more."""
+"""The most pieces in which a first call may arrive; more for a client that may send more."""
 _GREETING_FRAMES = 100
-"""Likewise, of how many frames they may be."""
+"""The most frames before and in a first call; more for a client that may send more."""
 _MAX_FRAMES = 20_000
-"""Frames of a connection between two calls, beyond one for 256 bytes: window updates, pings, and the like."""
+"""The most frames between two calls, beyond one per 256 bytes: window updates, pings, and the like."""
 _READS_AT_ONCE = 64
-"""An engine whose bytes arrive as fast as they are read does not keep others waiting."""
+"""The most reads of a connection at a time, so that an engine whose bytes arrive as fast as they are read
+does not keep others waiting."""
 
 
 class Peer(Client):
     """One client's connection: its socket and the call that it may have open.
 
-    Until `admit` it may send little: as much as a first call takes.
+    Until `admit` the client may send little: as much as a first call takes.
 
     Args:
         stream: The socket.
         name: The client's address.
-        max_bytes: How many bytes it may send until then.
+        max_bytes: How many bytes the client may send until then.
     """
 
     def __init__(self, stream: Stream, name: str, max_bytes: int = GREETING_BYTES) -> None:
@@ -59,23 +60,23 @@ class Peer(Client):
         super().__init__(stream, name, self.server.connection.out)
         self.server.connection.max_backlog = max_bytes
         self.error = ""
-        """Its violation, once `receive` has ended the connection because of it."""
+        """The client's violation, once `receive` has ended the connection because of it."""
         self._max_bytes = max_bytes
         pieces = max(0, max_bytes - GREETING_BYTES) // _GREETING_READ
         self._max_reads = _GREETING_READS + pieces
         self.server.connection.max_frames = _GREETING_FRAMES + pieces
         self.is_admitted = False
-        """Whether it is known to be an engine."""
+        """Whether the client is known to be an engine."""
 
     def admit(self) -> None:
-        """It is an engine: from now on it may send as much as it likes."""
+        """Admit the client as an engine: from now on it may send as much as it likes."""
         if not self.is_admitted:
             self.is_admitted = True
             self.server.connection.max_backlog = MAX_BACKLOG
             self.server.connection.max_frames = MAX_WINDOW
 
     def receive(self) -> bool:
-        """Process what has arrived, a piece of it before `admit`; whether the connection is still usable."""
+        """Process what has arrived, before `admit` a piece; return whether the connection is still usable."""
         try:
             return self._receive() if self.is_admitted else self._receive_greeting()
         except (BlockingIOError, InterruptedError):
@@ -87,7 +88,7 @@ class Peer(Client):
             return False
 
     def reject(self, reason: str) -> None:
-        """Refuse its call."""
+        """Refuse the client's call."""
         try:
             self.server.reject(FAILED_PRECONDITION, reason)
         except Http2Error as error:
@@ -189,7 +190,7 @@ class ServerSession(SocketSession[Peer]):
             self._flush(engine)
 
     def wait_for_reconnect(self) -> bool:
-        """Forget the engine, which has gone, so that another one may begin; whether one can call."""
+        """Forget the engine, which has gone, so that another one may begin; return whether one can call."""
         self._gone, self._hung_up_at = False, None
         return bool(self._listeners) and not self._closed
 
@@ -197,7 +198,7 @@ class ServerSession(SocketSession[Peer]):
         """Stop serving. An engine that waits for an answer is told to quit.
 
         Args:
-            wait: For the last bytes to leave, and for the engine to hang up.
+            wait: Whether to wait for the last bytes to leave, and for the engine to hang up.
         """
         if self._closed:
             return

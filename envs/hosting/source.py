@@ -17,7 +17,7 @@ from ..scenes.options import UsageError
 PROGRAM = "python -m lanista.envs.hosting"
 _WORDS: dict[str, bool | None] = {"yes": True, "no": False, "auto": None}
 _END = "--"
-"""Precedes the environment's own arguments."""
+"""The word that precedes the environment's own arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,15 @@ class HostedSource:
     """A Python environment and its options."""
 
     path: str
-    """As for `make_source`."""
+    """The environment's path, as for `make_source`."""
     arguments: tuple[str, ...] = ()
-    """The environment's own, `--key value`."""
+    """The environment's own arguments, `--key value`."""
     with_state: bool = False
     self_play: bool | None = False
-    """Both as for `make_source`."""
+    """Whether one policy plays all seats; this and `with_state` are as for `make_source`."""
 
     def options(self) -> list[str]:
-        """The command line of its engine, after the path."""
+        """The command line of the engine that hosts the environment, after the path."""
         play = next(word for word, value in _WORDS.items() if value is self.self_play)
         state = ["--with-state"] if self.with_state else []
         return [*state, "--self-play", play, _END, *self.arguments]
@@ -68,9 +68,9 @@ class HostArguments:
 
     source: HostedSource
     port: int
-    """Where the trainer listens."""
+    """The port on which the trainer listens."""
     log_file: str | None
-    """Where to log; None for standard error, "-" for standard output."""
+    """The file to log to; None for standard error, "-" for standard output."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -82,7 +82,7 @@ def parse(arguments: Sequence[str]) -> HostArguments:
     """Parse a command line. Arguments of Unity players (with one dash) are skipped.
 
     Raises:
-        UsageError: It is not valid.
+        UsageError: The command line is not valid.
     """
     parser = _parser()
     own, cut, theirs = list(arguments), _END, list[str]()

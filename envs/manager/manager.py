@@ -38,9 +38,9 @@ RESTARTABLE = (
 """Failures of an engine that a restart may fix."""
 
 POLL_SECONDS = 0.1
-"""How often environments are polled that have not announced anything."""
+"""Seconds between two polls of environments that have not announced anything."""
 CLOSE_SECONDS = 10.0
-"""How long engines may take to end by themselves."""
+"""Seconds that engines may take to end by themselves."""
 
 
 class EnvManager:
@@ -55,7 +55,7 @@ class EnvManager:
             again for a restart. A UnityEnvironment should be made with `non_finite=None`, since the
             manager checks the numbers. A plain BaseEnv is stepped in the manager's thread.
             None if there is a `source`.
-        num_envs: How many; with a source, how many must have connected for `start` to return.
+        num_envs: How many environments; with a source, how many must have connected for `start` to return.
         source: Where environments come from that start by themselves, at any time. They are not started
             again, but leave, which a step with `left` reports; another one gets the index. Their errors do
             not affect the others. When none is left, `wait` waits for the next.
@@ -107,13 +107,13 @@ class EnvManager:
         self._launched = False
         self._started = False
         self._works = False
-        """The first reset is over: the environments work."""
+        """Whether the first reset is over: the environments work."""
         self._closed = False
         self._limits = limits or RestartLimits()
         self.should_stop: Callable[[], bool] = lambda: False
-        """Asked while `start` and `reset` wait, which then raise `StopAsked`."""
+        """A function that is asked while `start` and `reset` wait, which raise `StopAsked` if it is true."""
         self._workers: dict[int, Worker] = {}
-        """By their indices, in this order."""
+        """The workers by their indices, in this order."""
         if make_env is not None:
             for index in range(num_envs):
                 self._add_worker(index, make_env)

@@ -7,7 +7,7 @@ from mlagents_envs.exception import UnityCommunicatorStoppedException, UnityEnvi
 
 UNLIMITED = -1
 REMEMBERED = 10
-"""Failures that a message lists; a run without limits must not grow with them."""
+"""The number of failures that a message lists; a run without limits must not grow with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,9 @@ class RestartLimits:
     """How often each environment may be restarted; -1 lifts a limit. Named as in `env_settings`."""
 
     max_lifetime_restarts: int = 10
-    """In the whole run."""
+    """The number of restarts in the whole run."""
     restarts_rate_limit_n: int = 1
-    """Within one period."""
+    """The number of restarts within one period."""
     restarts_rate_limit_period_s: float = 60.0
 
     def __post_init__(self) -> None:
@@ -55,18 +55,18 @@ class RestartHistory:
     """One environment's failures and restarts. Times are seconds of one monotonic clock."""
 
     def __init__(self, limits: RestartLimits, started: float) -> None:
-        """An empty history that starts at the time `started`."""
+        """Begin an empty history at the time `started`."""
         self.limits = limits
         self.restarts = 0
         self._counted = 0
-        """Restarts that the limits count."""
+        """The number of restarts that the limits count."""
         self._excused = False
         """Whether the last failure counts towards no limit."""
         self._started = started
         self._recent: deque[float] = deque()
         self._failures: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
         self.count = 0
-        """Failures so far."""
+        """The number of failures so far."""
 
     def failed(self, now: float, cause: BaseException) -> None:
         """Record a failure."""
@@ -88,7 +88,7 @@ class RestartHistory:
         )
 
     def error(self, name: str, cause: BaseException) -> RestartLimitError:
-        """What to raise when the limits leave no room for another restart.
+        """The error to raise when the limits leave no room for another restart.
 
         Args:
             name: The environment's name in messages.

@@ -26,20 +26,20 @@ class Run:
     layout: Layout
     which: Rows
     starts: Numbers
-    """[count] of the agents' records."""
+    """The indices of the first bytes of the agents' records [count] in the message."""
     start: int
     step: int
-    """Bytes from one record to the next; 0 where that differs."""
+    """The number of bytes from one record to the next; 0 where that differs."""
 
     @classmethod
     def of(cls, layout: Layout, which: Rows, starts: Numbers) -> "Run":
-        """The agents `which` of those whose records begin at `starts`."""
+        """The run of the agents `which`, of those whose records begin at `starts`."""
         own = starts[which]
         step = int(own[1] - own[0]) if len(own) > 1 else 1
         return cls(layout, which, own, int(own[0]), 0 if (np.diff(own) - step).any() else step)
 
     def rows(self, data: bytes) -> NDArray[np.uint8]:
-        """[count, length] the agents' records in a message; a view where they lie at equal distances."""
+        """The agents' records [count, length] in a message; a view where they lie at equal distances."""
         if self.step:
             shape = len(self.starts), self.layout.dtype.itemsize
             return np.ndarray(shape, np.uint8, data, self.start, (self.step, 1))
@@ -47,7 +47,7 @@ class Run:
         return rows
 
     def release(self, mask: NDArray[np.uint8]) -> None:
-        """Leave the bits of the structure alone in the records' bytes of a message's mask."""
+        """Set the records' bytes in a message's mask, so that only the bits of the structure are ones."""
         self._windows(mask)[self.starts] = self.layout.mask
 
     def _windows(self, data: bytes | NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -57,9 +57,10 @@ class Run:
 
 
 MOST_RUNS = 4
-"""A message of more layouts than that has no template: the next one hardly has the same."""
+"""The most layouts of a behavior's agents in a message with a template: with more, the next message hardly
+has the same."""
 MOST_PIXELS = 1 << 27
-"""Of all pictures of a behavior in one message: a few bytes must not claim gigabytes."""
+"""The most pixels of all pictures of a behavior in one message: a few bytes must not claim gigabytes."""
 
 
 class AgentColumns:
@@ -70,9 +71,9 @@ class AgentColumns:
         self._sensors = sensors
         self._where = where
         self.runs: list[Run] | None = []
-        """All agents; None unless each has a layout."""
+        """The runs of all agents; None unless each has a layout."""
         self.images: list[CompressedImage] = []
-        """Still to be decoded into their rows."""
+        """The images that are still to be decoded into their rows."""
         self.reward = np.zeros(count, np.float32)
         self.done = np.zeros(count, np.bool_)
         self.interrupted = np.zeros(count, np.bool_)
@@ -80,7 +81,7 @@ class AgentColumns:
         self.group_id = np.zeros(count, np.int32)
         self.group_reward = np.zeros(count, np.float32)
         self.mask = np.zeros((count, mask_size), np.bool_)
-        """[n, sum of the branches' sizes], True where an action is not allowed."""
+        """A mask [n, sum of the branches' sizes], True where an action is not allowed."""
         self.obs: list[ObsArray] = [np.empty((count, *sensor.spec.shape), sensor.dtype) for sensor in sensors]
 
     def fill(self, layout: Layout, rows: Rows, agents: Any) -> None:
@@ -170,7 +171,7 @@ _COLUMNS = {
     "group_id": ("group_id", VARINT),
     "group_reward": ("group_reward", FIXED32),
 }
-"""For each field of an AgentInfoProto its column, and its wire type where the fast path reads it."""
+"""The column of each field of an AgentInfoProto, and its wire type where the fast path reads it."""
 _DESCRIBING = ("dimension_properties", "observation_type", "name")
 """The fields of an ObservationProto that all agents of a behavior have alike."""
 
@@ -199,7 +200,7 @@ class AgentReader:
             self._decisions(empty, empty.done),
             self._terminals(empty, empty.done),
         )
-        """Those of a message without agents of this behavior."""
+        """The steps of a message without agents of this behavior."""
 
     def read(self, data: bytes, start: int, stop: int) -> AgentColumns:
         """The agents of the list in data[start:stop]; their images are still to be decoded.
@@ -242,14 +243,14 @@ class AgentReader:
             raise Malformed(start, f"an agent that protobuf cannot parse ({error})") from error
 
     def read_runs(self, data: bytes, runs: Sequence[Run], count: int) -> BehaviorSteps:
-        """The steps of so many agents, which are those of all runs."""
+        """The steps of `count` agents, which are those of all runs."""
         columns = AgentColumns(count, self._sensors, self._mask_size, self._where)
         for run in runs:
             columns.fill(run.layout, run.which, run.rows(data).view(run.layout.dtype)[:, 0])
         return self.split(columns)
 
     def columns(self, count: int) -> AgentColumns:
-        """Columns for so many agents, to be filled."""
+        """Columns for `count` agents, to be filled."""
         return AgentColumns(count, self._sensors, self._mask_size, self._where)
 
     def split(self, columns: AgentColumns) -> BehaviorSteps:

@@ -40,29 +40,29 @@ from .wire_format import (
 )
 
 _MAX_TEMPLATE = 1 << 16
-"""Bytes of the longest message that a template is made of: in longer ones its gain is lost in the rest."""
+"""The most bytes of a message that a template is made of: in longer ones its gain is lost in the rest."""
 _MOST_TEMPLATES = 32
-"""As many lengths of messages are known at a time."""
+"""The most lengths of messages that have templates at a time."""
 
 
 @dataclass(slots=True)
 class EngineMessage:
-    """What an engine sent. (Not frozen: that would cost a microsecond.)"""
+    """A decoded message of an engine. (Not frozen: that would cost a microsecond.)"""
 
     status: int
-    """200; anything else means that the engine stops."""
+    """The status: 200; anything else means that the engine stops."""
     hello: EngineHello | None
-    """In the first message."""
+    """The engine's greeting, in the first message; else None."""
     specs: dict[str, BehaviorSpec]
     """The behaviors that this message described, for the first time or again."""
     steps: dict[str, BehaviorSteps] | None
-    """Of every behavior known so far, with or without agents; None when the message is not of a step."""
+    """The steps of every behavior known so far, with or without agents; None if the message has no steps."""
     side_channel: bytes
     done: ClassVar[bool] = True
-    """Nothing of it is still being decoded; see `PendingMessage`."""
+    """Whether nothing is still being decoded, which is always so here; see `PendingMessage`."""
 
     def result(self) -> EngineMessage:
-        """Itself."""
+        """The message itself."""
         return self
 
 
@@ -99,7 +99,7 @@ class MessageIndex:
     initialization: Place | None = None
     has_steps: bool = False
     agents: dict[str, Place] = field(default_factory=dict)
-    """For each behavior, the list of its agents."""
+    """The place of each behavior's list of agents."""
     side_channel: bytes = b""
 
 
@@ -107,17 +107,17 @@ class MessageIndex:
 class MessageTemplate:
     """A message of which others may differ only in their agents' numbers, as most do from an earlier one.
 
-    Like the layout of a record, but of the whole message, whose structure need not be walked again then.
+    It is like the layout of a record, but of a whole message, whose structure need not be walked again then.
     """
 
     mask: NDArray[np.uint8]
-    """One bits where the message is structure."""
+    """A mask with one bits where the message is structure."""
     structure: bytes
     """The message under the mask."""
     status: int
     side_channel: bytes
     runs: list[tuple[str, AgentReader, list[Run], int]]
-    """Each behavior's agents, and how many."""
+    """Each behavior's name, reader, runs of agents, and number of agents."""
 
     def read(self, data: bytes) -> dict[str, BehaviorSteps] | None:
         """The steps of a message of this length; None if it differs in more than numbers."""
@@ -149,7 +149,7 @@ class Decoder:
         self._undescribed: dict[str, BrainParametersProto] = {}
         """Behaviors that still lack their first agent, which completes the description."""
         self._templates: dict[int, MessageTemplate | None] = {}
-        """By length, from its second message on; lengths alternate where episodes end."""
+        """The templates by message length, from its second message on; lengths alternate as episodes end."""
 
     def decode(self, data: bytes) -> EngineMessage:
         """Decode one message.
@@ -198,7 +198,7 @@ class Decoder:
         return set(index.agents) - set(described)
 
     def start(self, data: bytes, on_done: Callable[[], None] | None = None) -> EngineMessage | PendingMessage:
-        """As `decode`, but leave the message's images to threads. One message at a time.
+        """Like `decode`, but leave the message's images to threads. One message at a time.
 
         Args:
             data: The message.

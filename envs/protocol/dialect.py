@@ -15,10 +15,10 @@ from . import messages
 from .handshake import API_VERSION, PACKAGE_VERSION, UNITY_PATH, UNREAL_PATH, Capabilities
 
 UNREADABLE = (DecodeError, UnicodeDecodeError)
-"""What protobuf raises for bytes that are not a message; its implementation in Python also the second."""
+"""The errors that protobuf raises for bytes that are not a message, the second only in its Python version."""
 
 Numbers = Mapping[str, Mapping[str, int]]
-"""For each message, by its name in Unity's dialect, the number of each of its fields."""
+"""The number of each field of each message, by the message's and the field's names in Unity's dialect."""
 
 
 class Messages(Protocol):
@@ -115,5 +115,5 @@ UNREAL = Dialect(
     # The plug-in stops reading an answer without actions, and then mixes up the agents of the later ones.
     names_behaviors_in_resets=True,
 )
-"""As the plug-in UnrealMLAgents 1.0 speaks it; the numbers are those of its Python package, `ueagents_envs`
+"""The dialect of the plug-in UnrealMLAgents 1.0; the numbers are those of its Python package, `ueagents_envs`
 1.0.0, which is the tests' peer."""

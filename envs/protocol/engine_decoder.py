@@ -1,4 +1,4 @@
-"""The engine's side of the protocol in Python: the trainer's answers to arrays."""
+"""The engine's side of the protocol in Python, which decodes the trainer's answers to arrays."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,15 +31,15 @@ _OK, _RESET, _QUIT = 200, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class TrainerReply:
-    """What the engine is to do next."""
+    """The trainer's answer, decoded: what the engine is to do next."""
 
     kind: Literal["initialization", "step", "reset", "quit"]
     seed: int = 0
-    """Of an initialization, as are the next two."""
+    """The seed of an initialization, of which the next two fields are, too."""
     num_areas: int = 0
     communication_version: str = ""
     actions: dict[str, Actions] = field(default_factory=dict)
-    """Of a step: for each behavior continuous [n, A] and discrete [n, K] actions."""
+    """The actions of a step: for each behavior continuous [n, A] and discrete [n, K]."""
     side_channel: bytes = b""
 
 
@@ -69,7 +69,7 @@ class ReplyDecoder:
             raise WireError(f"the trainer's answer of {len(data)} bytes is malformed: {error}") from error
 
     def _fast(self, data: bytes) -> TrainerReply | None:
-        """A step's answer; None for any other."""
+        """Decode a step's answer; return None for any other."""
         message = parts(data, (0, len(data)), {1: BYTES, 3: BYTES})
         status = parts(data, message.get(1, NOWHERE), {1: VARINT}).get(1)
         if status is None or varint(data, *status)[0] != _OK:
@@ -90,7 +90,7 @@ class ReplyDecoder:
         return TrainerReply("step", actions=actions, side_channel=side_channel)
 
     def _fast_actions(self, data: bytes, start: int, stop: int) -> Actions:
-        """The actions of one behavior, a column at a time; raises UnknownLayout where protobuf is needed."""
+        """Decode the actions of one behavior by columns; raises UnknownLayout where protobuf is needed."""
         starts, lengths = records(data, start, stop)
         if len(starts) == 0:
             return np.zeros((0, 0), np.float32), np.zeros((0, 0), np.int32)
@@ -132,7 +132,7 @@ class ReplyDecoder:
 
 
 def _plain(message: UnityMessageProto) -> TrainerReply:
-    """Any answer, through protobuf's objects."""
+    """Decode any answer, through protobuf's objects."""
     rl_input = message.unity_input.rl_input
     if message.header.status != _OK or rl_input.command == _QUIT:
         return TrainerReply("quit")

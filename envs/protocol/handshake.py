@@ -20,11 +20,11 @@ class Capabilities:
 
     @classmethod
     def of(cls, proto: messages.UnityRLCapabilitiesProto) -> "Capabilities":
-        """From the wire."""
+        """Read the capabilities from a message on the wire."""
         return cls(*(bool(getattr(proto, field.name)) for field in proto.DESCRIPTOR.fields))
 
     def proto(self) -> messages.UnityRLCapabilitiesProto:
-        """For the wire."""
+        """The capabilities as a message for the wire."""
         names = [field.name for field in messages.UnityRLCapabilitiesProto.DESCRIPTOR.fields]
         flags = [getattr(self, field.name) for field in fields(self)]
         return messages.UnityRLCapabilitiesProto(**dict(zip(names, flags)))
@@ -37,12 +37,12 @@ class EngineHello:
     name: str
     communication_version: str
     package_version: str
-    """Of the C# package, or of its replacement."""
+    """The version of the C# package, or of its replacement."""
     capabilities: Capabilities
 
 
 OWN_ENGINE = "Lanista "
-"""With which the names begin that scenes, own games and hosted environments give themselves."""
+"""The beginning of the names that scenes, own games and hosted environments give themselves."""
 
 UNITY_PATH = b"/communicator_objects.UnityToExternalProto/Exchange"
 UNREAL_PATH = b"/communicator_objects.UnrealToExternalProto/Exchange"
@@ -59,7 +59,7 @@ look it up in the range of releases that they know, and warn when it is no versi
 """
 
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?(?:[ab]\d+)?")
-"""As ML-Agents reads versions: two or three numbers, and perhaps an alpha or beta."""
+"""The pattern of versions as ML-Agents reads them: two or three numbers, and perhaps an alpha or beta."""
 
 
 def _parse(version: str) -> tuple[int, int] | None:

@@ -21,10 +21,10 @@ from ..errors import ObservationError
 from .png_writer import SIGNATURE
 
 _HEAD = 26
-"""Bytes up to and including the bit depth and the color type."""
+"""The number of bytes up to and including the bit depth and the color type."""
 _PLAIN_MODES = ("L", "LA", "RGB", "RGBA")
 _PLANES = {(0, 2): 1, (0, 4): 1, (0, 8): 1, (4, 8): 2, (4, 16): 4, (6, 8): 4, (6, 16): 4}
-"""(color type, bit depth) to the planes that `read_png` returns; all others have three."""
+"""The number of planes that `read_png` returns, by (color type, bit depth); all others have three."""
 
 
 def png_size(data: bytes) -> tuple[int, int] | None:
@@ -86,12 +86,12 @@ def read_png(png: bytes) -> NDArray[np.uint8]:
 
 
 Sources = tuple[tuple[int, ...], ...]
-"""For each channel the planes whose mean it is; mostly one."""
+"""The planes of each channel, which is their mean; mostly one."""
 Planes = NDArray[np.uint8]
 
 _FULL = np.float32(255)
 MOST_PIXELS = 1 << 24
-"""Of one compressed observation, which may be sent in a thousandth as many bytes."""
+"""The most pixels of one compressed observation, which may be sent in a thousandth as many bytes."""
 
 
 class ChannelMismatchError(ValueError):
@@ -103,10 +103,10 @@ def sources(planes: tuple[int, ...], mapping: tuple[int, ...], channels: int) ->
     """The planes of which each channel of an image is the mean.
 
     Args:
-        planes: How many each of its files has.
+        planes: How many planes each of the image's files has.
         mapping: For each plane of all files the channel that it counts towards, -1 for none. Without it the
             first planes are the channels, and a single channel is the mean of the first file's planes.
-        channels: How many are expected.
+        channels: How many channels are expected.
 
     Raises:
         ChannelMismatchError: The planes do not make up so many.
@@ -153,7 +153,7 @@ class ImageCache:
             self._now, self._before = {}, self._now
 
     def read(self, png: bytes) -> Planes:
-        """As `read_png`; do not change the result. Several threads may read at a time."""
+        """Like `read_png`, but cached: do not change the result. Several threads may read at a time."""
         planes = self._now.get(png)
         if planes is None:
             planes = self._before.get(png)
@@ -166,16 +166,16 @@ class CompressedImage:
     """A compressed image to be decoded into its place in a batch."""
 
     data: bytes
-    """PNG files, back to back."""
+    """The PNG files, back to back."""
     mapping: tuple[int, ...]
-    """As of `sources`."""
+    """The channel that each plane counts towards, as for `sources`."""
     out: NDArray[np.float32 | np.uint8]
-    """[channels, height, width], receives the result: bytes, or bytes / 255."""
+    """The array [channels, height, width] that receives the result: bytes, or bytes / 255."""
     label: str
-    """Names it in errors."""
+    """The image's name in errors."""
 
     def decode(self, cache: ImageCache) -> None:
-        """Decode it into `out`.
+        """Decode the image into `out`.
 
         Raises:
             ObservationError: It is not an image, has another size, or does not fit its mapping.
@@ -242,11 +242,11 @@ class CompressedImage:
 
 MOST_THREADS = 4
 WORTH_A_THREAD = 1 << 14
-"""Bytes of pixels. Waking a thread takes as long as decoding some thousand of them."""
+"""The bytes of pixels that are worth a thread: waking one takes as long as decoding some thousand of them."""
 
 
 class ImageDecodeJob:
-    """Decodes the images of one message, if they are large on a few threads."""
+    """Decodes the images of one message, on a few threads if they are large."""
 
     def __init__(
         self, images: Sequence[CompressedImage], cache: ImageCache, on_done: Callable[[], None] | None
@@ -254,7 +254,7 @@ class ImageDecodeJob:
         """Start the threads, unless the images are small: then `result` decodes them.
 
         Args:
-            images: To be decoded, each into its own place.
+            images: The images to decode, each into its own place.
             cache: Files that have been decoded before.
             on_done: Called once, from any thread, unless `result` decodes everything.
         """
@@ -311,5 +311,5 @@ def _threads() -> int:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """Shared by all environments."""
+    """The pool of threads that all environments share."""
     return ThreadPoolExecutor(_threads(), thread_name_prefix="lanista-png")

@@ -35,13 +35,13 @@ class LayoutBuilder:
         self._fields: dict[str, tuple[Any, int]] = {}
 
     def number(self, name: str | None, start: int, stop: int, dtype: Any) -> None:
-        """The bytes from start to stop are a number (or numbers) of this type; unnamed ones are not read."""
+        """Add a number (or numbers) of this type, from start to stop; unnamed ones are not read."""
         self._mask[start - self._start : stop - self._start] = 0
         if name is not None:
             self._add(name, dtype, start)
 
     def varint(self, name: str | None, start: int, stop: int, count: int | None = None) -> None:
-        """One varint, of any value that takes as many bytes; or `count` varints of one byte each.
+        """Add one varint, of any value that takes as many bytes; or `count` varints of one byte each.
 
         Raises:
             UnknownLayout: They are not `count` bytes, or some are longer.
@@ -69,7 +69,7 @@ class Layout:
     def __init__(self, template: Bytes, mask: Bytes, numbers: dict[str, tuple[Any, int]]) -> None:
         self.names = frozenset(numbers)
         self.mask = mask
-        """One bits where a record's bytes are the same in all."""
+        """A mask with one bits where a record's bytes are the same in all."""
         self.dtype = np.dtype(
             {
                 "names": list(numbers),
@@ -106,7 +106,7 @@ def _zones(mask: Bytes) -> list[tuple[int, int]]:
 
 
 Parse = Callable[[bytes, int, int], Layout]
-"""(data, start, stop) to the layout of the record there; raises UnknownLayout or Malformed."""
+"""A function of (data, start, stop): the layout of the record there; raises UnknownLayout or Malformed."""
 
 
 @dataclass(slots=True)
@@ -114,9 +114,9 @@ class GroupedAgents:
     """The records of a list, grouped by layout. Indices count the records of the list from 0."""
 
     groups: list[tuple[Layout, Rows, Any]] = field(default_factory=list)
-    """A layout, which records are of it, and these as a structured array of the layout's dtype."""
+    """Each layout, the records that have it, and these as a structured array of the layout's dtype."""
     unknown: list[int] = field(default_factory=list)
-    """Records without a layout."""
+    """The records without a layout."""
 
 
 class Layouts:
@@ -208,12 +208,12 @@ class Piece:
     """A part of a record: fixed bytes, then numbers."""
 
     head: bytes
-    """Tags, lengths and all else that the records share."""
+    """The tags, lengths and all else that the records share."""
     name: str = ""
-    """Of the column with the numbers; empty if the piece has none."""
+    """The name of the column with the numbers; empty if the piece has none."""
     dtype: "np.dtype[np.float32] | np.dtype[np.uint8]" = BYTE
     count: int = 0
-    """Numbers per record."""
+    """How many numbers the piece has in each record."""
 
 
 class RowWriter:
@@ -238,7 +238,7 @@ class RowWriter:
         )
 
     def write(self, rows: int, columns: Mapping[str, NDArray[np.generic]]) -> NDArray[np.uint8]:
-        """The rows [rows, bytes]. Columns are [rows, count]; every piece with numbers needs its own."""
+        """Make the rows [rows, bytes]. Columns are [rows, count]; every piece with numbers needs its own."""
         table = np.empty((rows, len(self._template)), np.uint8)
         table[:] = self._template
         if self._dtype.names:

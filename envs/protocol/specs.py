@@ -1,4 +1,4 @@
-"""From brain parameters and an agent's first observations to a BehaviorSpec."""
+"""Makes a BehaviorSpec of brain parameters and an agent's first observations."""
 
 import math
 from dataclasses import dataclass, replace
@@ -34,22 +34,22 @@ class SensorFormat:
     """One observation of a behavior: as the engine sends it, and as the decoder returns it."""
 
     spec: ObservationSpec
-    """As returned: images are channels first."""
+    """The specification of what is returned: images are channels first."""
     sent_shape: tuple[int, ...]
-    """As the engine sends it."""
+    """The observation's shape as the engine sends it."""
     size: int
-    """Numbers per agent."""
+    """How many numbers an agent's observation has."""
     channels_last: bool
     dtype: type[np.float32 | np.uint8] = np.float32
-    """Of the array that is returned."""
+    """The dtype of the array that is returned."""
 
     @property
     def visual(self) -> bool:
-        """Whether it is an image."""
+        """Whether the observation is an image."""
         return len(self.sent_shape) == 3
 
     def first(self, values: NDArray[Any], *agents: int) -> NDArray[Any]:
-        """Values as they are sent, [*agents, size], in the shape and order in which they are returned."""
+        """Bring values as sent, [*agents, size], into the shape and order in which they are returned."""
         values = values.reshape((*agents, *self.sent_shape))
         return np.moveaxis(values, -1, -3) if self.channels_last else values
 
@@ -61,7 +61,7 @@ class BehaviorFormat:
     spec: BehaviorSpec
     sensors: tuple[SensorFormat, ...]
     compressed: bool
-    """The first agent sent compressed images, so that no two agents' bytes will look alike."""
+    """Whether the first agent sent compressed images, so that no two agents' bytes will look alike."""
 
 
 def describe_behavior(
@@ -154,7 +154,7 @@ def _has_numbers_of(shape: tuple[int, ...], proto: ObservationProto) -> bool:
 
 
 def _channels_first(values: tuple) -> tuple:  # type: ignore[type-arg]
-    """(height, width, channels) in the order (channels, height, width); else as it is."""
+    """Reorder (height, width, channels) to (channels, height, width); leave anything else as it is."""
     return (values[2], values[0], values[1]) if len(values) == 3 else values
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..errors import UnsupportedSpaceError
 
 _NEAR = 0.99
-"""A bound beyond this fraction of a dtype's maximum means that there is none."""
+"""The fraction of a dtype's maximum beyond which a bound means that there is none."""
 
 Rows = NDArray[np.float32]
 Branches = NDArray[np.int32]
@@ -32,9 +32,9 @@ class ActionDecoder:
 
     spec: ActionSpec
     decode: Decode
-    """From continuous [n, A] within -1 to 1 and discrete [n, K] to n values of the space."""
+    """A function of continuous [n, A] within -1 to 1 and discrete [n, K] actions: n values of the space."""
     space: Any = None
-    """What is decoded to; masks have its form."""
+    """The space whose values are the result; masks have its form."""
     unbounded: tuple[str, ...] = ()
     """The paths of Boxes with unbounded values, such as `action.throttle`."""
 
@@ -118,7 +118,7 @@ def _decode_parts(parts: Sequence[Decode], rows: Rows, chosen: Branches) -> list
 
 
 def _bounded(space: Any) -> NDArray[np.bool_]:
-    """Where both bounds are real: neither infinite, nor a stand-in for infinity near the dtype's limits."""
+    """Whether both bounds are real: neither infinite, nor a stand-in for infinity near the dtype's limits."""
     limit = np.inf
     if np.issubdtype(space.dtype, np.floating):
         limit = _NEAR * float(np.finfo(space.dtype).max)
@@ -142,13 +142,13 @@ class _Scaling:
     """The slice of the policy's continuous actions."""
     space: Any
     bounded: bool
-    """Every value has both bounds."""
+    """Whether every value has both bounds."""
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    """What -1 and 1 are scaled to."""
+    """The values that 1 is scaled to, as -1 is to `low`."""
     least: NDArray[np.float64]
     most: NDArray[np.float64]
-    """The space's own bounds."""
+    """The space's own upper bounds; `least` has the lower ones."""
 
     @classmethod
     def of(cls, space: Any, part: slice) -> _Scaling:
@@ -179,7 +179,7 @@ def find_mask(observation: Any, info: Mapping[str, Any] | None) -> Any:
 
 
 def forbidden_actions(mask: Any, branches: Sequence[int], space: Any = None) -> NDArray[np.bool_]:
-    """[sum of branches] True for actions that are not allowed, from a mask in the form of `Space.sample`.
+    """An array [sum of branches], True for actions that a mask in the form of `Space.sample` does not allow.
 
     Args:
         mask: 1 for allowed actions; one array for Discrete, a tuple or list of arrays for several branches, a

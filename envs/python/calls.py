@@ -30,10 +30,10 @@ RGB_ARRAY = "rgb_array"
 """The render mode in which an environment returns its frames."""
 
 HINT = " lanista-learn --debug shows the whole traceback."
-"""Appended to messages that show a game's exception in one line."""
+"""The hint at the end of messages that show a game's exception in one line."""
 
 _ADDRESS = re.compile(r" object at 0x[0-9a-fA-F]+(?=>)")
-"""In Python's text of an object without one of its own: `<module.Class object at 0x7f...>`."""
+"""The address in the text of an object without a text of its own: `<module.Class object at 0x7f...>`."""
 _OLD = " The old package gym returns four; Gymnasium's compatibility wrappers (shimmy) convert them to five."
 
 
@@ -56,13 +56,13 @@ def check_result(
 
     Args:
         given: The result.
-        game: For the message.
-        method: For the message.
-        parts: The names of its parts.
+        game: The environment, for the error message.
+        method: The method's name, for the error message.
+        parts: The names of the result's parts.
         by_agent: All parts are mappings.
 
     Raises:
-        EnvContractError: It is not.
+        EnvContractError: The result is something else.
     """
     if not isinstance(given, tuple) or len(given) != len(parts):
         found = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
@@ -141,7 +141,7 @@ _STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
 _PACKAGES = {"site-packages", "dist-packages"}
 """Folders whose files are not the user's; an environment may see those of another one too."""
 _MAX_LENGTH = 500
-"""Of an exception's message, in characters."""
+"""The most characters of an exception's message."""
 
 
 def load_module(path: str, name: str) -> ModuleType:
@@ -222,7 +222,7 @@ def seed_of_copy(seed: int | None, copy: int) -> int | None:
 
 
 class Copies:
-    """Makes copies one after the other. The first exists already, to show of which kind they are."""
+    """Makes copies of an environment one by one. The first exists already, to show of which kind they are."""
 
     def __init__(self, make: Callable[[int], Any]) -> None:
         """`make`: makes the copy with this number, from 0 on."""

@@ -33,15 +33,15 @@ class SpaceSensor:
 
     spec: ObservationSpec
     path: tuple[str | int, ...]
-    """The keys of its part within the observation."""
+    """The keys of the sensor's part within the observation."""
     convert: Callable[[Any], Any]
-    """From the space's value to an array of the spec's shape."""
+    """A function from the space's value to an array of the spec's shape."""
     dtype: type[np.float32 | np.uint8] = np.float32
-    """Of that array."""
+    """The dtype of the spec's array."""
     shape: tuple[int, ...] | None = None
-    """As the space declares it; None for a single number."""
+    """The shape that the space declares; None for a single number."""
     board: bool = False
-    """It consists of the planes of a board."""
+    """Whether the sensor consists of the planes of a board."""
 
     def read(self, observation: Any, into: ObsArray) -> None:
         """Write this sensor's part of an observation into an array of the spec's shape.
@@ -182,20 +182,20 @@ def _one_hot(sizes: Sequence[int], start: Any) -> Callable[[Any], NDArray[np.flo
 
 
 _COLORS = (1, 3, 4)
-"""Channels of an image: gray, RGB, RGBA."""
+"""The numbers of channels of an image: gray, RGB, RGBA."""
 
 MAX_FRAMES = 32
-"""A leading axis that is shorter than the others, and at most this long, holds frames or channels."""
+"""The most frames or channels on a leading axis, which must also be shorter than the others to hold them."""
 
 Arrange = Callable[[Any], Any]
-"""From the environment's image to [channels, height, width]."""
+"""A function from the environment's image to [channels, height, width]."""
 
 
 class Image(NamedTuple):
     """How to convert the values of a Box to an image."""
 
     shape: tuple[int, int, int]
-    """Channels, height, width."""
+    """The channels, height and width."""
     arrange: Arrange
 
 

@@ -17,10 +17,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from .nodes import Node, describe_nodes, is_downloaded, reachable
 
 REPORT_SECONDS = 5.0
-"""For an actor to report on its engine; it gives the engine time to exit first."""
+"""Seconds that an actor has to report on its engine; the actor gives the engine time to exit first."""
 END_SECONDS = 3.0
 _THREADS = 4
-"""Concurrent calls of an actor; one of them waits for the engine's end."""
+"""The number of concurrent calls of an actor; one of them waits for the engine's end."""
 _RETRY_SECONDS = 0.5
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -41,7 +41,7 @@ class _PlacedEngine:
 
 
 class EngineActors:
-    """The actors of one learner, by its own keys.
+    """The actors of one learner, by the learner's own keys.
 
     Args:
         on_event: Called with `{"event": "ended", "key": ..., "report": ...}` when an engine has ended, and
@@ -70,10 +70,10 @@ class EngineActors:
         Args:
             specs: `LaunchSpec` as a dict, one per node.
             cpus: Processors per environment.
-            check_timeout: Seconds for all of them.
+            check_timeout: Seconds for all checks together.
 
         Returns:
-            For each node that cannot, the reason.
+            The reason for each node that cannot launch it.
         """
         nodes = [node for node in self.nodes() if node.room(cpus)]
         check = ray.remote(num_cpus=0, max_retries=0)(_make_check())
@@ -98,17 +98,17 @@ class EngineActors:
         """Launch an engine on a node that Ray chooses.
 
         Args:
-            key: Identifies it from now on.
+            key: Identifies the engine from now on.
             spec: `LaunchSpec` as a dict.
-            cpus: Processors that it takes.
-            place_timeout: Seconds for a node to accept it.
-            start_timeout: Seconds for this node to start it then.
+            cpus: Processors that the engine takes.
+            place_timeout: Seconds for a node to accept the engine.
+            start_timeout: Seconds for this node to start the engine then.
 
         Returns:
-            `node`, and `log`, the path of its log there, or None.
+            `node`, and `log`, the path of the engine's log there, or None.
 
         Raises:
-            CallError: No node has accepted it (`no room`), or the node cannot start it (`failed`).
+            CallError: No node has accepted the engine (`no room`), or it cannot start there (`failed`).
         """
         deadline = time.monotonic() + place_timeout
         while True:
@@ -140,8 +140,8 @@ class EngineActors:
         """Find out an engine's state: `report`, or `lost` if its node is gone, or `died` if its actor is.
 
         Args:
-            key: The engine's.
-            ending: Its connection is gone. This takes some seconds then.
+            key: The engine's key.
+            ending: Whether the engine's connection is gone. This takes some seconds then.
         """
         placed = self._engines.get(key)
         if placed is None:
@@ -158,7 +158,7 @@ class EngineActors:
             return {"lost": True}
 
     def end(self, key: str) -> None:
-        """Kill an engine and its actor; does nothing if the key is unknown."""
+        """Kill an engine and its actor; do nothing if the key is unknown."""
         with self._lock:
             placed = self._engines.pop(key, None)
         if placed is None:
@@ -169,7 +169,7 @@ class EngineActors:
         _kill(placed.actor)
 
     def end_all(self) -> None:
-        """Kill all engines, in parallel."""
+        """Kill all engines and their actors, in parallel."""
         threads = [threading.Thread(target=self.end, args=(key,), daemon=True) for key in list(self._engines)]
         for thread in threads:
             thread.start()
@@ -226,11 +226,11 @@ def _make_actor_class() -> type:
         """Launches one engine; see `node_agent.NodeAgent`."""
 
         def node(self) -> str:
-            """Ray's id of its node."""
+            """The id that Ray gives to the node of this actor."""
             return str(ray.get_runtime_context().get_node_id())
 
         def start(self, spec: dict[str, Any]) -> dict[str, Any]:
-            """Start the engine; returns `fault` or `log`."""
+            """Start the engine; return `fault` or `log`."""
             try:
                 node_agent = importlib.import_module("lanista.envs.ray.node_agent")
                 launch_spec = importlib.import_module("lanista.envs.ray.nodes").LaunchSpec(**spec)
@@ -254,7 +254,7 @@ def _make_actor_class() -> type:
 
 
 def _make_check() -> Callable[[dict[str, Any]], str | None]:
-    """The function that checks a node, local as `_make_actor_class`'s class."""
+    """Make the function that checks a node, local so that Ray pickles its code."""
 
     def check(spec: dict[str, Any]) -> str | None:
         try:

@@ -30,9 +30,9 @@ from .rendezvous import Rendezvous, await_engine
 logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 20.0
-"""For a query about nodes."""
+"""Seconds that the driver has to answer a query about nodes."""
 _MARGIN_SECONDS = 30.0
-"""What the driver gets in addition to the nodes' time."""
+"""Seconds that the driver gets in addition to the nodes' time."""
 _POLL_SECONDS = 2.0
 _REMINDER_SECONDS = 300.0
 
@@ -82,7 +82,7 @@ class Cluster:
 
         Args:
             options: Which engine.
-            on_exit: Called from another thread when there is news about its end.
+            on_exit: Called from another thread when there is news about the engine's end.
 
         Raises:
             ClusterError: The cluster is gone, or has no room for an environment that has never run.
@@ -124,7 +124,7 @@ class Cluster:
             return self._driver
 
     def _on_event(self, event: dict[str, Any]) -> None:
-        """Handle a driver's event, in its thread; its own end concerns all its engines."""
+        """Handle an event of a driver, in its thread; the driver's end concerns all its engines."""
         if "key" not in event:
             concerned = list(self._engines.values())
         else:
@@ -134,7 +134,7 @@ class Cluster:
             engine.handle_event(event)
 
     def _await_room(self, nodes: list[Node], number: int) -> list[Node]:
-        """Wait until the nodes have room for all environments; returns them."""
+        """Wait until the nodes have room for all environments; return the nodes."""
         cpus, wait = self._settings.cpus, self._settings.wait
         deadline = time.monotonic() + wait
         if room(nodes, cpus) < number and wait > 0:
@@ -161,7 +161,7 @@ class Cluster:
             raise ClusterError(f"The nodes of the Ray cluster do not answer: {why}") from error
 
     def _check(self, example: EngineOptions, nodes: Sequence[Node]) -> None:
-        """Check on the nodes with room that the engine exists and can reach us."""
+        """Check on the nodes with room that the engine exists and can reach this machine."""
         candidates = [node for node in nodes if node.room(self._settings.cpus)]
         with ExitStack() as expecting:
             specs = [
@@ -218,7 +218,7 @@ class Cluster:
         start_timeout: float,
         name: str,
     ) -> tuple[Node, str | None]:
-        """Call the driver; returns the node and the path of the engine's log there."""
+        """Call the driver; return the node and the path of the engine's log there."""
         engine = {"key": key, "spec": launch_spec.as_dict(), "cpus": self._settings.cpus}
         limit = timeout + start_timeout + _ANSWER_SECONDS
         try:
@@ -232,7 +232,7 @@ class Cluster:
 
 JOIN_SECONDS = 30.0
 START_SECONDS = 120.0
-"""For a new cluster on this machine to start."""
+"""Seconds that a new cluster on this machine has to start."""
 _DIAL_SECONDS = 5.0
 
 

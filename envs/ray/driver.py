@@ -46,7 +46,7 @@ class Driver:
         self.send(answer)
 
     def do_connect(self, address: str) -> dict[str, Any]:
-        """Join a cluster; returns `address` of this machine there, and `nodes`."""
+        """Join a cluster; return `address` of this machine there, and `nodes`."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that begins here
         import ray
 
@@ -69,24 +69,24 @@ class Driver:
         request_resources(bundles=[{"CPU": cpus}] * number)
 
     def do_check(self, specs: list[dict[str, Any]], cpus: float, check_timeout: float) -> list[str]:
-        """See `EngineActors.check`."""
+        """Check nodes for an engine, as `EngineActors.check` does."""
         faults: list[str] = self._actors.check(specs, cpus, check_timeout)
         return faults
 
     def do_place(
         self, key: str, spec: dict[str, Any], cpus: float, place_timeout: float, start_timeout: float
     ) -> dict[str, Any]:
-        """See `EngineActors.place`."""
+        """Launch an engine on a node, as `EngineActors.place` does."""
         placed: dict[str, Any] = self._actors.place(key, spec, cpus, place_timeout, start_timeout)
         return placed
 
     def do_inquire(self, key: str, ending: bool) -> dict[str, Any]:
-        """See `EngineActors.inquire`."""
+        """Find out an engine's state, as `EngineActors.inquire` does."""
         found: dict[str, Any] = self._actors.inquire(key, ending)
         return found
 
     def do_end(self, key: str) -> None:
-        """See `EngineActors.end`."""
+        """Kill an engine and its actor, as `EngineActors.end` does."""
         self._actors.end(key)
 
     def leave(self) -> None:

@@ -19,13 +19,13 @@ from ..errors import ClusterError, NoRoomError
 logger = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS = 8.0
-"""For the driver to kill all actors; Ray kills what is left when it is gone."""
+"""Seconds that the driver has to kill all actors; Ray kills what is left when the driver is gone."""
 _KEPT_LINES = 5
-"""The number of its last output lines to keep."""
+"""The number of the driver's last lines of output that are kept."""
 _LAST_LINES_SECONDS = 2.0
-"""For its last output lines to be read when it has ended."""
+"""Seconds for reading the driver's last lines of output after it has ended."""
 _SHOWN_BYTES = 200
-"""The most bytes of a line to log."""
+"""The most bytes of a line that are logged."""
 
 
 class CallFailedError(Exception):
@@ -60,7 +60,7 @@ class DriverProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be called."""
+        """Whether the driver can be called."""
         return not self._closed and self._process.poll() is None
 
     def call(self, what: str, timeout: float, **arguments: object) -> Any:
@@ -88,7 +88,7 @@ class DriverProcess:
                 self._calls.pop(number, None)
 
     def close(self, timeout: float = SHUTDOWN_SECONDS) -> None:
-        """End it and all actors; pending calls raise an error."""
+        """End the driver and all actors; pending calls raise an error."""
         self._closed = True
         with suppress(OSError):
             assert self._process.stdin is not None

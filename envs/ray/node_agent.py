@@ -37,9 +37,9 @@ from .nodes import LaunchSpec
 logger = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS = 10.0
-"""For an engine to exit by itself after its connection is gone."""
+"""Seconds that an engine has to exit by itself after its connection is gone."""
 _EXIT_SECONDS = 2.0
-"""For an engine whose connection is gone to exit, so that its exit code can be reported."""
+"""Seconds that an engine whose connection is gone has to exit, so that its exit code can be reported."""
 
 
 class NodeAgentError(Exception):
@@ -53,7 +53,7 @@ class NodeAgent:
         spec: What to launch.
 
     Raises:
-        NodeAgentError: It cannot be launched; nothing is left running.
+        NodeAgentError: The engine cannot be launched; nothing is left running.
     """
 
     def __init__(self, spec: LaunchSpec) -> None:
@@ -90,20 +90,20 @@ class NodeAgent:
         """The engine's state.
 
         Args:
-            ending: Its connection is gone: it gets a moment to exit.
+            ending: Whether the engine's connection is gone: it then gets a moment to exit.
         """
         if ending:
             self._engine.wait(_EXIT_SECONDS)
         return self._report()
 
     def await_end(self) -> dict[str, Any]:
-        """Wait for the engine's end; returns its state."""
+        """Wait for the engine's end; return its state."""
         while not self._engine.wait(3600.0):
             pass
         return self._report()
 
     def end(self) -> None:
-        """Kill the engine."""
+        """Kill the engine, and close its relay."""
         self._engine.kill()
         self._relay.close()
 
@@ -123,7 +123,7 @@ def check(spec: LaunchSpec) -> RemoteTrainer:
         The learner, for a relay.
 
     Raises:
-        NodeAgentError: It cannot; the message says why.
+        NodeAgentError: The node cannot; the message says why.
     """
     if spec.version != __version__:
         raise NodeAgentError(
@@ -158,7 +158,7 @@ def _command(options: EngineOptions) -> list[str]:
 
 
 def _make_folder(folder: Path) -> Path:
-    """Create the folder, or a temporary one where that is not allowed; returns it."""
+    """Create the folder, or a temporary one where that is not allowed; return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return folder

@@ -17,7 +17,7 @@ _DOWNLOAD_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """Which cluster, and how to use it."""
+    """Which cluster to use, and how."""
 
     address: str
     """`auto` for this machine's cluster, `local` for a new one on it, or HOST:PORT of the head."""
@@ -31,17 +31,17 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """For a node: which engine to launch, and where the learner is. JSON-serializable."""
+    """What a node needs to launch an engine: which one, and where the learner is. JSON-serializable."""
 
     version: str
-    """Of Lanista."""
+    """The version of Lanista that the learner runs."""
     host: str
-    """Of the learner's server."""
+    """The host of the learner's server."""
     port: int
     token: str = field(repr=False)
-    """Valid for one engine."""
+    """The token for the learner's server, valid for one engine."""
     fingerprint: str
-    """Of the server's certificate."""
+    """The fingerprint of the server's certificate."""
     name: str
     """The name under which the server expects the engine."""
     file_name: str
@@ -54,10 +54,10 @@ class LaunchSpec:
     seed: int
     real_time: bool
     allow: list[str]
-    """Networks from which it may call on the node, besides as the process that is launched there."""
+    """Networks from which engines may call on the node, besides the process that is launched there."""
 
     def options(self) -> EngineOptions:
-        """Of the engine, for the node."""
+        """The options with which the node starts the engine."""
         return EngineOptions.of(
             path=self.file_name,
             worker_id=self.worker_id,
@@ -70,32 +70,32 @@ class LaunchSpec:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """As a dict, for `LaunchSpec(**values)`."""
+        """The fields as a dict, for `LaunchSpec(**values)`."""
         return asdict(self)
 
 
 def start_seconds(options: EngineOptions) -> float:
-    """For a node to start an engine; one that joined the cluster after the run started downloads it first."""
+    """Seconds that a node has to start an engine; one that joined the cluster late downloads it first."""
     wait = options.timeout_wait
     return max(wait, _DOWNLOAD_SECONDS) if is_downloaded(str(options.path)) else wait
 
 
 def check_seconds(file_name: str) -> float:
-    """For all nodes to start a worker and check whether they could launch this engine."""
+    """Seconds for all nodes to start a worker and check whether they could launch this engine."""
     return _DOWNLOAD_SECONDS if is_downloaded(file_name) else _CHECK_SECONDS
 
 
 def is_downloaded(file_name: str) -> bool:
-    """Whether nodes download it if necessary."""
+    """Whether nodes download the engine if necessary."""
     return file_name.strip().startswith(REGISTRY)
 
 
 _DIAL_SECONDS = 2.0
 _SHUTDOWN_SECONDS = 1.5
-"""For a node that is being killed until its last process is gone."""
+"""Seconds until the last process of a node that is being killed is gone."""
 _LISTED = 20
 _DIALS = 16
-"""Nodes that are dialed in parallel."""
+"""The number of nodes that are dialed in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +105,15 @@ class Node:
     id: str
     address: str
     port: int
-    """Of Ray's own process on it, which responds as long as the node is alive."""
+    """The port of Ray's own process on the node, which responds as long as the node is alive."""
     cpus: float
-    """Processors in total."""
+    """The node's processors in total."""
     free: float | None = None
-    """Unused processors; None if not known."""
+    """The node's unused processors; None if not known."""
 
     @classmethod
     def from_ray(cls, found: dict[str, Any], free: dict[str, dict[str, float]]) -> Node:
-        """From an entry of `ray.nodes()`, and free resources by node id."""
+        """Make a node from an entry of `ray.nodes()`, and free resources by node id."""
         return cls(
             id=found["NodeID"],
             address=found["NodeManagerAddress"],
@@ -124,15 +124,15 @@ class Node:
 
     @property
     def name(self) -> str:
-        """For messages; with the id, as two nodes may share a machine, as in tests."""
+        """The node's name for messages; with the id, as two nodes may share a machine, as in tests."""
         return f"node {self.address} ({self.id[:8]})"
 
     def room(self, cpus: float) -> int:
-        """How many environments of `cpus` processors fit on it if nothing else runs there."""
+        """How many environments of `cpus` processors fit on the node if nothing else runs there."""
         return int(self.cpus / cpus + 1e-9)
 
     def answers(self) -> bool:
-        """Whether Ray's process on it can be reached; Ray itself may take half a minute to notice."""
+        """Whether Ray's process on the node can be reached; Ray itself may take half a minute to notice."""
         try:
             socket.create_connection((self.address, self.port), _DIAL_SECONDS).close()
         except OSError:
@@ -140,7 +140,7 @@ class Node:
         return True
 
     def keeps_answering(self) -> bool:
-        """Whether it keeps responding for a while, unlike a node that is being killed."""
+        """Whether the node keeps responding for a while, unlike one that is being killed."""
         deadline = time.monotonic() + _SHUTDOWN_SECONDS
         while self.answers():
             if time.monotonic() >= deadline:
@@ -149,7 +149,7 @@ class Node:
         return False
 
     def as_dict(self) -> dict[str, Any]:
-        """As a dict, for `Node(**values)`."""
+        """The fields as a dict, for `Node(**values)`."""
         return asdict(self)
 
 

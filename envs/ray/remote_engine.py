@@ -21,10 +21,10 @@ class RemoteEngine:
     """The state of an engine on another machine, and how to kill it.
 
     Args:
-        key: Its key in the driver.
-        name: The environment in messages.
-        driver: Can inquire about it.
-        on_exit: Called from another thread when there is news about it.
+        key: The engine's key in the driver.
+        name: The environment's name in messages.
+        driver: Inquires about the engine, and kills it.
+        on_exit: Called from another thread when there is news about the engine.
     """
 
     def __init__(self, key: str, name: str, driver: DriverProcess, on_exit: Callable[[], None]) -> None:
@@ -33,11 +33,11 @@ class RemoteEngine:
         self._driver = driver
         self._on_exit = on_exit
         self.node: Node | None = None
-        """Where it runs; set when that is known."""
+        """The node on which the engine runs; set when that is known."""
         self._ended = threading.Event()
         self._report: dict[str, Any] | None = None
         self._why = ""
-        """Why nothing more is known."""
+        """The reason why nothing more is known."""
         self._lost = False
         self._inquired = threading.Event()
         self._inquiring = False
@@ -45,39 +45,39 @@ class RemoteEngine:
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code; None while it runs, or if not known."""
+        """The engine's exit code; None while it runs, or if not known."""
         report = self._report
         return None if report is None else report["returncode"]
 
     @property
     def gone(self) -> bool:
-        """Whether it, or its actor, has ended."""
+        """Whether the engine, or its actor, has ended."""
         return self._ended.is_set()
 
     @property
     def rejection(self) -> str:
-        """Why the last program was turned away that called on the node, as far as is known; empty if none."""
+        """Why the last program that called on the node was turned away, as far as known; empty if none."""
         return "" if self._report is None else str(self._report["rejection"])
 
     def wait(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds until it has ended; returns whether it has."""
+        """Wait at most `timeout` seconds until the engine has ended; return whether it has."""
         return self._ended.wait(timeout)
 
     def kill(self) -> None:
-        """Kill it and its actor. If the driver is gone, Ray has done so."""
+        """Kill the engine and its actor. If the driver is gone, Ray has done so."""
         with suppress(ClusterError, CallFailedError, TimeoutError):
             self._driver.call("end", END_SECONDS, key=self.key)
         self._ended.set()
 
     def output(self) -> str:
-        """The last lines that it has written so far. Nothing is concluded from the answer."""
+        """The last lines that the engine has written so far. Nothing is concluded from the answer."""
         with suppress(ClusterError, CallFailedError, TimeoutError):
             found = self._driver.call("inquire", _STATE_SECONDS, key=self.key, ending=False)
             return str(found["report"]["text"]) if "report" in found else ""
         return ""
 
     def describe(self) -> str:
-        """Its state or how it ended, with its last output and its node."""
+        """The engine's state or how it ended, with its last output and its node."""
         if not (self._ended.is_set() or self._inquired.is_set()):
             self._inquire()
             self._inquired.wait(_STATE_SECONDS)
@@ -88,14 +88,14 @@ class RemoteEngine:
         return f"{where}. {report['text'] if report is not None else self._why or 'Nothing more is known.'}"
 
     def is_diagnosed(self) -> bool:
-        """Whether the inquiry about it is complete; starts it. Does not wait."""
+        """Whether the inquiry about the engine is complete; starts the inquiry, and does not wait."""
         if self._ended.is_set() or self._inquired.is_set():
             return True
         self._inquire()
         return False
 
     def external_error(self) -> HostLostError | None:
-        """The error to raise if its node is gone, so that the engine is not to blame; else None."""
+        """The error to raise if the engine's node is gone, so that the engine is not to blame; else None."""
         if not self._lost:
             return None
         where = "its node" if self.node is None else self.node.name

@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 
 VARIABLE = "LANISTA_CACHE"
 _POLL_SECONDS = 0.2
-"""Between two attempts to acquire a lock."""
+"""Seconds between two attempts to acquire a lock."""
 _PROGRAMS = {"linux": ("*.x86_64", "*.x86"), "darwin": ("*.app",), "win32": ("*.exe",)}
 """File names of a build's program by platform."""
 _HELPERS = ("UnityCrashHandler",)
-"""How the names of programs start that accompany it."""
+"""How the names of the helpers begin that accompany a build's program."""
 
 
 def cache_folder() -> Path:
@@ -48,9 +48,9 @@ class Record:
 
     url: str
     sha256: str
-    """Of the archive, as first downloaded."""
+    """The SHA-256 of the archive, as first downloaded."""
     size: int
-    """Bytes of the archive."""
+    """The size of the archive in bytes."""
     program: str | None = None
     """The program's path inside the build's folder; None if it is not unpacked."""
 
@@ -65,20 +65,20 @@ class Build:
     identifier: str
     """The environment's name in its registry."""
     url: str
-    """Of a zip archive; or its path, where a manifest on this machine says so."""
+    """The address of a zip archive; or its path, where a manifest on this machine says so."""
     sha256: str | None = None
-    """Of the archive, if the manifest states it."""
+    """The SHA-256 of the archive, if the manifest states it."""
     root: Path | None = None
     """The folder to unpack into; None for the cache."""
 
     @property
     def folder(self) -> Path:
-        """Where it is unpacked."""
+        """The folder that the build is unpacked into."""
         return self._root / self._key
 
     @property
     def record(self) -> Record | None:
-        """What is known about it; None if it has never been downloaded."""
+        """What is known about the build's download; None if it has never been downloaded."""
         try:
             return Record(**json.loads(self._record_file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -86,7 +86,7 @@ class Build:
 
     @property
     def program(self) -> Path | None:
-        """The program; None if it is not on this machine, or not of the manifest's archive."""
+        """The build's program; None if it is not on this machine, or not of the manifest's archive."""
         record = self.record
         if record is None or record.program is None or self.sha256 not in (None, record.sha256):
             return None
@@ -99,7 +99,7 @@ class Build:
 
     @property
     def _key(self) -> str:
-        """A file name: an identifier may hold anything, and must not lead out of the folder."""
+        """The build's file name: an identifier may hold anything, and must not lead out of the folder."""
         plain = re.sub(r"[^A-Za-z0-9._-]", "_", self.identifier)[:60].strip(".") or "_"
         return f"{plain}-{hashlib.sha256(f'{self.identifier} {self.url}'.encode()).hexdigest()[:16]}"
 
@@ -217,7 +217,7 @@ class Build:
             raise RegistryError(f"The archive {self.url} could not be read: {error.strerror}.") from error
 
     def _check(self, archive: Path) -> str:
-        """Compare the checksum with the manifest's, or else with that of the first download; returns it."""
+        """Compare the checksum with the manifest's, or else with that of the first download; return it."""
         from pooch import file_hash
 
         sha256: str = file_hash(str(archive))

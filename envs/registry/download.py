@@ -60,7 +60,7 @@ def read(url: str, limit: int) -> bytes:
     """Read the small file at `url`, in one attempt.
 
     Raises:
-        RegistryError: It cannot be read, or is larger than `limit` bytes.
+        RegistryError: The file cannot be read, or is larger than `limit` bytes.
     """
     with TemporaryDirectory() as folder:
         target = Path(folder) / "file"
@@ -100,7 +100,7 @@ class _Download:
         self._limit = limit
         self._attempt = 0
         self._size: int | None = None
-        """As the server announces it; None where it does not."""
+        """The file's size as the server announces it, in bytes; None where it does not."""
         self._count = 0
         self._logged_at = 0.0
         self._file: BinaryIO
@@ -143,7 +143,7 @@ class _Download:
             logger.info("%s%s so far.", size_text(self._count), of)
 
     def flush(self) -> None:
-        """Nothing: the file is not read before it is closed."""
+        """Do nothing: the file is not read before it is closed."""
 
     def _http_downloader(self) -> Any:
         from pooch import HTTPDownloader

@@ -32,9 +32,9 @@ class BaseRegistryEntry(ABC):
     """An environment in a registry.
 
     Args:
-        identifier: Its name.
+        identifier: The environment's name.
         expected_reward: The mean reward of trained agents, if known.
-        description: What it is.
+        description: What the environment is.
     """
 
     def __init__(self, identifier: str, expected_reward: float | None, description: str | None) -> None:
@@ -44,7 +44,7 @@ class BaseRegistryEntry(ABC):
 
     @property
     def identifier(self) -> str:
-        """Its name in the registry."""
+        """The environment's name in the registry."""
         return self._identifier
 
     @property
@@ -54,7 +54,7 @@ class BaseRegistryEntry(ABC):
 
     @property
     def description(self) -> str | None:
-        """What it is."""
+        """What the environment is."""
         return self._description
 
     @abstractmethod
@@ -66,17 +66,17 @@ class RemoteRegistryEntry(BaseRegistryEntry):
     """An environment whose builds are zip archives on the network.
 
     Args:
-        identifier: Its name.
+        identifier: The environment's name.
         expected_reward: The mean reward of trained agents, if known.
-        description: What it is.
-        linux_url: Of the Linux build; None if there is none.
-        darwin_url: Of the macOS build.
-        win_url: Of the Windows build.
+        description: What the environment is.
+        linux_url: The address of the Linux build; None if there is none.
+        darwin_url: The address of the macOS build.
+        win_url: The address of the Windows build.
         additional_args: Arguments for the program, after those of `make`.
         tmp_dir: The folder to unpack into; None for the cache.
-        linux_sha256: Of the Linux archive, in hexadecimal digits; None if unknown.
-        darwin_sha256: Of the macOS archive.
-        win_sha256: Of the Windows archive.
+        linux_sha256: The SHA-256 of the Linux archive, in hexadecimal digits; None if unknown.
+        darwin_sha256: The SHA-256 of the macOS archive.
+        win_sha256: The SHA-256 of the Windows archive.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class RemoteRegistryEntry(BaseRegistryEntry):
         """The build for a platform.
 
         Raises:
-            NoBuildError: There is none; the message lists those that exist.
+            NoBuildError: There is no such build; the message lists those that exist.
         """
         platform = "linux" if platform.startswith("linux") else platform
         url = self._urls.get(platform)
@@ -135,11 +135,11 @@ class RemoteRegistryEntry(BaseRegistryEntry):
         """Start the environment, downloaded if necessary.
 
         Args:
-            **kwargs: Those of `UnityEnvironment`, except `file_name`.
+            **kwargs: The arguments of `UnityEnvironment`, except `file_name`.
 
         Raises:
             RegistryError: There is no build for this platform, or it cannot be downloaded.
-            UnityException: As `UnityEnvironment`.
+            UnityException: The environment cannot start, see `UnityEnvironment`.
         """
         from ..unity.environment import UnityEnvironment
 
@@ -152,7 +152,7 @@ class RemoteRegistryEntry(BaseRegistryEntry):
 logger = logging.getLogger(__name__)
 
 MAX_BYTES = 4 << 20
-"""Of a manifest on the network."""
+"""The most bytes of a manifest on the network."""
 _KEYS = (
     *("expected_reward", "description", "linux_url", "darwin_url", "win_url"),
     *("additional_args", "tmp_dir", "linux_sha256", "darwin_sha256", "win_sha256"),
@@ -165,7 +165,7 @@ def read_manifest(path_or_url: str) -> list[RemoteRegistryEntry]:
     The last valid copy of a manifest on the network is kept, for when the network is not available.
 
     Raises:
-        RegistryError: It cannot be read, or is not valid.
+        RegistryError: The manifest cannot be read, or is not valid.
     """
     remote = is_url(path_or_url)
     if remote:
@@ -200,7 +200,7 @@ def _read_remote(url: str) -> bytes:
 
 
 def _entries(data: bytes, name: str, folder: Path | None) -> Iterator[RemoteRegistryEntry]:
-    """Parse the entries; `folder`: of a manifest on this machine, to resolve its paths."""
+    """Parse the entries; `folder`: that of a manifest on this machine, to resolve its paths."""
     import yaml
 
     from ..utils.bounded_yaml import load_yaml

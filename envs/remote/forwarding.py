@@ -14,11 +14,11 @@ _READ = 1 << 17
 _BACKLOG = 1 << 22
 """Bytes that may wait for one side before reading from the other pauses."""
 _TAIL = 1 << 11
-"""The last bytes of a direction to keep, which may contain the reason of a rejection."""
+"""The number of last bytes of a direction that are kept, which may contain the reason of a rejection."""
 _DRAIN_SECONDS = 0.5
-"""How long to read from the trainer after the engine has gone: the reason may be on its way."""
+"""Seconds of reading from the trainer after the engine has gone: the reason may be on its way."""
 _FLUSH_SECONDS = 2.0
-"""For the last bytes to be sent, and for the engine to disconnect."""
+"""Seconds for the last bytes to be sent, and for the engine to disconnect."""
 
 _TRAINER_GONE, _ENGINE_GONE, _STOPPED = (
     "the trainer has disconnected",
@@ -28,7 +28,7 @@ _TRAINER_GONE, _ENGINE_GONE, _STOPPED = (
 
 
 class _Direction:
-    """One direction."""
+    """One direction of a connection that is forwarded."""
 
     def __init__(self, source: Stream, sink: Stream) -> None:
         self.source = source
@@ -37,7 +37,7 @@ class _Direction:
         self.ended = False
         """Whether the source has disconnected."""
         self.broken = False
-        """Whether the sink has."""
+        """Whether the sink has disconnected."""
         self.tail = b""
 
     def move(self) -> None:
@@ -75,8 +75,8 @@ def forward(engine: socket.socket, trainer: Stream, stop: socket.socket | None =
     """Forward bytes in both directions until one side disconnects; then close both.
 
     Args:
-        engine: Non-blocking.
-        trainer: Non-blocking.
+        engine: The engine's non-blocking connection.
+        trainer: The trainer's non-blocking connection.
         stop: A socket that becomes readable when this is to stop.
 
     Returns:
@@ -99,7 +99,7 @@ def forward(engine: socket.socket, trainer: Stream, stop: socket.socket | None =
 
 
 def _forward(to_trainer: _Direction, to_engine: _Direction, stop: socket.socket | None) -> str:
-    """Forward until one side has disconnected and its bytes are delivered; returns which one."""
+    """Forward until one side has disconnected and its bytes are delivered; return which side has."""
     engine, trainer = to_trainer.source, to_engine.source
     with DefaultSelector() as selector:
         selector.register(engine, EVENT_READ)
@@ -167,7 +167,7 @@ _OPTIONS = (
     ("TCP_KEEPINTVL", _INTERVAL_SECONDS),
     ("TCP_KEEPCNT", _PROBES),
 )
-"""Options that the system does not know are skipped."""
+"""The options of a TCP socket; those that the system does not know are skipped."""
 
 
 def configure_keepalive(connection: socket.socket, *, always_read: bool = True) -> None:
@@ -176,7 +176,7 @@ def configure_keepalive(connection: socket.socket, *, always_read: bool = True) 
     By default systems take hours to notice that a peer is gone.
 
     Args:
-        connection: TCP.
+        connection: A TCP connection.
         always_read: The other side reads at any time. A trainer during an update does not: it may leave our
             bytes unread for longer than a minute, and must not be considered gone for that.
     """

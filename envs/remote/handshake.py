@@ -56,7 +56,7 @@ class AccessRules:
     """Which clients are admitted."""
 
     networks: AllowedNetworks = field(default_factory=AllowedNetworks)
-    """From where engines may connect in plain text, besides this machine."""
+    """The networks from which engines may connect in plain text, besides this machine."""
     tls: ssl.SSLContext | None = None
     """The TLS context for relays; None to admit none."""
 
@@ -75,13 +75,13 @@ class AttachedEngine:
         self.session = session
         self.kind = kind
         self.where = where
-        """Its address or its relay's, for messages."""
+        """The engine's address or its relay's, for messages."""
         self.name = name
-        """The name under which it is expected; None if it is not expected by name."""
+        """The name under which the engine is expected; None if it is not expected by name."""
         self.file_name = file_name
-        """What tells its plug-in, as an environment's name, if its first call was to the gRPC server."""
+        """The environment name that tells the plug-in, if the engine's first call was to the gRPC server."""
         self.on_rejected: Callable[[], None] = lambda: None
-        """To be called if it has left, or is turned away, before it takes part."""
+        """Called if the engine has left, or is turned away, before it takes part."""
 
     def connection(
         self, name: str, timeout: float, engine: Engine | None = None, *, windowless: bool = False
@@ -89,15 +89,15 @@ class AttachedEngine:
         """The connection for an environment; to be called once.
 
         Args:
-            name: The environment in messages.
+            name: The environment's name in messages.
             timeout: Seconds that the engine has for each answer.
-            engine: Its program, if known.
-            windowless: It was launched without a window.
+            engine: The engine's program, if known.
+            windowless: Whether the engine was launched without a window.
         """
         return EngineConnection(self.session, engine, timeout, name, self.kind, windowless=windowless)
 
     def has_left(self) -> bool:
-        """Whether its connection has ended already. Does not wait."""
+        """Whether the engine's connection has ended already; does not wait."""
         for _ in range(2):  # what it sent last, and the end behind that
             self.session.pump()
         return self.session.disconnected
@@ -132,7 +132,7 @@ class IncomingConnection:
         self.where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.deadline = deadline
         self.stage = "it sent nothing"
-        """Why it is rejected if its time runs out."""
+        """The reason for which the connection is rejected if its time runs out."""
         self._rules = rules
         self._answer = answer
         self._socket: socket.socket = connection
@@ -140,7 +140,7 @@ class IncomingConnection:
         self._peer: Peer | None = None
         self._session: ServerSession | None = None
         self.cost = 0.0
-        """Seconds of processor time that it has taken."""
+        """Seconds of processor time that the connection has taken."""
         self._steps = self._admit_steps()
 
     def fileno(self) -> int:
@@ -154,7 +154,7 @@ class IncomingConnection:
             The selector events to wait for; or the engine; or None after a relay's probe.
 
         Raises:
-            RejectedError: Why; call `close`.
+            RejectedError: The connection is rejected; call `close`.
         """
         try:
             return next(self._steps)

@@ -27,15 +27,15 @@ from .preamble import MAX_LINE, Preamble, PreambleError, Refusal, decode_answer
 from .tls import TlsStream, UntrustedError, check_fingerprint
 
 DIAL_SECONDS = 10.0
-"""For each step until an engine's bytes can flow."""
+"""Seconds for each step until an engine's bytes can flow."""
 
 
 RETRY_SECONDS = 2.0
-"""Between two attempts, unless the trainer says when."""
+"""Seconds between two attempts, unless the trainer says when."""
 _LONGEST_WAIT = 15.0
-"""Between two attempts, whatever the trainer says."""
+"""The most seconds between two attempts, whatever the trainer says."""
 PATIENCE_SECONDS = 60.0
-"""How long an engine waits for a trainer that is there."""
+"""Seconds that an engine waits for a trainer that is there but does not admit the relay yet."""
 
 T = TypeVar("T")
 
@@ -69,8 +69,8 @@ def until_admitted(attempt: Callable[[], T], wait: Callable[[TryLaterError], boo
         wait: Waits as long as an error says; returns whether to go on.
 
     Raises:
-        TryLaterError: It has not within `PATIENCE_SECONDS`, or `wait` says to stop.
-        Exception: Others of `attempt`.
+        TryLaterError: The trainer has not within `PATIENCE_SECONDS`, or `wait` says to stop.
+        Exception: Other errors of `attempt`.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -89,17 +89,17 @@ class RemoteTrainer:
     port: int
     token: str = field(repr=False)
     context: ssl.SSLContext = field(repr=False)
-    """Made by `tls.client_context`."""
+    """The TLS context, made by `tls.client_context`."""
     fingerprint: str | None = None
-    """Of its certificate, if that is how its identity is checked."""
+    """The fingerprint of the trainer's certificate, if that is how its identity is checked."""
 
     @property
     def address(self) -> str:
-        """As users write it."""
+        """The trainer's address as users write it."""
         return join_address(self.host, self.port)
 
     def probe(self, name: str | None = None) -> None:
-        """Check whether an engine of this name would be admitted. Raises as `dial`."""
+        """Check whether an engine of this name would be admitted. Raises the errors of `dial`."""
         self._dial(Preamble(self.token, name, probe=True)).close()
 
     def dial(self, name: str | None = None) -> TlsStream:
@@ -111,7 +111,7 @@ class RemoteTrainer:
         Raises:
             RelayRejectedError: The trainer rejects this relay.
             UntrustedError: The trainer's certificate is not the expected one.
-            TryLaterError: The trainer does not admit it yet.
+            TryLaterError: The trainer does not admit the relay yet.
             UnreachableError: Nothing answers, or it is not a trainer.
         """
         stream = TlsStream(encrypted := self._dial(Preamble(self.token, name)))
@@ -203,7 +203,7 @@ _MAX_WAIT_SECONDS = 0.5 if os.name == "nt" else None
 """Seconds of one wait. On Windows Ctrl-C takes effect between two waits only."""
 _JOIN_SECONDS = 1.0
 _MAX_WAITING = 64
-"""Engines that wait until the trainer admits them; each takes a thread."""
+"""The most engines that wait until the trainer admits them; each takes a thread."""
 
 
 class Relay:
@@ -232,7 +232,7 @@ class Relay:
         self._ended: SimpleQueue[threading.Thread] = SimpleQueue()
         self._count = 0
         self.client_rules = ClientRules()
-        """Who may connect."""
+        """The rules for who may connect."""
         self._rejections = RejectionLog(f" from port {self.port}")
         self._admitted = False
         """Whether the trainer has admitted this relay: from then on no refusal ends it and its engines."""
@@ -286,7 +286,7 @@ class Relay:
 
     @property
     def rejection(self) -> str:
-        """Why the last program was turned away that may not be an engine; empty if none was."""
+        """Why the last program that may not be an engine was turned away; empty if none was."""
         return self._rejections.last
 
     def close(self) -> None:
@@ -342,7 +342,7 @@ class Relay:
         return until_admitted(lambda: self._trainer.dial(self._name), wait)
 
     def _stops_within(self, seconds: float) -> bool:
-        """Wait until `close` is called, at most so many seconds; returns whether it was."""
+        """Wait until `close` is called, at most so many seconds; return whether it was."""
         with suppress(OSError, ValueError), DefaultSelector() as selector:  # closed meanwhile
             selector.register(self._stop_forwarding, EVENT_READ)
             selector.select(seconds)

@@ -30,22 +30,23 @@ from .tokens import cannot_be_guessed, make_token, same
 logger = logging.getLogger(__name__)
 
 GREETING_TIMEOUT_SECONDS = 20.0
-"""From the connection to the end of an engine's greeting."""
+"""Seconds from the connection to the end of an engine's greeting."""
 MAX_CONNECTIONS = 128
-"""Connections that have not greeted yet; beyond that the oldest of them is rejected."""
+"""The most connections that have not greeted yet; beyond that the oldest of them is rejected."""
 _PAUSE_SECONDS = 1.0
-"""How long nothing is accepted after the system could not open another connection."""
+"""Seconds for which nothing is accepted after the system could not open another connection."""
 
 _GUESSES, _GUESSES_PER_SECOND = 30, 0.1
-"""Wrong tokens of one address: at once, and after that."""
+"""The wrong tokens that one address may send at once, and after that per second."""
 _ACCEPTS, _ACCEPTS_PER_SECOND = 256, 20
-"""Connections: at once, and after that, so that what comes and goes leaves most of the time to the run."""
+"""The connections that are accepted at once, and after that per second: clients that come and go leave most
+of the time to the run."""
 _AT_ONCE = 16
-"""Connections that are accepted at once."""
+"""The most connections that are accepted in one turn."""
 _BACKLOG = 64
 """Engines that may call in the same instant; the system would put off those beyond for a second or more."""
 _SHORTEST_PAUSE_SECONDS = 0.2
-"""Once there are too many clients, the run's thread is disturbed no more often than this to accept some."""
+"""The shortest pause in seconds for the run's thread between acceptances, once there are too many clients."""
 _FAILED_SECONDS = 0.002
 """Processor time that goes into an engine that greets and leaves: a thread and half of a handshake."""
 
@@ -110,11 +111,11 @@ class AttachServer:
 
     @contextmanager
     def expect(self, name: str, greeted: GreetedEngine | None = None) -> Iterator[ExpectedEngine]:
-        """While open, admit an engine of this name whose relay presents the token of the context.
+        """Admit, while open, an engine of this name whose relay presents the token of the context.
 
         Args:
-            name: Its name.
-            greeted: What it is, if it is to be greeted; None if it calls by gRPC.
+            name: The engine's name.
+            greeted: What the engine is, if it is to be greeted; None if it calls by gRPC.
 
         Raises:
             ValueError: An engine of this name is expected already.
@@ -180,7 +181,7 @@ class AttachServer:
         return max(0.0, min(waits)) if waits else None
 
     def _accept(self, listener: socket.socket) -> None:
-        """Accept some of those that wait, unless too much has been done in vain lately."""
+        """Accept some of the clients that wait, unless too much has been done in vain lately."""
         for _ in range(_AT_ONCE):
             if self._clients.is_paused:
                 return

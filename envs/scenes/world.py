@@ -26,7 +26,7 @@ class EndedAgents:
     """One array [n, ...] for each sensor."""
     reward: NDArray[np.float32]
     interrupted: NDArray[np.bool_] | None = None
-    """True where the episode was interrupted; None if none was."""
+    """Whether each episode was interrupted, [n]; None if none was."""
 
 
 def without_groups(
@@ -87,7 +87,7 @@ class Parameters(SideChannel):
         self._sources: dict[str, Callable[[], float]] = {}
         self._sampled: set[str] = set()
         self.revision = 0
-        """Grows with every message, so that a world that applies parameters at once can compare it."""
+        """A number that grows with every message, for a world that applies parameters at once to compare."""
 
     @property
     def sampled(self) -> Iterable[str]:
@@ -150,7 +150,7 @@ def _sampler(key: str, msg: IncomingMessage) -> Callable[[], float]:
 
 
 def _from_intervals(random: np.random.Generator, bounds: np.ndarray) -> float:
-    """Uniform over several intervals [k, 2]: a longer one is sampled more often."""
+    """A random number, uniform over several intervals [k, 2]: a longer one is sampled more often."""
     lengths = bounds[:, 1] - bounds[:, 0]
     ends = lengths.cumsum()
     at = random.uniform(0, ends[-1])
@@ -159,10 +159,10 @@ def _from_intervals(random: np.random.Generator, bounds: np.ndarray) -> float:
 
 
 Actions = Mapping[str, tuple[NDArray[np.float32], NDArray[np.int32]]]
-"""By behavior, continuous [n, A] and discrete [n, K] actions, a row for each deciding agent."""
+"""The actions by behavior: continuous [n, A] and discrete [n, K], a row for each deciding agent."""
 
 Batches = Mapping[str, AgentBatch]
-"""By behavior, the agents that report."""
+"""The agents that report, by behavior."""
 
 Statistic = tuple[str, float, StatsAggregationMethod]
 """A statistic that a world reports: name, value, and how values of one name are aggregated."""
@@ -185,13 +185,15 @@ class World(ABC):
     """
 
     options_type: ClassVar[type[Any] | None] = None
-    """A `lanista.envs.scenes.options.SceneOptions`: the constructor takes its fields by keyword."""
+    """The world's class of `lanista.envs.scenes.options.SceneOptions`; the constructor takes its fields by
+    keyword."""
 
     parameters_read: ClassVar[Collection[str] | None] = None
     """The environment parameters that the rules look up, for a warning about others; None: any may be."""
 
     other_names: ClassVar[Mapping[str, str]] = {}
-    """Behaviors' names in ML-Agents' configurations that differ, without `?team=`, and the names here."""
+    """Behaviors' names in ML-Agents' configurations, without `?team=`, with the names here, if they
+    differ."""
 
     png_level = FAST
     """The compression level of images on the wire, 0 to 9."""

@@ -14,7 +14,7 @@ class EngineConfig(NamedTuple):
     """All engine settings that a trainer can change."""
 
     width: int | None
-    """Of the window, in pixels; only together with the height."""
+    """The width of the window, in pixels; only together with the height."""
     height: int | None
     quality_level: int | None
     """The index of one of the project's quality levels."""
@@ -55,7 +55,7 @@ class EngineConfigurationChannel(OutgoingSideChannel):
         target_frame_rate: int | None = None,
         capture_frame_rate: int | None = None,
     ) -> None:
-        """Set all that are not None; for their meaning see the fields of `EngineConfig`.
+        """Set all parameters that are not None; for their meaning see the fields of `EngineConfig`.
 
         Raises:
             UnitySideChannelException: A width without a height, or the reverse. Nothing is sent then.

@@ -1,4 +1,4 @@
-"""From an environment's name to a running engine."""
+"""Launches the engine that an environment's name means."""
 
 import logging
 import sys
@@ -30,7 +30,7 @@ def launch(options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnect
         on_exit: Called, from another thread, when the engine's process has ended.
 
     Raises:
-        ValueError: `allow` has what is no network.
+        ValueError: An entry of `allow` is not a network.
         UnityEnvironmentException: The executable is missing or cannot be started.
         PortInUseError: The Editor's port, or the requested one, is taken.
     """
@@ -48,7 +48,7 @@ EDITORS: dict[bytes, str | None] = {
     UNITY_PLUGIN.dialect.path: None,
     UNREAL_PLUGIN.dialect.path: PREFIX,
 }
-"""For each plug-in's gRPC method the name of its editor, or of any engine that connects by itself."""
+"""The name of a plug-in's editor, or of any engine that connects by itself, by its gRPC method."""
 
 
 def plugin_of(file_name: str | None) -> Plugin:

@@ -21,10 +21,10 @@ class Arguments(Protocol):
         """The arguments, and the log file that the game will write, if we know.
 
         Args:
-            port: Where the game calls.
-            windowless: Launch it without a window.
-            log_file: Where it is to write its log, unless `additional` says otherwise.
-            additional: The user's.
+            port: The port on which the game calls.
+            windowless: Whether to launch the game without a window.
+            log_file: The file for the game's log, unless `additional` says otherwise.
+            additional: The user's arguments.
         """
 
 
@@ -51,7 +51,7 @@ def unreal_arguments(
 ) -> tuple[list[str], Path | None]:
     """The arguments that a game gets, and the log file it will write, if we know; see `Arguments`.
 
-    The user's come first: Unreal takes a map only from the first argument, and of several values the first.
+    The user's arguments come first: Unreal takes a map only from the first, and the first of several values.
     """
     command = [str(argument) for argument in additional]
     given = [argument[len(_UNREAL_LOG) :] for argument in command if argument.lower().startswith(_UNREAL_LOG)]
@@ -95,7 +95,7 @@ UNREAL_PLUGIN = Plugin(
     arguments=unreal_arguments,
     suffixes=(".sh", ".x86_64", ".x86"),
 )
-"""Of `--env unreal:...`."""
+"""The plug-in of `--env unreal:...`."""
 
 
 def unity_arguments(

@@ -14,11 +14,11 @@ from pathlib import Path
 from .bounded_yaml import load_json
 
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP})
-"""Errors of a file system without locks."""
+"""The error numbers of a file system without locks."""
 _MOST_BYTES = 4096
-"""Of the record of the holder, which somebody else may have written."""
+"""The most bytes that are read of the holder's record, which somebody else may have written."""
 _LOCKED_BYTES = 1
-"""Windows lets no other process read the bytes that are locked, so the holder's record starts after them."""
+"""The number of locked bytes, which on Windows no other process can read: the holder's record follows."""
 
 
 class LockingNotSupportedError(OSError):

@@ -10,9 +10,9 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 1 << 24
-"""Of a file of text that is read whole; the settings of a hundred behaviors take some hundred KiB."""
+"""The most bytes of a text file that is read whole; settings of a hundred behaviors take some hundred KiB."""
 _GIVEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""How a shell names what it has opened already, as `<(command)` does: that is read as a file is."""
+"""The start of a shell's names for what it has opened already, as in `<(command)`: read as a file is."""
 
 
 def refuse_pipe(path: Path) -> None:
@@ -30,7 +30,7 @@ def refuse_pipe(path: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file holds that may be of somebody else. Raises OSError; also as `refuse_pipe`."""
+    """The content of a file that may be somebody else's. Raises OSError, also as `refuse_pipe` does."""
     refuse_pipe(path)
     return path.read_bytes()
 
@@ -51,7 +51,7 @@ def remove_link(path: Path) -> None:
 
 
 def read_text(path: Path, most: int = MOST_BYTES, errors: str = "strict") -> str:
-    """The text of a file that may be of somebody else.
+    """The text of a file that may be somebody else's.
 
     Raises:
         OSError: there is no such file, it cannot be read, or holds more than `most` bytes; or as

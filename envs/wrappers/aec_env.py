@@ -22,7 +22,7 @@ class UnityAECEnv(AgentRegistryEnv, AECEnv):  # type: ignore[misc]
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None, *, add_group_reward: bool = False) -> None:
-        """As `UnityParallelEnv`."""
+        """Wrap an engine; the arguments are those of `UnityParallelEnv`."""
         super().__init__()
         self._registry = AgentRegistry(env, seed, add_group_reward)
         self.metadata = {**METADATA, "name": title(env), "is_parallelizable": False}
@@ -34,7 +34,7 @@ class UnityAECEnv(AgentRegistryEnv, AECEnv):  # type: ignore[misc]
         self._turns: list[str] = []
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """Restart all episodes. As `UnityParallelEnv.reset`, but returns nothing."""
+        """Restart all episodes, as `UnityParallelEnv.reset` does, but return nothing."""
         self._last = self._registry.reset(seed, options)
         self.agents = self._registry.live_agents
         self._skip_agent_selection = None
@@ -49,7 +49,7 @@ class UnityAECEnv(AgentRegistryEnv, AECEnv):  # type: ignore[misc]
         """Set the action of `agent_selection`, and step the engine after the last agent's turn.
 
         Args:
-            action: In the agent's action space; None if its episode has ended.
+            action: One of the agent's action space; None if its episode has ended.
 
         Raises:
             UnityGymException: The environment is closed, no agent is alive, or the action is not in its

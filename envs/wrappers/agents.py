@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..base import BehaviorSteps, ObsArray
 
 VACANT = -1
-"""In place of an agent's id: the slot is empty. Engines count from 0."""
+"""The value in place of an agent's id where the slot is empty. Engines count from 0."""
 
 SlotNumbers = NDArray[np.intp]
 _NONE: SlotNumbers = np.zeros(0, np.intp)
@@ -117,7 +117,7 @@ class FinalSteps:
     agent_id: NDArray[np.int64]
     """[k] The engine's ids, which are no longer in use."""
     obs: list[ObsArray]
-    """[k, *shape] per sensor: the final observations."""
+    """[k, *shape] The final observations per sensor."""
 
 
 class SlottedAgents:
@@ -128,7 +128,7 @@ class SlottedAgents:
     """
 
     def __init__(self, name: str, spec: BehaviorSpec) -> None:
-        """All slots are empty.
+        """Start with all slots empty.
 
         Args:
             name: The engine's full name of the behavior, such as `3DBall?team=0`.
@@ -138,11 +138,11 @@ class SlottedAgents:
         self.spec = spec
         self.slots = SlotAssignment()
         self.obs: list[ObsArray] = [np.zeros((0, *s.shape), np.float32) for s in spec.observation_specs]
-        """[n, *shape] per sensor; arrays that were handed out are not written to again."""
+        """[n, *shape] The observations per sensor; arrays that were handed out are not written to again."""
         self.forbidden: list[NDArray[np.bool_]] = [
             np.zeros((0, size), np.bool_) for size in spec.action_spec.discrete_branches
         ]
-        """[n, size] per branch: True for actions that are not allowed."""
+        """[n, size] The action masks per branch: True for actions that are not allowed."""
         self._order: SlotNumbers = np.zeros(0, np.intp)
         """The slots of the last DecisionSteps, row for row."""
         self.start_step()
@@ -154,15 +154,15 @@ class SlottedAgents:
         """Start a step: reset what is counted per step."""
         size = len(self)
         self.reward: NDArray[np.float32] = np.zeros(size, np.float32)
-        """[n] Since the step started; rewards before the first action of an episode are not counted."""
+        """[n] The reward since the step started; rewards before an episode's first action are not counted."""
         self.group_reward: NDArray[np.float32] = np.zeros(size, np.float32)
-        """[n] As `reward`."""
+        """[n] The group's reward, counted like `reward`."""
         self.asks: NDArray[np.bool_] = np.zeros(size, np.bool_)
-        """[n] The agent requests a decision."""
+        """[n] Whether the agent requests a decision."""
         self.terminated: NDArray[np.bool_] = np.zeros(size, np.bool_)
-        """[n] An episode has ended in this step."""
+        """[n] Whether an episode has ended in this step."""
         self.truncated: NDArray[np.bool_] = np.zeros(size, np.bool_)
-        """[n] An episode was interrupted in this step, by a step limit for example."""
+        """[n] Whether an episode was interrupted in this step, by a step limit for example."""
         self.ended: list[FinalSteps] = []
         self._written = False
 

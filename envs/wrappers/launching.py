@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..godot.environment import GodotEnvironment
 
 SEEDS = 2**31
-"""The protocol has 32 bits for a seed, one of them for the sign."""
+"""The number of different seeds: the protocol has 32 bits for a seed, one of them for the sign."""
 
 
 class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
@@ -50,7 +50,7 @@ class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
             start: Starts the engine with a seed. The environment that it returns is closed before the next
                 call.
             seed: 0 or more; used modulo 2**31.
-            name: For messages.
+            name: The environment's name in messages.
             channels: The engine's side channels.
         """
         self.name = name
@@ -83,23 +83,23 @@ class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
         self._parameters.update(parameters)
 
     def reset(self) -> None:
-        """See `BaseEnv`."""
+        """Reset the engine; see `BaseEnv`."""
         self._env.reset()
 
     def step(self) -> None:
-        """See `BaseEnv`."""
+        """Step the engine; see `BaseEnv`."""
         self._env.step()
 
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
-        """See `BaseEnv`."""
+        """The decision and terminal steps of a behavior's agents; see `BaseEnv`."""
         return self._env.get_steps(behavior_name)  # type: ignore[no-any-return]
 
     def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
-        """See `BaseEnv`."""
+        """Set the actions of a behavior's agents; see `BaseEnv`."""
         self._env.set_actions(behavior_name, action)
 
     def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
-        """See `BaseEnv`."""
+        """Set the action of one agent; see `BaseEnv`."""
         self._env.set_action_for_agent(behavior_name, agent_id, action)
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ def launch(
     Raises:
         TypeError: There is no such option.
         UnityEnvironmentException: Several engines where only one is possible.
-        UnityException: As `UnityEnvironment`.
+        UnityException: An engine cannot start, see `UnityEnvironment`.
     """
     _check_options(options, file_name)
     if is_godot(file_name) and side_channels:
@@ -332,7 +332,7 @@ class JoinedEnvironment(InProcessEnvironment):
 
 
 def _masks(decisions: Sequence[DecisionSteps], spec: BehaviorSpec) -> list[NDArray[np.bool_]] | None:
-    """[rows, size] per branch; None if no engine sends masks."""
+    """The action masks [rows, size] per branch; None if no engine sends masks."""
     if all(each.action_mask is None for each in decisions):
         return None
     return [

@@ -30,7 +30,7 @@ class BehaviorAgents:
     """One behavior's agents, each of which is done after one episode, until the next reset."""
 
     def __init__(self, batch: SlottedAgents) -> None:
-        """No agent is alive yet.
+        """Start without a living agent.
 
         Raises:
             UnityGymException: There are no observations or no actions.
@@ -39,9 +39,9 @@ class BehaviorAgents:
         self.actions = ActionConverter(batch.spec.action_spec)
         self.names: list[str] = []
         self.alive: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        """[slots] The agent's episode is running."""
+        """[slots] Whether the agent's episode is running."""
         self.done: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        """[slots] The agent's episode has ended; a new agent in its slot stays hidden."""
+        """[slots] Whether the agent's episode has ended; a new agent in its slot stays hidden."""
         self._observations = sensor_observations(batch.spec.observation_specs)
         spec = batch.spec.action_spec
         self._masked = bool(spec.discrete_branches) and not spec.continuous_size
@@ -53,7 +53,7 @@ class BehaviorAgents:
         self.alive[:] = self.done[:] = False
 
     def add_agents(self) -> list[str]:
-        """Name the slots that are new; returns their names."""
+        """Name the slots that are new; return their names."""
         new = [f"{self.batch.name}?agent_id={slot}" for slot in range(len(self.names), len(self.batch))]
         self.names += new
         none = np.zeros(len(new), np.bool_)
@@ -129,7 +129,7 @@ class BehaviorAgents:
         return int(np.concatenate(ids)[0])
 
     def _with_ends(self) -> list[NDArray[Any]]:
-        """[n, *shape] per sensor, with final observations instead of those of the next episode."""
+        """The observations [n, *shape] per sensor, with final ones instead of those of the next episode."""
         over = self.ended()
         obs = self.batch.obs
         if not over.any():
@@ -324,12 +324,12 @@ class AgentRegistryEnv:
 
     @property
     def observation_spaces(self) -> dict[str, Any]:
-        """By possible agent."""
+        """The observation space of each possible agent, by name."""
         return self._registry.observation_spaces
 
     @property
     def action_spaces(self) -> dict[str, Any]:
-        """By possible agent."""
+        """The action space of each possible agent, by name."""
         return self._registry.action_spaces
 
     def observation_space(self, agent: str) -> Any:
@@ -346,7 +346,7 @@ class AgentRegistryEnv:
         return self._registry.side_channel
 
     def render(self) -> None:
-        """Does nothing: engines draw their own windows."""
+        """Do nothing: engines draw their own windows."""
 
     def close(self) -> None:
         """Close the engine; does nothing if it is closed."""

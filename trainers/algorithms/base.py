@@ -42,10 +42,10 @@ class UpdateResult(NamedTuple):
     """The outcome of one gradient step of an off-policy algorithm."""
 
     metrics: dict[str, float]
-    """By statistics' names, such as "Losses/Value Loss"."""
+    """The metrics of the step by statistics' names, such as "Losses/Value Loss"."""
     td_errors: Tensor | None
     """[B] the absolute temporal-difference error of each step, for priorities; None without any. Of sequences
-    that begin with a burn-in: of the steps after it."""
+    that begin with a burn-in only the steps after it have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,17 @@ class Traits:
     """What the rest of the trainer has to know of an algorithm."""
 
     is_team: bool = False
-    """It learns from what groups earn, which is then reported too."""
+    """Whether the algorithm learns from what groups earn, which is then reported too."""
     is_greedy: bool = False
-    """Its agents explore only while they learn; in evaluation they act deterministically."""
+    """Whether agents explore only while they learn, and act deterministically in evaluation."""
     needs_teammates: bool = False
-    """Rollouts hold the steps of teammates too, whose rewards count as the agent's."""
+    """Whether rollouts hold the steps of teammates too, whose rewards count as the agent's."""
     roster_size: int = 0
     """The number of slots in the rosters of rollouts; 0: rollouts have none."""
     team_reward: TeamRewardKind | None = None
     """How the rewards of a group's members become one for all; None: each has its own."""
     loads_mlagents: bool = False
-    """A run can start from the weights of an ML-Agents checkpoint."""
+    """Whether a run can start from the weights of an ML-Agents checkpoint."""
 
 
 class Algorithm(ABC):
@@ -74,10 +74,10 @@ class Algorithm(ABC):
     """
 
     name: ClassVar[str] = ""
-    """In messages."""
+    """The algorithm's name in messages, such as "PPO"."""
     traits: Traits = Traits()
     network: Network
-    """What acts and is exported."""
+    """The network that acts and is exported."""
     exploration: float = 0.0
     """The probability of a random action until the next update."""
     explorer: Explorer | None = None
@@ -85,7 +85,7 @@ class Algorithm(ABC):
     critic_states: Sequence[CriticStates] = ()
     """The recurrent states of critics for living agents."""
     saved_numbers: ClassVar[Mapping[str, str]] = {}
-    """Attributes that are saved, by their checkpoint entries."""
+    """The names of the numeric attributes that are saved, by their checkpoint entries."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Algorithm(ABC):
         memory = settings.network_settings.memory
         self.is_recurrent = memory is not None
         self.sequence_length = 1 if memory is None else memory.sequence_length
-        """Of the sequences that are learned from; 1 without a memory."""
+        """The number of steps of the sequences that are learned from; 1 without a memory."""
         self.max_steps = settings.max_steps
         self._targets: dict[str, nn.Module] = {}
         self._generators: dict[str, torch.Generator] = {}
@@ -185,9 +185,9 @@ class Algorithm(ABC):
         return {} if norm is None else {"Policy/Gradient Norm": norm}
 
     def products(self, batch_size: int) -> int | None:
-        """Products of a minibatch's pass through the largest network; None unless it reads vectors alone.
+        """The products of a minibatch's pass through the largest network; None unless it reads vectors alone.
 
-        With a memory: of one step of all sequences, since each step waits for the one before.
+        With a memory those of one step of all sequences count, since each step waits for the one before.
         """
         if any(len(sensor.shape) > 1 for sensor in self.spec.observation_specs):
             return None
@@ -195,7 +195,7 @@ class Algorithm(ABC):
         return rows * self._largest_network()
 
     def dense_products(self, batch_size: int) -> int | None:
-        """As `products`, but also with images, whose convolutions are not counted, and with sets of entities.
+        """Like `products`, but also for images, whose convolutions are not counted, and for sets of entities.
 
         None where oneDNN would multiply slowly: with a memory, and in encoders of teams, numbers of rows are
         seldom the same twice; attention over very many entities has products of its own.
@@ -208,7 +208,7 @@ class Algorithm(ABC):
         return batch_size * self._largest_network()
 
     def _largest_network(self) -> int:
-        """The number of its parameters."""
+        """The number of parameters of the largest network."""
         return max(sum(p.numel() for p in module.parameters()) for module in self.modules().values())
 
     # Experience -----------------------------------------------------------------------------------------
@@ -308,10 +308,10 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
 
     @abstractmethod
     def update(self, steps: Steps, policy_step: int) -> dict[str, float]:
-        """Learn from the steps; metrics by statistics' names."""
+        """Learn from the steps, and return metrics by statistics' names."""
 
     learns_from_older: ClassVar[bool] = False
-    """It has `as_of_newest_policy`, so that it can be updated while the next steps are collected."""
+    """Whether there is an `as_of_newest_policy`, so that updates can run while next steps are collected."""
 
     def as_of_newest_policy(self, steps: Steps) -> Steps:
         """Steps of the policy before the newest one, as `update` is to learn from them."""
@@ -323,12 +323,12 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
         self.policy_optimizer.warn_once("Nothing was learned", found)
 
     def normalize_values(self, head: ValueHead) -> None:
-        """Learn its values in units of the returns; `build` calls this after `register`."""
+        """Learn the head's values in units of the returns; `build` calls this after `register`."""
         self.value_normalizer = ValueNormalizer(head)
         self._targets[STATISTICS] = self.value_normalizer.statistics
 
     def initialize_from(self, state: Mapping[str, Any]) -> list[str]:
-        """See `Algorithm.initialize_from`; values are taken over in units of the rewards."""
+        """Start from another run's `state_dict` as far as it fits, with values in units of the rewards."""
         return super().initialize_from(in_reward_units(state))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -349,7 +349,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     @cached_property
     def learning_rate(self) -> Schedule:
-        """Of all optimizers."""
+        """The schedule of the learning rate of all optimizers."""
         linear = getattr(self.hyper, "learning_rate_schedule", "constant") == "linear"
         return Schedule(self.hyper.learning_rate, LEARNING_RATE_FLOOR, self.max_steps, linear)
 
@@ -363,7 +363,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     @abstractmethod
     def update(self, batch: ReplayBatch, policy_step: int) -> UpdateResult:
-        """One gradient step.
+        """Take one gradient step on a batch.
 
         Raises:
             FloatingPointError: the gradient is not finite, and `non_finite` is STOP.

@@ -38,7 +38,7 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
     critic_count: ClassVar[int] = 1
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
-        """See `Algorithm.build`."""
+        """Create and register policy, critics, their targets, optimizers and the exploration noise."""
         hyper, actions = settings.hyperparameters, self.spec.action_spec
         assert isinstance(hyper, DeterministicPolicySettings)
         require_actions(
@@ -103,7 +103,7 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
         return loss.detach()
 
     def update_targets(self) -> None:
-        """A Polyak step of both targets."""
+        """Take a Polyak step of both targets."""
         self.target.update(self.actor_optimizer.flat, self.tau)
         self.target_critics.update(self.critic_optimizer.flat, self.tau)
 
@@ -120,7 +120,7 @@ def action(network: Actor, inputs: Sequence[Tensor]) -> Tensor:
 
 
 class DDPG(DeterministicActorCritic):
-    """One critic, and a policy step with each of its own."""
+    """DDPG: one critic, and a policy step with each step of the critic."""
 
     name = "DDPG"
 
@@ -145,7 +145,7 @@ TWINS = 2
 
 
 class TD3(DeterministicActorCritic):
-    """Two critics, of which the smaller value counts; smoothed targets; delayed policy updates."""
+    """TD3: two critics, of which the smaller value counts; smoothed targets; delayed policy updates."""
 
     name = "TD3"
     critic_count = TWINS
@@ -153,14 +153,14 @@ class TD3(DeterministicActorCritic):
     hyper: TD3Settings
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
-        """See `Algorithm.build`."""
+        """Create what all algorithms of this kind have, and the generator of the noise on target actions."""
         super().build(settings, seed)
         assert isinstance(settings.hyperparameters, TD3Settings)
         self.smoother = torch.Generator().manual_seed(seed + 5)
         """The generator of the noise on target actions."""
         self._generators["smoother"] = self.smoother
         self.updates = 0
-        """Gradient steps of the critics so far."""
+        """The number of gradient steps of the critics so far."""
 
     def update(self, batch: ReplayBatch, policy_step: int) -> UpdateResult:
         """One gradient step of both critics; of the policy and the targets every `policy_delay`-th time."""

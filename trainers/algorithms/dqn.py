@@ -43,7 +43,7 @@ class DQN(OffPolicyAlgorithm):
     saved_numbers: ClassVar = {"gradient_steps": "updates"}
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
-        """See `Algorithm.build`."""
+        """Create and register the network of action values, its target, the optimizer and the explorer."""
         hyper, actions = settings.hyperparameters, self.spec.action_spec
         assert isinstance(hyper, DQNSettings)
         require_actions(
@@ -58,7 +58,7 @@ class DQN(OffPolicyAlgorithm):
         self.target = TargetNetwork(self.network)
         self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
         self.captured: CapturedStep[ReplayBatch] | None = None
-        """Makes the gradient steps on a GPU."""
+        """The gradient step as captured for a GPU; None where it is not captured."""
         if type(self) is DQN and CapturedStep.is_faster(settings, self.device):  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 1, self.optimizer.tensors())
         sizes = [int(size) for size in actions.discrete_branches]
@@ -67,7 +67,7 @@ class DQN(OffPolicyAlgorithm):
         schedule = ExplorationSchedule(hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps)
         self.explorer: EpsilonGreedy = EpsilonGreedy(actions, schedule)
         self.updates = 0
-        """Gradient steps so far."""
+        """The number of gradient steps so far."""
         targets: dict[str, nn.Module] = {"Target": self.target.network}
         self.register({"Policy": self.network}, {"Optimizer": self.optimizer}, targets=targets)
 
@@ -135,7 +135,7 @@ class DQN(OffPolicyAlgorithm):
         return loss.detach(), td_errors
 
     def _step_on_device(self, batch: ReplayBatch, numbers: Tensor) -> Tensor:
-        """A gradient step, given the learning rate; the loss, then the temporal-difference errors."""
+        """Take a gradient step by the given learning rate; return loss and temporal-difference errors."""
         loss, td_errors = self._gradient(batch)
         self.optimizer.step_on_device(numbers[0])
         return torch.cat((loss.reshape(1), td_errors))
@@ -159,7 +159,7 @@ class DQN(OffPolicyAlgorithm):
         return outputs.view(-1, length + 1, memory.output_size)[:, 1:].flatten(0, 1)
 
     def _of_actions(self, q: Tensor, actions: Tensor) -> Tensor:
-        """[B, S, n] values and [B, K] actions, counted within each branch -> their values [B, S, K]."""
+        """The values [B, S, K], of all values [B, S, n], of actions [B, K], counted within each branch."""
         columns = (actions + self._branch_starts).unsqueeze(1)
         return q.gather(2, columns.expand(-1, q.shape[1], -1))
 

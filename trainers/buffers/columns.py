@@ -14,9 +14,10 @@ from ...envs.base import ObsArray
 from ...envs.images import as_floats
 
 IMAGE_AXES = 4
-"""Of a column of images: [N, C, H, W]."""
+"""The number of axes of a column of images: [N, C, H, W]."""
 SLACK = 1.25
-"""Times the expected number: trajectories exceed it. The system commits memory only as it is filled."""
+"""The room for images, times the expected number, which trajectories exceed. The system commits memory only
+as it is filled."""
 
 AnySteps = TypeVar("AnySteps")
 
@@ -31,7 +32,7 @@ class BufferColumns:
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Any]]
     saved_names: ClassVar[Mapping[str, str]] = {}
-    """What columns are called in checkpoints, where that is not their name."""
+    """The names of columns in checkpoints, by their field names, where the two differ."""
 
     def __len__(self) -> int:
         """The number of steps that count; some columns may hold more rows."""
@@ -160,7 +161,7 @@ class ImageBuffer:
         self._length += len(images)
 
     def images(self) -> ObsArray:
-        """[N, C, H, W], a view that is valid until the buffer is cleared and filled again."""
+        """The images [N, C, H, W]: a view that is valid until the buffer is cleared and filled again."""
         assert self._rows is not None
         return self._rows[: self._length]
 

@@ -36,28 +36,28 @@ class Demonstrations:
 
     spec: BehaviorSpec
     obs: list[ObsArray]
-    """Per sensor [N, *shape]: float32, or uint8 for images."""
+    """The observations per sensor [N, *shape]: float32, or uint8 for images."""
     continuous: NDArray[np.float32]
-    """[N, continuous_size] as the engine got them, mostly within -1 and 1; not as a policy draws them."""
+    """[N, continuous_size] actions as the engine got them, mostly from -1 to 1, not as drawn by a policy."""
     discrete: NDArray[np.int32]
-    """[N, branches]"""
+    """[N, branches] the discrete actions."""
     action_mask: NDArray[np.bool_] | None
-    """[N, sum of branch sizes], True where the action was not allowed; None without discrete actions."""
+    """The mask [N, sum of branch sizes], True where an action was not allowed; None without discrete ones."""
     reward: NDArray[np.float32]
-    """[N] what came of the step; of the environment, to the agent alone."""
+    """[N] the environment's reward for the step, to the agent alone."""
     group_reward: NDArray[np.float32]
     done: NDArray[np.bool_]
-    """[N] the step ended the episode."""
+    """[N] whether the step ended the episode."""
     interrupted: NDArray[np.bool_]
-    """[N] it did so by a limit of steps."""
+    """[N] whether the step ended the episode by a limit of steps."""
     prev_continuous: NDArray[np.float32]
-    """[N, continuous_size] the action before, in the same episode; zeros at first."""
+    """[N, continuous_size] the actions before, in the same episode; zeros at first."""
     prev_discrete: NDArray[np.int32]
-    """[N, branches], the same."""
+    """[N, branches] the discrete actions before, likewise."""
     lengths: NDArray[np.int64]
-    """[J]; their sum is N."""
+    """[J] the numbers of steps of the episodes; their sum is N."""
     next_obs: list[ObsArray]
-    """Per sensor [J, *shape]: what followed the last step."""
+    """The observations after the episodes' last steps, per sensor [J, *shape]."""
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -69,7 +69,7 @@ class Demonstrations:
 
     @property
     def done_reached(self) -> NDArray[np.bool_]:
-        """[J] the episode was recorded to its end."""
+        """[J] whether the episode was recorded to its end."""
         return self.done[np.cumsum(self.lengths) - 1]
 
 
@@ -82,12 +82,12 @@ class SavedSteps(NamedTuple):
 
     @property
     def spec(self) -> BehaviorSpec:
-        """Of the behavior."""
+        """The spec of the behavior."""
         return self.steps.spec
 
     @property
     def note(self) -> None:
-        """There is nothing to warn of."""
+        """None: there is nothing to warn of."""
 
 
 def load_demonstrations(
@@ -146,7 +146,7 @@ def held_out(demos: Demonstrations, share: float, seed: int) -> tuple[Demonstrat
 def digest(demos: Demonstrations, *, outcomes: bool = False) -> str:
     """A hash of the observations, actions and masks, and of where episodes begin.
 
-    `outcomes`: of rewards, ends and final observations too.
+    With `outcomes` also of rewards, ends and final observations.
     """
     found = hashlib.sha256(demos.lengths.tobytes())
     came = (demos.rewards, demos.done, demos.interrupted, *demos.next_obs) if outcomes else ()
@@ -172,7 +172,7 @@ _COLUMNS = (
     *("obs", "continuous", "discrete", "action_mask", "reward", "group_reward"),
     *("done", "interrupted", "prev_continuous", "prev_discrete"),
 )
-"""Of [N] rows."""
+"""The names of the columns of N rows."""
 
 
 def require_same_spec(

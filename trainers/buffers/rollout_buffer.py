@@ -25,18 +25,18 @@ class OnPolicySteps(BufferColumns):
 
     __slots__ = ()
     returns: NDArray[np.float32]
-    """[N, S]."""
+    """The returns [N, S]."""
 
     def is_finite(self) -> bool:
         """Whether everything that a gradient is computed from is finite."""
         return bool(np.isfinite(self.returns).all())
 
     def consist_of(self, sequence_length: int) -> bool:
-        """Whether they are whole sequences of so many steps, if the policy has a memory."""
+        """Whether the steps are whole sequences of `sequence_length`, if the policy has a memory."""
         return True
 
     def real_count(self) -> int:
-        """How many they are, padding not counted."""
+        """The number of steps, padding not counted."""
         return len(self)
 
     def explained_variances(self) -> dict[str, float]:
@@ -54,29 +54,29 @@ class PolicySteps(OnPolicySteps):
     log_probs: Floats
     action_mask: NDArray[np.bool_] | None
     returns: Floats
-    """[N, S]."""
+    """The returns [N, S]."""
     advantages: Floats
-    """[N], mean over the signals, not normalized."""
+    """[N] the advantages, mean over the signals, not normalized."""
     real: NDArray[np.bool_] | None = None
-    """[N], False for padding. With a memory the N rows are whole sequences, trajectories padded to these."""
+    """A mask [N], False for padding. With a memory the N rows are whole sequences, padded trajectories."""
     memory: Floats | None = None
     """[sequences, memory_size], the actor's states before each sequence."""
     weights: Floats | None = None
-    """[N], of the normalized advantages in the objective; None: all are 1."""
+    """[N] the weights of the normalized advantages in the objective; None: all are 1."""
 
     def __len__(self) -> int:
         return len(self.advantages)
 
     def is_finite(self) -> bool:
-        """See `OnPolicySteps.is_finite`."""
+        """Whether returns and advantages are finite."""
         return bool(np.isfinite(self.returns).all() and np.isfinite(self.advantages).all())
 
     def consist_of(self, sequence_length: int) -> bool:
-        """See `OnPolicySteps.consist_of`."""
+        """Whether the steps are whole sequences of `sequence_length`, if the policy has a memory."""
         return self.memory is None or len(self) == len(self.memory) * sequence_length
 
     def real_count(self) -> int:
-        """See `OnPolicySteps.real_count`."""
+        """The number of steps, padding not counted."""
         return len(self) if self.real is None else int(self.real.sum())
 
 
@@ -85,12 +85,12 @@ class EvaluatedSteps(PolicySteps):
     """Columns of N steps with the critic's evaluation."""
 
     values: Floats
-    """[N, S], of the critic when the steps came in."""
+    """[N, S] the critic's values when the steps came in."""
     critic_memory: Floats | None = None
     """[sequences, memory_size], the critic's states before each sequence."""
 
     def explained_variances(self) -> dict[str, float]:
-        """See `OnPolicySteps.explained_variances`."""
+        """How well the critic's values predicted the returns, by the statistic's name."""
         return explained_variance("Losses/Value Explained Variance", self.values, self.returns, self.real)
 
 
@@ -101,22 +101,22 @@ class RolloutBatch(NamedTuple):
     """What the networks read, see `ActorCritic.prepare`."""
     actions: Actions
     action_mask: Tensor | None
-    """[B, sum of branch sizes], True where the action was forbidden; None if none ever was."""
+    """The mask [B, sum of branch sizes], True where an action was forbidden; None if none ever was."""
     old_log_probs: Tensor
-    """[B, components], of the actions when they were taken."""
+    """[B, components] the log-probabilities of the actions when they were taken."""
     advantages: Tensor
-    """[B, 1], normalized."""
+    """The normalized advantages [B, 1]."""
     old_values: Tensor
-    """[B, S], of the critic when the steps came in."""
+    """[B, S] the critic's values when the steps came in."""
     returns: Tensor
-    """[B, S]."""
+    """The returns [B, S]."""
     real: Tensor | None = None
-    """[B] bool, False for padding; None without a memory, as are the next two."""
+    """A mask [B] bool, False for padding; None without a memory, as are the next two."""
     actor_states: Tensor | None = None
     critic_states: Tensor | None = None
-    """[sequences, memory_size], before each of the sequences of which the rows then consist."""
+    """[sequences, memory_size] the states before the sequences of which the rows then consist."""
     length: int = 1
-    """Rows of each sequence."""
+    """The number of rows of each sequence."""
 
     @classmethod
     def of(
@@ -263,7 +263,7 @@ class RolloutEvaluation(Generic[Steps]):
     """An algorithm's evaluation of some trajectories."""
 
     steps: Steps
-    """For the rollout buffer."""
+    """The steps for the rollout buffer."""
     estimates: Mapping[str, Floats]
     """The critic's estimates for the trajectories' own steps [steps, S], by the statistic's name."""
 
@@ -285,7 +285,7 @@ class RolloutBuffer(Generic[Columns]):
         self._expected = expected
         self._parts: list[Columns] = []
         self._images: dict[tuple[str, int], ImageBuffer] = {}
-        """By column and index in its list."""
+        """The image buffers by column and index in the column's list."""
         self._length = 0
 
     def __len__(self) -> int:

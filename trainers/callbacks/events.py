@@ -20,7 +20,7 @@ class Event:
     __slots__ = ()
 
     hook: ClassVar[str]
-    """The method of a callback that it calls."""
+    """The method of a callback that the event calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class TrainingBegin(Event):
 
     run_id: str
     folder: Path
-    """Where the run's files go."""
+    """The folder that the run's files go to."""
     options: RunOptions
     """Every setting of the run."""
     resumed: bool
@@ -44,7 +44,7 @@ class StepTaken(Event):
     hook = "on_environment_step"
 
     environment_step: EnvironmentStep
-    """Which environment, its agents' observations and rewards, and the decisions that led to them."""
+    """The environment, its agents' observations and rewards, and the decisions that led to them."""
     steps: Mapping[str, int]
     """Trainer steps so far, by behavior."""
 
@@ -64,7 +64,8 @@ class EpisodeEnd(Event):
     reward: float
     """The agent's return from the environment."""
     group_reward: float | None
-    """What its group earned while the agent lived; None unless the group has ended with this episode."""
+    """What the agent's group earned while the agent lived; None unless the group has ended with this
+    episode."""
     length: int
     """Decisions in the episode."""
 
@@ -104,13 +105,13 @@ class CheckpointSaved(Event):
     behavior: str
     step: int
     weights: Path
-    """`<behavior>-<step>.pt`."""
+    """The path of the weights, `<behavior>-<step>.pt`."""
     brains: tuple[Path, ...]
     """The ONNX files that were written with it; none if the model could not be verified."""
     reward: float | None
     """Mean reward of the episodes that finished since the last policy update; None without any."""
     due: bool
-    """It is one of those that checkpoint_interval asks for, or the last one of the run."""
+    """Whether it is one of the checkpoints that checkpoint_interval asks for, or the last one of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class EpisodeScore:
     agent: int
     reward: float
     length: int
-    """Decisions but the last, as `Environment/Episode Length`."""
+    """The number of decisions but the last, as in `Environment/Episode Length`."""
     first: int
     """The number of the evaluation's step with which it started."""
     last: int
@@ -144,7 +145,7 @@ class EvaluationStep(Event):
     oldest: int
     """The number of the step with which the oldest counted episode that is still running started."""
     newest: int
-    """The same for the newest one; the number of this step if none is running."""
+    """The number of the step with which the newest of these started; that of this step if none is running."""
     render: Callable[[], Image | None]
     """Renders the environment in its current state; None if it cannot render itself."""
 
@@ -172,11 +173,11 @@ class EvaluationEnd(Event):
     std: float
     """The standard deviation of the returns."""
     rewards: Sequence[float]
-    """Of the counted agents' episodes, in the order in which they ended."""
+    """The returns of the counted agents' episodes, in the order in which they ended."""
     group_rewards: Sequence[float]
-    """Of the counted groups."""
+    """The returns of the counted groups."""
     lengths: Sequence[int]
-    """Decisions but the last in each of the agents' episodes, as `Environment/Episode Length`."""
+    """The decisions but the last in each of the agents' episodes, as in `Environment/Episode Length`."""
     seconds: float
     """How long the evaluation took, during which training paused."""
     folder: Path
@@ -202,6 +203,6 @@ class TrainingEnd(Event):
     """`<run>/<behavior>.onnx` of the behaviors that have one, by their names; `<behavior>-place<k>.onnx`
     where each slot of a group has its own."""
     reason: str | None
-    """Which callback stopped it and why; None if none did."""
+    """The callback that stopped the run, and why; None if none did."""
     error: BaseException | None
     """The exception that ended the run; None for a run that ended normally."""

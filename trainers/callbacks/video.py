@@ -15,13 +15,13 @@ from .events import EpisodeScore, EvaluationEnd, EvaluationStep
 logger = logging.getLogger(__name__)
 
 TAG = "Evaluation/Best Episode"
-"""What TensorBoard calls the video."""
+"""The video's name in TensorBoard."""
 
 
 class WriteVideo(Callback):
     """Films evaluations; writes the best episode of each to `<run>/<behavior>/<folder>/<behavior>-<step>`.
 
-    As MP4 if the package imageio-ffmpeg is installed, else as GIF; and as a GIF to TensorBoard,
+    It is an MP4 if the package imageio-ffmpeg is installed, else a GIF; and a GIF in TensorBoard,
     which shows no other videos.
     """
 
@@ -39,9 +39,9 @@ class WriteVideo(Callback):
         """Choose what to film.
 
         Args:
-            behavior: whose evaluations; None: of all behaviors.
-            every: which evaluations: 3 for every third.
-            folder: within the behavior's.
+            behavior: the behavior whose evaluations are filmed; None: all behaviors.
+            every: which evaluations are filmed: 3 for every third.
+            folder: the folder of the videos within the behavior's.
             frame_ms: how long a step is shown, in milliseconds.
             pictures: the most frames of a video; of a longer episode it shows the start. Training pauses
                 while they are rendered.
@@ -122,7 +122,7 @@ class WriteVideo(Callback):
         return {"tests": self._evaluations}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue counting from there."""
+        """Continue counting from a saved state."""
         self._evaluations = dict(state["tests"])
 
 
@@ -130,14 +130,14 @@ class FrameRecorder:
     """The first frames of the best counted episode of one behavior."""
 
     def __init__(self, behavior: str, most: int) -> None:
-        """`most`: frames."""
+        """Start without frames; `most`: how many to keep."""
         self.behavior = behavior
         self.most = most
         self.best: EpisodeScore | None = None
         self.frames: list[Frame] = []
-        """Of the best episode."""
+        """The frames of the best episode."""
         self._recent: deque[tuple[int, Frame]] = deque()
-        """By step number, as far back as the oldest running episode needs them."""
+        """The latest frames with their step numbers, as far back as the oldest running episode needs them."""
 
     def add(self, event: EvaluationStep, frame: Frame | None) -> None:
         """Add a step of the evaluation, and its frame if an episode needs it."""

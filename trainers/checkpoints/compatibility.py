@@ -34,13 +34,13 @@ class Resumed(Enum):
     REFUSED = auto()
     """The run does not start: the weights would compute something else."""
     WARNED = auto()
-    """It goes on, with a warning."""
+    """The run goes on, with a warning."""
     ROLLOUT_DROPPED = auto()
-    """It goes on without the steps that waited for the next update, which were computed otherwise."""
+    """The run goes on without the steps that waited for the next update, which were computed otherwise."""
     STEPS_DROPPED = auto()
-    """The same, and without a saved replay."""
+    """The run goes on without these steps, and without a saved replay."""
     ALLOWED = auto()
-    """It goes on: the checkpoint does not depend on the setting."""
+    """The run goes on: the checkpoint does not depend on the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class Rule:
 
     resumed: Resumed
     warned_at_start: bool = False
-    """A run that only starts from the weights (--initialize-from, init_path) warns of it."""
+    """Whether a run that only starts from the weights (--initialize-from, init_path) warns of the change."""
     why: str = ""
-    """What `Resumed.WARNED` says."""
+    """The reason that the warning of `Resumed.WARNED` gives."""
 
 
 REFUSED = Rule(Resumed.REFUSED, warned_at_start=True)
@@ -59,7 +59,7 @@ _CUSTOM = Rule(Resumed.WARNED, True, "the saved weights are read by it as they a
 _UNITS = Rule(Resumed.WARNED, True, "the values learned so far are in other units, until they have adapted")
 _ACTIONS = Rule(Resumed.WARNED, True, "its discriminator has compared other actions so far")
 NETWORKS = ("network_settings", "network_settings.critic", f"{SIGNALS}.*.network_settings")
-"""Where networks are described; a critic that is not described is like the policy."""
+"""The paths at which networks are described; a critic that is not described is like the policy."""
 OF_NETWORKS = {
     "activation": REFUSED,
     "layer_norm": REFUSED,
@@ -82,7 +82,7 @@ TABLE: dict[str, Rule] = {
     "hyperparameters.normalize_rewards": _UNITS,
     STATE: REFUSED,
 }
-"""By the settings' paths within a behavior; `*` is any name."""
+"""The rules by the settings' paths within a behavior; `*` is any name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ def changed_settings(saved: Any, current: Mapping[str, Any]) -> list[Change]:
     """The settings of the table that have changed, as far as the checkpoint records them.
 
     Args:
-        saved: its description (`describe_behavior`); None if it has none.
-        current: that of the behavior as it is set up now.
+        saved: the checkpoint's description (`describe_behavior`); None if it has none.
+        current: the description of the behavior as it is set up now.
     """
     if not isinstance(saved, Mapping):
         return []
@@ -177,7 +177,7 @@ def _rule(path: str) -> Rule | None:
 
 
 def _compared(path: str, value: Any, sensors: Sequence[str]) -> Any:
-    """What counts of a setting: of sensors' names their places, since sensors may be renamed."""
+    """What is compared of a setting: of sensors' names their places, since sensors may be renamed."""
     if path.endswith(f".{OBSERVATIONS}") and isinstance(value, list):
         return [i for i, name in enumerate(sensors) if any(is_named(name, str(one)) for one in value)]
     if path == STATE and value in sensors:
@@ -194,7 +194,7 @@ def _is_of_policy(change: Change, changes: Sequence[Change]) -> bool:
 
 
 def refusals(saved: Any, current: Mapping[str, Any]) -> list[str]:
-    """The changed settings for which a run is not resumed; arguments as of `changed_settings`."""
+    """The changed settings for which a run is not resumed; arguments as for `changed_settings`."""
     changes = changed_settings(saved, current)
     return [str(change) for change in changes if change.rule.resumed is Resumed.REFUSED]
 

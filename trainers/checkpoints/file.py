@@ -28,9 +28,10 @@ __all__ = [
 ]
 
 MISFITS = (RuntimeError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
-"""What loading an entry of the wrong type or size raises."""
+"""The errors that loading an entry of the wrong type or size raises."""
 MOST_VALUES = 1_000_000
-"""Of a checkpoint, tensors and containers among them. Those of large runs have some thousands."""
+"""The most values of a checkpoint, with tensors and containers. Checkpoints of large runs have some
+thousands."""
 _ZIP = b"PK\x03\x04"
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 _MAPPINGS = (dict, OrderedDict)

@@ -42,16 +42,16 @@ class EngineFlag:
     key: str
     help: str
     kind: Literal["integer", "number", "string", "repeated", "switch"] = "integer"
-    """integer, number or string; `repeated`, for a list of which each flag gives one value; `switch`, for a
-    flag without a value."""
+    """The kind of value: integer, number or string; `repeated`, for a list of which each flag gives one
+    value; `switch`, for a flag without a value."""
 
     @property
     def name(self) -> str:
-        """As it is typed."""
+        """The flag as it is typed."""
         return "--" + self.key.replace("_", "-")
 
     def words(self, value: Any) -> list[str]:
-        """As it is typed with this value; nothing where it was not given."""
+        """The words by which the flag is typed with this value; none where it was not given."""
         if value is None:
             return []
         if self.kind == "switch":
@@ -95,8 +95,8 @@ def add_engine_flags(parser: argparse.ArgumentParser, num_areas: int = 1) -> Non
     """Add all of `ENGINE_FLAGS`, and `--env-args`, which takes all that follows.
 
     Args:
-        parser: Of a command that opens an environment.
-        num_areas: What the command takes where none are given.
+        parser: The parser of a command that opens an environment.
+        num_areas: How many areas the command takes where none are given.
     """
     group = parser.add_argument_group("the environment", "as in lanista-learn")
     for flag in ENGINE_FLAGS:
@@ -121,10 +121,10 @@ def add_engine_flags(parser: argparse.ArgumentParser, num_areas: int = 1) -> Non
 
 
 def engine_words(arguments: argparse.Namespace, *, without: Collection[str] = ()) -> list[str]:
-    """Those of `ENGINE_FLAGS` that were given, as they are typed for another command.
+    """The flags of `ENGINE_FLAGS` that were given, as they are typed for another command.
 
     Args:
-        arguments: Of a command with `add_engine_flags`.
+        arguments: The arguments of a command with `add_engine_flags`.
         without: Keys of flags that are left out.
     """
     flags = (flag for flag in ENGINE_FLAGS if flag.key not in without)

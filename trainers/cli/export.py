@@ -13,15 +13,15 @@ from ..utils.trust import Trust
 from .arguments import add_results_dir, add_trust_run
 
 _ENDINGS = (".onnx", ".tres", ".safetensors", ".pt", ".yaml", ".yml", ".json", ".md", ".txt")
-"""Of files that may be named by mistake; `policy-v1.2` is a name without an ending."""
+"""The endings of files that may be named by mistake; `policy-v1.2` is a name without an ending."""
 _BRAINS = (".onnx", ".tres")
-"""What is exported."""
+"""The endings of the brains that are exported."""
 _FLAGS = {".tres": "--godot", ".safetensors": "--safetensors"}
 """The flags that write files with other endings than .onnx."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "source",
         metavar="SOURCE",
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, rebuild, verify, write."""
+    """Read, rebuild, verify and write the models."""
     trust = Trust.of_command(arguments.trust_run)
     if arguments.safetensors:
         _write_each(arguments, ".safetensors", partial(_share, trust=trust))

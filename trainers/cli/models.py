@@ -122,15 +122,15 @@ class TrainingEnvironment:
     """The environment of a run."""
 
     path: str | None
-    """None: the engine's editor."""
+    """The environment's path; None for the engine's editor."""
     arguments: list[str]
-    """Of the environment itself."""
+    """The arguments of the environment itself."""
     parameters: dict[str, SamplerSettings]
-    """Of the environment, in the lessons that the run has come to."""
+    """The parameters of the environment, in the lessons that the run has come to."""
     lines: list[str]
     """A sentence on each parameter."""
     with_state: bool
-    """Whether the run read the global state that it may offer; with other models too, they may."""
+    """Whether models may read the environment's global state: the run has, or other models are given too."""
     self_play: bool
     """Whether the run let one policy play all seats of a turn-based game."""
 

@@ -18,7 +18,7 @@ from .observations import ObservationEncoder
 
 
 class Actor(RecurrentModule):
-    """From observations to the distribution of an agent's actions."""
+    """The network that maps observations to the distribution of an agent's actions."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Actor(RecurrentModule):
         super().__init__()
         self.spec = spec
         self.head = head or HeadConfig(squashed=squashed, sigma_of_state=sigma_of_state)
-        """Saved in checkpoints, so that the network can be built from them."""
+        """The kind of head, saved in checkpoints so that the network can be built from them."""
         self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, leave_out=leave_out)
         self.body = body_on(self.encoder, 1, settings, generator)
         encoding_size = self.add_memories(1, self.body.hidden, settings.memory, generator)
@@ -55,7 +55,7 @@ class Actor(RecurrentModule):
 
     @property
     def is_dense_mlp(self) -> bool:
-        """Whether it is dense layers with Swish on vectors, without a memory or with one."""
+        """Whether the network is dense layers with Swish on vectors, without a memory or with one."""
         return self.encoder.is_vectors_only and self.body.is_dense_mlp and self.actions.is_one_product
 
     def actor_encoding(self, inputs: Sequence[Tensor]) -> Tensor:
@@ -63,11 +63,11 @@ class Actor(RecurrentModule):
         return self.body.stream(0, self.encoder(inputs))
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> the input of `act`; see `ActorCritic.prepare`."""
+        """The input of `act` from one [B, *shape] tensor per observation; see `ActorCritic.prepare`."""
         return self.encoder.prepare(obs)
 
     def act(self, inputs: Sequence[Tensor], action_mask: Tensor | None = None) -> ActionDistribution:
-        """`action_mask`: [B, sum of branch sizes] bool, True where forbidden."""
+        """The actions' distribution; `action_mask`: [B, sum of branch sizes] bool, True where forbidden."""
         assert not self.memories, "a network with a memory acts by act_with_memory"
         distribution: ActionDistribution = self.actions(self.actor_encoding(inputs), action_mask)
         return distribution
@@ -75,7 +75,7 @@ class Actor(RecurrentModule):
     def act_with_memory(
         self, inputs: Sequence[Tensor], states: Tensor, length: int = 1, action_mask: Tensor | None = None
     ) -> tuple[ActionDistribution, Tensor]:
-        """Over sequences, with the states after them; see `ActorCritic.act_with_memory`."""
+        """The distribution over sequences, and the states after them; see `ActorCritic.act_with_memory`."""
         encoding, states = self.memory(0)(self.actor_encoding(inputs), states, length)
         return self.actions(encoding, action_mask), states
 

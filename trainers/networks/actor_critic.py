@@ -50,7 +50,7 @@ class ActorCritic(RecurrentModule):
         self.encoder = ObservationEncoder(specs, settings, generator)
         apart = not shared_critic and (settings.critic is not None or bool(self.encoder.unread))
         self.critic_encoder: ObservationEncoder | None = None
-        """Of a critic that cannot share the actor's."""
+        """The encoder of a critic that cannot share the actor's; None if it does."""
         if not shared_critic and (apart or self.encoder.has_parameters):
             self.critic_encoder = ObservationEncoder(
                 specs, of_critic, generator, normalize=False, of_critic=True
@@ -73,7 +73,7 @@ class ActorCritic(RecurrentModule):
 
     @property
     def is_dense_mlp(self) -> bool:
-        """Whether both are dense layers with Swish on vectors, as streams of one body."""
+        """Whether actor and critic are dense layers with Swish on vectors, as streams of one body."""
         alike = self.critic_encoder is None and self.critic_body is None
         return (
             alike and self.encoder.is_vectors_only and self.body.is_dense_mlp and self.actions.is_one_product
@@ -85,7 +85,7 @@ class ActorCritic(RecurrentModule):
         return self.values.signals
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation (images may be uint8) -> the inputs of the methods below.
+        """The inputs of the methods below from one [B, *shape] tensor per observation (images may be uint8).
 
         Holds no parameters: a learner prepares all rows once per update and passes any rows of the result.
         """
@@ -140,7 +140,7 @@ class ActorCritic(RecurrentModule):
         return self.body.stream(self.body.streams - 1, encoder(inputs))
 
     def _encodings(self, inputs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Both, in one pass through the body where it is one."""
+        """The encodings of actor and critic, in one pass through the body where it is one."""
         inputs = [as_float(rows) for rows in inputs]
         if self.critic_body is not None:
             return self.actor_encoding(inputs), self.critic_encoding(inputs)

@@ -85,17 +85,17 @@ class MultiActor(nn.Module):
 
     @property
     def encoder(self) -> ObservationEncoder:
-        """That of the first actor; all read and normalize observations alike."""
+        """The encoder of the first actor; all actors read and normalize observations alike."""
         return self.member(0).encoder
 
     @property
     def memory_size(self) -> int:
-        """Length of an agent's recurrent state; 0 without one."""
+        """The length of an agent's recurrent state; 0 without a memory."""
         return self.member(0).memory_size
 
     @torch.no_grad()
     def hide(self) -> bool:
-        """Set the weights of the hidden observation to zero; whether any was not."""
+        """Set the weights of the hidden observation to zero; return whether any was not."""
         found = False
         if self._hidden.start == self._hidden.stop:
             return found
@@ -106,7 +106,7 @@ class MultiActor(nn.Module):
         return found
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """See `Actor.prepare`; the hidden observation becomes zeros, so that its zero weights stay zero."""
+        """The input of `act`; the hidden observation becomes zeros, so that its zero weights stay zero."""
         inputs = self.member(0).prepare(obs)
         if self._hidden.start == self._hidden.stop:
             return inputs
@@ -144,7 +144,7 @@ class MultiActor(nn.Module):
     def logits(
         self, inputs: Sequence[Tensor], slots: Tensor, sequences: PackedSequences | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """[B, sum of branch sizes], and the memory's states after the sequences; arguments as of `act`."""
+        """Logits [B, sum of branch sizes] and the states after the sequences; arguments as of `act`."""
         if len(self.members) == 1:
             return self._of_member(0, inputs, slots, sequences)
 
@@ -203,7 +203,7 @@ Network = Actor | ActorCritic | MultiActor
 
 
 def exported_networks(network: Network) -> dict[str, Actor | ActorCritic]:
-    """What is exported of a network, by the suffix of the file's name.
+    """The networks that are exported, by the suffix of the file's name.
 
     An engine feeds a model observations alone. So where actors differ from slot to slot each becomes a model
     of its own, with its slot built in: -place0, -place1, ...

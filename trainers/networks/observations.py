@@ -1,4 +1,4 @@
-"""From the observations of a behavior to the input of a network's body."""
+"""The encoder that makes the input of a network's body from the observations of a behavior."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from .observation_kinds import ObservationKind, UnsupportedObservationError, obs
 
 @dataclass(frozen=True)
 class ObservationGroup:
-    """Observations that are read together: neighbouring vectors, or a single one of another kind."""
+    """Observations that are read together: neighboring vectors, or a single one of another kind."""
 
     kind: ObservationKind
     indices: tuple[int, ...]
     """Indices in the behavior's list of observations."""
     sizes: tuple[int, ...]
-    """Of vectors, their components; else empty."""
+    """The number of components of each vector; empty for other kinds."""
 
     @property
     def size(self) -> int:
-        """Components of all vectors together."""
+        """The number of components of all vectors together."""
         return sum(self.sizes)
 
     @property
@@ -96,11 +96,11 @@ class ObservationEncoder(nn.Module):
         """A custom network, which replaces encoders and hidden layers."""
         chosen = _chosen(specs, settings)
         self.encoders = nn.ModuleDict()
-        """By the observation's index: images, and those with a custom encoder."""
+        """The encoders of images, and custom ones, by the observation's index."""
         self.groups = list(_groups(specs, set(chosen), leave_out, critic_only, join=self.whole is None))
-        """What `prepare` gives."""
+        """The groups that `prepare` gives."""
         self.read = [group for group in self.groups if group.indices[0] not in self.unread]
-        """What `forward` reads."""
+        """The groups that `forward` reads."""
         if self.whole is None:
             _require_numbers(read)
             for group in self.read:
@@ -153,7 +153,7 @@ class ObservationEncoder(nn.Module):
         return not self.is_vectors_only and any(True for _ in self.parameters())
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> what `forward` takes: one tensor per group."""
+        """What `forward` takes, one tensor per group, from one [B, *shape] tensor per observation."""
         inputs = [_joined([obs[i] for i in group.indices]) for group in self.groups]
         if self.normalizers is None:
             return inputs
@@ -165,7 +165,7 @@ class ObservationEncoder(nn.Module):
             ]
 
     def forward(self, inputs: Sequence[Tensor]) -> Tensor:
-        """The output of `prepare` -> the body's input [B, size]."""
+        """The body's input [B, size] from the output of `prepare`."""
         if self.is_vectors_only:
             return inputs[0]
         if self.unread:
@@ -310,7 +310,7 @@ def _groups(
 ) -> Iterator[ObservationGroup]:
     """The observations in order, neighboring vectors together except those in `alone`.
 
-    A policy's and those of the critic alone are never together.
+    Observations of the policy and those of the critic alone are never together.
     """
     indices: list[int] = []
 

@@ -42,7 +42,7 @@ class TeamSets(NamedTuple):
     """Sets of rows, those of one size one after another, so that each size is a view without padding."""
 
     sizes: tuple[tuple[int, int], ...]
-    """(members, sets) of each size, the smallest first."""
+    """The pair (members, sets) of each size, the smallest first."""
     rows: Tensor | None = None
     """[M] each member's row, set by set; None: the rows are the members in this order."""
     padding: tuple[int, int] = (0, 0)
@@ -51,12 +51,12 @@ class TeamSets(NamedTuple):
 
     @property
     def number(self) -> int:
-        """G, of all sets."""
+        """The number G of all sets."""
         return sum(sets for _, sets in self.sizes)
 
     @property
     def alone(self) -> int:
-        """The sets of one, which come first: their member's baseline is their value."""
+        """The number of sets of one, which come first: their member's baseline is their value."""
         return sum(sets for size, sets in self.sizes if size == 1)
 
     def pad(self, rows: Tensor) -> Tensor:
@@ -104,11 +104,11 @@ class TeamCritic(RecurrentModule):
         super().__init__()
         hidden, specs = settings.hidden_units, spec.observation_specs
         self.encoder = ObservationEncoder(specs, settings, generator, normalize=False, of_critic=True)
-        """Reads the actor's prepared inputs: the normalizers of both would always have seen the same."""
+        """The encoder of the actor's prepared inputs: normalizers of both would always have seen the same."""
         self.action_size = spec.action_spec.continuous_size + sum(spec.action_spec.discrete_branches)
         self.embed_waiting = EntityEmbedding(self.encoder.size, hidden, generator)
         self.embed_acting: EntityEmbedding | None = None
-        """Of members with their actions, for baselines."""
+        """The embedding of members with their actions, for baselines; None without these."""
         if has_baselines:
             self.embed_acting = EntityEmbedding(self.encoder.size + self.action_size, hidden, generator)
         self.attention = SelfAttention(hidden, generator)
@@ -120,11 +120,11 @@ class TeamCritic(RecurrentModule):
 
     @property
     def has_baselines(self) -> bool:
-        """Whether it can `encode` baselines too."""
+        """Whether the critic can `encode` baselines too."""
         return self.embed_acting is not None
 
     def _entities(self, embeddings: Tensor, sets: TeamSets) -> list[Entities]:
-        """Those of each size."""
+        """The entities of the sets of each size."""
         normalized = self.attention.normalize(embeddings)
         columns = (normalized, *self.attention.project(normalized))
         if sets.rows is not None:
@@ -145,7 +145,7 @@ class TeamCritic(RecurrentModule):
     # Sets -----------------------------------------------------------------------------------------------
 
     def value(self, inputs: Sequence[Tensor], sets: TeamSets) -> Tensor:
-        """[G, signals] from the observations alone; `inputs` as the actor's `prepare` gave them."""
+        """[G, signals] the values from observations alone; `inputs` as the actor's `prepare` gave them."""
         return self.heads(*self.encode_values(inputs, sets))[: sets.number]
 
     def evaluate(self, inputs: Sequence[Tensor], actions: Tensor, sets: TeamSets) -> tuple[Tensor, Tensor]:
@@ -168,7 +168,7 @@ class TeamCritic(RecurrentModule):
     def encode(self, inputs: Sequence[Tensor], actions: Tensor, sets: TeamSets) -> tuple[Tensor, Tensor]:
         """The input of the memory or the heads [E, hidden], and the numbers of members [E].
 
-        First of the G values, then of the baselines of all members of sets of two and more, set by set.
+        The G values come first, then the baselines of all members of sets of two and more, set by set.
 
         Args:
             inputs: as the actor's `prepare` gave them, R rows.
@@ -193,7 +193,7 @@ class TeamCritic(RecurrentModule):
         return self._through_body(means, counts)
 
     def _baseline_encodings(self, acting: Entities, waiting: Entities) -> Tensor:
-        """[G, n, h] of sets of n in which member i waits and the others have acted.
+        """[G, n, h] the encodings of sets of n in which member i waits and the others have acted.
 
         Logits are [G, i, head, query j, key k]: those between two that have acted are the same for every i;
         row and column i are of member i, which waits.
@@ -223,7 +223,7 @@ class TeamCritic(RecurrentModule):
         return pooled(self.attention.normalize(mixed).view(sets, n, n, -1), None)
 
     def heads(self, encodings: Tensor, counts: Tensor) -> Tensor:
-        """Outputs of body or memory [B, size] and the numbers of members [B] -> [B, signals]."""
+        """Values [B, signals] of outputs of body or memory [B, size], given the numbers of members [B]."""
         with torch.no_grad():
             self.largest.copy_(torch.maximum(self.largest, counts.max()))
         share = (2.0 * counts / self.largest - 1.0).unsqueeze(1)

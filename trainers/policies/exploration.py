@@ -24,7 +24,7 @@ THETA = 0.15
 
 
 class EpsilonGreedy:
-    """With probability epsilon a random action, uniform among those that are not forbidden.
+    """Takes, with probability epsilon, a random action, uniform among those that are not forbidden.
 
     Each agent explores or not by itself, in all its branches at once.
     """
@@ -54,7 +54,7 @@ class EpsilonGreedy:
         return np.where(explores[:, None], random_actions, greedy)
 
     def end_episodes(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
-        """Nothing is kept of agents."""
+        """Do nothing: nothing is kept of agents."""
 
 
 class ActionNoise:
@@ -115,13 +115,13 @@ class UniformActions(NamedTuple):
     """Random actions of n agents, uniform over what engines take."""
 
     continuous: Floats
-    """[n, A] from -1 to 1."""
+    """The continuous actions [n, A], from -1 to 1."""
     discrete: Ints
-    """[n, K] among those that are not forbidden."""
+    """The discrete actions [n, K], among those that are not forbidden."""
     log_probs: Floats
-    """[n, A + K]."""
+    """The log-probabilities [n, A + K]."""
     entropy: Floats
-    """[n], the mean over components plus the sum over branches, as of other policies."""
+    """The entropies [n], the mean over components plus the sum over branches, as of other policies."""
 
 
 def uniform_actions(
@@ -159,7 +159,7 @@ def _random_branches(uniform: Floats, sizes: Sequence[int], forbidden: NDArray[n
 def _masks(
     sizes: Sequence[int], forbidden: NDArray[np.bool_] | None
 ) -> Sequence[NDArray[np.bool_]] | Sequence[None]:
-    """[n, size] of each branch, or None."""
+    """The mask [n, size] of each branch, or None."""
     return [None] * len(sizes) if forbidden is None else np.split(forbidden, np.cumsum(sizes)[:-1], axis=1)
 
 

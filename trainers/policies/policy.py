@@ -36,11 +36,11 @@ class ActContext(NamedTuple):
     slots: Tensor | None = None
     """[n] int64, the agents' slots in their groups, batch by batch; for a `SlotPolicy`."""
     step: int = 0
-    """The trainer's, by which explorers follow their schedules."""
+    """The trainer's step, by which explorers follow their schedules."""
     exploration: float = 0.0
     """The share of the uniform distribution in discrete actions, see `ExploringDistribution`."""
     uniform: bool = False
-    """Take `uniform_actions` instead of the policy's, whose recurrent states still follow what is seen."""
+    """Whether `uniform_actions` replace the policy's, whose recurrent states still follow what is seen."""
 
 
 NO_CONTEXT = ActContext()
@@ -140,7 +140,7 @@ class Policy:
         )
 
     def action_mask(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Mask | None:
-        """[n, sum of branch sizes], True where the engine forbids an action; None if it forbids none.
+        """The mask [n, sum of branch sizes], True where engines forbid an action; None if none is forbidden.
 
         An agent whose actions are all forbidden in some branch takes a random one there, all being equally
         likely, or the first one if the policy is deterministic. That is what the logits of forbidden actions
@@ -212,7 +212,7 @@ def _greatest(waiting: Iterable[tuple[BehaviorSpec, DecisionSteps]]) -> str:
 
 
 class SlotPolicy(Policy):
-    """A `Policy` of `MultiActor` that differ; reads `ActContext.slots`."""
+    """A `Policy` of a `MultiActor` whose actors differ; reads `ActContext.slots`."""
 
     def __init__(
         self, network: MultiActor, spec: BehaviorSpec, seed: int, *, deterministic: bool = False
@@ -221,13 +221,13 @@ class SlotPolicy(Policy):
         self.actors = network
 
     def kind(self) -> None:
-        """Its members act by slot."""
+        """Return None: the agents act by slot, so that the policy acts by itself."""
         return None
 
     def forward(
         self, obs: Sequence[Tensor], memory: Tensor | None, context: ActContext
     ) -> tuple[Tensor, Tensor | None]:
-        """As of `Policy`."""
+        """The columns of the action head, and the agents' new states, by the actors of the agents' slots."""
         assert context.slots is not None, "a SlotPolicy needs the agents' slots"
         runs = None if memory is None else PackedSequences([1] * len(memory), memory)
         return self.actors.logits(self.actors.prepare(obs), context.slots, runs)
@@ -246,7 +246,7 @@ def joined(batches: Sequence[DecisionSteps]) -> tuple[list[Tensor], NDArray[np.i
 def decision_of(
     agents: NDArray[np.int32], drawn: DrawnActions, states: NDArray[np.float32] | None, exploration: float
 ) -> Decision:
-    """What was drawn for these agents."""
+    """The Decision of what was drawn for these agents."""
     action = for_engine = ActionTuple(drawn.continuous, drawn.discrete)
     if drawn.for_engine is not drawn.continuous:
         for_engine = ActionTuple(drawn.for_engine, drawn.discrete)
@@ -262,7 +262,7 @@ def decision_of(
 
 
 def split(whole: Decision, batches: Sequence[DecisionSteps]) -> list[Decision]:
-    """One Decision per batch."""
+    """Split the whole Decision into one per batch."""
     decisions, start = [], 0
     for batch in batches:
         rows = slice(start, start + len(batch))

@@ -27,7 +27,7 @@ class RewardProvider(Protocol):
     """A reward signal; a trainer may add up several."""
 
     ignores_done: bool
-    """The signal continues after an episode's end: values are bootstrapped there too (curiosity, RND)."""
+    """Whether the signal goes on after an episode's end, where values are bootstrapped (curiosity, RND)."""
 
     def evaluate(self, rollout: Rollout) -> NDArray[np.float32]:
         """[rollout.steps] rewards of the trajectories' own steps, before `strength`."""
@@ -38,10 +38,10 @@ class LearnedReward(RewardProvider, Protocol):
     """A signal with a network of its own; off-policy trainers recompute its rewards for each batch."""
 
     needs_next_obs: bool
-    """It also reads the observations after the steps."""
+    """Whether the signal also reads the observations after the steps."""
 
     def update_normalizer(self, rollout: Rollout) -> None:
-        """Let its running observation statistics see these steps; they change nowhere else."""
+        """Let the signal's running observation statistics see these steps; they change nowhere else."""
 
     @abstractmethod
     def rewards(self, steps: Transitions) -> Tensor:
@@ -49,7 +49,7 @@ class LearnedReward(RewardProvider, Protocol):
 
     @abstractmethod
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One gradient step of its network; metrics by statistics' names."""
+        """Take one gradient step of the signal's network; return metrics by statistics' names."""
 
     def initialize_from(self, state: Mapping[str, Any]) -> list[str]:
         """Take over what fits of another run's `state_dict`, or {}; returns what does not, with reasons."""
@@ -65,7 +65,7 @@ class NetworkSignal(LearnedReward):
     """Evaluates rollouts with networks that an optimizer of its own trains; both are saved in checkpoints."""
 
     name: str
-    """Of the signal, in messages."""
+    """The name of the signal, in messages."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class NetworkSignal(LearnedReward):
         return rewards
 
     def _descend(self, loss: Tensor, policy_step: int) -> None:
-        """One gradient step on `loss`."""
+        """Take one gradient step on `loss`."""
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.settings.learning_rate, policy_step)
@@ -145,7 +145,7 @@ class NetworkSignal(LearnedReward):
 
 
 class Embedding(nn.Module):
-    """From observations to a vector, by the encoders and hidden layers of policies; no memory."""
+    """The network from observations to a vector, of the encoders and hidden layers of policies; no memory."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Embedding(nn.Module):
         *,
         normalize: bool | None = None,
     ) -> None:
-        """Build it with initial weights.
+        """Build the embedding with initial weights.
 
         Args:
             specs: of the behavior.
@@ -171,13 +171,13 @@ class Embedding(nn.Module):
 
     @property
     def size(self) -> int:
-        """Of the vector."""
+        """The size of the vector."""
         return self.body.hidden
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> the inputs of `forward`, normalized."""
+        """The inputs of `forward`, normalized, from one [B, *shape] tensor per observation."""
         return self.encoder.prepare(obs)
 
     def forward(self, inputs: Sequence[Tensor]) -> Tensor:
-        """[B, size]."""
+        """The vectors [B, size] of prepared observations."""
         return self.body.stream(0, self.encoder(inputs))

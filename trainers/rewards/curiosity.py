@@ -25,9 +25,9 @@ from .base import Embedding, NetworkSignal
 from .transitions import Transitions
 
 HIDDEN = 256
-"""Units of the hidden layers of both models."""
+"""The number of units of the hidden layers of both models."""
 FORWARD_WEIGHT = 0.2
-"""Of the forward model's loss against the inverse one's: beta of the paper."""
+"""The weight of the forward model's loss against the inverse one's: beta of the paper."""
 LOSS_SCALE = 10.0
 LOG_EPSILON = 1e-10
 
@@ -100,7 +100,7 @@ class Curiosity(NetworkSignal):
         return self._errors(self._embeddings(steps), self._action(steps)).clamp(max=self.most)
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One step of all three networks."""
+        """Take one gradient step of all three networks."""
         embeddings = self._embeddings(steps)
         forward_loss = self._errors(embeddings, self._action(steps)).mean()
         inferred = self.models.infer(*embeddings)
@@ -113,7 +113,7 @@ class Curiosity(NetworkSignal):
         }
 
     def _embeddings(self, steps: Transitions) -> Embeddings:
-        """Of all observations in one pass: most are both a current and a next one."""
+        """Embed all observations in one pass: most are both a current and a next one."""
         every = [torch.cat(both) for both in zip(steps.obs, steps.next_obs, strict=True)]
         inputs = self.models.embedding.prepare(every)
         network = self.models.embedding
@@ -127,7 +127,7 @@ class Curiosity(NetworkSignal):
         return flat_actions(*steps.actions, self.models.branches.sizes)
 
     def _errors(self, embeddings: Embeddings, action: Tensor) -> Tensor:
-        """[B]"""
+        """[B] the errors |phi(o') - f(phi(o), a)|^2 / 2 of the forward model."""
         return 0.5 * (embeddings.following - self.models.predict(embeddings.current, action)).square().sum(1)
 
 

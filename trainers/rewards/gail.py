@@ -35,7 +35,7 @@ from .base import NetworkSignal
 from .transitions import Transitions
 
 LATENT_SIZE = 128
-"""Of the bottleneck."""
+"""The size of the bottleneck."""
 LATENT_GAIN = 0.1
 ESTIMATE_GAIN = 0.2
 EPSILON = 1e-7
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
     """B steps, of the expert or of agents."""
 
     obs: list[Tensor]
-    """Per sensor [B, *shape]."""
+    """The observations per sensor, [B, *shape]."""
     acted: Tensor | None
     """[B, flat actions + 1]: the actions, and whether they ended the episode; None: not used."""
 
@@ -57,9 +57,9 @@ class RandomDraws(NamedTuple):
     """The random numbers of one loss."""
 
     mix: list[Tensor]
-    """Uniform in [0, 1), in the shapes of a sample's tensors: the share of the agents' step in a mixture."""
+    """Uniform numbers in [0, 1), in the shapes of a sample's tensors: the agents' share in a mixture."""
     noise: tuple[Tensor, Tensor, Tensor] | None
-    """Normal [B, 128] in the bottleneck: at agents' steps, the expert's, and mixtures. None without one."""
+    """Normal numbers [B, 128] in the bottleneck: agents' steps, the expert's, mixtures. None without one."""
 
 
 class Estimate(NamedTuple):
@@ -68,28 +68,28 @@ class Estimate(NamedTuple):
     expert: Tensor
     """[B] D: the probability that a step is the expert's."""
     latent_mean: Tensor
-    """[B, 128] in the bottleneck; without one, the output of the hidden layers."""
+    """[B, 128] the mean in the bottleneck; without one, the output of the hidden layers."""
 
 
 class DiscriminatorLosses(NamedTuple):
-    """Scalars."""
+    """The discriminator's losses, all scalars."""
 
     total: Tensor
-    """What is differentiated."""
+    """The loss that is differentiated."""
     policy_estimate: Tensor
     expert_estimate: Tensor
     classification: Tensor
     penalty: Tensor
-    """Weighted."""
+    """The weighted gradient penalty."""
     information: Tensor | None
-    """KL divergence in the bottleneck; None without one."""
+    """The KL divergence in the bottleneck; None without one."""
 
 
 class Discriminator(nn.Module):
     """D(o), or D(o, a, done): an encoder, hidden layers, an optional bottleneck, and one sigmoid."""
 
     def __init__(self, spec: BehaviorSpec, settings: GAILSettings, generator: torch.Generator) -> None:
-        """Build it with initial weights.
+        """Build the discriminator with initial weights.
 
         Errors are those of `ObservationEncoder`.
         """
@@ -112,13 +112,13 @@ class Discriminator(nn.Module):
         xavier_uniform_(self.estimate.weight, size, 1, generator, ESTIMATE_GAIN)
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> the inputs of `forward`, normalized."""
+        """The inputs of `forward`, normalized, from one [B, *shape] tensor per observation."""
         return self.encoder.prepare(obs)
 
     def forward(
         self, inputs: Sequence[Tensor], acted: Tensor | None, noise: Tensor | None = None
     ) -> Estimate:
-        """Prepared observations, and a sample's `acted`, of B steps; `noise` [B, 128] while it learns."""
+        """Judge B steps by prepared observations and a sample's `acted`; `noise` [B, 128] while it learns."""
         encoding = self.encoder(inputs)
         hidden = self.body.stream(0, encoding if acted is None else torch.cat((encoding, acted), 1))
         mean = hidden if self.latent is None else self.latent(hidden)
@@ -248,11 +248,11 @@ class GAIL(NetworkSignal):
         self.discriminator.encoder.update_normalization(self._expert_obs)
 
     def update_normalizer(self, rollout: Rollout) -> None:
-        """Nothing changes: observations are normalized with the expert's statistics."""
+        """Change nothing: observations are normalized with the expert's statistics."""
 
     @torch.no_grad()
     def rewards(self, steps: Transitions) -> Tensor:
-        """[B]"""
+        """[B] the rewards -ln(1 - D) of the steps."""
         obs, acted = self.sample(steps)
         inputs = self.discriminator.prepare(obs)
         if acted is None:
@@ -265,14 +265,14 @@ class GAIL(NetworkSignal):
         return -(1.0 - expert * (1.0 - EPSILON)).log()
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One step of the discriminator, by these steps and as many of the expert."""
+        """Take one step of the discriminator, by these steps and as many of the expert."""
         expert, draws = self._expert_sample(steps), self._random_draws(steps)
         return self.learn_from(self.sample(steps), expert, draws, policy_step)
 
     def learn_from(
         self, policy: Sample, expert: Sample, draws: RandomDraws, policy_step: int
     ) -> dict[str, float]:
-        """The same with given samples and random numbers; then beta is adjusted."""
+        """Learn as `learn` does, from given samples and random numbers; then adjust beta."""
         losses = discriminator_losses(self.discriminator, policy, expert, draws, self.beta)
         self._descend(losses.total, policy_step)
         return self._metrics(losses)
@@ -316,7 +316,7 @@ class GAIL(NetworkSignal):
         return self._acted(Actions(continuous, discrete), done).to(self.device)
 
     def _expert_sample(self, steps: Transitions) -> Sample:
-        """As many steps of the expert, sampled with replacement."""
+        """Steps of the expert, as many as `steps` has, sampled with replacement."""
         length = len(self._expert_obs[0])
         rows = torch.randint(length, (len(steps),), generator=self.random, device="cpu").to(self.device)
         acted = None if self._expert_acted is None else self._expert_acted.index_select(0, rows)
@@ -336,7 +336,7 @@ class GAIL(NetworkSignal):
     # Saving -------------------------------------------------------------------------------------------
 
     def initialize_from(self, state: Mapping[str, Any]) -> list[str]:
-        """See `NetworkSignal.initialize_from`; the statistics stay those of the demonstrations."""
+        """Take over another run's weights that fit; the statistics stay those of the demonstrations."""
         with self._own_statistics():
             return super().initialize_from(state)
 
@@ -353,7 +353,7 @@ class GAIL(NetworkSignal):
 
     @contextmanager
     def _own_statistics(self) -> Iterator[None]:
-        """Within this context the statistics of the demonstrations may be overwritten."""
+        """Restore the demonstrations' statistics after this context, in which they may be overwritten."""
         normalizers = self.discriminator.encoder.normalizers
         kept = None if normalizers is None else copy.deepcopy(normalizers.state_dict())
         yield

@@ -23,15 +23,15 @@ class Transitions:
     """B steps on the learner's device, in any order."""
 
     obs: list[Tensor]
-    """Per sensor [B, *shape]: float32, or uint8 for images that came as bytes."""
+    """The observations per sensor [B, *shape]: float32, or uint8 for images that came as bytes."""
     next_obs: list[Tensor]
     """Per sensor [M, *shape], observations after some of the steps."""
     next_index: Tensor | None
     """[B] the position of each step's next observation in [obs, next_obs]; None: `next_obs` has B rows."""
     actions: Actions
-    """As the policy sampled them."""
+    """The actions as the policy sampled them."""
     done: Tensor
-    """[B] float32, 1 where the step ended its episode."""
+    """[B] float32 flags, 1 where the step ended its episode."""
 
     def __len__(self) -> int:
         return len(self.done)
@@ -74,11 +74,11 @@ class SignalSteps(BufferColumns):
     """Columns of N steps of J trajectories, collected for the next update."""
 
     obs: list[ObsArray]
-    """Per sensor [N, *shape], one trajectory after another."""
+    """The observations per sensor [N, *shape], one trajectory after another."""
     next_obs: list[ObsArray]
-    """Per sensor [J, *shape], after each trajectory's last step."""
+    """The observations per sensor [J, *shape] after each trajectory's last step."""
     lengths: NDArray[np.int64]
-    """[J]; their sum is N."""
+    """[J] the lengths of the trajectories; their sum is N."""
     continuous: NDArray[np.float32]
     discrete: NDArray[np.int32]
     done: NDArray[np.bool_]
@@ -93,7 +93,7 @@ class SignalSteps(BufferColumns):
         return cls(**own, next_obs=rollout.next_obs, lengths=rollout.lengths)
 
     def on(self, device: torch.device, *, with_next: bool = True) -> Transitions:
-        """The same as tensors. `with_next`: with the observations after the steps."""
+        """The steps as tensors. `with_next`: with the observations after the steps."""
 
         def tensor(column: ObsArray) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(column)).to(device)

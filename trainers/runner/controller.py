@@ -66,15 +66,15 @@ class TrainerController:
         """The lessons, which set the environments' parameters."""
         self.envs = envs or make_envs()
         self.learners: dict[str, Learner] = {}
-        """By behavior name."""
+        """The learners by behavior name."""
         self._learner_of: dict[BehaviorId, Learner] = {}
         self._new: list[Learner] = []
         """Learners that have not acted yet."""
         self._collects_first = False
-        """Some policy acts by the slots that agents get when their steps are collected."""
+        """Whether some policy acts by the slots that agents get when their steps are collected."""
         self._threads: list[LearnerThread] = []
         self._decision_deadline: float | None = None
-        """None as soon as an agent has requested a decision."""
+        """The time by which an agent has to request a decision; None as soon as one has."""
         self._on_first_learner = on_first_learner
         self._shared_groups = SharedGroups()
         self._timers = run.timers
@@ -123,7 +123,7 @@ class TrainerController:
             self.envs.close()
 
     def _train_until_stopped(self) -> bool:
-        """The loop; whether it came to its own end, and not by an engine or by the user."""
+        """Run the loop; return whether it came to its own end, and not by an engine or by the user."""
         try:
             self._train()
         except (EngineStopped, StopAsked) as end:
@@ -134,7 +134,7 @@ class TrainerController:
         return not self.stopped
 
     def _on_early_end(self) -> None:
-        """An engine, or the user, has ended the run while it waited for an environment."""
+        """Handle that an engine, or the user, has ended the run while it waited for an environment."""
         logger.info(INTERRUPTED)
 
     def _is_stopped_without(self, error: BaseException) -> bool:
@@ -258,7 +258,7 @@ class TrainerController:
                 self._run.display.progress(learner.name, learner.trainer.step)
 
     def _act(self, steps: Sequence[EnvironmentStep]) -> dict[int, dict[BehaviorId, Decision]]:
-        """Decide for all agents that request a decision; what to send to each environment that answered."""
+        """Decide for all agents that request it; return what to send to each environment that answered."""
         decisions: dict[int, dict[BehaviorId, Decision]] = {}
         requests: dict[Learner, tuple[list[DecisionSteps], list[BatchSource]]] = {}
         for step in steps:
@@ -324,7 +324,7 @@ class TrainerController:
 
     @property
     def _known_learners(self) -> list[Learner]:
-        """Those that are saved, in one order."""
+        """The learners that are saved, in one order."""
         return list(self.learners.values())
 
     def steps(self) -> dict[str, int]:
@@ -332,7 +332,7 @@ class TrainerController:
         return {name: learner.trainer.step for name, learner in self.learners.items()}
 
     def _reset_if_due(self, answers: int) -> list[EnvironmentStep]:
-        """Reset or restart the environments if something asks for it; their first steps then.
+        """Reset or restart the environments if something asks for it; return their first steps then.
 
         Args:
             answers: how many environments have answered; lessons are measured once for each.
@@ -360,7 +360,7 @@ class TrainerController:
             return self.envs.reset(self.curriculum.samplers())
 
     def _advance_lessons(self, answers: int) -> bool:
-        """Measure, once per answer, whether lessons are completed; whether to reset for the next ones."""
+        """Measure, once per answer, whether lessons are completed; return whether to reset for new ones."""
         if not self.curriculum.has_next:
             return False
         reset = changed = False
@@ -395,7 +395,7 @@ class TrainerController:
         return self._run.stop.asked
 
     def _is_ending(self) -> bool:
-        """Whether what is awaited of the environments is not wanted any more."""
+        """Whether the run is to end, so that what is awaited of the environments is not wanted any more."""
         return self.stopped
 
     def stop(self) -> None:

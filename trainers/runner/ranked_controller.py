@@ -19,16 +19,16 @@ class RankedController(TrainerController):
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Prepare a run; arguments as of `TrainerController`."""
+        """Prepare a run; arguments as for `TrainerController`."""
         super().__init__(*args, **options)
         self._ended = False
-        """All ranks leave the loop."""
+        """Whether all ranks leave the loop."""
         self._shared: list[str] = []
         """The behaviors that all ranks have seen, in rank 0's order; they are learned."""
         self._announced: set[str] = set()
         self._has_lessons = any(len(lessons) > 1 for lessons in self.curriculum.lessons.values())
         self._lesson_reset = False
-        """A lesson that rank 0 has begun asks for a reset."""
+        """Whether a lesson that rank 0 has begun asks for a reset."""
 
     def _train_until_stopped(self) -> bool:
         try:
@@ -70,10 +70,10 @@ class RankedController(TrainerController):
             self._run.display.progress(learner.name, learner.trainer.step)
 
     def _barrier(self, ends: bool) -> bool:
-        """Wait for the other ranks; whether all of them learn now.
+        """Wait for the other ranks; return whether all of them learn now.
 
         Args:
-            ends: this rank wants the run to end.
+            ends: whether this rank wants the run to end.
         """
         ending, announcing = distributed.sums(ends, bool(self.learners.keys() - self._announced))
         self._ended = ending > 0
@@ -89,7 +89,7 @@ class RankedController(TrainerController):
 
     @property
     def _known_learners(self) -> list[Learner]:
-        """Those of the behaviors that every rank has seen."""
+        """The learners of the behaviors that every rank has seen."""
         return [self.learners[name] for name in self._shared]
 
     def _follow_lessons(self) -> None:
@@ -110,10 +110,10 @@ class RankedController(TrainerController):
         return reset
 
     def _is_ending(self) -> bool:
-        """Also if another rank, which now waits for this one, has been asked to end."""
+        """Whether the run is to end, also because another rank, which waits for this one, was asked to."""
         return super()._is_ending() or distributed.ending()
 
     def stop(self) -> None:
-        """See `TrainerController.stop`; the other ranks learn of it."""
+        """End the run as `TrainerController.stop` does; the other ranks learn of it."""
         super().stop()
         distributed.end()

@@ -38,11 +38,11 @@ from .signals import StopSignals
 logger = logging.getLogger(__name__)
 
 CHECK_SECONDS = 0.1
-"""Between looks at whether a process that is to end still lives."""
+"""Seconds between looks at whether a process that is to end still lives."""
 ENDING_SECONDS = 3.0
-"""By when a process whose connections broke has ended."""
+"""Seconds within which a process whose connections broke has ended."""
 CLOSING_SECONDS = 60.0
-"""By when a rank has closed its environments at the end of the run."""
+"""Seconds within which a rank has closed its environments at the end of the run."""
 READY_POLL_SECONDS = 0.05
 _ADVICE = "What was learned before is saved: continue with --resume, and any number of --learners."
 
@@ -66,11 +66,11 @@ class RankProcess:
     rank: int
     process: EngineProcess
     log: Path
-    """What it prints."""
+    """The file of what the rank prints."""
     watch: Watch
 
     def end(self, timeout: float) -> None:
-        """Wait for its end at most this many seconds, if it lives; then kill it with its children."""
+        """Wait for the rank's end at most this many seconds, if it lives; then kill it with its children."""
         deadline = time.monotonic() + timeout
         while not self.process.wait(min(CHECK_SECONDS, timeout)):
             if time.monotonic() >= deadline or self.watch.silence() >= LAST_SECONDS:
@@ -80,7 +80,7 @@ class RankProcess:
             self.log.unlink()
 
     def exit_description(self) -> str:
-        """How it ended, with the last line of its log."""
+        """How the rank ended, with the last line of its log."""
         code = self.process.returncode or 0
         how = f"it ended with exit status {code}"
         if code < 0:
@@ -93,13 +93,13 @@ class RankProcesses:
     """The ranks that rank 0 has started."""
 
     def __init__(self, world_size: int, device: str, logs: Path, timeout: float) -> None:
-        """Start them.
+        """Start the ranks.
 
         Args:
             world_size: how many ranks there are, with this one.
             device: "cpu" or "cuda".
-            logs: the folder of what they print.
-            timeout: seconds without a sign of life after which one counts as lost.
+            logs: the folder of what the ranks print.
+            timeout: seconds without a sign of life after which a rank counts as lost.
 
         Raises:
             TrainerError: the system refuses.
@@ -108,9 +108,9 @@ class RankProcesses:
         self._folder = REAPER.make_folder("lanista-ranks-")
         self._presence = Presence(self._folder, 0, world_size, timeout)
         self.have_begun = False
-        """All have connected: what is learned from now on can be saved."""
+        """Whether all have connected: what is learned from now on can be saved."""
         self._warned = False
-        """The user knows that a rank, which is alive, has been awaited for long."""
+        """Whether the user knows that a rank, which is alive, has been awaited for long."""
         self.rendezvous = str(self._folder / "store")
         self._processes: list[RankProcess] = []
         try:
@@ -128,7 +128,7 @@ class RankProcesses:
             ) from error
 
     def await_ready(self) -> None:
-        """Return when all are about to connect; `check` then tells of lost ones until they have.
+        """Return when all ranks are about to connect; `check` then tells of lost ones until they have.
 
         Raises:
             RankLostError: one has ended before, or shows no sign of life.
@@ -143,8 +143,8 @@ class RankProcesses:
     def check(self, waited: float) -> None:
         """Give up a rank that shows no sign of life, or that does not come to the end of the run.
 
-        Also one that has ended before the run began: torch would wait half an hour for it. One that is alive
-        and does not come is named: it may be restarting its engines, or it hangs.
+        That includes a rank that ended before the run began, which torch would await for half an hour. A rank
+        that is alive and does not come is named: it may be restarting its engines, or it hangs.
 
         Args:
             waited: seconds for which the others have been awaited.
@@ -175,7 +175,7 @@ class RankProcesses:
             )
 
     def kill(self) -> None:
-        """End all at once."""
+        """Kill all ranks at once."""
         for process in self._processes:
             process.process.kill()
 
@@ -194,7 +194,7 @@ class RankProcesses:
         return f"The learner {process.rank} of {self.world_size} (process {process.process.pid}, {where})"
 
     def end(self, timeout: float) -> None:
-        """Wait for all of them, at most this many seconds together, and kill those that are left."""
+        """Wait for all ranks, at most this many seconds together, and kill those that are left."""
         deadline = time.monotonic() + timeout
         for process in self._processes:
             process.end(max(0.0, deadline - time.monotonic()))
@@ -204,7 +204,7 @@ class RankProcesses:
 
 @contextmanager
 def first_rank(options: RunOptions, folder: Path, *, restart_engines_at_checkpoints: bool) -> Iterator[None]:
-    """Within, this process is rank 0, and the other ranks run beside it; with one learner nothing happens.
+    """Make this process rank 0 in the context, beside the other ranks; with one learner do nothing.
 
     Raises:
         TrainerError: there are too few GPUs, or a rank cannot be started.
@@ -252,7 +252,7 @@ def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str
     """Run as one of the ranks that are not the first: without a console, and without files but its own.
 
     Args:
-        rank: of this process.
+        rank: this process's rank.
         world_size: how many ranks there are.
         device: "cpu" or "cuda"; None: as this machine has it.
         rendezvous: see `distributed.process_group`.
@@ -287,7 +287,7 @@ def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str
 def launched_rank(
     rank: int, world_size: int, device: str, timeout: float | None = None, *, rendezvous: str | None = None
 ) -> Iterator[None]:
-    """Within, this process is a rank that others cannot end: those of `torchrun`, and those but the first.
+    """Make this process, in the context, a rank that others cannot end: one of `torchrun`, or not the first.
 
     Args:
         rank, world_size, device, rendezvous: see `distributed.process_group`.
@@ -319,7 +319,7 @@ def launched_rank(
 
 
 def _ready_file(rendezvous: str, rank: int) -> Path:
-    """Which a rank makes when it is about to connect."""
+    """The file that a rank makes when it is about to connect."""
     return Path(f"{rendezvous}-ready-{rank}")
 
 
@@ -343,7 +343,7 @@ def with_launched_ranks(options: RunOptions) -> RunOptions:
 
 
 def device_type(options: RunOptions) -> str:
-    """`cpu` or `cuda`, of all ranks."""
+    """The type of the device of all ranks, `cpu` or `cuda`."""
     return options.torch_settings.device or _default_device()
 
 
@@ -375,7 +375,7 @@ def _first_line(error: RuntimeError) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The program of a rank that rank 0 has started; its exit status."""
+    """Run a rank that rank 0 has started; return its exit status."""
     rank, world_size, device, rendezvous, log = arguments
     with Path(log).open("wb") as file:
         os.dup2(file.fileno(), 1)

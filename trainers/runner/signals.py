@@ -25,9 +25,9 @@ class StopSignals:
         self._before: dict[int, object] = {}
 
     def call(self, ask: Callable[[], None]) -> None:
-        """From now on there is something to save; the first signal calls `ask`.
+        """Let the first signal call `ask`: from now on there is something to save.
 
-        It is called between any two instructions of the main thread, so it may only set flags.
+        `ask` is called between any two instructions of the main thread, so it may only set flags.
         """
         self._ask = ask
 

@@ -20,9 +20,9 @@ from ...envs.utils.regular_files import refuse_pipe
 PATTERN = "events.out.tfevents*"
 FILE_NAME = "summaries.csv"
 OF_INFERENCE = "-inference"
-"""Ends the names of what an inference writes beside a run's own files: nothing was learned meanwhile."""
+"""The ending of files that an inference writes beside a run's own: nothing was learned meanwhile."""
 FIRST_COLUMNS = ("step", "time")
-"""Of the table: the trainer's step, and seconds since 1970 as in TensorBoard's files."""
+"""The first columns of the table: the trainer's step, and seconds since 1970 as in TensorBoard's files."""
 _HEADER = struct.Struct("<QI")
 """Length of a record, and the checksum of these eight bytes."""
 _FOOTER = 4
@@ -40,7 +40,7 @@ class Curve:
     """The trainer's steps."""
     values: array[float] = field(default_factory=lambda: array("d"))
     times: array[float] = field(default_factory=lambda: array("d"))
-    """Seconds since 1970."""
+    """The times of the values, in seconds since 1970."""
 
     def add(self, step: int, value: float, time: float) -> None:
         """Append a point."""
@@ -73,9 +73,9 @@ class Extent:
 
     step: int = 0
     time: float = 0.0
-    """Of the last event, in seconds since 1970."""
+    """The time of the last event, in seconds since 1970."""
     values: dict[str, list[float]] = field(default_factory=dict)
-    """Of each tag that was asked for."""
+    """The values of each tag that was asked for."""
     problems: list[str] = field(default_factory=list)
 
 
@@ -138,7 +138,7 @@ def _data(path: Path) -> bytes:
 
 
 def _extent_of(curves: Curves, tags: tuple[str, ...]) -> Extent:
-    """The same of curves that have been read."""
+    """The extent of curves that have been read."""
     extent = Extent(problems=curves.problems)
     for tag, curve in curves.by_tag.items():
         extent.step, extent.time = max(extent.step, curve.steps[-1]), max(extent.time, curve.times[-1])

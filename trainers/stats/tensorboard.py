@@ -155,10 +155,10 @@ class TensorBoardWriter(StatsWriter):
         """Write below `run_folder`.
 
         Args:
-            run_folder: of the run.
+            run_folder: the run's folder.
             clear_past_data: remove a category's older event files first.
             hidden_keys: statistics that are left out.
-            suffix: ends the files' names.
+            suffix: the end of the files' names.
         """
         self.run_folder = Path(run_folder)
         self.suffix = suffix
@@ -166,7 +166,7 @@ class TensorBoardWriter(StatsWriter):
         self.hidden_keys = frozenset(hidden_keys)
         self._files: dict[str, EventFile] = {}
         self._settings: dict[str, Mapping[str, Any]] = {}
-        """By category, until the first summary."""
+        """The settings by category, until the first summary."""
         self._failing: set[str] = set()
         self._cleared: set[str] = set()
         self._lock = Lock()

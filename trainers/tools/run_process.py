@@ -28,7 +28,7 @@ class RunProcess:
     If that command is killed, the process reaper ends the run.
 
     Args:
-        arguments: of `lanista-learn`.
+        arguments: those of `lanista-learn`.
         log: the file to which its output is appended; None: it goes where this process' own goes.
         program: the command that takes them.
     """
@@ -50,7 +50,7 @@ class RunProcess:
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
                 )
         self._terminated: float | None = None
-        """When it was asked to exit."""
+        """When the run was asked to exit; None before."""
 
     def poll(self) -> int | None:
         """The exit status, None while it runs; kills a run that has not exited in time."""
@@ -62,7 +62,7 @@ class RunProcess:
         return status
 
     def terminate(self) -> None:
-        """Let it save and exit, as Ctrl-C would; once."""
+        """Let the run save and exit, as Ctrl-C would; once."""
         if self._terminated is not None or self._process.poll() is not None:
             return
         self._terminated = time.monotonic()
@@ -74,14 +74,14 @@ class RunProcess:
             self._process.send_signal(request)
 
     def kill(self) -> None:
-        """Kill it."""
+        """Kill the run, and wait until it has ended."""
         with suppress(ProcessLookupError):
             self._process.kill()
         self._process.wait()
         REAPER.remove(self._process.pid)
 
     def error_message(self) -> str:
-        """The error with which it ended, on one line."""
+        """The error with which the run ended, on one line."""
         if self.log is None:
             return _describe_exit(self._process.poll())
         with self.log.open("rb") as file:

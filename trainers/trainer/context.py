@@ -53,26 +53,26 @@ class TrainerOptions(TypedDict, total=False):
     """The optional arguments of every trainer."""
 
     name: str
-    """The behavior's, in messages. Default: empty."""
+    """The behavior's name in messages. Default: empty."""
     training: bool
-    """Learn; else only act. Default: True."""
+    """Whether to learn, or only to act. Default: True."""
     non_finite: NonFinitePolicy
-    """Default: STOP."""
+    """What to do about numbers that are not finite. Default: STOP."""
     returns_kept: int
     """How many returns of the last episodes are kept. Default: 1."""
     seed: int
-    """Of what is sampled for updates. Default: 0."""
+    """The seed of what is sampled for updates. Default: 0."""
     device: torch.device
-    """Where it learns. Default: the CPU."""
+    """The device that the trainer learns on. Default: the CPU."""
     update_threads: UpdateThreads | None
     """CPU threads of an update. Default: those of torch, as far as products are large enough for them."""
     in_thread: bool
-    """It updates in a thread of its own. Default: False."""
+    """Whether the trainer updates in a thread of its own. Default: False."""
     spread_updates: bool
-    """Off-policy updates that are due at once are made gradually, in calls of `continue_updates` too.
+    """Whether off-policy updates that are due at once are made gradually, in calls of `continue_updates` too.
     Default: False."""
     timers: Timers | None
-    """Default: timers of its own."""
+    """The trainer's timers. Default: timers of its own."""
 
 
 @dataclass
@@ -87,7 +87,7 @@ class RunContext:
     """What all behaviors of one run share."""
 
     folder: Path
-    """`<results>/<run id>`."""
+    """The run's folder, `<results>/<run id>`."""
     seed: int
     status: TrainingStatus
     writers: Sequence[StatsWriter]
@@ -104,19 +104,19 @@ class RunContext:
     non_finite: NonFinitePolicy = NonFinitePolicy.STOP
     precision: Precision = Precision.FLOAT32
     restart_engines_at_checkpoints: bool = False
-    """The run then learns, bit for bit, what a run resumed from its checkpoints learns."""
+    """Whether engines restart at checkpoints: the run then learns, bit for bit, what resumed runs learn."""
     timers: Timers = field(default_factory=Timers)
-    """Of the run's loop; a thread that learns beside it has its own timers."""
+    """The timers of the run's loop; a thread that learns beside it has its own timers."""
     update_threads: Callable[[], UpdateThreads] = field(default=lambda: UpdateThreads(ACTING_THREADS))
     """CPU threads of a policy update that runs alone."""
     curriculum: Curriculum = field(default_factory=Curriculum)
     """The lesson of each environment parameter."""
     rotation: TeamRotation = field(default_factory=TeamRotation)
-    """Which team learns, of the behaviors with self-play."""
+    """The rotation by which teams learn, of the behaviors with self-play."""
     collected_bytes: dict[str, int] = field(default_factory=dict)
-    """How much each behavior holds when its buffer or replay is full, by its name."""
+    """The bytes that each behavior holds when its buffer or replay is full, by its name."""
     callbacks: CallbackDispatcher = field(default_factory=CallbackDispatcher)
-    """Receives the run's events."""
+    """What receives the run's events."""
     stop: StopRequest = field(default_factory=StopRequest)
     timeout: float = 60.0
     """Seconds after which a process of the run that shows no sign of life counts as lost."""

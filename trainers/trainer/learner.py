@@ -66,11 +66,11 @@ class Learner:
         self.spec = spec
         self.run = run
         self.restart_due = False
-        """The engines are to be restarted, because a checkpoint was saved."""
+        """Whether the engines are to be restarted, because a checkpoint was saved."""
         self._requests = 0
-        """Decisions since the trainer last advanced."""
+        """The number of decisions since the trainer last advanced."""
         self._acted = False
-        """There were decisions since the last call of `advance`."""
+        """Whether there were decisions since the last call of `advance`."""
         self._failure: Exception | None = None
         """The error of `process_remaining`."""
         self.managers: dict[BehaviorId, AgentManager] = {}
@@ -85,7 +85,7 @@ class Learner:
         self.algorithm = make_algorithm(spec, settings, run.device, seed, run.non_finite, run.precision)
         in_process = isinstance(self.algorithm, OnPolicyAlgorithm) and self.algorithm.learns_from_older
         self.in_thread = settings.threaded and not in_process
-        """It learns in a thread of its own."""
+        """Whether the trainer learns in a thread of its own."""
         self.trainer = self._make_trainer(seed)
         self.collected: TrajectoryQueue = AgentManagerQueue(
             name, THREADED_QUEUE if self.in_thread else 0, lambda: run.stop.asked
@@ -103,7 +103,7 @@ class Learner:
         )
         self.self_play = self._make_self_play()
         self._to_learn = self.collected if self.self_play is None else AgentManagerQueue(name)
-        """Those that are learned from."""
+        """The trajectories that are learned from."""
         self.trainer.subscribe(self._to_learn)
         self.evaluation_schedule = EvaluationSchedule(
             settings.test_frequency if run.training else NEVER,
@@ -117,7 +117,7 @@ class Learner:
         self._first_step = self.trainer.step
         starts = settings.threaded and run.training and in_process
         self._process = self._start_process(seed) if starts else None
-        """Makes the updates; None: a thread or the run's loop does."""
+        """The process that makes the updates; None where a thread or the run's loop makes them."""
         if run.callbacks.has_hook(EpisodeEnd):
             self.trainer.episodes.on_episode = self._episode_ended
 
@@ -148,7 +148,7 @@ class Learner:
         return self.settings.network_settings.deterministic and not explores
 
     def _make_trainer(self, seed: int) -> Trainer:
-        """Learns from `collected`; its updates run in a thread of its own or in this one."""
+        """Make the trainer of what is `collected`; it updates in a thread of its own or in this one."""
         settings, run = self.settings, self.run
         return make_trainer(
             self.spec,
@@ -169,7 +169,7 @@ class Learner:
         )
 
     def _make_self_play(self) -> SelfPlayManager | None:
-        """None where it is not wanted, or nothing is learned: all teams then act by the same weights."""
+        """Make self-play; None if unwanted or nothing is learned: all teams then act by the same weights."""
         settings, run = self.settings.self_play, self.run
         if settings is None or not run.training:
             return None
@@ -278,7 +278,7 @@ class Learner:
     # Learning -------------------------------------------------------------------------------------------
 
     def advance(self) -> bool:
-        """In the run's loop: learn if it is time, or make updates left over; whether there were any."""
+        """Learn if it is time, or make updates left over; return whether any were made."""
         acted, self._acted = self._acted, False
         if self.is_due:
             self.learn()
@@ -311,7 +311,7 @@ class Learner:
         self.inference.load()
 
     def _split_by_team(self) -> None:
-        """In self-play, pass on the trajectories of the team that learns."""
+        """Pass on the trajectories of the team that learns, in self-play."""
         if self.self_play is not None:
             for item in self.self_play.select(self.collected.drain(), self.trainer.step):
                 self._to_learn.put(item)
@@ -338,7 +338,7 @@ class Learner:
     # TrainerEvents --------------------------------------------------------------------------------------
 
     def on_summary(self, step: int) -> bool:
-        """Write the statistics of the last `summary_freq` steps; whether the policy is one of the best."""
+        """Write statistics of the last `summary_freq` steps; return whether the policy is one of the best."""
         self.reporter.add_stat("Is Training", float(self.trainer.should_still_train))
         for parameter, lesson in self.run.curriculum.numbers.items():
             self.reporter.set_stat(f"Environment/Lesson Number/{parameter}", float(lesson))
@@ -355,7 +355,7 @@ class Learner:
         return self.checkpointer.compare_with_best(self.trainer.episodes.history.next_mean())
 
     def save_if_best(self, mean_reward: float) -> Path | None:
-        """Save the policy if by an evaluation it is one of the best; the path of its weights then."""
+        """Save the policy if by an evaluation it is one of the best; return the path of its weights then."""
         best = self.settings.keep_best and self.checkpointer.compare_with_best(mean_reward)
         saved = best and self.save(due=False)
         return self.checkpointer.weights(self.trainer.step) if saved else None
@@ -410,7 +410,7 @@ class Learner:
     # Files ----------------------------------------------------------------------------------------------
 
     def save(self, due: bool = True, *, final: bool = False) -> bool:
-        """Write a checkpoint and its model; whether that succeeded. A full disk costs a warning."""
+        """Write a checkpoint and its model; return whether that succeeded. A full disk costs a warning."""
         self.restart_due = self.run.restart_engines_at_checkpoints
         return self.checkpointer.save(due, final=final)
 

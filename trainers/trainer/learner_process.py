@@ -42,11 +42,11 @@ PROGRAM = "lanista.trainers.runner.learner_program"
 CONNECT_PAUSE = 0.02
 """Seconds between attempts to reach a process that is starting."""
 CHECK_SECONDS = 0.1
-"""Between looks at whether a process that is awaited still lives."""
+"""Seconds between looks at whether a process that is awaited still lives."""
 CLOSING_SECONDS = 10.0
-"""By when a process that is told to has ended."""
+"""Seconds within which a process that is told to end has ended."""
 _LONGEST_SOCKET = 103
-"""Bytes of a socket's path: macOS takes the fewest."""
+"""The most bytes of a socket's path: macOS takes the fewest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class LearnerPlan:
     threads: UpdateThreads
     """CPU threads of an update."""
     python_path: list[str] = field(default_factory=lambda: list(sys.path))
-    """Where plug-ins and networks of the user's own are imported from."""
+    """The paths from which plug-ins and networks of the user's own are imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +71,36 @@ class UpdateJob:
     """What an update starts from."""
 
     step: int
-    """The trainer's."""
+    """The trainer's step."""
     state: dict[str, Any]
-    """Of `OnPolicyTrainer.learning_state`."""
+    """The trainer's state, that of `OnPolicyTrainer.learning_state`."""
     steps: Any
     """The columns of the rollout buffer."""
     signal_steps: Any
     """The columns of the buffer for reward signals that learn; None without such a signal."""
     older: bool
-    """Some steps are of the policy before the newest one."""
+    """Whether some steps are of the policy before the newest one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedUpdate:
-    """What came out of it."""
+    """What came out of an update."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
-    """As that of the job, after the update."""
+    """The trainer's state after the update, with the same entries as the job's."""
     timers: dict[str, TimerNode] = field(default_factory=dict)
-    """Of all updates so far."""
+    """The timers of all updates so far."""
     messages: list[tuple[str, int, str]] = field(default_factory=list)
-    """Logged meanwhile: logger, level, text."""
+    """The messages that were logged meanwhile: logger, level, text."""
     error: Exception | None = None
-    """The update failed; then there is no state."""
+    """The error for which the update failed; then there is no state."""
     traceback: str = ""
-    """Of the error."""
+    """The traceback of the error."""
 
 
 def heartbeat_file(folder: Path) -> Path:
-    """Which a learner renews while it lives."""
+    """The file that a learner renews while it lives."""
     return folder / "alive"
 
 
@@ -118,12 +118,12 @@ class LearnerProcess:
         timeout: float = 60.0,
         ends: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Start it, without waiting until it is there.
+        """Start the process, without waiting until it is there.
 
         Args:
-            plan: of its trainer.
-            timers: of its own, in which its time is written down.
-            timeout: seconds without a sign of life after which it counts as lost.
+            plan: what the process makes its trainer from.
+            timers: the process's own, in which its time is written down.
+            timeout: seconds without a sign of life after which the process counts as lost.
             ends: whether the run is to end, which then waits `timeout` seconds at most for an update.
 
         Raises:
@@ -143,7 +143,7 @@ class LearnerProcess:
         self._channel: Channel | None = None
         self._received: FinishedUpdate | None = None
         self.is_busy = False
-        """An update has begun whose result was not taken yet."""
+        """Whether an update has begun whose result was not taken yet."""
         command = own_program(PROGRAM, self._address, str(self._folder))
         try:
             self.process = EngineProcess(command)
@@ -152,7 +152,7 @@ class LearnerProcess:
             raise TrainerError(f"{plan.name}: its learner (threaded: true) cannot start: {error}") from error
 
     def begin(self, job: UpdateJob) -> None:
-        """Let it make an update. When this returns, the arrays of the job may be overwritten.
+        """Let the process make an update. When this returns, the arrays of the job may be overwritten.
 
         Raises:
             ProcessLostError: the process has ended, or shows no sign of life.
@@ -240,7 +240,7 @@ class LearnerProcess:
         )
 
     def close(self) -> None:
-        """End it: by itself, or at once in the midst of an update, which then is not wanted any more."""
+        """End the process: by itself, or at once in the midst of an update, which then is unwanted."""
         if self._channel is not None:
             self._channel.close()
         if self._channel is None or self.is_busy or not self.process.wait(CLOSING_SECONDS):

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PASSES_PER_BATCH = 8
-"""Steps are processed about this often per batch."""
+"""About how often per batch steps are processed."""
 PASSES_OF_GPU = 2
-"""The same on a GPU, where a pass takes as long for ten steps as for a hundred."""
+"""About how often per batch steps are processed on a GPU, where ten take as long as a hundred."""
 UPDATES_PER_PASS = 4
-"""But not more often than after so many updates: a pass takes as long as an update of a small network."""
+"""The fewest updates between two passes: a pass takes as long as an update of a small network."""
 BURST = 32
 """Updates of a threaded trainer after which it publishes its weights, and can be paused."""
 SPREAD = 32
@@ -65,7 +65,7 @@ class OffPolicyTrainer(Trainer):
         spec: BehaviorSpec,
         **options: Unpack[TrainerOptions],
     ) -> None:
-        """Prepare to learn; the replay allocates memory as it fills. `options` as of `Trainer`.
+        """Prepare to learn; the replay allocates memory as it fills. `options` as for `Trainer`.
 
         Raises:
             TrainerError: the replay, full, is larger than the memory that there is.
@@ -106,7 +106,7 @@ class OffPolicyTrainer(Trainer):
         self.reward_scale = RewardScaler(algorithm.gammas) if own.normalize_rewards else None
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
-        """None until the first steps arrive."""
+        """The replay; None until the first steps arrive."""
         if self.training:
             check_memory(self.name, self.layout)
 
@@ -195,7 +195,7 @@ class OffPolicyTrainer(Trainer):
 
     @property
     def has_overdue_updates(self) -> bool:
-        """See `Trainer`. A collector that is faster than a threaded trainer then waits at the full queue."""
+        """Whether updates are overdue: collectors faster than the thread then wait at the full queue."""
         due = self.updates.is_due(self.step) or self.signal_updates.is_due(self.step)
         may_learn = self.should_still_train and self._is_ready and not self._awaits_steps
         return self.settings.threaded and may_learn and due
@@ -209,11 +209,11 @@ class OffPolicyTrainer(Trainer):
         return (self.spread or self.settings.threaded) and self.step == self._saved_step
 
     def continue_updates(self) -> bool:
-        """See `Trainer`."""
+        """Make the next of the updates that are left over; see `Trainer`."""
         return self.spread and self.should_still_train and self._learn()
 
     def on_saved(self) -> None:
-        """See `Trainer`."""
+        """Note that the weights stay until more steps are counted; see `Trainer`."""
         self._saved_step = self.step
 
     @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
@@ -230,7 +230,7 @@ class OffPolicyTrainer(Trainer):
         return bool(metrics) or self.has_overdue_updates
 
     def _update(self, replay: Replay) -> list[dict[str, float]]:
-        """Make the updates that are due, or the next few of them; the metrics of each gradient step."""
+        """Make the updates that are due, or the next few; return the metrics of each gradient step."""
         metrics: list[dict[str, float]] = []
         if not self.updates.is_due(self.step):
             return metrics
@@ -257,7 +257,7 @@ class OffPolicyTrainer(Trainer):
         return result.metrics
 
     def _learn_from(self, batch: ReplayBatch) -> UpdateResult:
-        """The policy's own gradient step, and those on demonstrations."""
+        """Make the policy's own gradient step, and those on demonstrations."""
         with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
             metrics, td_errors = self.algorithm.update(batch, self.step)
             metrics |= self.algorithm.pop_gradient_norm()
@@ -297,7 +297,7 @@ class OffPolicyTrainer(Trainer):
             self.signal_updates.count()
 
     def _signal_step(self, batch: ReplayBatch) -> None:
-        """One gradient step of each signal, on the same batch."""
+        """Make one gradient step of each signal, on the same batch."""
         with_next = any(provider.needs_next_obs for provider in self.learned.values())
         steps = Transitions.of_replay(batch, with_next=with_next, with_padding=False)
         for provider in self.learned.values():

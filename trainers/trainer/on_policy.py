@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LARGE_KL = 1.0
-"""Approximate KL divergence of one update above which there is a warning."""
+"""The approximate KL divergence of one update above which there is a warning."""
 PASSES_PER_BUFFER = 64
-"""A buffer is filled in about this many passes: what a pass costs depends on the call more than on the
-number of steps, but the normalizer should soon know what the agents observe."""
+"""About how many passes fill a buffer: what a pass costs depends on the call more than on the number of
+steps, but the normalizer should soon know what the agents observe."""
 FEWER_PASSES = 16
-"""The same for critics of teams, whose matrix products small passes would not fill, and on a GPU, where a
-pass takes as long for ten steps as for a thousand. With still fewer of them, updates would come late."""
+"""The number of passes for critics of teams, whose matrix products small passes would not fill, and on a GPU,
+where a pass takes as long for ten steps as for a thousand. With fewer, updates would come late."""
 MAX_PASS_STEPS = 4096
-"""Beyond this many steps the overhead of a pass is negligible, and queued steps cost memory."""
+"""The most steps of a pass: beyond this its overhead is negligible, and queued steps cost memory."""
 
 
 class OnPolicyTrainer(Trainer, Generic[Steps]):
@@ -55,7 +55,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         events: TrainerEvents,
         **options: Unpack[TrainerOptions],
     ) -> None:
-        """Prepare to collect; `options` as of `Trainer`."""
+        """Prepare to collect; `options` as for `Trainer`."""
         few = algorithm.traits.is_team or algorithm.device.type != "cpu"
         passes = FEWER_PASSES if few else PASSES_PER_BUFFER
         interval = min(settings.hyperparameters.buffer_size // passes, MAX_PASS_STEPS)
@@ -63,13 +63,14 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
         self.buffer = RolloutBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
         self.learner_process: LearnerProcess | None = None
-        """Makes the updates while this trainer collects the next steps; None: this trainer does."""
+        """The process that makes updates while this trainer collects the next steps; None: this trainer
+        does."""
         self._largest_kl = LARGE_KL
-        """Of an update without a warning."""
+        """The largest approximate KL divergence of an update without a warning."""
         self._has_older = False
-        """Some of the collected steps are of the policy before the newest one."""
+        """Whether some of the collected steps are of the policy before the newest one."""
         self.signal_trainer: SignalTrainer | None = None
-        """None if no signal has a network of its own."""
+        """The trainer of the learned signals; None if no signal has a network of its own."""
         if self.learned:
             hyper = settings.hyperparameters
             epochs = getattr(hyper, "num_epoch", 1)  # a plug-in's trainer may have none
@@ -94,7 +95,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         return True
 
     def _timed_update(self, step: int) -> dict[str, float]:
-        """`_update` with its threads."""
+        """Run `_update` with the threads of an update."""
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
         with self.timers.span("_update_policy"), self.compute_context(), span:
             return self._update(step)
@@ -128,7 +129,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             signals.clear()
 
     def finish_update(self) -> None:
-        """See `Trainer.finish_update`; waits for the update under way.
+        """Wait for the update under way, and take it in; see `Trainer.finish_update`.
 
         What the evaluation of steps has changed meanwhile stays: the statistics of observations.
         """
@@ -145,7 +146,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self._report_update(finished.metrics)
 
     def update(self, job: UpdateJob) -> tuple[dict[str, float], dict[str, Any]]:
-        """Make an update that another process has asked for: its metrics, and the state after it."""
+        """Make an update that another process has asked for; return its metrics, and the state after it."""
         self._load_process_state(job.state)
         self.buffer.hold(self.algorithm.as_of_newest_policy(job.steps) if job.older else job.steps)
         if self.signal_trainer is not None:
@@ -191,7 +192,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
 
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self, step: int) -> dict[str, float]:
-        """Learn from the buffer and empty it; metrics by statistics' names."""
+        """Learn from the buffer and empty it; return metrics by statistics' names."""
         steps = self.buffer.columns()
         metrics = self.algorithm.update(steps, step)
         metrics |= steps.explained_variances() | self.algorithm.pop_gradient_norm()
@@ -222,7 +223,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             self.signal_trainer.load_state_dict(state["signal_learning"])
 
     def drop_unfit_steps(self, changed: Sequence[Change]) -> tuple[int, str]:
-        """See `Trainer`; also those of other sequences than the checkpoint's settings say are unfit."""
+        """Drop steps that do not fit, see `Trainer`; also those in sequences of another length."""
         dropping = (Resumed.ROLLOUT_DROPPED, Resumed.STEPS_DROPPED)
         why = ", ".join(str(change) for change in changed if change.rule.resumed in dropping)
         if not len(self.buffer):

@@ -89,7 +89,7 @@ def _next(step: int, interval: int) -> int:
 
 
 def _restored(step: int, interval: int, saved: int | None, saved_interval: int | None) -> int:
-    """`saved` was due of `saved_interval`; None: of a run of before this was saved."""
+    """The step that is due next; `saved` was due of `saved_interval`, None in a run before this was saved."""
     following = _next(step, interval)
     same = saved_interval in (None, interval)
     return saved if same and saved in (following, following + interval) else following
@@ -97,7 +97,7 @@ def _restored(step: int, interval: int, saved: int | None, saved_interval: int |
 
 @dataclass
 class UpdateSchedule:
-    """On average one update every `steps_per_update` agent-steps, once `init_steps` are collected.
+    """A schedule of an update every `steps_per_update` agent-steps on average, after `init_steps`.
 
     The count starts at 1, and after a resume at the number of updates that the steps so far are worth: so
     ML-Agents counts, and a run's number of updates follows from it.
@@ -128,7 +128,7 @@ class UpdateSchedule:
         """Continue at this step.
 
         Args:
-            step: of the trainer.
+            step: the trainer's step.
             updates: as saved; None if nothing was (ML-Agents saves no count).
             interval: the settings with which they were made. If the interval changed, the count is
                 recomputed; otherwise the trainer would burst or stall.

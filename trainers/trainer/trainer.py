@@ -45,10 +45,10 @@ PASSES_PER_SUMMARY = 16
 """Queued steps are processed at least this often per summary: what is reported when they are collected (the
 entropy, episode lengths) then covers almost the same steps as what is reported when they are processed."""
 LARGEST_REWARD = 1e34
-"""With larger rewards returns could be infinite in float32, and nothing infinite may be saved."""
+"""The largest reward: with larger ones returns could be infinite in float32, which may not be saved."""
 
 Rewards = Mapping[str, NDArray[np.float32]]
-"""[steps] of each signal, times its strength."""
+"""The rewards of each signal, [steps], times the signal's strength."""
 
 
 class Trainer(ABC):
@@ -58,7 +58,7 @@ class Trainer(ABC):
     """
 
     from_demonstrations: ClassVar[bool] = False
-    """Whether it learns without an environment."""
+    """Whether the trainer learns without an environment."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Trainer(ABC):
         self.shared_moments = SharedMoments.of(self._modules())
         """The running statistics that the ranks of a run merge."""
         self.cloning: BehavioralCloning | None = None
-        """Trains the policy on demonstrations, if the settings ask for it."""
+        """What trains the policy on demonstrations, if the settings ask for it."""
         self.reached: float | None = None
         """The `stop_at_reward` that was reached, which ends the training."""
         self.rating: Callable[[], float] | None = None
@@ -151,7 +151,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def _learn(self) -> bool:
-        """Make the updates that are due. Whether there were any."""
+        """Make the updates that are due; return whether there were any."""
 
     def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """Drop the unfinished episodes of all agents, of one environment's, or of some of its agents."""
@@ -393,7 +393,7 @@ class Trainer(ABC):
         """Have the weights of all updates that have begun: what is then saved or evaluated is the newest.
 
         Raises:
-            Exception: of an update that failed in another process.
+            Exception: the error of an update that failed in another process.
         """
         return
 

@@ -31,7 +31,7 @@ COPIES, COPIES_OF_IMAGES, COPIES_OF_TEAMS = 3, 1, 3
 """How often an update holds what was observed: in the buffer, as networks read it, and shuffled. Images are
 read from the buffer; of teams each row is put together with those of teammates."""
 _ROWS = 2
-"""Of the pass that shows what a gradient needs."""
+"""The number of rows of the pass that shows what a gradient needs."""
 _PASSING = 2
 """How much more memory a gradient takes in passing, in sizes of the largest array that it needs. Measured:
 what is estimated is between 0.94 and 1.27 of what PPO takes, with each encoder, of 64 x 84 and 457 x 120."""
@@ -39,7 +39,7 @@ what is estimated is between 0.94 and 1.27 of what PPO takes, with each encoder,
 
 @dataclass(frozen=True, slots=True)
 class UpdateMemory:
-    """The sizes, in bytes and steps."""
+    """How much memory updates take, in bytes and steps."""
 
     buffer_size: int
     step: int
@@ -56,7 +56,7 @@ class UpdateMemory:
     def of(
         cls, spec: BehaviorSpec, settings: TrainerSettings, algorithm: OnPolicyAlgorithm[Any]
     ) -> UpdateMemory:
-        """Of a behavior, assuming that images come as bytes."""
+        """The sizes for a behavior, assuming that images come as bytes."""
         hyper = settings.hyperparameters
         is_team, on_cpu = algorithm.traits.is_team, algorithm.device.type == "cpu"
         step = step_bytes(spec, is_team=is_team)
@@ -83,10 +83,10 @@ class UpdateMemory:
         return self.batch_size * self.row
 
     def report(self, name: str) -> None:
-        """Log it; warn if it is more than there is.
+        """Log how much memory updates take; warn if it is more than there is.
 
         Args:
-            name: the behavior's.
+            name: the behavior's name.
         """
         gradient = f", a minibatch of {self.batch_size:,} steps about {size_text(self.minibatch)}"
         logger.info(
@@ -157,8 +157,8 @@ def gradient_bytes(encoders: Iterable[ObservationEncoder], *, apart: bool) -> in
     A pass of some rows shows what their gradient needs. Networks of the user's own are not asked.
 
     Args:
-        encoders: of the policy and its critics.
-        apart: each reads rows of its own, else all the same.
+        encoders: those of the policy and its critics.
+        apart: whether each reads rows of its own, or all the same.
     """
     kept: dict[int, Tensor] = {}
     read: list[Tensor] = []
@@ -188,7 +188,7 @@ def _zeros(encoder: ObservationEncoder) -> Iterator[Tensor]:
 
 
 def _encoders(algorithm: OnPolicyAlgorithm[Any]) -> Iterator[ObservationEncoder]:
-    """Those through which gradients flow; of actors that differ one, since each has its own agents' rows."""
+    """The encoders through which gradients flow; one's of differing actors, as each reads its own rows."""
     targets = set(algorithm.target_modules())
     for key, network in algorithm.modules().items():
         if key not in targets:

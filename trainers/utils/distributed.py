@@ -31,7 +31,7 @@ T = TypeVar("T")
 TIMEOUT = timedelta(minutes=30)
 """A rank may wait for another one's evaluation, or for the restart of its engines."""
 CHECK_SECONDS = 0.05
-"""Between looks at whether those that are awaited are still there; signals are handled then too."""
+"""Seconds between looks at whether those that are awaited are still there; signals are handled then too."""
 GPU_PAUSE = 0.0005
 """Seconds between looks at whether GPUs have finished a collective call."""
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -50,11 +50,11 @@ class _World:
     describe: Callable[[RuntimeError], str] = str
     """The sentence about a lost rank, given the error of a collective call."""
     check: Callable[[float], None] | None = None
-    """See `process_group`."""
+    """The argument `check` of `process_group`."""
     under_way: bool = False
-    """A collective call was begun, and has not ended."""
+    """Whether a collective call was begun, and has not ended."""
     ending: bool = False
-    """The user wants the run to end."""
+    """Whether the user wants the run to end."""
 
 
 _world = _World()
@@ -86,7 +86,7 @@ def leave() -> None:
 
 
 def end(asked: bool = True) -> None:
-    """The user wants the run to end; it may be called by the handler of a signal, and from any thread."""
+    """Note that the user wants the run to end; a signal's handler may call this, and any thread."""
     _world.ending = asked
 
 
@@ -139,14 +139,14 @@ def process_group(
     check: Callable[[float], None] | None = None,
     release: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
-    """Within, this process is one rank of several.
+    """Make this process one rank of several in the context.
 
     Tensors on the CPU are exchanged by gloo, those on GPUs by NCCL.
 
     Args:
-        rank: of this process.
+        rank: this process's rank.
         world_size: how many ranks there are.
-        device: "cpu" or "cuda", of all.
+        device: "cpu" or "cuda", that of all ranks.
         rendezvous: the file by which the ranks find each other; they then connect over loopback.
             None: as the variables of `torchrun` say.
         describe: the sentence about a lost rank, given the error of a collective call.
@@ -273,7 +273,7 @@ def _is_over(work: Work) -> bool:
 
 
 def _gpus_are_done(work: Work) -> bool:
-    """The same for NCCL, which gives a call up for good when a wait is over."""
+    """Like `_is_over`, but for NCCL, which gives a call up for good when a wait is over."""
     deadline = time.monotonic() + CHECK_SECONDS
     while not work.is_completed():
         if time.monotonic() > deadline:

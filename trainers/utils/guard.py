@@ -21,7 +21,7 @@ PIPE_CLOSED = 141
 _WRITE_ERRORS = frozenset(
     (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EINVAL)
 )
-"""With which writing fails; Windows says EINVAL where a pipe's reader has ended."""
+"""The errors with which writing fails; Windows says EINVAL where a pipe's reader has ended."""
 _SECRET = re.compile(r"token|password|secret|key", re.IGNORECASE)
 
 

@@ -19,9 +19,9 @@ from .errors import TrainerError
 logger = logging.getLogger(__name__)
 
 OLDEST_TORCH = (2, 4)
-"""As in setup.py."""
+"""The oldest version of torch that is accepted, as in setup.py."""
 _NEEDED = ("onnx", "onnxruntime", "tensorboard", "rich")
-"""What is first imported during a run, perhaps hours after its start."""
+"""The packages that are first imported during a run, perhaps hours after its start."""
 _LEAST_ADDRESSES = 560 * 2**20
 """Bytes of addresses without which no run gets to its first step, since libraries cannot be loaded."""
 _AMPLE_ADDRESSES = 2 * 2**30

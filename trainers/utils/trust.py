@@ -35,7 +35,7 @@ MARKS = Path("run_logs", "own.json")
 _KEY_BYTES = 32
 _MOST_MARKS = 100
 _MOST_BYTES = 1 << 16
-"""Of the file of the marks."""
+"""The most bytes of the file of the marks."""
 
 
 def mark_own(run: Path, named: Named) -> None:
@@ -196,7 +196,7 @@ class Trust:
         self, granted: bool = False, *, how: str = FLAG, ask: Callable[[str], bool] | None = None
     ) -> None:
         """Args:
-        granted: everything.
+        granted: whether the user trusts everything.
         how: what to pass in order to trust everything.
         ask: asks the user a question; None where there is nobody to ask.
         """
@@ -207,7 +207,7 @@ class Trust:
 
     @classmethod
     def of_command(cls, granted: bool) -> Trust:
-        """That of a command: `granted` by its flag; on a terminal the user is asked."""
+        """The trust of a command: `granted` by its flag; on a terminal the user is asked."""
         terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
         return cls(granted, ask=_asked if terminal else None)
 

@@ -31,16 +31,16 @@ class ParallelEnv(Protocol):
     agents: list[str]
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Observations and infos by agent."""
+        """Start an episode; return observations and infos by agent."""
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-        """Observations, rewards, terminations, truncations and infos by agent."""
+        """Step all agents; return observations, rewards, terminations, truncations and infos by agent."""
 
     def observation_space(self, agent: str) -> Any:
-        """A Gymnasium space."""
+        """The Gymnasium space of the agent's observations."""
 
     def action_space(self, agent: str) -> Any:
-        """A Gymnasium space."""
+        """The Gymnasium space of the agent's actions."""
 
     def render(self) -> Any:
         """A frame [height, width, 3], in the render mode `rgb_array`."""
@@ -100,13 +100,13 @@ def mismatch(env: object, agent: str, error: ValueError, help_text: str = HELP) 
 
 @dataclass(frozen=True, slots=True)
 class AgentBehavior:
-    """Agents of equal spaces."""
+    """The behavior of agents with equal spaces."""
 
     name: str
     number: int
-    """From 0, in the order of appearance."""
+    """The behavior's number, from 0 in the order of appearance."""
     spaces: tuple[Any, Any]
-    """Of observations and of actions."""
+    """The spaces of observations and of actions."""
     spec: BehaviorSpec
     sensors: list[SpaceSensor]
     decoder: ActionDecoder
@@ -115,7 +115,7 @@ class AgentBehavior:
 
     @property
     def dtypes(self) -> list[type[np.float32 | np.uint8]]:
-        """Of the observations, in the spec's order."""
+        """The dtypes of the observations, in the spec's order."""
         own: list[type[np.float32 | np.uint8]] = [sensor.dtype for sensor in self.sensors]
         return [*own, np.float32] if self.with_extra else own
 
@@ -138,19 +138,19 @@ class AgentBehavior:
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """One agent at one step."""
+    """The report of one agent at one step."""
 
     area: int
     agent: str
     number: int
-    """Its id."""
+    """The agent's id."""
     observations: list[ObsArray]
-    """In the spec's order and shapes."""
+    """The observations, in the spec's order and shapes."""
     reward: float
     interrupted: bool
-    """Meaningful if it has ended."""
+    """Whether the episode was interrupted; meaningful if it has ended."""
     forbidden_actions: NDArray[np.bool_] | None
-    """[sum of branches] True for actions that are not allowed; None: all are allowed."""
+    """A mask [sum of branches], True for actions that are not allowed; None: all are allowed."""
 
 
 class ReportingEnvironment(InProcessEnvironment):

@@ -46,7 +46,7 @@ class _Area:
         self.env = env
         self.index = index
         self.seed = seed
-        """For its first reset; later episodes continue its random numbers."""
+        """The seed of the first reset; later episodes continue its random numbers."""
         self.ids: dict[str, int] = {}
         """The ids of live agents, new in each episode."""
         self.state: NDArray[np.float32] | None = None
@@ -256,7 +256,7 @@ class PettingZooEnvironment(ReportingEnvironment):
 
 
 def _behavior_name(agent: str, layout: Sequence[str] | Mapping[str, Any]) -> str:
-    """The behavior `agent` for `agent_0`; `agent2` if that name is taken."""
+    """The name of an agent's behavior: `agent` for `agent_0`; `agent2` if that name is taken."""
     plain = str(agent).partition("?")[0]  # what follows is a behavior's team
     stem = plain.rstrip("0123456789").rstrip("_- ") or "agent"
     names = [stem, *(f"{stem}{k}" for k in range(2, len(layout) + 2))]

@@ -20,7 +20,7 @@ from ..source_arguments import Arguments, format_arguments, parse_arguments, spl
 
 _FACTORY = "parallel_env"
 _TURN_BASED_FACTORY = "env"
-"""Of modules whose agents take turns."""
+"""The name of the factory in modules whose agents take turns."""
 _TURN_BASED = {
     "self_play": (bool, "true or false"),
     "stack_size": (int, "a number"),
@@ -87,7 +87,7 @@ def make(
 
 
 def takes_turns(env: Any) -> bool:
-    """Whether its agents act one at a time (an AECEnv)."""
+    """Whether the environment's agents act one at a time (an AECEnv)."""
     return hasattr(env, "agent_iter")
 
 

@@ -37,7 +37,7 @@ class _Area:
         self.game = 0
         """The number of its current game, among those of all areas."""
         self.seen: dict[int, list[ObsArray]] = {}
-        """By seat, the stacked observation of its last turn."""
+        """The stacked observation of each seat's last turn, by seat."""
 
 
 class TurnBasedEnvironment(ReportingEnvironment):
@@ -97,7 +97,7 @@ class TurnBasedEnvironment(ReportingEnvironment):
         self._behaviors = {seat.behavior.name: seat.behavior for seat in self.seats}
         self._statistics: dict[str, list[tuple[float, StatsAggregationMethod]]] = {}
         self._games = 0
-        """Games that have started, in all areas."""
+        """The number of games that have started, in all areas."""
 
     @property
     def num_agents(self) -> int:
@@ -195,7 +195,7 @@ class Seat:
     agent: str
     behavior: AgentBehavior
     sensors: list[SpaceSensor]
-    """Of one observation, before it is stacked."""
+    """The sensors of one observation, before it is stacked."""
     own: ObsArray | None
     """The observation of the sensor `seat`; None if there is none."""
 
@@ -271,5 +271,5 @@ def make_seats(
 
 
 def _stem(agent: str) -> str:
-    """`player` for `player_0`."""
+    """An agent's name without its number: `player` for `player_0`."""
     return agent.rstrip("0123456789").rstrip("_- ") or "agent"

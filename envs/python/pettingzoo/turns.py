@@ -35,10 +35,10 @@ class AECEnv(Protocol):
         """The agent's current observation."""
 
     def observation_space(self, agent: str) -> Any:
-        """A Gymnasium space."""
+        """The Gymnasium space of the agent's observations."""
 
     def action_space(self, agent: str) -> Any:
-        """A Gymnasium space."""
+        """The Gymnasium space of the agent's actions."""
 
     def render(self) -> Any:
         """A frame [height, width, 3], in the render mode `rgb_array`."""
@@ -49,7 +49,7 @@ class AECEnv(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A seat must act, or its episode has ended."""
+    """A seat's turn: the seat must act, or its episode has ended."""
 
     seat: int
     observation: Any
@@ -58,7 +58,7 @@ class Turn:
     """The sum of the seat's rewards since its last turn; 0 before its first."""
     ended: bool = False
     interrupted: bool = False
-    """Meaningful if it has ended."""
+    """Whether the episode was interrupted; meaningful if it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class TurnLoop:
             raise EnvContractError(f"{game} has no possible_agents. {HELP}")
         self._number = {agent: seat for seat, agent in enumerate(self.seats)}
         self._seed = seed
-        """For the first reset; later episodes continue its random numbers."""
+        """The seed of the first reset; later episodes continue its random numbers."""
         self._max_steps = max_steps
         self._reset_episode()
 
@@ -171,7 +171,7 @@ class TurnLoop:
         return [turn for agent in self.game.agents for turn in self._end(self._seat(agent), interrupted=True)]
 
     def _end(self, seat: int, *, interrupted: bool) -> list[Turn]:
-        """End a seat's episode; empty if it has never acted."""
+        """End a seat's episode; return its last turn, or nothing if it has never acted."""
         if not self._acting[seat]:
             return []
         self._acting[seat] = False

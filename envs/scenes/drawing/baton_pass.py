@@ -9,7 +9,7 @@ from .canvas import Box, Canvas, Color, Vector, distance, square, start_canvas
 _GROUND: Color = (190, 200, 222)
 _TILE: Color = (205, 214, 232)
 _TILES = 6
-"""Along a side of the ground; every other one is lighter."""
+"""The number of tiles along a side of the ground; every other one is lighter."""
 _RUNNER: Color = (58, 110, 226)
 _SPENT: Color = (150, 166, 198)
 _BATON: Color = (255, 204, 64)
@@ -17,9 +17,9 @@ _BALL: Color = (255, 122, 56)
 _BUTTON: Color = (176, 120, 128)
 _ARMED: Color = (70, 196, 106)
 _GAP = 1.18
-"""From one ground's center to the next's, in grounds."""
+"""The distance from one ground's center to the next's, in edges of a ground."""
 _FAR_AHEAD = 50.0
-"""Meters in front of the image: the point that runners without a target look at."""
+"""The distance in meters, in front of the image, of the point that runners without a target look at."""
 
 
 def draw_baton_pass(size: tuple[int, int], world: BatonPass) -> NDArray[np.uint8]:

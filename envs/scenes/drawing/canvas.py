@@ -81,7 +81,7 @@ class Canvas:
     def __init__(
         self, size: tuple[int, int], subject: Points, yaw: float, pitch: float, margin: float = 0.05
     ) -> None:
-        """As `Camera`; `size` is that of the finished image."""
+        """Start an image; the arguments are those of `Camera`, with the `size` of the finished image."""
         self._size = size
         large = (size[0] * _OVERSAMPLING, size[1] * _OVERSAMPLING)
         self.camera = Camera(large, subject, yaw, pitch, margin)
@@ -89,7 +89,7 @@ class Canvas:
         self._draw = ImageDraw.Draw(self._image, "RGBA")
 
     def shadows(self, outlines: Sequence[Points], strength: float, softness: float) -> None:
-        """Soft shadows of flat outlines [k, 3]; softness in pixels of the finished image."""
+        """Draw soft shadows of flat outlines [k, 3]; softness in pixels of the finished image."""
         layer = Image.new("L", self._image.size, 0)
         draw = ImageDraw.Draw(layer)
         for outline in outlines:
@@ -98,11 +98,11 @@ class Canvas:
         self._image.paste(Image.new("RGB", self._image.size, (38, 50, 78)), mask=layer)
 
     def polygon(self, points: Points, color: Color, alpha: int = 255) -> None:
-        """A flat area with corners [k, 3]."""
+        """Draw a flat area with corners [k, 3]."""
         self._draw.polygon(_pairs(self.camera.project(points)), fill=(*color, alpha))
 
     def box(self, box: Box) -> None:
-        """The faces that the camera sees, lit, with a fine bright edge."""
+        """Draw the faces that the camera sees, lit, with a fine bright edge."""
         for axis in range(3):
             for side in (-1, 1):
                 if self.sees(box, axis, side):
@@ -128,7 +128,7 @@ class Canvas:
         )
 
     def eyes(self, box: Box, target: Vector) -> None:
-        """A pair of eyes on the box's -z face that look at a point of space."""
+        """Draw a pair of eyes on the box's -z face that look at a point of space."""
         if not self.sees(box, 2, -1):
             return
         gaze = (target - box.center) @ box.rotation
@@ -146,7 +146,7 @@ class Canvas:
         self.polygon(box.place(local), color)
 
     def shadow_on(self, box: Box, point: Vector, radius: float) -> None:
-        """The shadow of a ball above the box on its upper face, the fainter the higher the ball."""
+        """Draw the shadow of a ball above the box on its upper face, the fainter the higher the ball."""
         local = (point - box.center) @ box.rotation
         height = float(local[1] - box.half[1])
         if height <= 0 or not self.sees(box, 1, 1):
@@ -161,7 +161,7 @@ class Canvas:
             )
 
     def ball(self, point: Vector, radius: float, color: Color) -> None:
-        """A glossy ball."""
+        """Draw a glossy ball."""
         pixels = max(2, round(2 * self.camera.pixels(point, radius)))
         sprite = _ball(color).resize((pixels, pixels), Image.Resampling.LANCZOS)
         x, y = self.camera.project(point)
@@ -230,9 +230,9 @@ class Figure:
 
     box: Box
     looks: Vector | None = None
-    """The point that it looks at, if it has eyes."""
+    """The point that the figure looks at, if it has eyes."""
     is_ball: bool = False
-    """Whether a ball of the box's size takes its place."""
+    """Whether a ball of the box's size is drawn in place of the box."""
 
 
 def agent(place: Vector, heading: float, half: float, color: Color) -> Figure:
@@ -247,7 +247,7 @@ def ball(place: Vector, radius: float, color: Color) -> Figure:
 
 
 def draw_figures(canvas: Canvas, figures: Sequence[Figure], ground: float = 0.0) -> None:
-    """All shadows on the ground at that height, then the figures from the farthest to the nearest."""
+    """Draw all shadows on the ground at that height, then the figures from the farthest to the nearest."""
     for figure in figures:
         corners = figure.box.place(_outline(figure.is_ball) * 1.15 * figure.box.half)
         canvas.polygon(corners * (1, 0, 1) + (0, ground, 0), SHADOW, alpha=46)
@@ -290,7 +290,7 @@ def start_canvas(
         outlines: What must be in the image of each area, [k, 3], from its center.
         ground: The outline [k, 3] of an area's shadow, from its center.
         middles: The areas' centers.
-        yaw, pitch, margin: As of `Camera`.
+        yaw, pitch, margin: Arguments of `Camera`.
     """
     canvas = Canvas(
         size, np.concatenate([m + part for m in middles for part in outlines]), yaw, pitch, margin
@@ -302,7 +302,7 @@ def start_canvas(
 def checkered(
     canvas: Canvas, middle: Vector, half: float, thickness: float, tiles: int, ground: Color, light: Color
 ) -> None:
-    """A square plate in the color `ground`, on which every other one of `tiles` x `tiles` is `light`."""
+    """Draw a square plate in the color `ground`, on which every other one of `tiles` x `tiles` is `light`."""
     canvas.box(
         Box(middle - np.array([0, thickness, 0]), np.eye(3), np.array([half, thickness, half]), ground)
     )
@@ -320,18 +320,18 @@ def rectangle(low_x: float, low_z: float, high_x: float, high_z: float, height: 
 
 
 def yaw(angle: float) -> Points:
-    """World from a body that is turned by `angle` from z to x."""
+    """The rotation, world from body, of a body that is turned by `angle` from z to x."""
     cosine, sine = np.cos(angle), np.sin(angle)
     return np.array([[cosine, 0, sine], [0, 1, 0], [-sine, 0, cosine]])
 
 
 def distance(canvas: Canvas, point: Vector) -> float:
-    """From the camera."""
+    """The distance of a point from the camera."""
     return float(np.linalg.norm(point - canvas.camera.position))
 
 
 def _outline(is_round: bool) -> Points:
-    """Of half edge or radius 1, level."""
+    """The level outline [k, 3] of a square with half edge 1, or of a circle with radius 1."""
     if not is_round:
         return rectangle(-1, -1, 1, 1)
     turn = np.linspace(0, 2 * np.pi, 24, endpoint=False)

@@ -28,7 +28,7 @@ _OFF: Color = (220, 62, 66)
 _ON: Color = (92, 196, 96)
 _AGENT: Color = (58, 110, 226)
 _STEPS = 3
-"""Of a pyramid."""
+"""The number of steps of a drawn pyramid."""
 _LARGER = 0.021
 """Half the edge of a drawn agent as a share of all rooms, where that is more than its own."""
 
@@ -69,7 +69,7 @@ def _draw_area(canvas: Canvas, world: Pyramids, k: int, middle: Vector) -> None:
 
 
 def _things(world: Pyramids, k: int, middle: Vector, scale: float) -> list[Figure]:
-    """The switch, and what it brought."""
+    """The figures of the switch, and of what pressing it has brought."""
     switch, pyramid, gold = (world.boxes[:, k, n] for n in (world.switch, world.pyramid, world.gold))
     tall = 1.4 * switch[2]
     foot = middle + np.array([switch[0], 0, switch[1]])
@@ -96,7 +96,7 @@ def _things(world: Pyramids, k: int, middle: Vector, scale: float) -> list[Figur
 
 
 def _pyramid(foot: Vector, half: float, color: Color) -> list[Figure]:
-    """Steps, each smaller than the one below."""
+    """The steps of a pyramid, each smaller than the one below."""
     tall = half / _STEPS
     return [
         Figure(

@@ -32,7 +32,7 @@ _BALL: Color = (250, 250, 252)
 _STRIPES = 8
 _CIRCLE = np.linspace(0, 2 * np.pi, 48)
 _GOAL_DEPTH = 0.05
-"""Of the pitch's length."""
+"""The depth of a drawn goal as a share of the pitch's length."""
 
 
 def draw_soccer(size: tuple[int, int], world: SoccerTwos) -> NDArray[np.uint8]:
@@ -87,7 +87,7 @@ def _draw_pitch(canvas: Canvas, world: SoccerTwos, middle: Vector) -> None:
 
 
 def _draw_walls(canvas: Canvas, world: SoccerTwos, middle: Vector, far: bool) -> None:
-    """Along the sides, at the corners and around the goals; the nearer ones low, not to hide the pitch."""
+    """Draw walls along the sides, at corners and around goals, the nearer ones low, not to hide the pitch."""
     pitch = world.pitch
     deep, post, x = _GOAL_DEPTH * pitch.length, pitch.goal / 2, pitch.length / 2
     corners = pitch.corners.T

@@ -15,7 +15,7 @@ _VISITED: Color = (92, 196, 96)
 _DIGITS: Color = (52, 44, 40)
 _CORNERS = np.linspace(0, 2 * np.pi, 72, endpoint=False)
 _GAP = 1.12
-"""From one room's center to the next's, in diameters."""
+"""The distance from one room's center to the next's, in diameters of a room."""
 
 # The strokes of digits on a seven-segment display and of the 1, in a box from 0 to 1 (right) and 0 to 1 (up).
 _ENDS = {
@@ -78,7 +78,7 @@ def _draw_room(canvas: Canvas, world: Sorter, k: int, middle: Vector, reach: flo
 
 
 def _write(canvas: Canvas, tile: Box, number: int) -> None:
-    """The number on those of the tile's two broad faces that is seen."""
+    """Draw the number on the one of the tile's two broad faces that is seen."""
     side = -1 if canvas.sees(tile, 2, -1) else 1
     digits = [int(digit) for digit in str(number)]
     width, height, gap = tile.half[0] * 0.5, tile.half[1] * 1.2, tile.half[0] * 0.36
@@ -91,7 +91,7 @@ def _write(canvas: Canvas, tile: Box, number: int) -> None:
 
 
 def _stroke(canvas: Canvas, tile: Box, ends: Points, side: int, half: float) -> None:
-    """A stroke [2, 2] between two points of a face, as wide as twice `half`."""
+    """Draw a stroke [2, 2] between two points of a face, as wide as twice `half`."""
     low, high = ends.min(axis=0) - half, ends.max(axis=0) + half
     flat = np.array([low, (high[0], low[1]), high, (low[0], high[1])])
     # Seen from outside, a face's right is the box's +x on the -z side, and its -x on the other.

@@ -22,9 +22,9 @@ class IndependentAgents:
 
     def __init__(self, count: int, behaviors: int = 1) -> None:
         self.behavior: Indices = np.zeros(count, np.intp)
-        """[n], the number of each agent's behavior; change it only where an episode has just ended."""
+        """The number of each agent's behavior, [n]; change it only where an episode has just ended."""
         self.asking: list[Indices] = [np.arange(count)] + [np.arange(0)] * (behaviors - 1)
-        """For each behavior, the agents whose actions come next, in the order of the actions."""
+        """The agents of each behavior whose actions come next, in the order of the actions."""
         self._ids = np.arange(count, dtype=np.int32)
         self._reward = np.zeros(count)
         self._ended: list[list[EndedAgents]] = [[] for _ in range(behaviors)]
@@ -66,7 +66,7 @@ class IndependentAgents:
         self._reward[which] = 0
 
     def request_decisions(self, obs: Observations) -> list[AgentBatch]:
-        """For each behavior, the agents that ended since the last call, then those that request a decision.
+        """The agents of each behavior that ended since the last call, then those that request a decision.
 
         `obs`: the observations of all agents, [n, ...] for each sensor.
         """
@@ -110,9 +110,9 @@ class AgentGroups:
     """
 
     def __init__(self, areas: int, members: int, team: int = 0, teams: int = 1) -> None:
-        """`team` of `teams`: where areas hold several groups, whose agents and groups share no ids."""
+        """Start with all alive; `team` of `teams`: for areas with several groups, which share no ids."""
         self.alive: NDArray[np.bool_] = np.ones((areas, members), np.bool_)
-        """[areas, members]."""
+        """Which agents live, [areas, members]."""
         ids = np.arange(areas * teams * members, dtype=np.int32).reshape(areas, teams, members)
         self._ids = ids[:, team].copy()
         self._next_id, self._id_step = areas * teams * members + team, teams
@@ -127,7 +127,7 @@ class AgentGroups:
         """Flat indices [n] of the agents whose actions come next, in the order of the actions."""
 
     def reset(self) -> None:
-        """All agents live again; rewards and ended episodes are discarded."""
+        """Let all agents live again; discard rewards and ended episodes."""
         self._earned[:] = 0
         self._respawn(np.arange(len(self.alive)))
         self._ended.clear()
@@ -150,8 +150,8 @@ class AgentGroups:
         """End the episodes of these groups and start the next ones.
 
         Args:
-            areas: [k], whose groups.
-            obs: [k, members, ...] each; the last observations of all members, the dead included.
+            areas: [k], the areas of these groups.
+            obs: The last observations of all members, the dead included, [k, members, ...] each.
             interrupted: The limit of steps ended them.
         """
         self._returns += self._earned[areas].tolist()

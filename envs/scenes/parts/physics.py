@@ -29,7 +29,7 @@ Indices = slice | NDArray[np.intp] | NDArray[np.int32]
 TIME_STEP = 0.02
 GRAVITY = 9.81
 FRICTION = 0.6
-"""Unity's default material, static and dynamic."""
+"""The friction of Unity's default material, static and dynamic."""
 CONTACT_OFFSET = 0.02
 """Two colliders' contact offsets of 0.01: nearer than this the solver sees a contact."""
 MAX_SPIN = 7.0
@@ -66,7 +66,7 @@ class Balls:
 
     @property
     def radius(self) -> Array:
-        """Of each ball [n]; read only, see `set_radius`."""
+        """The radius of each ball, [n]; read only, see `set_radius`."""
         radius: Array = self._radius[0]
         return radius
 
@@ -79,7 +79,7 @@ class Balls:
 
     @property
     def spin(self) -> Array:
-        """Angular velocity [3, n], rad/s."""
+        """The angular velocity of each ball, [3, n], rad/s."""
         return self._roll / self._radius
 
     def step(self, rotation: Array) -> None:
@@ -109,7 +109,7 @@ class Balls:
         return COLUMN_SUM.dot(rotation * COLUMN_TILE.dot(local)), overlap
 
     def _leave_inside(self, center: Array, local: Array, distance: Array, overlap: Array) -> None:
-        """Balls whose center is inside the box are pushed through the nearest face."""
+        """Push balls whose center is inside the box through the nearest face."""
         (inside,) = np.nonzero(distance[0] == 0)
         depth = self._top - np.abs(center[:, inside])
         axis = depth.argmin(axis=0)
@@ -198,7 +198,7 @@ class Boxes:
         self.quaternion = quaternion / np.sqrt(np.einsum("in,in->n", quaternion, quaternion))
 
     def turn(self) -> Array:
-        """Turn the boxes once. Returns their `rotations`."""
+        """Turn the boxes once; return their `rotations`."""
         self._turn_about(0, TURN_Z, 2)
         self._turn_about(1, TURN_X, 0)
         return rotations(self.quaternion)
@@ -245,7 +245,7 @@ def _matrix(width: int, rows: Sequence[Mapping[int, float]]) -> NDArray[np.float
 _AXES = range(3)
 
 SUM = np.ones((3, 3), np.float32)
-"""[3, n] to the sum over the components, in each of 3 rows."""
+"""The matrix that takes [3, n] to the sum over the components, in each of 3 rows."""
 
 # A matrix M [3, 3] lies flattened by rows; transpose(M) v = ROW_SUM (M * ROW_TILE v), M v = COLUMN_...
 ROW_TILE = _matrix(3, [{i: 1} for i in _AXES for _ in _AXES])

@@ -17,13 +17,13 @@ _WALL_TAG = 0
 
 
 def vector_spec(size: int, name: str = "") -> ObservationSpec:
-    """A vector of so many values; without a name it is called by its size, as in Unity."""
+    """The specification of a vector of so many values; without a name its size names it, as in Unity."""
     none = (DimensionProperty.NONE,)
     return ObservationSpec((size,), none, ObservationType.DEFAULT, name or f"VectorSensor_size{size}")
 
 
 def image_spec(shape: tuple[int, int, int], name: str) -> ObservationSpec:
-    """An image of this shape: channels, height, width."""
+    """The specification of an image of this shape: channels, height, width."""
     image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
     return ObservationSpec(shape, image, ObservationType.DEFAULT, name)
 
@@ -56,7 +56,7 @@ def own_motion(position: Array, heading: Array, velocity: Array) -> Floats:
 
 
 def others(members: int) -> NDArray[np.intp]:
-    """For each of `members` all others: [members, members - 1]."""
+    """The numbers of all other members for each of `members`: [members, members - 1]."""
     return np.array([np.delete(np.arange(members), k) for k in range(members)], np.intp)
 
 
@@ -97,7 +97,7 @@ class GridSensor:
 
         Args:
             channels: [k, m, tags, cells, cells], of agents [2, k, m].
-            position, heading: Of the agents.
+            position, heading: Those of the agents.
             squares: [4, k, b]: center x, z, angle, half the edge.
             present: [k, m, b], which squares an agent may see.
             tags: [b], the squares' channels.
@@ -131,17 +131,17 @@ class RayTargets:
     half: float
     """Half the edge of the ground; its walls have tag 0."""
     circles: Array
-    """[3, k, c]: x, z, radius."""
+    """The circles in each area, [3, k, c]: x, z, radius."""
     circle_tags: NDArray[np.intp]
-    """[c]."""
+    """The tags of the circles, [c]."""
     boxes: Array
-    """[4, k, b]: center x, z, half the edges along x and z; they lie along the axes."""
+    """The boxes, along the axes, in each area, [4, k, b]: center x, z, half the edges along x and z."""
     box_tags: NDArray[np.intp]
-    """[b]."""
+    """The tags of the boxes, [b]."""
     absent: NDArray[np.bool_]
-    """[k, m, c + b], what an agent's rays ignore: the agent itself, bodies that are gone."""
+    """What an agent's rays ignore, [k, m, c + b]: the agent itself, bodies that are gone."""
     farthest: Array | None = None
-    """[k, m, c + b], meters from an agent beyond which its rays pass over a thing; None if over none."""
+    """The meters from an agent beyond which its rays pass over a thing, [k, m, c + b]; None if over none."""
 
 
 class RaySensor:
@@ -202,7 +202,7 @@ def to_circles(position: Array, rays: Array, circles: Array, radius: float) -> A
 
 
 def _to_boxes(position: Array, rays: Array, boxes: Array, radius: float) -> Array:
-    """As `to_circles`; the sphere counts as a square along the axes, which is wrong at corners only."""
+    """Like `to_circles`, but for boxes; spheres count as squares along the axes, wrong at corners only."""
     inverse = 1 / np.where(np.abs(rays) < 1e-9, 1e-9, rays)[..., None]
     middle = (boxes[:2, :, None] - position[..., None])[:, :, :, None] * inverse
     reach = np.abs((boxes[2:] + radius)[:, :, None, None] * inverse)
@@ -212,7 +212,7 @@ def _to_boxes(position: Array, rays: Array, boxes: Array, radius: float) -> Arra
 
 
 def _to_walls(position: Array, rays: Array, half: float) -> Array:
-    """[k, m, rays]: from inside there is always a wall ahead."""
+    """How far the rays go until they meet a wall, [k, m, rays]: from inside there is always one ahead."""
     rays = np.where(np.abs(rays) < 1e-9, 1e-9, rays)
     way: Array = (np.copysign(half, rays) - position[..., None]) / rays
     distance: Array = np.maximum(way.min(axis=0), 0)
@@ -230,7 +230,7 @@ class FrameStack:
         self._seen[areas] = 0
 
     def push(self, frame: Floats) -> Floats:
-        """Add a frame [areas, members, size]; returns the stack [areas, members, frames * size]."""
+        """Add a frame [areas, members, size]; return the stack [areas, members, frames * size]."""
         self._seen[:, :, :-1] = self._seen[:, :, 1:]
         self._seen[:, :, -1] = frame
         return self._seen.reshape(*self._seen.shape[:2], -1).copy()

@@ -32,7 +32,7 @@ BALLS = "Baton Pass/Balls"
 """The statistic of how many balls a team has fetched in its episode."""
 
 _MOVES = np.array([[0, 0], [0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)
-"""By action: stay, +z, -z, +x, -x."""
+"""The move of each action: stay, +z, -z, +x, -x."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class BatonPassOptions(SceneOptions):
 
     @property
     def reach(self) -> float:
-        """From how far a runner touches the ball and the button, in meters."""
+        """The distance in meters from which a runner touches the ball and the button."""
         return 0.75 if self.size == "small" else 1.0
 
     @property
@@ -72,21 +72,21 @@ class BatonPass(SceneWorld[BatonPassOptions]):
         super().__init__(**given)
         areas, shape = self.areas, (self.areas, self.options.agents)
         self.alive: Mask = np.zeros(shape, np.bool_)
-        """[areas, places], where a runner is; places are taken in order, each once in an episode. The other
+        """Where a runner is, [areas, places]; places are taken in order, each once in an episode. The other
         arrays hold nothing of meaning elsewhere."""
         self.carries: Mask = np.zeros(shape, np.bool_)
-        """[areas, places], the runner that carries the team's baton."""
+        """Which runner carries the team's baton, [areas, places]."""
         self.ids: NDArray[np.int32] = np.zeros(shape, np.int32)
         self.place: Array = np.zeros((*shape, 2), np.float32)
-        """[areas, places, 2], x and z in meters from the center of the ground."""
+        """The runners' positions, [areas, places, 2], x and z in meters from the center of the ground."""
         self.left: NDArray[np.int32] = np.zeros(shape, np.int32)
-        """[areas, places], decisions until the runner has to leave."""
+        """The number of decisions until each runner has to leave, [areas, places]."""
         self.loaded: Mask = np.zeros(areas, np.bool_)
-        """[areas], the carrier has the ball; the button is armed."""
+        """Whether the carrier has the ball and the button is armed, [areas]."""
         self.ball: Array = np.zeros((areas, 2), np.float32)
         self.button: Array = np.zeros((areas, 2), np.float32)
         self._born: Indices = np.zeros(areas, np.intp)
-        """[areas], how many runners there have been in this episode."""
+        """The number of runners that there have been in this episode, [areas]."""
         self._fetched: Array = np.zeros(areas, np.float32)
         self._finished: list[float] = []
         self._asking: Where = np.nonzero(self.alive)
@@ -98,7 +98,7 @@ class BatonPass(SceneWorld[BatonPassOptions]):
         return {BEHAVIOR: BehaviorSpec([vector_spec(OBSERVATIONS, "BatonPass")], actions)}
 
     def step(self, actions: Actions) -> Batches:
-        """One move of every runner. Actions: [runners, 1], in the order of the last batch."""
+        """Make one move of every runner. Actions: [runners, 1], in the order of the last batch."""
         first_new_id = self._next_id
         self._move(actions[BEHAVIOR][1][:, 0])
         self.left -= 1
@@ -149,7 +149,7 @@ class BatonPass(SceneWorld[BatonPassOptions]):
         self.place += (apart * (overlap / np.maximum(distance, 1e-6))[..., None]).sum(axis=2)
 
     def _between(self) -> tuple[Array, Array]:
-        """From each teammate to each runner [areas, places, places, 2], and the distances; inf for none."""
+        """The ways from teammates to runners [areas, places, places, 2], and the distances; inf for none."""
         apart = self.place[:, :, None] - self.place[:, None]
         distance = np.sqrt((apart * apart).sum(axis=-1))
         there = self.alive[:, :, None] & self.alive[:, None]
@@ -157,7 +157,7 @@ class BatonPass(SceneWorld[BatonPassOptions]):
         return apart, np.where(there, distance, np.float32(np.inf))
 
     def _play(self) -> tuple[Array, Mask]:
-        """Fetch balls and pass batons: the teams' rewards [areas], and which areas pass."""
+        """Fetch balls and pass batons; return the teams' rewards [areas], and which areas pass."""
         carrier = self._carrier()
         fetched = ~self.loaded & (_distance(carrier, self.ball) <= self.options.reach)
         self.loaded |= fetched
@@ -167,7 +167,7 @@ class BatonPass(SceneWorld[BatonPassOptions]):
         return fetched.astype(np.float32), passing
 
     def _end_episodes(self, ending: Mask, reward: Array, interrupted: Mask) -> AgentBatch | None:
-        """Remove the runners `ending` [areas, places]; their last observations and rewards."""
+        """Remove the runners `ending` [areas, places]; return their last observations and rewards."""
         if not ending.any():
             return None
         who = np.nonzero(ending)
@@ -178,7 +178,7 @@ class BatonPass(SceneWorld[BatonPassOptions]):
         return batch
 
     def _spawn(self, which: Indices) -> None:
-        """A new runner with the baton, and a new ball."""
+        """Add a runner with the baton, and a ball, in these areas."""
         count = len(which)
         new = (which, self._born[which])
         self.alive[new] = True
@@ -192,7 +192,7 @@ class BatonPass(SceneWorld[BatonPassOptions]):
         self.loaded[which] = False
 
     def _start_episodes(self, which: Indices) -> None:
-        """A team of one, with ball and button at new places."""
+        """Start with a team of one, with ball and button at new places."""
         self.alive[which] = False
         self.carries[which] = False
         self.button[which] = self._anywhere(len(which))
@@ -202,17 +202,17 @@ class BatonPass(SceneWorld[BatonPassOptions]):
         self._spawn(which)
 
     def _anywhere(self, count: int) -> Array:
-        """Places [count, 2] on the ground."""
+        """Random places [count, 2] on the ground."""
         edge = self.options.ground / 2
         return self._random.uniform(-edge, edge, (count, 2)).astype(np.float32)
 
     def _carrier(self) -> Array:
-        """[areas, 2], where the carriers are; the center where there is none."""
+        """The places of the carriers, [areas, 2]; the center where there is none."""
         where: Array = (self.place * self.carries[..., None]).sum(axis=1)
         return where
 
     def _observe(self) -> Array:
-        """[areas, places, 14], of meaning where a runner is."""
+        """The observations [areas, places, 14], of meaning where a runner is."""
         place, options = self.place, self.options
         obs = np.zeros((*self.alive.shape, OBSERVATIONS), np.float32)
         obs[..., 0:2] = place * 2

@@ -57,25 +57,25 @@ class DungeonView:
     """The state of some areas [k]."""
 
     position: Array
-    """Of the agents [2, k, m], x and z; everything else is placed like this."""
+    """The positions of the agents [2, k, m], x and z; everything else is placed like this."""
     heading: Array
-    """[k, m]."""
+    """The headings of the agents, [k, m]."""
     velocity: Array
-    """[2, k, m]."""
+    """The velocities of the agents, [2, k, m]."""
     alive: Flags
-    """[k, m]."""
+    """Which agents live, [k, m]."""
     has_key: Flags
-    """[k, m]."""
+    """Which agents have the key, [k, m]."""
     dragon: Array
-    """[2, k]."""
+    """The positions of the dragons, [2, k]."""
     dragon_lives: Flags
-    """[k]."""
+    """Which dragons live, [k]."""
     key: Array
-    """[2, k], where it lies, if it does."""
+    """The positions of the keys that lie on the ground, [2, k]."""
     key_lies: Flags
-    """[k]."""
+    """Which keys lie on the ground, [k]."""
     tomb: Array
-    """[2, k], NaN where no agent died."""
+    """The positions of the tombs, [2, k]; NaN where no agent died."""
 
 
 class DungeonSensors:
@@ -95,7 +95,7 @@ class DungeonSensors:
         return rigid_body(view.position, view.heading, view.velocity)
 
     def rays(self, view: DungeonView) -> Floats:
-        """One frame of the rays: [k, m, rays_size]."""
+        """One frame of the rays, [k, m, rays_size]."""
         count, columns = self._members, self._columns.shape[1]
         k = len(view.heading)
         circles = np.empty((3, k, count + 4))
@@ -152,10 +152,10 @@ _ORIGINAL_GROUND = 25.0
 _DRAGON_START = 8.0
 _PORTAL_FROM_WALL = 0.9
 _TOUCH = 0.02
-"""Meters: colliders' contact offsets."""
+"""The contact offsets of colliders, in meters."""
 _FRAMES = 3
 _LEAST_GROUND = 8.0
-"""On a smaller ground, agents could start in the portal."""
+"""The least edge of the ground, in meters: on a smaller one, agents could start in the portal."""
 _SHARE, _COLUMN_SHARE = 3.0, 5.0
 """Square meters of the central region, where agents start, per agent and per column: found by trial, so that
 no bodies overlap at the start."""
@@ -224,7 +224,7 @@ class DungeonEscape(SceneWorld[DungeonEscapeOptions]):
         self.key_lies: NDArray[np.bool_] = np.zeros(areas, np.bool_)
         self.has_key: NDArray[np.bool_] = np.zeros((areas, count), np.bool_)
         self.tomb: Array = np.full((2, areas), np.nan)
-        """Where the dragon killed an agent; NaN where it did not."""
+        """Where the dragon killed an agent, [2, areas]; NaN where it did not."""
         self.turned = np.zeros(areas, np.intp)
         """Quarter turns of each area in the world; agents do not notice."""
         self._start = np.array([0, _DRAGON_START * scale])
@@ -296,7 +296,7 @@ class DungeonEscape(SceneWorld[DungeonEscapeOptions]):
         self._use_portal(portal & self.groups.alive & ~over[:, None])
 
     def _touches(self) -> NDArray[np.bool_]:
-        """[4, areas, agents]: which agents touch the dragon, the key, the door, the portal."""
+        """Which agents touch the dragon, the key, the door, the portal: [4, areas, agents]."""
         position = self.bodies.pose[:2, :, : self.options.agents]
         targets = np.empty((4, *position.shape))
         targets[0], targets[1] = self.dragon[..., None], self.key[..., None]
@@ -314,7 +314,7 @@ class DungeonEscape(SceneWorld[DungeonEscapeOptions]):
         return touches
 
     def _meet_dragon(self, dragon: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Agents that touch the dragon die with it, which leaves the key; [areas], the episodes that end."""
+        """Let agents that touch the dragon die with it, which leaves the key; return which episodes end."""
         areas, members = _first(dragon)
         self.key[:, areas] = self.dragon[:, areas]
         self.key_lies[areas] = True

@@ -31,7 +31,7 @@ _FLOOR, _LINE, _WALL = (201, 208, 222), (178, 187, 205), (94, 103, 126)
 _BODY, _FACE = (52, 104, 224), (120, 162, 250)
 _GREEN, _RED = (46, 168, 74), (222, 58, 52)
 _FINE = 4
-"""Points per pixel and direction, of which a pixel is the mean."""
+"""The number of points per pixel and direction, of which a pixel is the mean."""
 
 Pixels = NDArray[np.uint8]
 
@@ -41,11 +41,11 @@ class _Drawn:
     """A grid of some number of cells along each edge, drawn with every content."""
 
     images: Pixels
-    """[4, height, width, 3], each with the same content in all cells."""
+    """The images [4, height, width, 3], each with the same content in all cells."""
     rows: Indices
-    """[cells, tall], the pixel rows of the cells by z, the last one repeated where a cell has fewer."""
+    """The pixel rows of the cells by z, [cells, tall], the last one repeated where a cell has fewer."""
     columns: Indices
-    """[cells, wide], by x."""
+    """The pixel columns of the cells by x, [cells, wide]."""
 
 
 class GridCamera:
@@ -59,7 +59,7 @@ class GridCamera:
         """The images [k, height, width, 3] of k grids of `cells` x `cells`.
 
         Args:
-            cells: Along each edge.
+            cells: The number of cells along each edge.
             where: [k, things, 2], the cells (x, z) in which something is; of two in one the last is seen.
             what: [k, things], `PLUS`, `EX`, `AGENT`, or `EMPTY` for nothing.
         """
@@ -129,12 +129,12 @@ def _paint(
 BEHAVIOR = "GridWorld?team=0"
 
 _MOVES = np.array([[0, 0], [0, 1], [0, -1], [-1, 0], [1, 0]])
-"""(x, z) of nothing, up, down, left, right."""
+"""The moves (x, z) of the actions: nothing, up, down, left, right."""
 _STEP_REWARD = np.float32(-0.01)
 _RIGHT_GOAL, _WRONG_GOAL = np.float32(1), np.float32(-1)
 _GOALS = (PLUS, EX)
 _MOST_CELLS = 64
-"""Along an edge: in an image of 64 rows, one cell to a row."""
+"""The most cells along an edge: in an image of 64 rows, one cell to a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,13 +173,13 @@ class GridWorld(SceneWorld[GridWorldOptions]):
         self._camera = GridCamera(options.height, options.width)
         self.ids = np.arange(areas, dtype=np.int32)
         self.cells = np.full(areas, options.cells)
-        """[areas], along each edge."""
+        """The number of cells along each edge, [areas]."""
         self.places = np.zeros((areas, 1, 2), np.intp)
-        """[areas, things, 2], cells x, z; the agent is the last thing."""
+        """The cells (x, z) of the things, [areas, things, 2]; the agent is the last thing."""
         self.kinds = np.full((areas, 1), AGENT, np.int8)
-        """[areas, things], `EMPTY` where a grid has fewer goals than another."""
+        """The kinds of the things, [areas, things]; `EMPTY` where a grid has fewer goals than another."""
         self.wanted = np.zeros(areas, np.intp)
-        """[areas], 0 for the plus, 1 for the ex."""
+        """The goal that is wanted, [areas]: 0 for the plus, 1 for the ex."""
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behavior: the image, the goal wanted as one of 2, and one branch of 5."""
@@ -188,7 +188,7 @@ class GridWorld(SceneWorld[GridWorldOptions]):
         return {BEHAVIOR: BehaviorSpec([camera, goal], ActionSpec.create_discrete((len(_MOVES),)))}
 
     def step(self, actions: Actions) -> Batches:
-        """One move of each agent. Actions: [areas, 1]; a move into a wall is none."""
+        """Make one move of each agent. Actions: [areas, 1]; a move into a wall is none."""
         target = self.places[:, -1] + _MOVES[actions[BEHAVIOR][1][:, 0]]
         free = ((target >= 0) & (target < self.cells[:, None])).all(axis=1)
         self.places[free, -1] = target[free]
@@ -210,7 +210,7 @@ class GridWorld(SceneWorld[GridWorldOptions]):
         return self._request_decisions(reward, end)
 
     def _start_episodes(self, which: Indices) -> None:
-        """New places on these grids: goals first, the agent last, then the goal that is wanted."""
+        """Choose new places on these grids: goals first, the agent last, then the goal that is wanted."""
         for area in which:
             cells = int(self._parameters.get("gridSize", self.options.cells))
             plus = int(self._parameters.get("numPlusGoals", self.options.plus_goals))
@@ -230,7 +230,7 @@ class GridWorld(SceneWorld[GridWorldOptions]):
         self._age[which] = 0
 
     def _make_room(self, things: int) -> None:
-        """For so many things on each grid."""
+        """Make room for so many things on each grid."""
         more = things - self.kinds.shape[1]
         if more > 0:
             self.kinds = np.concatenate([np.full((self.areas, more), EMPTY, np.int8), self.kinds], axis=1)
@@ -263,7 +263,7 @@ class GridWorld(SceneWorld[GridWorldOptions]):
         return [images.transpose(0, 3, 1, 2), np.eye(2, dtype=np.float32)[self.wanted[which]]]
 
     def _mask(self) -> NDArray[np.bool_]:
-        """[areas, 5], True for moves that would leave the grid."""
+        """The action mask [areas, 5], True for moves that would leave the grid."""
         target = self.places[:, -1:] + _MOVES
         leaves: NDArray[np.bool_] = ((target < 0) | (target >= self.cells[:, None, None])).any(axis=2)
         return leaves

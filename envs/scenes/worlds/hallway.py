@@ -19,18 +19,18 @@ from ..parts.sensors import FrameStack, RaySensor, RayTargets, vector_spec
 from ..world import Actions, Batches, EndedAgents, Statistic, without_groups
 
 SCENE_GRAVITY = 2 * GRAVITY
-"""Downward, m/s2; all that it does is to press the agents on the ground."""
+"""Downward acceleration, m/s2; all that it does is to press the agents on the ground."""
 HALF_BOX = 0.5
-"""Meters, half the edge of an agent."""
+"""Half the edge of an agent, in meters."""
 BOARD_HALF_DEPTH = 0.5
-"""Of the board with the symbol."""
+"""Half the depth of the board with the symbol, in meters."""
 
 _TURN = 3.0
-"""Degrees in a physics step."""
+"""The degrees that an agent turns in a physics step."""
 _DRAG = 2.0
 _FRICTION = 2 * FRICTION
-"""Where faces or edges touch, PhysX has two anchor points, and each of them, as Unity sets it, holds with the
-full friction."""
+"""The friction where faces or edges touch: there PhysX has two anchor points, and each of them, as Unity sets
+it, holds with the full friction."""
 _GAP = 0.005
 """The gap between a box and what stops it, meters, so that no ray starts inside an obstacle."""
 _TINY = 1e-9
@@ -42,26 +42,26 @@ class Hall:
 
     width: float
     length: float
-    """With the walls, meters."""
+    """The length of the hall with the walls, in meters."""
 
     @property
     def half_width(self) -> float:
-        """To the inner side of a long wall."""
+        """The distance from the center to the inner side of a long wall."""
         return self.width / 2 - 0.5
 
     @property
     def half_length(self) -> float:
-        """To the inner side of a short wall."""
+        """The distance from the center to the inner side of a short wall."""
         return self.length / 2 - 0.25
 
     @property
     def spread(self) -> float:
-        """Agents and the board with the O are within this of the center, sideways."""
+        """The most that agents and the board with the O are from the center, sideways."""
         return 0.15 * self.width
 
     @property
     def far(self) -> float:
-        """The board is within this of the hall's center, and the agent of its own, along the hall."""
+        """The most that the board is from the hall's center, and an agent from its own, along the hall."""
         return 0.1 * self.length
 
     @property
@@ -86,7 +86,7 @@ class Hall:
 
 
 class HallwayDynamics:
-    """The boxes."""
+    """The agents, which are boxes, and how they move."""
 
     def __init__(self, areas: int, hall: Hall, speed: float) -> None:
         """`speed`: meters per second that an action adds in a physics step."""
@@ -94,11 +94,11 @@ class HallwayDynamics:
         self.position: Array = np.zeros((2, areas))
         self.velocity: Array = np.zeros((2, areas))
         self.heading: Array = np.zeros(areas)
-        """Radians from z towards x."""
+        """The agents' headings, [areas], radians from z towards x."""
         self.board: Array = np.zeros((2, areas))
-        """The centers of the boards."""
+        """The centers of the boards, [2, areas]."""
         self.extent: Array = np.full(areas, HALF_BOX)
-        """[areas], how far each box reaches from its center along x and z."""
+        """How far each box reaches from its center along x and z, [areas]."""
         self._middle_to_wall = np.array([[hall.half_width], [hall.half_length]]) - _GAP
         self._middle_to_board = np.array([[hall.board_half], [BOARD_HALF_DEPTH]]) + _GAP
         self._forward = speed * np.array([0.0, 1, -1, 0, 0])
@@ -116,7 +116,7 @@ class HallwayDynamics:
         self._action[which] = 0
 
     def step(self) -> None:
-        """One physics step."""
+        """Make one physics step."""
         self.heading += self._turn[self._action]
         sine, cosine = np.sin(self.heading), np.cos(self.heading)
         self.extent = HALF_BOX * (np.abs(sine) + np.abs(cosine))
@@ -174,9 +174,9 @@ _RADIUS = 0.5
 _PLATE_REACH = 0.218
 """How far the center of a sphere of 0.5 m on the ground is from a goal's plate, 5 cm high, as they touch."""
 _SIGN_HALF = (1.02, 0.572)
-"""Of the sign beyond a goal: half its width over half the goal's edge, and half its depth in meters."""
+"""Half the width of the sign beyond a goal, over half the goal's edge, and half its depth in meters."""
 _SIGN_DISTANCE = 2.5
-"""Meters from the goal's center, where the goal has 4 m along an edge."""
+"""The distance of the sign from the goal's center in meters, where the goal has 4 m along an edge."""
 _THICK = 1.0
 
 
@@ -241,7 +241,7 @@ DECISION_PERIOD = 6
 
 _RIGHT_GOAL, _WRONG_GOAL = 1.0, -0.1
 _TOUCH = 0.01
-"""Meters: colliders' contact offset."""
+"""The contact offset of colliders, in meters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,9 +282,9 @@ class Hallway(SceneWorld[HallwayOptions]):
             )
         self.dynamics: HallwayDynamics = HallwayDynamics(areas, self.hall, options.speed)
         self.is_x: NDArray[np.bool_] = np.zeros(areas, np.bool_)
-        """[areas], whether the board shows the X, and not the O."""
+        """Whether the board shows the X, and not the O, [areas]."""
         self.o_side: Array = np.ones(areas)
-        """[areas], 1 where the O's goal is on the right, -1 where it is on the left."""
+        """The side of the O's goal, [areas]: 1 on the right, -1 on the left."""
         self.ids = np.arange(areas, dtype=np.int32)
         self._sensors = HallwaySensors(areas, self.hall, options.rays, options.sight)
         self._rays = FrameStack(areas, 1, options.frames, self._sensors.size)

@@ -21,9 +21,9 @@ from ..parts.sensors import GridSensor, image_spec, others, own_motion, rigid_bo
 from ..world import Actions, Batches, Statistic
 
 ACTIONS = ActionSpec.create_discrete((7,))
-"""Nothing, forward, back, turn right, turn left, left and right at three quarters of the speed."""
+"""The actions: nothing, forward, back, turn right, turn left; left, right at three quarters of the speed."""
 AGENT = RigidBody(half=0.5, mass=10, drag=4)
-"""The original's box never turns physically; its corners are cut off here."""
+"""The body of an agent: the original's box never turns physically; its corners are cut off here."""
 GRAVITY_SCALE = 1.5
 
 _FORWARD = np.array([0, 1, -1, 0, 0, 0, 0])
@@ -38,9 +38,9 @@ class PushBlockMotion:
     def __init__(self, areas: int, members: int, speed: float) -> None:
         """`speed`: meters per second that an action adds in each physics step."""
         self.heading: Array = np.zeros((areas, members))
-        """[areas, members], radians from z towards x: to the right, seen from above."""
+        """The agents' headings, [areas, members], radians from z towards x: to the right, seen from above."""
         self.push: Array = np.zeros((2, areas, members))
-        """Velocity to add in a physics step."""
+        """The velocity to add in a physics step, [2, areas, members]."""
         self._turn = np.zeros((areas, members))
         self._speed = speed
 
@@ -55,11 +55,11 @@ class PushBlockMotion:
         self._turn.reshape(-1)[asked] = _TURN[chosen]
 
     def turn(self) -> None:
-        """One physics step's turns."""
+        """Turn the agents for one physics step."""
         self.heading += self._turn
 
     def stop(self, areas: Indices, members: Indices | slice = slice(None)) -> None:
-        """These agents do nothing until their next action."""
+        """Let these agents do nothing until their next action."""
         self.push[:, areas, members] = 0
         self._turn[areas, members] = 0
 
@@ -69,13 +69,13 @@ class RandomPlacement:
     """Random places for bodies, one after the other, each free of those before."""
 
     half: float
-    """Centers are within this of the area's, along x and z."""
+    """The most that centers are from the area's, along x and z."""
     room: float
     """Half the edge of the box, around a body's center, in which there must be nothing of another."""
     sizes: Sequence[float]
     """Half the edge of each body to place."""
     taken: Array
-    """[3, t]: x, z and half the edge of what stands there already."""
+    """What stands there already, [3, t]: x, z and half the edge."""
     highest: Sequence[float]
     """The greatest z of each body's center, where that is less than `half`."""
 
@@ -102,10 +102,10 @@ Pixels = NDArray[np.uint8]
 
 TAGS = ("wall", "agent", "goal", "blockSmall", "blockLarge", "blockVeryLarge")
 EDGES: Array = np.array([1.0, 2.0, 3.0])
-"""Of small, large and very large blocks."""
+"""The edges of small, large and very large blocks, in meters."""
 WORTH: Array = np.array([1.0, 2.0, 3.0])
 CELLS = 20
-"""Along each edge of the grid, of 1 m."""
+"""The number of cells along each edge of the grid; a cell is 1 m wide."""
 
 _WALL, _AGENT, _GOAL, _FIRST_BLOCK = range(4)
 _WALL_THICKNESS = 1.0
@@ -117,13 +117,13 @@ class PushBlockView:
     """Some areas [k] of m agents and b blocks at a moment."""
 
     pose: Array
-    """[3, k, m + b], x, z and angle, the agents first."""
+    """The poses, [3, k, m + b], x, z and angle, the agents first."""
     heading: Array
-    """[k, m]."""
+    """The headings of the agents, [k, m]."""
     velocity: Array
-    """[2, k, m]."""
+    """The velocities of the agents, [2, k, m]."""
     present: NDArray[np.bool_]
-    """[k, b], which blocks are still there."""
+    """Which blocks are still there, [k, b]."""
 
 
 class PushBlockSensors:
@@ -143,7 +143,7 @@ class PushBlockSensors:
         return rigid_body(view.pose[:2, :, : self._members], view.heading, view.velocity)
 
     def grid(self, view: PushBlockView) -> Pixels:
-        """[k, m, 6, 20, 20] of 0 and 255; the goal is not shown where something else is."""
+        """The agents' grids [k, m, 6, 20, 20] of 0 and 255; the goal is not shown where something else is."""
         members, areas = self._members, len(view.heading)
         position = view.pose[:2, :, :members]
         squares = np.empty((4, *view.pose.shape[1:]))
@@ -236,7 +236,7 @@ class CoopPush(SceneWorld[CoopPushOptions]):
         options = self.options
         counts = (options.small_blocks, options.large_blocks, options.very_large_blocks)
         self.kinds: Indices = np.repeat(np.arange(3), counts)
-        """[blocks], 0 small, 1 large, 2 very large."""
+        """The kinds of the blocks, [blocks]: 0 small, 1 large, 2 very large."""
         self.halves = EDGES[self.kinds] / 2
         self._make_bodies()
 
@@ -253,7 +253,7 @@ class CoopPush(SceneWorld[CoopPushOptions]):
         self.groups = AgentGroups(areas, agents)
         self._agent_sets = [self.groups]
         self.goal = half - options.goal
-        """The goal reaches from this z to the wall."""
+        """The z from which the goal reaches to the wall."""
         self.turned = np.zeros(areas, np.intp)
         """Quarter turns of each area in the world; agents do not notice."""
         sizes = [*[AGENT.half] * agents, *self.halves]

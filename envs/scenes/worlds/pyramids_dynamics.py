@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from ..parts.physics2d import GRAVITY, TIME_STEP, Array, Flags, Indices
 
 RADIUS = 0.5
-"""Of an agent; the original's box of 1 m has its corners cut off here."""
+"""The radius of an agent, in meters; the original's box of 1 m has its corners cut off here."""
 
 _TURN = np.radians([0, 0, 0, 4, -4])
 _FORWARD = np.array([0, 1, -1, 0, 0])
 _DRAG = 2.0
 _FRICTION = 1.2
-"""Twice 0.6: a box that slides is held at two points. Recorded velocities of the original agree."""
+"""The friction of a sliding box, twice 0.6: it is held at two points. Recorded velocities of the original
+agree."""
 _WALL_FRICTION = 0.6
 _SKIN = 5.0
 """Thickness of the outer walls; nothing is seen beyond them."""
@@ -30,13 +31,13 @@ class Rooms:
     """A square of rooms with walls and doorways between them, the same in every area."""
 
     count: int
-    """Along each edge."""
+    """The number of rooms along each edge."""
     room: float
-    """Meters along each edge of a room."""
+    """The meters along each edge of a room."""
     wall: float
-    """How thick the walls between rooms are."""
+    """The thickness of the walls between rooms."""
     door: float
-    """How wide the doorways are, each in the center of a wall."""
+    """The width of the doorways, each in the center of a wall."""
 
     @property
     def half(self) -> float:
@@ -52,7 +53,7 @@ class Rooms:
 
     @property
     def walls(self) -> Array:
-        """[4, w]: the four around everything first, then those between doorways."""
+        """The walls, [4, w]: the four around everything first, then those between doorways."""
         half, skin = self.half, _SKIN / 2
         around = [
             (half + skin, 0, skin, half + 2 * skin),
@@ -95,7 +96,7 @@ class PyramidsDynamics:
         self._action[which] = 0
 
     def step(self, boxes: Array, there: Flags) -> tuple[Indices, Indices, Array]:
-        """One physics step.
+        """Make one physics step.
 
         Args:
             boxes: [4, areas, n], what stands in the way.

@@ -27,10 +27,10 @@ _LENGTH = 20.0
 _RADIUS = 0.5
 _TEAM = np.array([0, 0, 1, 1])
 _OTHERS = np.array([[1, 2, 3], [0, 2, 3], [3, 0, 1], [2, 0, 1]])
-"""For each player: its teammate, then the opponents."""
+"""The other players, for each player: its teammate, then the opponents."""
 _PLACES = 26
 _SPEED = 4.0
-"""m/s that count as 1."""
+"""The speed in m/s that counts as 1."""
 
 
 class SoccerSensors:
@@ -67,7 +67,7 @@ class SoccerSensors:
     def peek(
         self, which: Indices, position: Array, heading: Array, velocity: Array, senses: str
     ) -> list[Floats]:
-        """The same for some areas [k], [k, players, size]; the frames stay as they are."""
+        """What `observe` returns, for some areas [k], [k, players, size]; the frames stay as they are."""
         if senses == "vector":
             return [self.places(position, heading, velocity)]
         seen = self.rays(position, heading)
@@ -137,7 +137,7 @@ def _tags_by_player() -> Indices:
 
 
 BEHAVIORS = ("SoccerTwos?team=0", "SoccerTwos?team=1")
-"""Blue, which starts on the side of -x, and purple."""
+"""The behaviors of the teams: blue, which starts on the side of -x, and purple."""
 MEMBERS = 2
 DECIDED = "Soccer Twos/Decided"
 """The statistic of episodes that a goal has ended: 1, or 0 where time has."""
@@ -151,9 +151,9 @@ _START, _START_SPREAD, _BALL_SPREAD = 5.0, 5.0, 2.5
 """Meters from the center of a pitch of the original's length: where players start, along its length; how far
 from there; and the ball from the center."""
 _START_ASIDE = 0.16
-"""Of the pitch's width: how far from its center line players start; ours."""
+"""How far from the pitch's center line players start, as a share of its width; ours."""
 _START_HEADING = 10.0
-"""Degrees from straight ahead."""
+"""The most degrees from straight ahead by which players are turned at the start."""
 
 
 # On a pitch that a kick crosses the ball bounces off the walls into any goal: good players hardly win more
@@ -200,7 +200,7 @@ class SoccerTwos(SceneWorld[SoccerTwosOptions]):
         self.pitch = Pitch(options.length, options.width, options.goal)
         self.dynamics: SoccerDynamics = SoccerDynamics(areas, self.pitch, options.kick)
         self.heading: Array = np.zeros((areas, PLAYERS))
-        """[areas, players], radians from z towards x."""
+        """The players' headings, [areas, players], radians from z towards x."""
         self.teams = [AgentGroups(areas, MEMBERS, team, teams=2) for team in range(2)]
         self._agent_sets = self.teams
         self._sensors = SoccerSensors(areas, self.pitch)

@@ -16,18 +16,18 @@ import numpy as np
 from ..parts.physics2d import TIME_STEP, Array, Flags, Indices
 
 PLAYERS = 4
-"""Of an area: two of team 0, then two of team 1; the ball follows."""
+"""The number of players in an area: two of team 0, then two of team 1; the ball follows."""
 BALL = PLAYERS
 PLAYER_RADIUS, BALL_RADIUS = 0.5, 0.62
 
 _PLAYER_MASS, _BALL_MASS = 50.0, 3.0
 _PLAYER_DRAG, _BALL_DRAG = 3.0, 1.0
 _BOUNCE = 0.8
-"""Of the ball; players do not bounce off each other, nor off walls."""
+"""The share of the speed with which the ball bounces; players bounce off neither each other nor walls."""
 _BOUNCE_THRESHOLD = 2.0
-"""m/s; slower than this nothing bounces."""
+"""The speed in m/s below which nothing bounces."""
 _TOUCH = 0.02
-"""Meters: colliders' contact offsets."""
+"""The contact offsets of colliders, in meters."""
 _ITERATIONS = 4
 _CORRECTION = 0.2 / TIME_STEP
 _FASTEST_CORRECTION = 2.0
@@ -43,11 +43,11 @@ class Pitch:
     length: float
     width: float
     goal: float
-    """Meters between the posts."""
+    """The meters between the posts."""
 
     @property
     def corners(self) -> Array:
-        """[2, 8], around the pitch, starting at the right post of team 1's goal."""
+        """The corners around the pitch, [2, 8], starting at the right post of team 1's goal."""
         x, z, post = self.length / 2, self.width / 2, self.goal / 2
         bend = x - _CUT * (z - post)
         xs = [x, x, bend, -bend, -x, -x, -bend, bend]
@@ -77,7 +77,7 @@ class SoccerDynamics:
         self.position: Array = np.zeros((2, areas, PLAYERS + 1))
         self.velocity: Array = np.zeros((2, areas, PLAYERS + 1))
         self.touching: Flags = np.zeros((areas, PLAYERS), np.bool_)
-        """[areas, players], which players touch the ball."""
+        """Which players touch the ball, [areas, players]."""
         self._kick = kick * TIME_STEP / _BALL_MASS
         self._keep = 1 - np.array([_PLAYER_DRAG] * PLAYERS + [_BALL_DRAG]) * TIME_STEP
         self._inverse_mass = 1 / np.array([_PLAYER_MASS] * PLAYERS + [_BALL_MASS])
@@ -99,7 +99,7 @@ class SoccerDynamics:
         self.touching[which] = False
 
     def step(self, push: Array, strength: Array) -> tuple[Flags, Array]:
-        """One physics step.
+        """Make one physics step.
 
         Args:
             push: [2, areas, players], what is added to the players' velocities.

@@ -15,23 +15,23 @@ from ..parts.sensors import vector_spec
 from ..world import Actions, Batches, Statistic, take_averages
 
 SIDE = np.array([[1.0], [-1.0]])
-"""[2, 1], by what x is multiplied to get from a player's own eyes to the court."""
+"""The factors by which x is multiplied to get from a player's own eyes to the court, [2, 1]."""
 BALL_RADIUS = 0.15
 LOWEST, HIGHEST = 0.3, 4.0
-"""Between these heights the center of a racket moves."""
+"""The heights between which the center of a racket moves."""
 NEAREST, BACKCOURT = 0.7, 2.5
 """How near the net a racket can get, and how far beyond the end of the court."""
 TILT = np.radians([-25.0, 65.0])
-"""From the upright, upwards positive: how a racket can face."""
+"""How a racket can face, in radians from the upright, upwards positive."""
 
 _GROUND_BOUNCE, _GROUND_KEEP = 0.75, 0.9
 """Shares of the upward and of the level speed that a bounce leaves."""
 _RACKET_BOUNCE = 0.8
 _NET_BOUNCE = 0.2
 _ACCELERATION = 60.0
-"""m/s² at most of a racket."""
+"""The greatest acceleration of a racket, m/s²."""
 _TURN = 12.0
-"""rad/s at most of a racket."""
+"""The greatest turning speed of a racket, rad/s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Court:
     """What is the same on all courts."""
 
     length: float
-    """From end to end."""
+    """The length of the court from end to end, in meters."""
     net: float
-    """Its height."""
+    """The height of the net, in meters."""
     racket: float
-    """From one end to the other."""
+    """The length of a racket from one end to the other, in meters."""
     speed: float
-    """m/s at most of a racket."""
+    """The greatest speed of a racket, m/s."""
 
 
 class TennisDynamics:
@@ -57,16 +57,16 @@ class TennisDynamics:
         self.ball: Array = np.zeros((2, count))
         self.ball_velocity: Array = np.zeros((2, count))
         self.racket: Array = np.zeros((2, 2, count))
-        """x and y of both players' rackets [2, players, n]."""
+        """The positions x and y of both players' rackets, [2, players, n]."""
         self.racket_velocity: Array = np.zeros((2, 2, count))
         self.tilt: Array = np.zeros((2, count))
-        """[players, n], within `TILT`."""
+        """The tilts of the rackets, [players, n], within `TILT`."""
         self.turn: Indices = np.zeros(count, np.intp)
-        """[n], whose ball it is."""
+        """The player whose ball it is, [n]."""
         self.bounces: Indices = np.zeros(count, np.intp)
-        """[n], of the ball on the ground since it is his."""
+        """How often the ball has bounced on the ground since it is that player's, [n]."""
         self.hits: Indices = np.zeros(count, np.intp)
-        """[n], how often rackets have hit the ball since the serve."""
+        """How often rackets have hit the ball since the serve, [n]."""
         self._wanted = np.zeros((3, 2, count))
         self._all = np.arange(count)
 
@@ -80,7 +80,7 @@ class TennisDynamics:
         self.turn[which], self.bounces[which], self.hits[which] = server, 0, 0
 
     def command(self, actions: Array) -> None:
-        """What the rackets try until the next call.
+        """Set what the rackets try until the next call.
 
         `actions`: [3, players, n] within -1 and 1: towards the net and up as shares of the speed, and the
         tilt from its lowest to its highest.
@@ -90,7 +90,7 @@ class TennisDynamics:
         self._wanted[2] = TILT[0] + (actions[2] + 1) / 2 * (TILT[1] - TILT[0])
 
     def step(self) -> Array:
-        """One physics step. Returns the points won by player 0, [n]: 1, -1 if lost, 0 if undecided."""
+        """Make one physics step; return the points won by player 0, [n]: 1, -1 if lost, 0 if undecided."""
         before = self.ball - self._own(self.racket)
         self._move_rackets()
         self.ball_velocity[1] -= self.gravity * TIME_STEP
@@ -101,7 +101,7 @@ class TennisDynamics:
         return self._meet_ground()
 
     def _own(self, both: Array) -> Array:
-        """Of [..., players, n] that of the player whose ball it is: [..., n]."""
+        """The values, out of [..., players, n], of the player whose ball it is: [..., n]."""
         return np.where(self.turn == 0, both[..., 0, :], both[..., 1, :])
 
     def _move_rackets(self) -> None:
@@ -155,7 +155,7 @@ class TennisDynamics:
             self.ball_velocity[0, which] *= -_NET_BOUNCE
 
     def _meet_ground(self) -> Array:
-        """Bounces, and what they decide."""
+        """Let balls bounce off the ground; return the points that this decides, as `step` does."""
         won = np.zeros(len(self.turn))
         down = (self.ball[1] < BALL_RADIUS) & (self.ball_velocity[1] < 0)
         if not down.any():
@@ -183,9 +183,9 @@ HITS = "Tennis/Hits"
 
 _SIZE = 16
 _BALL_SPEED = 10.0
-"""m/s that count as 1."""
+"""The speed in m/s that counts as 1."""
 _SERVE = ((0.4, 0.9), (2.0, 3.0))
-"""The range of shares of half the court, and of heights, at which a ball starts to fall."""
+"""The ranges of the shares of half the court, and of the heights, at which a ball starts to fall."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

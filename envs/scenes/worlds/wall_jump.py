@@ -30,7 +30,7 @@ from .wall_jump_dynamics import (
 TAGS = ("wall", "goal", "block")
 FRAMES = 6
 PLACE = 4
-"""Values per frame for an agent's position."""
+"""The number of values per frame for an agent's position."""
 GOAL_HEIGHT = 1.0
 """How high the goal reaches for rays; ours."""
 
@@ -48,17 +48,17 @@ class WallJumpView:
     """The state of some platforms [k]."""
 
     position: Array
-    """[3, k], of the agents: x, y, z."""
+    """The positions of the agents, [3, k]: x, y, z."""
     velocity: Array
-    """[3, k]."""
+    """The velocities of the agents, [3, k]."""
     heading: Array
-    """[k]."""
+    """The headings of the agents, [k]."""
     block: Array
-    """[2, k], x and z."""
+    """The positions of the blocks, [2, k], x and z."""
     wall: Array
-    """[k], meters above the platform; 0 for no wall."""
+    """The heights of the walls above the platform, [k], meters; 0 for no wall."""
     near_ground: NDArray[np.bool_]
-    """[k]."""
+    """Which agents are near the ground, [k]."""
 
 
 class WallJumpSensors:
@@ -70,7 +70,7 @@ class WallJumpSensors:
         self._goal_middle, self._goal = goal_middle, goal / 2
         self._rays = RaySensor(per_side=3, degrees=90, length=_LENGTH, tags=len(TAGS), radius=_RADIUS)
         self.sizes = (self._rays.size, self._rays.size, PLACE)
-        """Of a frame of each sensor."""
+        """The number of values in a frame of each sensor."""
 
     def specs(self, senses: str) -> list[ObservationSpec]:
         """Two ray sensors and the place, the last frames of each, or the places of everything."""
@@ -150,11 +150,11 @@ _TURN = np.radians([0, -6, 6])
 _FORWARD = np.array([0, 1, -1])
 _SIDE = np.array([0, -0.6, 0.6])
 _TIME_PENALTY = -0.0005
-"""Reward of a physics step."""
+"""The reward of a physics step."""
 _WALLS = ("no_wall_height", "small_wall_height", "big_wall_height", "big_wall_height", "big_wall_height")
 """The parameters of five cases that are equally likely."""
 _SMALL_CASES = 2
-"""Of these, the first, whose behavior is the one for small walls."""
+"""The number of these cases, from the first on, whose behavior is the one for small walls."""
 _FAR_SHARE = 0.3
 """The share of the platform beyond the wall's center; the wall's position in the original is unknown."""
 _START = 0.6
@@ -208,11 +208,11 @@ class WallJump(SceneWorld[WallJumpOptions]):
         self.agents = IndependentAgents(areas, len(BEHAVIORS))
         self._agent_sets = [self.agents]
         self.heading: Array = np.zeros(areas)
-        """[areas], radians from z towards x."""
+        """The agents' headings, [areas], radians from z towards x."""
         self.near, self.far = -(1 - _FAR_SHARE) * options.platform, _FAR_SHARE * options.platform
         """The platform's edges along z; the wall's center is at 0."""
         self.goal_middle = WALL_HALF + (self.far - WALL_HALF) / 2
-        """Its z; its x is 0."""
+        """The z of the goal's center; its x is 0."""
         self._sensors = WallJumpSensors(
             options.platform, (self.near + self.far) / 2, self.goal_middle, options.goal
         )
@@ -275,7 +275,7 @@ class WallJump(SceneWorld[WallJumpOptions]):
         self._start_episodes(which)
 
     def _start_episodes(self, which: Indices) -> None:
-        """A new wall, which may change the behavior; the heading stays."""
+        """Set up new walls, which may change the behaviors; the headings stay."""
         random, platform, count = self._random, self.options.platform, len(which)
         case = random.integers(len(_WALLS), size=count)
         self.agents.behavior[which] = case >= _SMALL_CASES

@@ -15,12 +15,12 @@ WALL_HALF = 0.75
 GRAVITY_SCALE = 2.75
 JUMP_HEIGHT = 2.75
 JUMP_STEPS = 10
-"""Physics steps, 0.2 s."""
+"""The number of physics steps of a jump, 0.2 s."""
 
 _AGENT_MASS, _BLOCK_MASS = 25.0, 10.0
 _AGENT_DRAG, _BLOCK_DRAG = 2.0, 1.0
 _EXTRA_FALL = 111.0
-"""Meters per second squared, added to gravity in the air, after a jump."""
+"""The acceleration, m/s², that is added to gravity in the air, after a jump."""
 _PULL = 15.5
 """Meters per second for each meter that a jump still has to go; stiffness and limit are ours."""
 _PULL_LIMIT = 10.0
@@ -36,19 +36,19 @@ class WallJumpDynamics:
 
     def __init__(self, count: int) -> None:
         self.position: Array = np.zeros((3, count))
-        """Of the agents' centers."""
+        """The positions of the agents' centers, [3, n]."""
         self.velocity: Array = np.zeros((3, count))
         self.block: Array = np.zeros((2, count))
-        """x and z."""
+        """The positions x and z of the blocks, [2, n]."""
         self.block_velocity: Array = np.zeros((2, count))
         self.wall: Array = np.zeros(count)
-        """[n], meters from the platform to the wall's upper edge; 0 for no wall."""
+        """The heights of the walls' upper edges above the platform, [n], meters; 0 for no wall."""
         self.gravity = GRAVITY * GRAVITY_SCALE
         self._jump_left = np.zeros(count, np.intp)
         self._jump_from = np.zeros(count)
 
     def put(self, which: Indices, agents: Array, blocks: Array, wall: Array) -> None:
-        """Agents [2, k] and blocks [2, k], x and z, at rest on the platform; walls of heights [k]."""
+        """Put agents [2, k] and blocks [2, k], x and z, at rest on the platform; walls of heights [k]."""
         self.position[0, which], self.position[2, which] = agents
         self.position[1, which] = AGENT_HALF
         self.velocity[:, which] = 0
@@ -58,7 +58,7 @@ class WallJumpDynamics:
         self._jump_left[which] = 0
 
     def near_ground(self) -> Flags:
-        """[n], whether an agent is so near to something below its center that it can jump."""
+        """Whether an agent is so near to something below its center that it can jump, [n]."""
         return self._gap(0) < _NEAR_GROUND
 
     def run(self, direction: Array, speed: float, jump: Flags) -> None:
@@ -86,7 +86,7 @@ class WallJumpDynamics:
         self._jump_left[jumping] -= 1
 
     def step(self) -> None:
-        """One physics step."""
+        """Make one physics step."""
         self.velocity[1] -= self.gravity * TIME_STEP
         self.velocity *= 1 - _AGENT_DRAG * TIME_STEP
         self._rub()
@@ -112,7 +112,7 @@ class WallJumpDynamics:
         return gap
 
     def _rub(self) -> None:
-        """Friction of what an agent stands on. The block's height is held: it does not rub."""
+        """Apply the friction of what an agent stands on. The block's height is held: it does not rub."""
         grip = np.where(self._gap(AGENT_HALF) < _TINY, FRICTION * self.gravity * TIME_STEP, 0)
         speed = np.hypot(self.velocity[0], self.velocity[2])
         self.velocity[::2] *= 1 - np.minimum(grip / np.maximum(speed, _TINY), 1)
@@ -145,7 +145,7 @@ class WallJumpDynamics:
         self.velocity[2, along] = 0
 
     def _meet_wall(self, before: Array) -> None:
-        """`before`: [n], the agents' z a step ago."""
+        """Stop agents at the wall; `before`: [n], their z a step ago."""
         limit = WALL_HALF + AGENT_HALF
         low = self.position[1] - AGENT_HALF < self.wall - _ON_GROUND
         (who,) = np.nonzero(low & (np.abs(self.position[2]) < limit))

@@ -2,7 +2,7 @@
 
 A centralized critic values each action of an agent, given the state and the actions of all others. An action
 is compared with the agent's average action, so that each member learns from its own contribution to what the
-team earns. Here with the clipped objective and the epochs of PPO, or, with `clip: false`, as first published.
+team earns. The actors learn with PPO's clipped objective and epochs, or, with `clip: false`, as published.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
     saved_numbers: ClassVar = {"exploration": "exploration", "updates": "updates"}
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
-        """See `Algorithm.build`."""
+        """Create and register actors, critic, target critic, optimizers and random generators."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, COMASettings)
         require_actions(
@@ -98,13 +98,13 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         return self.networks.actors
 
     def dense_products(self, batch_size: int) -> int | None:
-        """None: whole rollouts are evaluated at once, and each slot's networks get the rows of its own."""
+        """Return None: rollouts are evaluated whole, and each slot's networks get the rows of its own."""
         return None
 
     # Evaluation -----------------------------------------------------------------------------------------
 
     def update_normalizer(self, obs: Sequence[ObsArray]) -> None:
-        """See `Algorithm.update_normalizer`; the critic has normalizers of its own."""
+        """Let the running observation statistics of actors and critic, which are separate, see N steps."""
         rows = to_tensors(obs, self.device)
         fine = [n.update_normalization(rows) for n in (self.networks.actors, self.networks.critic)]
         if not all(fine):
@@ -154,7 +154,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         return metrics | {"Policy/Exploration Epsilon": self.exploration}
 
     def _update_critic(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
-        """`critic_epochs` epochs of (y - Q(s, u))^2; the target critic follows.
+        """Minimize (y - Q(s, u))^2 for `critic_epochs` epochs; the target critic follows.
 
         The explained variance is that of the first epoch, in which the critic has not seen the steps before.
         """
@@ -193,7 +193,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         return torch.cat(advantages)
 
     def _clipped_update(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
-        """PPO's clipped objective, with an advantage of each branch's own."""
+        """Update the actors by PPO's clipped objective, with an advantage of each branch's own."""
         learning_rate, epsilon, beta = self.schedules.at(policy_step)
         statistics: list[Tensor] = []
         for _ in range(self.hyper.num_epoch):
@@ -214,7 +214,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         return dict(zip(tags, torch.stack(statistics).mean(0).tolist(), strict=True))
 
     def _published_update(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
-        """One step of the actors along the policy gradient of all steps.
+        """Take one step of the actors along the policy gradient of all steps.
 
         g = sum over branches of grad ln pi'(u) A, mean over the steps (Foerster et al. 2018, equation 5).
         """
@@ -338,7 +338,7 @@ def state_position(spec: BehaviorSpec, name: str | None) -> int | None:
 def with_offered_state(settings: TrainerSettings, spec: BehaviorSpec) -> TrainerSettings:
     """The settings with the environment's global state as `state_observation`, where it offers one.
 
-    It is the last sensor then, and has a name of its own.
+    The state is the last sensor then, and has a name of its own.
     """
     if len(spec.observation_specs) < 2 or spec.observation_specs[-1].name != STATE:
         return settings

@@ -32,9 +32,9 @@ class Table(NamedTuple):
     """R rows, each an agent at one time, and a last row of zeros for absent members."""
 
     features: Tensor
-    """[R + 1, e], encoded observations."""
+    """The encoded observations [R + 1, e]."""
     actions: Tensor
-    """[R + 1, A], one-hot branch by branch."""
+    """The actions [R + 1, A], one-hot branch by branch."""
     states: Tensor | None
     """[R + 1, s], the encoded state of each row; None: the observations of all members are the state."""
 
@@ -43,19 +43,19 @@ class Steps(NamedTuple):
     """B agent-steps as indices of a table's rows."""
 
     own: Tensor
-    """[B]."""
+    """[B] the row of each step's own agent."""
     roster: Tensor
     """[B, slots] all members' rows, the own one in its slot; R, the row of zeros, in empty slots."""
     slots: Tensor
-    """[B], of the own row."""
+    """[B] the slot of the own row."""
 
     def take(self, steps: Tensor) -> Steps:
-        """Some of them."""
+        """Select some of the steps by their indices [n]."""
         return Steps(*(column.index_select(0, steps) for column in self))
 
 
 class CentralCritic(RecurrentModule):
-    """One network, or one for each slot."""
+    """The centralized critic: one network, or one for each slot."""
 
     offset: Tensor
     scale: Tensor
@@ -109,7 +109,7 @@ class CentralCritic(RecurrentModule):
         self.register_buffer("scale", torch.ones(len(self.signals)))
 
     def prepare(self, obs: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor] | None]:
-        """One [R, *shape] tensor per observation -> what `table` takes. No parameters, as an actor's."""
+        """Turn one [R, *shape] tensor per observation into what `table` takes, without any parameters."""
         states = None if self.state_encoder is None else self.state_encoder.prepare(obs)
         return self.encoder.prepare(obs), states
 
@@ -137,7 +137,7 @@ class CentralCritic(RecurrentModule):
     def forward_with_states(
         self, table: Table, steps: Steps, sequences: PackedSequences | None
     ) -> tuple[Tensor, Tensor | None]:
-        """As `forward`, with the memory's states after the sequences [sequences, memory_size]."""
+        """Like `forward`, but with the memory's states after the sequences [sequences, memory_size]."""
         inputs = self.inputs(table, steps)
         if self.streams == 1:
             values, states = self._stream(0, inputs, sequences)
@@ -225,15 +225,15 @@ class COMANetworks:
         return explore(self.actors.act(own_inputs, steps.slots, action_mask, sequences), exploration)
 
     def tensor(self, column: NDArray[Any]) -> Tensor:
-        """On the learner's device."""
+        """A column as a tensor on the learner's device."""
         return torch.from_numpy(np.ascontiguousarray(column)).to(self.device)
 
     def discrete(self, actions: NDArray[np.int32]) -> Tensor:
-        """[n, branches] int64."""
+        """Discrete actions as a tensor [n, branches] int64 on the learner's device."""
         return self.tensor(actions.astype(np.int64))
 
     def mask(self, action_mask: NDArray[np.bool_] | None) -> Tensor | None:
-        """On the learner's device; None if nothing is forbidden."""
+        """An action mask on the learner's device; None if nothing is forbidden."""
         return None if action_mask is None or not action_mask.any() else self.tensor(action_mask)
 
     def table_of(self, network: CentralCritic, obs: Sequence[Tensor], actions: Tensor) -> Table:

@@ -31,13 +31,13 @@ class ActionValues(NamedTuple):
     """A critic's values at B agent-steps, [B, signals, branches] each."""
 
     taken: Tensor
-    """Of the actions that were taken."""
+    """The values of the actions that were taken."""
     expected: Tensor
-    """Of the policy's actions on average."""
+    """The values of the policy's actions on average."""
 
     @property
     def advantages(self) -> Tensor:
-        """[B, signals, branches]."""
+        """The values of the actions taken less those of the average action, [B, signals, branches]."""
         return self.taken - self.expected
 
 
@@ -75,11 +75,11 @@ class NextMembers:
         assert rollout.next_roster is not None
         self.rollout = rollout
         self.end, self.slot = np.nonzero(rollout.next_roster >= 0)
-        """[E] after which trajectory, and in which slot."""
+        """[E] the trajectory after which each member continues, and the member's slot."""
         self.rows = rollout.next_roster[self.end, self.slot]
 
     def read(self, memories: CriticStates) -> Floats:
-        """[E, size] their states as stored before the rollout; zeros for unknown agents."""
+        """[E, size] the members' states as stored before the rollout; zeros for unknown agents."""
         return memories.read(self._agents())
 
     def latest(self, earlier: Floats, final: Floats) -> Floats:
@@ -117,12 +117,12 @@ class NextMembers:
 
 
 AT_ONCE = 4096
-"""Steps that are evaluated in one pass; the critic's input for each grows with the slots."""
+"""The number of steps that are evaluated in one pass; the critic's input for each grows with the slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class CounterfactualEstimates:
-    """Of the own steps of a rollout, for S signals."""
+    """The critics' estimates for the own steps of a rollout, for S signals."""
 
     taken: Floats
     """[steps, S] the target critic's values of the actions taken."""
@@ -138,7 +138,7 @@ class CounterfactualEvaluator:
     """Evaluates rollouts, and keeps the recurrent states of the critics for living agents."""
 
     def __init__(self, networks: COMANetworks, sampler: torch.Generator) -> None:
-        """`sampler`: of the next actions of members, which are sampled from the policy."""
+        """Keep the networks; `sampler` draws the next actions of members from the policy."""
         self.networks = networks
         self.sampler = sampler
         size = networks.critic.memory_size
@@ -188,7 +188,7 @@ class CounterfactualEvaluator:
         )
 
     def _chunks(self, rollout: Rollout, at_once: int) -> Iterator[Ints]:
-        """The trajectories, of about so many steps each time; an agent's in order where critics remember."""
+        """The trajectories in chunks of about `at_once` steps; an agent's in order where critics remember."""
         together = [np.arange(len(rollout.lengths))]
         for wave in waves(rollout.agents) if self.networks.critic.memories else together:
             portion = (np.cumsum(rollout.lengths[wave]) - 1) // at_once
@@ -203,7 +203,7 @@ class CounterfactualEvaluator:
     def _sequences(
         self, rollout: Rollout, some: Ints, before: _States
     ) -> tuple[PackedSequences | None, PackedSequences | None]:
-        """These trajectories, from the current states of the critic and of the target."""
+        """These trajectories as sequences from the current states of the critic and of the target."""
         if not self.networks.critic.memories:
             return None, None
         agents = [rollout.agents[j] for j in some.tolist()]

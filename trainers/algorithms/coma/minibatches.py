@@ -32,28 +32,28 @@ class RosterSteps(OnPolicySteps):
     """
 
     obs: list[ObsArray]
-    """[R, *shape]."""
+    """The observations of the rows, [R, *shape] per sensor."""
     discrete: NDArray[np.int32]
-    """[R, branches]."""
+    """The discrete actions of the rows, [R, branches]."""
     roster: Ints
-    """[N, slots], -1 where there is no member."""
+    """[N, slots] the rows of all members at each step, -1 where there is no member."""
     action_mask: NDArray[np.bool_] | None
     log_probs: Floats
-    """[N, branches], of when the actions were sampled, with the exploration of that time."""
+    """[N, branches] log-probabilities of the actions when they were sampled, with the exploration of then."""
     exploration: Floats
-    """[N]."""
+    """[N] the exploration with which the actions were sampled."""
     returns: Floats
     """[N, signals], the critic's targets for the actions taken."""
     lengths: Ints
-    """[J] of the trajectories; their sum is N."""
+    """[J] the lengths of the trajectories; their sum is N."""
     actor_states: Floats | None
     """[J, memory_size], the actor's state before each trajectory; None without a memory."""
     critic_states: Floats | None
-    """[J, the critic's memory size], the same of the critic."""
+    """[J, the critic's memory size] the critic's state before each trajectory; None without a memory."""
     step_counts: Ints
-    """[parts] steps of each part."""
+    """[parts] the number of steps of each part."""
     row_counts: Ints
-    """[parts] rows of each part."""
+    """[parts] the number of rows of each part."""
 
     def __len__(self) -> int:
         return len(self.exploration)
@@ -103,14 +103,14 @@ class RosterMinibatch(NamedTuple):
     table: Table
     steps: Steps
     actions: Actions
-    """The discrete ones alone: [B, branches] int64."""
+    """The discrete actions alone: [B, branches] int64."""
     action_mask: Tensor | None
     old_log_probs: Tensor
     exploration: Tensor
     targets: Tensor
-    """[B, signals]."""
+    """[B, signals] the critic's targets."""
     advantages: Tensor
-    """[B, branches]; zeros until `set_advantages`."""
+    """[B, branches] the advantages; zeros until `set_advantages`."""
     actor_sequences: PackedSequences | None
     critic_sequences: PackedSequences | None
 
@@ -136,30 +136,30 @@ class RosterMinibatches:
         self._is_recurrent = steps.actor_states is not None or steps.critic_states is not None
         self._lengths = steps.lengths
         self._counts = steps.lengths if self._is_recurrent else np.ones(len(self), dtype=np.int64)
-        """Of the units that must stay together: with a memory trajectories, else steps."""
+        """The number of steps of each unit that must stay together: a trajectory with a memory, or a step."""
 
     def __len__(self) -> int:
         return len(self._own)
 
     def set_advantages(self, advantages: Tensor, *, normalize: bool) -> None:
-        """What the actors learn from: [N, branches], in the order of `in_order`."""
+        """Set what the actors learn from: advantages [N, branches], in the order of `in_order`."""
         if normalize:
             advantages = self.networks.tensor(normalized(advantages.cpu().numpy()))
         self._advantages = advantages
 
     def shuffled(self, size: int, generator: torch.Generator) -> Iterator[RosterMinibatch]:
-        """One epoch in random order; what does not fill a minibatch sits it out."""
+        """One epoch of minibatches in random order; what does not fill a minibatch is left out."""
         for units in shuffled_units(self._counts, size, generator):
             yield self._minibatch(units)
 
     def in_order(self, size: int) -> Iterator[RosterMinibatch]:
-        """All steps, each once, about `size` at a time."""
+        """Minibatches of all steps in order, each step once, about `size` at a time."""
         chunk = (np.cumsum(self._counts) - 1) // size
         for units in np.split(np.arange(len(self._counts)), np.flatnonzero(np.diff(chunk)) + 1):
             yield self._minibatch(units)
 
     def _minibatch(self, units: Ints) -> RosterMinibatch:
-        """Of these steps, or, with a memory, trajectories."""
+        """The minibatch of these steps or, with a memory, of these trajectories."""
         nets, numbers = self.networks, units
         actor_sequences = critic_sequences = None
         if self._is_recurrent:

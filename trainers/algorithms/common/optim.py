@@ -38,7 +38,7 @@ class FlatParameters:
         data = torch.cat([p.detach().reshape(-1) for p in members])
         self.vector = nn.Parameter(data)
         self.gradient = self.vector.grad = torch.zeros_like(data)
-        """[total number of parameters]."""
+        """The gradients of all parameters as one vector, [total number of parameters]."""
         start = 0
         for p in members:
             end = start + p.numel()
@@ -54,7 +54,7 @@ class FlatParameters:
 class FlatAdam:
     """Adam (Kingma and Ba 2015, arXiv 1412.6980) on one vector, with its usual constants.
 
-    The arithmetic is that of torch.optim.Adam(fused=True), in one pass over the numbers; without what that
+    The arithmetic is that of torch.optim.Adam(fused=True), in one pass over the numbers, without what that
     does around it for any number of groups and devices, which costs more per step here than the arithmetic.
     With a weight decay it is AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101).
     """
@@ -130,17 +130,17 @@ class CheckedAdam:
         of: str = "the policy",
         weight_decay: float = 0.0,
     ) -> None:
-        """`of`: what the gradient belongs to, in messages; `weight_decay`: of AdamW."""
+        """Set up Adam; `of` says in messages what the gradient belongs to, `weight_decay` is AdamW's."""
         self.of = of
         self.flat = parameters if isinstance(parameters, FlatParameters) else FlatParameters(parameters)
         self.adam = FlatAdam(self.flat, learning_rate, weight_decay)
         self.non_finite = non_finite
         self.max_norm: float | None = None
-        """A gradient with a greater Euclidean norm is scaled down to this one."""
+        """The greatest Euclidean norm of a gradient, to which larger ones are scaled down; None: no limit."""
         self._norm_sum, self._norm_count = 0.0, 0
         self._unread = torch.zeros(3, device=self.flat.gradient.device)
-        """Of the steps on the device that were not read yet: the sum of the gradients' norms, their number,
-        and the number of gradients that were not finite."""
+        """Three sums over the steps on the device that were not read yet: the gradients' norms, the number of
+        these, and the number of gradients that were not finite."""
         self._warned: set[str] = set()
 
     def zero_grad(self) -> None:
@@ -175,7 +175,7 @@ class CheckedAdam:
 
     @torch.no_grad()
     def step_on_device(self, learning_rate: Tensor) -> None:
-        """As `step`, without waiting for the device; `read_steps` is to be called before weights are used.
+        """Like `step`, but without waiting for the device; call `read_steps` before the weights are used.
 
         After a gradient that is not finite no further step is taken until then, if `non_finite` is STOP.
         """
@@ -287,7 +287,7 @@ BETA_FLOOR = 1e-5
 
 @dataclass(frozen=True)
 class Schedule:
-    """`initial` forever, or a straight line from it to `floor`, reached at `max_step`."""
+    """A value that is `initial` forever, or moves in a straight line to `floor`, reached at `max_step`."""
 
     initial: float
     floor: float
@@ -311,7 +311,7 @@ class ClippedSchedules(NamedTuple):
 
     @classmethod
     def of(cls, hyper: ClippedObjectiveSettings, max_steps: int) -> ClippedSchedules:
-        """As the settings have them."""
+        """The schedules that the settings describe."""
 
         def schedule(initial: float, floor: float, shape: str) -> Schedule:
             return Schedule(initial, floor, max_steps, linear=shape == "linear")
@@ -327,7 +327,7 @@ class ClippedSchedules(NamedTuple):
         return self.learning_rate(step), self.epsilon(step), self.beta(step)
 
     def metrics(self, step: int) -> dict[str, float]:
-        """The same by statistics' names."""
+        """Learning rate, epsilon and beta at a step, by statistics' names."""
         names = ("Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta")
         return dict(zip(names, self.at(step), strict=True))
 
@@ -343,7 +343,7 @@ class TargetNetwork(Generic[N]):
     """
 
     def __init__(self, network: N) -> None:
-        """`network`: before an optimizer makes one vector of its parameters."""
+        """Copy `network`, before an optimizer makes one vector of its parameters."""
         self.network = copy.deepcopy(network)
         self.weights = FlatParameters(self.network.parameters()).vector.data
         self.network.requires_grad_(False)
@@ -354,7 +354,7 @@ class TargetNetwork(Generic[N]):
 
     @torch.no_grad()
     def update(self, weights: FlatParameters, tau: float = 1.0) -> None:
-        """Target := tau weights + (1 - tau) target (Polyak); with tau = 1 a copy."""
+        """Set target := tau weights + (1 - tau) target (Polyak); with tau = 1 a copy."""
         if tau == 1.0:
             self.weights.copy_(weights.vector.data)
         else:

@@ -25,17 +25,17 @@ Floats = NDArray[np.float32]
 STATISTICS = "value_statistics"
 """The checkpoint entry of the running mean and deviation."""
 SMALLEST_DEVIATION = 1e-4
-"""Of returns: values are not learned in smaller units."""
+"""The least deviation of returns that is used: values are not learned in smaller units."""
 
 
 class ValueNormalizer:
     """The units in which a value head predicts S reward signals' returns."""
 
     def __init__(self, head: ValueHead) -> None:
-        """Start with those of the rewards: mean 0, deviation 1."""
+        """Start with the units of the rewards: mean 0, deviation 1."""
         self.head = head
         self.statistics = Normalizer(len(head.signals)).to(head.weight.device)
-        """Of all returns learned from so far."""
+        """The running mean and deviation of all returns learned from so far."""
         self._shared = SharedMoments([self.statistics])
 
     def units(self) -> tuple[Tensor, Tensor]:
@@ -69,7 +69,7 @@ class ValueNormalizer:
         return restored
 
     def rebase(self) -> None:
-        """All ranks have loaded the same statistics."""
+        """Note that all ranks have loaded the same statistics."""
         self._shared.rebase()
 
 

@@ -28,9 +28,9 @@ class ArrayBackend(NamedTuple):
     xp: Any
     """The module of the arrays: numpy or torch."""
     array: Callable[[Tensor], Array]
-    """A tensor as that library takes it; the memory is shared."""
+    """The function that makes an array of a tensor; the memory is shared."""
     tensor: Callable[[Array], Tensor]
-    """The way back."""
+    """The function that makes a tensor of such an array."""
 
     @classmethod
     def of(cls, device: torch.device) -> ArrayBackend:
@@ -46,28 +46,28 @@ class Layer(NamedTuple):
     """The parameters of one layer of S networks, and where their gradients go."""
 
     weight: Tensor
-    """[S, in, out]; [in, out] of a single network."""
+    """The weights [S, in, out]; [in, out] of a single network."""
     bias: Tensor
-    """[S, 1, out]; [1, out] or [out] of a single network."""
+    """The biases [S, 1, out]; [1, out] or [out] of a single network."""
     weight_t: Tensor
-    """[S, out, in]: a view, which would cost a call wherever it is needed."""
+    """The transposed weights [S, out, in]: a view, which would cost a call wherever it is needed."""
     d_weight: Tensor
     d_bias: Tensor
 
     @classmethod
     def of(cls, weight: Tensor, bias: Tensor, d_weight: Tensor, d_bias: Tensor) -> Layer:
-        """From the parameters and their gradients."""
+        """Make a layer of the parameters and their gradients."""
         return cls(weight, bias, weight.transpose(-1, -2), d_weight, d_bias)
 
     @classmethod
     def held(cls, weight: nn.Parameter, bias: nn.Parameter) -> Layer:
-        """From a module whose gradients a `FlatParameters` holds, or from a target network."""
+        """Make a layer of a module whose gradients a `FlatParameters` holds, or of a target network."""
         none = torch.empty(0, device=weight.device)
         d_weight, d_bias = (none if p.grad is None else p.grad for p in (weight, bias))
         return cls.of(weight.detach(), bias.detach(), d_weight, d_bias)
 
     def stream(self, index: int) -> Layer:
-        """A single network: [in, out] and [1, out]."""
+        """The layer of a single network: [in, out] and [1, out]."""
         return Layer.of(*(t[index] for t in (self.weight, self.bias, self.d_weight, self.d_bias)))
 
 
@@ -92,16 +92,16 @@ class Trace(NamedTuple):
 
     @property
     def out(self) -> Tensor:
-        """[S, B, hidden]."""
+        """The output of the stack, [S, B, hidden]."""
         return self.into[-1]
 
     def rows(self, rows: slice) -> Trace:
-        """Some of the B rows."""
+        """The trace of some of the B rows."""
         return Trace([x[:, rows] for x in self.into], [x[:, rows] for x in self.sums])
 
 
 def forward(layers: Sequence[Layer], inputs: Tensor) -> Trace:
-    """[B, in], the same for all S networks -> the trace of their stacks."""
+    """The trace of S networks' stacks for inputs [B, in], which are the same for all."""
     into = [inputs.expand(layers[0].weight.shape[0], -1, -1)]
     sums: list[Tensor] = []
     for layer in layers:
@@ -125,19 +125,19 @@ class Head(NamedTuple):
     """The last layer of S networks."""
 
     weight_t: Tensor
-    """[S, out, in]."""
+    """The transposed weights [S, out, in]."""
     bias: Tensor
-    """[S, out, 1]."""
+    """The biases [S, out, 1]."""
     d_weight: Tensor
-    """[S, in, out]; empty where the network is not trained."""
+    """The gradient of the weights, [S, in, out]; empty where the network is not trained."""
     d_bias: Tensor
-    """[S, out]; empty likewise."""
+    """The gradient of the biases, [S, out]; empty likewise."""
     spread: Callable[..., Tensor]
     """The product of [S, B, out] and [S, out, in]; with one output a broadcast costs less."""
 
     @classmethod
     def of(cls, layer: Any) -> Head:
-        """Of a module with weight [S, in, out] or [in, out], and bias [S, 1, out] or [out]."""
+        """Make a head of a module with weight [S, in, out] or [in, out], and bias [S, 1, out] or [out]."""
         weight, bias, _, d_weight, d_bias = Layer.held(layer.weight, layer.bias)
         weight = weight.view(-1, *weight.shape[-2:])
         networks, _, outputs = weight.shape
@@ -148,11 +148,11 @@ class Head(NamedTuple):
         return cls(weight.transpose(1, 2), bias.view(networks, outputs, 1), d_weight, d_bias, spread)
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """[S, B, in] -> [S, out, B]."""
+        """The outputs [S, out, B] for inputs [S, B, in]."""
         return torch.baddbmm(self.bias, self.weight_t, hidden.transpose(1, 2))
 
     def backward(self, hidden: Tensor, d_outputs: Tensor, out: Tensor | None = None) -> Tensor:
-        """Write the gradients of the parameters; that of `hidden`, to `out` if given."""
+        """Write the gradients of the parameters, and return that of `hidden`, in `out` if given."""
         if self.d_weight.shape[2] == 1:  # a row at a time takes MKL a tenth of the time
             torch.bmm(d_outputs, hidden, out=self.d_weight.transpose(1, 2))
         else:  # into the transpose of several columns oneDNN takes a hundred times as long
@@ -165,13 +165,13 @@ class InputGradient:
     """The gradient of the last inputs of one network's stack."""
 
     def __init__(self, layers: Sequence[Layer], count: int) -> None:
-        """`layers` [in, out]; `count`: of the inputs."""
+        """Take the `layers` [in, out] of the stack; `count` is the number of its last inputs."""
         self._further = [layer.weight_t for layer in reversed(layers[1:])]
         first = layers[0].weight
         self._inputs = first[len(first) - count :]
 
     def __call__(self, sums: Sequence[Tensor], d_out: Tensor) -> Tensor:
-        """What the layers compute before their activations, and the gradient of the last: -> [count, B]."""
+        """The gradient [count, B], from the layers' sums before activation and the gradient of the output."""
         for weight_t, layer_sums in zip(self._further, reversed(sums[1:]), strict=True):
             d_out = torch.mm(silu_backward(d_out, layer_sums), weight_t)
         return torch.mm(self._inputs, silu_backward(d_out, sums[0]).t())

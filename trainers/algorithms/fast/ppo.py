@@ -52,7 +52,7 @@ def surrogate(
 
 
 def squared_error(values: Array, returns: Array) -> tuple[Array, Array]:
-    """The mean of (R - V)^2 over rows and signals [B, signals], and what `VALUE_WEIGHT` of it gives by V."""
+    """The mean of (R - V)^2 over rows and signals [B, signals], and `VALUE_WEIGHT` of its gradient by V."""
     error = values - returns
     count = math.prod(error.shape)
     return (error * error).sum() / count, error * (2.0 * VALUE_WEIGHT / count)
@@ -74,7 +74,7 @@ class Gaussian:
         self.log_probs = -LOG_SQRT_2PI - xp.log(padded) - self.exponent
 
     def gradient(self, d_log_probs: Array, d_entropy: float | Array, d_log_sigma: Array) -> Array:
-        """By mu, for gradients by the log-probabilities and by the mean entropy; `d_log_sigma` is written."""
+        """The gradient by mu, from those by log-probabilities and mean entropy; `d_log_sigma` is written."""
         widening = (self.exponent * d_log_probs).sum(0) * (4.0 * self.of_variance)
         scaled = self.variance * _TWO_PI_E
         of_entropy = scaled / (scaled + EPSILON) * (d_entropy / len(scaled))
@@ -83,13 +83,13 @@ class Gaussian:
 
 
 class Categorical:
-    """With p = softmax(logits): ln(p + e) of the chosen actions, entropy = -sum of p ln(p + e).
+    """The formulas with p = softmax(logits): ln(p + e) of the chosen actions, entropy = -sum of p ln(p + e).
 
     The arrays are [widest branch, B K], so that sums over the actions of a branch are sums of rows.
     """
 
     def __init__(self, xp: Any, logits: Array, actions: Array) -> None:
-        """`logits` [widest, B K], -inf where a branch has no such action; `actions` [B, K]."""
+        """Take `logits` [widest, B K], -inf where a branch has no such action, and `actions` [B, K]."""
         self.rows = len(actions)
         chosen = actions.reshape(-1)
         self.chosen = chosen * len(chosen) + (xp.ones_like(chosen).cumsum(0) - 1)
@@ -100,7 +100,7 @@ class Categorical:
         self.log_probs = self.logs.take(self.chosen).reshape(actions.shape)
 
     def gradient(self, d_log_probs: Array, d_entropy: float | Array) -> Array:
-        """By the logits, for gradients by the log-probabilities [B, K] and by the mean entropy."""
+        """The gradient by the logits, from those by the log-probabilities [B, K] and by the mean entropy."""
         d_p = (self.logs + self.probabilities / self.padded) * (-d_entropy / self.rows)
         d_p.reshape(-1)[self.chosen] += d_log_probs.reshape(-1) / self.padded.take(self.chosen)
         d_p *= self.probabilities
@@ -111,7 +111,7 @@ class FusedPPOGradient:
     """Writes the gradient of the objective of a minibatch to each parameter's `grad`."""
 
     def __init__(self, network: ActorCritic) -> None:
-        """From now on `network` must keep its parameters' tensors and their `grad`; both change in place."""
+        """Hold the tensors of the parameters and their `grad`, which from now on change in place only."""
         self.encoder = network.encoder
         self.backend = ArrayBackend.of(network.actions.weight.device)
         self.layers = layers_of(network.body)
@@ -127,14 +127,14 @@ class FusedPPOGradient:
 
     @staticmethod
     def is_faster(network: ActorCritic, hyper: PPOSettings, precision: Precision) -> bool:
-        """Whether it computes PPO's gradient: of dense layers in float32, with a memory on a CPU alone."""
+        """Whether PPO's gradient is computed here: dense layers in float32, with a memory only on a CPU."""
         has_packed_memory = network.actions.weight.device.type == "cpu"
         has_form = network.is_dense_mlp and (not network.memories or has_packed_memory)
         return has_form and not hyper.clip_value_loss and precision is Precision.FLOAT32
 
     @torch.no_grad()
     def __call__(self, batch: RolloutBatch, epsilon: float | Tensor, beta: float | Tensor) -> Statistics:
-        """The gradient of policy loss + 0.5 value loss - beta entropy; returns the minibatch's statistics."""
+        """Write the gradient of policy loss + 0.5 value loss - beta entropy; return a batch's statistics."""
         _, array, tensor = self.backend
         packing = None
         if self.memory is not None:
@@ -185,24 +185,24 @@ class FusedPPOGradient:
         return loss, approx_kl, clip_fraction, parts[0] if len(parts) == 1 else xp.concatenate(parts, 1)
 
     def _by_action(self, logits: Tensor, mask: Tensor | None) -> Tensor:
-        """[B, sum of branch sizes] -> [widest, B K], as `ActionDistribution` takes them."""
+        """Logits [B, sum of branch sizes] as [widest, B K], with what is forbidden blocked."""
         if mask is not None:
             logits = logits.masked_fill(mask, BLOCKED_LOGIT)
         return self.branches.rectangular(logits).permute(2, 0, 1).contiguous().flatten(1)
 
     def _by_row(self, d_logits: Tensor, mask: Tensor | None) -> Tensor:
-        """The way back, for gradients; those of forbidden actions are 0."""
+        """Gradients [widest, B K] as [B, sum of branch sizes]; those of forbidden actions are 0."""
         shape = (self.branches.widest, -1, len(self.branches.sizes))
         flat = self.branches.flat(d_logits.view(shape).permute(1, 2, 0))
         return flat if mask is None else flat.masked_fill(mask, 0.0)
 
     def _states(self, batch: RolloutBatch, streams: int) -> Tensor:
-        """[streams, sequences, memory_size]"""
+        """The states before the sequences, [streams, sequences, memory_size]."""
         assert batch.actor_states is not None and batch.critic_states is not None
         return torch.stack((batch.actor_states, batch.critic_states)[:streams])
 
     def _heads_backward(self, hidden: Tensor, d_columns: Tensor, d_values: Tensor) -> Tensor:
-        """Write the gradients of both heads; the gradient of what they read [streams, B, width]."""
+        """Write the gradients of both heads; return that of what they read [streams, B, width]."""
         d_hidden = torch.empty_like(hidden)
         for head, encoding, d in ((self.actions, hidden[0], d_columns), (self.values, hidden[-1], d_values)):
             torch.mm(encoding.t(), d, out=head.d_weight)
@@ -216,7 +216,7 @@ class FusedPPOGradient:
 
 
 def _packing(batch: RolloutBatch) -> Packing:
-    """The real rows of a minibatch of padded sequences."""
+    """The packing of the real rows of a minibatch of padded sequences."""
     first = np.arange(0, len(batch.advantages), batch.length)
     lengths = np.full(len(first), batch.length)
     if batch.real is not None:

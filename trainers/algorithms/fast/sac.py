@@ -36,21 +36,21 @@ class SquashedGaussian:
     """tanh of Gaussian samples mu + sigma noise, and their log-probabilities; see `losses.sample_actions`."""
 
     def __init__(self, xp: Any, mu: Array, log_sigma: Array, noise: Array) -> None:
-        """`log_sigma` as the network computes it, not clamped; all [A, B]. `xp`: the module of the arrays."""
+        """Sample by `noise`; `log_sigma` is not clamped yet, all are [A, B]. `xp`: the arrays' module."""
         clamped = log_sigma.clip(*LOG_SIGMA_RANGE)
         self.within_range = clamped == log_sigma
         self.sigma = xp.exp(clamped)
         self.deviation = self.sigma * noise
         raw = mu + self.deviation
         self.actions = xp.tanh(raw)
-        """[A, B]."""
+        """The sampled actions, [A, B]."""
         self.square = self.deviation * self.deviation
         self.spread = 2.0 * self.sigma * self.sigma + EPSILON
         size = abs(raw)
         slope = 2.0 * (math.log(2.0) - size - xp.log1p(xp.exp(-2.0 * size)))  # ln(1 - tanh^2)
         logs = self.square / self.spread + xp.log(self.sigma + EPSILON) + (slope + LOG_SQRT_2PI)
         self.log_prob = -logs.sum(0)
-        """[B], of all components together."""
+        """[B] the log-probability of all components together."""
 
     def gradient(self, d_log_prob: Array, d_actions: Array) -> tuple[Array, Array]:
         """Gradients of mu and log sigma [A, B], from those of `log_prob`, one for all rows, and `actions`."""
@@ -63,10 +63,10 @@ class SquashedGaussian:
 
 
 class Categoricals:
-    """All discrete actions, branches side by side."""
+    """The probabilities of all discrete actions, branches side by side."""
 
     def __init__(self, xp: Any, p: Array, log_probs: Array, members: Array, mask: Array | None) -> None:
-        """`p` [N, B]; `log_probs` = ln(p + 1e-7); `members`: of `BranchSums`; `mask` [N, B]: forbidden."""
+        """Take `p` [N, B], `log_probs` = ln(p + 1e-7), `members` of `BranchSums`, and `mask` [N, B]."""
         self.softmax = p
         self.log_probs = log_probs
         self.p = xp.exp(log_probs)
@@ -86,12 +86,12 @@ class Categoricals:
 
 
 def expected_q(q: Array, weights: Array | None) -> Array:
-    """[2, S, N, B] with weights [N, B] -> [2, S, B]; see `losses.expected_q`."""
+    """The values [2, S, B] of Q [2, S, N, B] under weights [N, B]; see `losses.expected_q`."""
     return q[:, :, 0] if weights is None else (q * weights).sum(2)
 
 
 def squared_error(error: Array, weights: Array | None) -> tuple[Array, Array]:
-    """0.5 the mean square of errors [..., S, B] over the last two axes, and its gradient."""
+    """Half the mean square of errors [..., S, B] over the last two axes, and its gradient."""
     signals, rows = error.shape[-2:]
     weighted = error if weights is None else error * weights
     factor = 1.0 / (rows * signals)
@@ -109,7 +109,7 @@ class FusedSACGradient:
         self.normalize = _normalizer(actor)
         pairs = zip(layers_of(actor.body), layers_of(value.body), strict=True)
         self.actor_and_value = [side_by_side(*pair) for pair in pairs]
-        """Two streams that read the same."""
+        """The layers of actor and value, two streams that read the same."""
         self.heads = Head.of(head), Head.of(value.values)
         self.q, self.q_head = layers_of(q.body), Head.of(q.head)
         self.target, self.target_head = layers_of(target.body), Head.of(target.values)
@@ -126,7 +126,7 @@ class FusedSACGradient:
 
     @staticmethod
     def is_faster(networks: SACNetworks, precision: Precision) -> bool:
-        """Whether it computes SAC's gradient: of dense layers in float32, actor and value of one shape."""
+        """Whether SAC's gradient is computed here: dense layers in float32, actor and value of one shape."""
         actor, q, _, value, _ = networks
         bodies = actor.body.is_dense_mlp and q.is_dense_mlp and value.is_dense_mlp
         if not (bodies and actor.encoder.is_vectors_only) or actor.memories or q.memories:
@@ -136,7 +136,7 @@ class FusedSACGradient:
 
     @torch.no_grad()
     def __call__(self, batch: ReplayBatch, noise: Tensor) -> SACLosses:
-        """`noise` [B, A]: standard Gaussian, with which the policy's actions are sampled."""
+        """Write a batch's gradient; `noise` [B, A], standard Gaussian, samples the policy's actions."""
         xp, array, tensor = self.backend
         rows = batch.rewards.shape[0]
         inputs, next_inputs = self._inputs(batch)
@@ -182,7 +182,7 @@ class FusedSACGradient:
     def _policy(
         self, columns: Tensor, action_mask: Tensor | None, noise: Tensor
     ) -> tuple[SquashedGaussian | None, Categoricals | None]:
-        """From the columns of the head [columns, B]."""
+        """The distributions of the actions, from the columns of the head [columns, B]."""
         xp, array, _ = self.backend
         n, shown = self.continuous, self.continuous + sum(self.spec.sizes)
         gaussian, categoricals = None, None
@@ -213,7 +213,7 @@ class FusedSACGradient:
     def _entropy_penalty(
         self, alphas: list[Array], gaussian: SquashedGaussian | None, categoricals: Categoricals | None
     ) -> Array:
-        """[B] alpha ln pi."""
+        """[B] the entropy penalty alpha ln pi."""
         penalty: Array = 0.0
         if gaussian is not None:
             penalty = alphas[0] * gaussian.log_prob
@@ -231,7 +231,7 @@ class FusedSACGradient:
         mean_q: Array,
         q_trace: Trace,
     ) -> tuple[Array, Array]:
-        """E [alpha ln pi - Q1], and its gradient of the columns of the head [columns, B]."""
+        """E [alpha ln pi - Q1], and its gradient by the columns of the head [columns, B]."""
         rows = mean_q.shape[1]
         times = (gaussian is not None) + (categoricals is not None)
         expected = mean_q[0] if categoricals is None else (categoricals.p * mean_q).sum(0)
@@ -288,7 +288,7 @@ class FusedSACGradient:
 
 
 def _normalizer(actor: Actor) -> Callable[[Tensor], Tensor]:
-    """What `Actor.prepare` does with vectors side by side."""
+    """The function that does with vectors side by side what `Actor.prepare` does."""
     if actor.encoder.normalizers is None:
         return lambda rows: rows
     (normalizer,) = actor.encoder.normalizers

@@ -30,9 +30,9 @@ from .losses import policy_loss
 
 LOSS = "Losses/Pretraining Loss"
 EPOCHS = 3
-"""Passes over the demonstration in an update, unless the settings give another number."""
+"""The number of passes over the demonstration in an update, unless the settings give another."""
 CHUNK = 1024
-"""Steps in one forward pass."""
+"""The number of steps in one forward pass."""
 ACTION_ERROR = "Cloning/Held-out Action Error"
 """The mean squared error of continuous actions, as the engine receives them."""
 ACCURACY = "Cloning/Held-out Accuracy"
@@ -45,36 +45,36 @@ class DemonstrationRows(NamedTuple):
     obs: list[Tensor]
     actions: Actions
     action_mask: Tensor | None
-    """[P, sum of branch sizes], True where the action was not allowed; None where none ever was."""
+    """The mask [P, sum of branch sizes], True where the action was not allowed; None if all always were."""
     real: Tensor | None
-    """[P] bool, False for padding; None without any."""
+    """A mask [P] bool, False for padding; None without any."""
     following: Tensor
     """[sequences] the next sequence of the same episode; the number of sequences where there is none."""
 
 
 class Acted(NamedTuple):
-    """The policy at B steps."""
+    """What the policy gives at B steps."""
 
     distribution: ActionDistribution
     states: Tensor | None
-    """[sequences, memory_size] after the sequences; None without a memory."""
+    """[sequences, memory_size] the states after the sequences; None without a memory."""
 
 
 class ClonedPolicy:
     """A policy and the parameters that are updated with it."""
 
     def __init__(self, network: Actor | ActorCritic | MultiActor, parameters: FlatParameters) -> None:
-        """`parameters`: the policy's, perhaps with others, which get no gradient here and do not change."""
+        """Take the policy's `parameters`; others among them get no gradient here and do not change."""
         self.network = network
         self.parameters = parameters
 
     @property
     def memory_size(self) -> int:
-        """Length of a recurrent state; 0 without one."""
+        """The length of a recurrent state; 0 without a memory."""
         return self.network.memory_size
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> the network's input, normalized as when it acts."""
+        """The network's input, normalized as when it acts, from one [B, *shape] tensor per observation."""
         return self.network.prepare(obs)
 
     def __call__(
@@ -158,7 +158,7 @@ class BehavioralCloning:
         self.as_engine = as_engine
         self.schedule = Schedule(initial, LEARNING_RATE_FLOOR, settings.steps, linear=settings.steps > 0)
         self.rate = initial
-        """Of the next update; the schedule is evaluated after each."""
+        """The learning rate of the next update; the schedule is evaluated after each."""
         self.optimizer = CheckedAdam(policy.parameters, initial, non_finite, of="the behavioral cloning")
         self.demonstration = _to_rows(demos, sequence_length, device)
         self.sequences = len(self.demonstration.following)
@@ -168,17 +168,17 @@ class BehavioralCloning:
         rows = self.sequences * sequence_length
         size = min(settings.batch_size or batch_size, rows)
         self.together = max(size // sequence_length, 1)
-        """Sequences in a minibatch."""
+        """The number of sequences in a minibatch."""
         self.minibatches = self._minibatches(rows)
-        """Of an epoch."""
+        """The number of minibatches in an epoch."""
         self.together = max(self.together // world_size(), 1)  # the ranks make the minibatch together
         size = self.policy.memory_size
         self.states = torch.zeros((self.sequences + 1, size), device=self.device) if size else None
-        """[sequences + 1, memory_size] before each sequence, from the last pass through the one before; the
-        last one is of no sequence. None without a memory."""
+        """[sequences + 1, memory_size] the state before each sequence, from the last pass through the one
+        before; the last row is of no sequence. None without a memory."""
 
     def _minibatches(self, rows: int) -> int:
-        """As ML-Agents counts them, but at least one: with none, ML-Agents learns nothing and reports NaN."""
+        """Count an epoch's minibatches as ML-Agents does, but at least 1: with 0 it only reports NaN."""
         count = rows // self.together
         most = self.settings.samples_per_update // self.together
         if most > 0:
@@ -186,7 +186,7 @@ class BehavioralCloning:
         return max(count // self.sequence_length, 1)
 
     def update(self, policy_step: int) -> dict[str, float]:
-        """Some epochs over the demonstration; the mean loss, 0 once the imitation has faded out."""
+        """Learn for `epochs` epochs; the mean loss, 0 once the imitation has faded out."""
         if self.rate <= LEARNING_RATE_FLOOR:
             return {LOSS: 0.0}
         losses = [loss for _ in range(self.epochs) for loss in self.epoch(policy_step, self.minibatches)]
@@ -194,13 +194,13 @@ class BehavioralCloning:
         return {LOSS: float(np.mean(losses))}
 
     def epoch(self, policy_step: int, minibatches: int) -> list[float]:
-        """A gradient step by each of so many minibatches of an epoch, in random order; their losses."""
+        """Take a gradient step by each of so many minibatches, in random order; return their losses."""
         order = torch.randperm(self.sequences, generator=self.random, device="cpu").to(self.device)
         together = torch.split(order, self.together)[:minibatches]
         return [self._step(sequences, policy_step) for sequences in together]
 
     def _step(self, sequences: Tensor, policy_step: int) -> float:
-        """One gradient step, by these sequences; the loss before it."""
+        """Take one gradient step by these sequences; return the loss before it."""
         rows_of_demo, length = self.demonstration, self.sequence_length
         rows = sequences
         if length > 1:
@@ -281,7 +281,7 @@ def _to_rows(demos: Demonstrations, sequence_length: int, device: torch.device) 
 
 @torch.no_grad()
 def agreement(policy: ClonedPolicy, demos: Demonstrations, device: torch.device) -> dict[str, float]:
-    """The policy's best actions at every step of some episodes, beside the expert's; by statistics' names."""
+    """How well the policy's best actions agree with the expert's in some episodes, by statistics' names."""
     squared, equal = 0.0, 0.0
     for rows, best in _best_actions(policy, demos, device):
         continuous, discrete = to_tensors([demos.continuous[rows], demos.discrete[rows]], device)

@@ -28,7 +28,7 @@ from ..common.optim import CheckedAdam, TargetNetwork
 
 VALUE_LOSS, Q_LOSS, EFFECTIVE_SHARE = "Losses/Value Loss", "Losses/Q Loss", "Cloning/Effective Share"
 LARGEST_WEIGHT = 100.0
-"""Of a step, as in the paper's code."""
+"""The greatest weight of a step, as in the paper's code."""
 SCALE_STEP = 0.01
 """How far the scale of advantages moves towards that of each minibatch."""
 
@@ -78,9 +78,9 @@ class ImplicitQLearning:
             [demos.continuous, demos.discrete, demos.rewards, ~demos.done | demos.interrupted], device
         )
         self._acted = flat_actions(continuous.clamp(-1.0, 1.0), discrete, actions.discrete_branches)
-        """[N, A + sum of branch sizes] as the engine got them."""
+        """[N, A + sum of branch sizes] the actions as the engine got them."""
         self._rewards, self._discounts = reward[:, None], gamma * going.float()[:, None]
-        """[N, 1]"""
+        """The rewards and discounts, [N, 1] each."""
         self._ends = torch.from_numpy(_ends(demos.lengths)).to(device)
         self._final_obs = to_tensors(demos.next_obs, device)
         self.scale = torch.zeros((), device=device)
@@ -88,7 +88,7 @@ class ImplicitQLearning:
         self._statistics: list[Tensor] = []
 
     def next_obs(self, obs: Sequence[Tensor], rows: Tensor) -> list[Tensor]:
-        """[B, *shape] of each sensor: what followed the steps `rows` [B] of all, [N, *shape]."""
+        """[B, *shape] per sensor, the observations after the steps `rows` [B] of all, [N, *shape]."""
         ends = self._ends.index_select(0, rows)
         last = ends >= 0
         following = [column.index_select(0, (rows + 1).clamp(max=len(self._ends) - 1)) for column in obs]
@@ -99,7 +99,7 @@ class ImplicitQLearning:
     def step(
         self, rows: Tensor, inputs: Sequence[Tensor], next_inputs: Sequence[Tensor], policy_step: int
     ) -> Tensor:
-        """One gradient step of V and of Q; what each of the steps `rows` weighs, [B].
+        """Take one gradient step of V and of Q; return the weight of each of the steps `rows`, [B].
 
         Args:
             rows: [B] of the demonstrations.

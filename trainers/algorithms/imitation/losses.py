@@ -11,7 +11,7 @@ from torch import Tensor
 from ...networks.modules.distributions import ENGINE_RANGE, ActionDistribution, Actions, GreedyDistribution
 
 MARGIN = 0.8
-"""By how much the expert's action should exceed others' values (Hester et al. 2018, arXiv 1704.03732)."""
+"""How much the expert's action should exceed the others in value (Hester et al. 2018, arXiv 1704.03732)."""
 
 
 def cloning_loss(
@@ -74,7 +74,7 @@ def choice_losses(policy: ActionDistribution, expert: Tensor) -> Tensor:
 
 
 def cross_entropies(log_probabilities: Tensor, expert: Tensor) -> Tensor:
-    """[B, K] from the logarithms of all actions' probabilities [B, K, widest branch]."""
+    """[B, K] the cross-entropies, from the logarithms of all probabilities [B, K, widest branch]."""
     chosen = expert.long().unsqueeze(-1)
     return -log_probabilities.log_softmax(-1).gather(-1, chosen).squeeze(-1)
 

@@ -42,13 +42,13 @@ class TeamSteps(PolicySteps):
     """
 
     numbers: Ints
-    """[N]."""
+    """[N] the numbers of the steps' rows."""
     teammates: Ints
     """[N, M] the numbers of the teammates' rows, -1 where there is none."""
     baselines: Floats
-    """[N, S], of the critic when the steps came in: what advantages are measured against."""
+    """[N, S] the critic's baselines when the steps came in: what advantages are measured against."""
     other_numbers: Ints
-    """[E]."""
+    """[E] the numbers of the teammates' E rows."""
     other_obs: list[ObsArray]
     other_continuous: Floats
     other_discrete: NDArray[np.int32]
@@ -60,12 +60,12 @@ class TeamSteps(PolicySteps):
     """What the baselines are, in the names of statistics."""
 
     def explained_variances(self) -> dict[str, float]:
-        """See `OnPolicySteps.explained_variances`."""
+        """How well the baselines predicted the returns, by the statistic's name."""
         name = f"Losses/{self.estimate} Explained Variance"
         return explained_variance(name, self.baselines, self.returns, self.real)
 
     def restored(self) -> TeamSteps:
-        """With numbers that no row of this process gets, since the process that saved them counted alike."""
+        """The steps under numbers that no row of this process gets: the one that saved them counted alike."""
         numbers = np.unique(np.concatenate([self.numbers, self.other_numbers]))
         first = RESTORED_STORE << STORE_BITS
 
@@ -121,11 +121,11 @@ class Rows:
     own: Ints
     """[N] each step's row."""
     teammates: Ints
-    """[N, M] the rows of its teammates, -1 where there is none."""
+    """[N, M] the rows of each step's teammates, -1 where there is none."""
 
     @classmethod
     def of(cls, steps: TeamSteps) -> Rows:
-        """Every row once, in order of first appearance: it does not depend on how they are numbered."""
+        """Every row once, in order of first appearance, which does not depend on how rows are numbered."""
         numbers, first = np.unique(np.concatenate([steps.numbers, steps.other_numbers]), return_index=True)
         order = np.argsort(first)
         index = np.empty(len(order), dtype=np.int64)
@@ -150,16 +150,16 @@ class CriticBatch(NamedTuple):
     groups: GroupSteps
     """The group-steps to which the steps belong."""
     returns: Tensor
-    """[B, S]."""
+    """[B, S] the returns."""
     old_baselines: Tensor
-    """[B, S], of the critic when the steps came in; of MAPPO they are the values."""
+    """[B, S] the critic's baselines when the steps came in; of MAPPO they are the values."""
     order: Tensor | None = None
     """[B] the index of each step among those of `groups`; None: they are in that order."""
     real: Tensor | None = None
-    """[B] bool, False for padding; None without a memory, as are the next two."""
+    """A mask [B] bool, False for padding; None without a memory, as are the next two."""
     value_states: Tensor | None = None
     baseline_states: Tensor | None = None
-    """[sequences, memory_size], before each of the sequences of which the steps then consist."""
+    """[sequences, memory_size] the states before the sequences of which the steps then consist."""
 
 
 class TeamMinibatch(NamedTuple):
@@ -174,7 +174,7 @@ class TeamMinibatches:
     """The columns of one update, which do not change during it."""
 
     def __init__(self, evaluator: TeamEvaluator, steps: TeamSteps, *, normalize_padding: bool = True) -> None:
-        """`normalize_padding`: padded steps count in the mean and deviation of the advantages."""
+        """Prepare the columns; `normalize_padding`: the advantages' mean and deviation count padded steps."""
         self._device = evaluator.device
         self._length = evaluator.sequence_length
         self._found = Rows.of(steps)
@@ -212,7 +212,7 @@ class TeamMinibatches:
             yield TeamMinibatch(batch._replace(inputs=self._inputs(batch.inputs[0])), values)
 
     def _critic_minibatches(self, size: int, generator: torch.Generator) -> Iterator[CriticBatch]:
-        """One epoch after another: of teams that are larger than a minibatch the actor's has more of them."""
+        """Repeat epochs: where teams are larger than a minibatch, the actor's epoch has more minibatches."""
         while True:
             yield from (
                 self._sequences(size, generator) if self._length else self._group_steps(size, generator)

@@ -50,10 +50,10 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
     hyper: PaddedObjectiveSettings
     learns_from_older = True
     has_baselines: ClassVar[bool] = True
-    """Advantages are measured against baselines of each member's own, not against the team's value."""
+    """Whether advantages are measured against baselines of each member's own, not the team's value."""
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
-        """See `Algorithm.build`."""
+        """Create and register the actor, the team's critic, the evaluator and the optimizer."""
         hyper, network = settings.hyperparameters, settings.network_settings
         assert isinstance(hyper, PaddedObjectiveSettings)
         require_some_actions(self.spec.action_spec)
@@ -116,13 +116,13 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
         return [self.critic.largest]
 
     def as_of_newest_policy(self, steps: TeamSteps) -> TeamSteps:
-        """See `OnPolicyAlgorithm.as_of_newest_policy`."""
+        """The steps with the newest policy's log-probabilities, and the weights newest / acting policy."""
         return as_of_newest_policy(steps, self.network, self.device, self.sequence_length)
 
     def in_units(self, steps: TeamSteps) -> TeamSteps:
         """The steps of an update with returns and baselines in the units in which the critic learns.
 
-        These count the returns first.
+        The statistics behind these units count the returns first.
         """
         if self.value_normalizer is None:
             return steps
@@ -141,7 +141,7 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
 
 
 BASELINE_WEIGHT = 0.5
-"""Of the baseline loss, beside the value loss."""
+"""The weight of the baseline loss, relative to the value loss."""
 
 
 class POCA(TeamActorCritic):

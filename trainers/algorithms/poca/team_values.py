@@ -33,8 +33,8 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 EVALUATED_AT_ONCE = 8192
-"""Pairs of members that the critic compares in one pass: n * n in each set of n. Memory grows with their
-number times n."""
+"""The number of pairs of members that the critic compares in one pass: n * n in each set of n. Memory grows
+with this number times n."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class GroupSteps:
     """G sets of rows, and the W steps that belong to them, one set after another."""
 
     members: Ints
-    """[G, n] rows in ascending order, then -1."""
+    """[G, n] the rows of each set in ascending order, then -1."""
     steps: Ints
     """[W] steps, those of set 0 first."""
     slots: Ints
@@ -54,7 +54,7 @@ class GroupSteps:
         return len(self.members)
 
     def take(self, sets: Ints) -> GroupSteps:
-        """Some of the sets, in this order."""
+        """Select sets by their indices, in this order."""
         counts = self.counts[sets]
         at = runs(first_steps(self.counts)[sets], counts)
         members = self.members[sets]
@@ -93,7 +93,7 @@ def group_by_time(own: Ints, teammates: Ints | None) -> GroupSteps:
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """The different rows [G, n] of a table [W, n], and for each of its rows which that is [W]."""
+    """The different rows [G, n] of a table [W, n], and the index [W] of each row of the table among them."""
     if not len(rows):
         return rows, np.zeros(0, dtype=np.int64)
     order = np.lexsort(rows.T[::-1])
@@ -109,27 +109,27 @@ class TeamRows(NamedTuple):
 
     inputs: list[Tensor]
     actions: Tensor
-    """[R, action size], see `flat_actions`."""
+    """The actions [R, action size], see `flat_actions`."""
 
     def take(self, rows: Tensor) -> TeamRows:
-        """Some of the rows, in this order."""
+        """Select rows by their indices, in this order."""
         return TeamRows([x.index_select(0, rows) for x in self.inputs], self.actions.index_select(0, rows))
 
 
 class Encodings(NamedTuple):
-    """Of W steps, before the critic's memory or its heads."""
+    """The critic's encodings of W steps, before its memory or its heads."""
 
     distinct: Tensor
-    """[E, hidden]: what several steps share is there once."""
+    """The different encodings [E, hidden]: what several steps share is there once."""
     counts: Tensor
-    """[E] the numbers of members of their sets."""
+    """[E] the number of members of each encoding's set."""
     of_values: Tensor
     of_baselines: Tensor | None
-    """[W] which encoding is of each step's value and baseline; None of a critic without baselines."""
+    """[W] the index of the encoding of each step's value and baseline; None without baselines."""
 
     @classmethod
     def joined(cls, parts: Sequence[Encodings]) -> Encodings:
-        """The steps of several, one after another."""
+        """The encodings of several parts as one, their steps one part after another."""
         starts = first_steps(np.array([len(part.distinct) for part in parts])).tolist()
         of_values = [part.of_values + start for part, start in zip(parts, starts, strict=True)]
         of_baselines = [
@@ -149,7 +149,7 @@ class Encodings(NamedTuple):
         return self.distinct.index_select(0, indices), self.counts.index_select(0, indices)
 
     def take(self, steps: Tensor) -> Encodings:
-        """Those of some of the steps, in this order."""
+        """The encodings of some of the steps, by their indices, in this order."""
         of_values = self.of_values.index_select(0, steps)
         of_baselines = None if self.of_baselines is None else self.of_baselines.index_select(0, steps)
         return self._replace(of_values=of_values, of_baselines=of_baselines)
@@ -160,9 +160,9 @@ class TeamEstimates(NamedTuple):
 
     values: Floats
     baselines: Floats
-    """[steps, S] each; the baselines of a critic without any are its values."""
+    """The values and baselines, [steps, S] each; the baselines of a critic without any are its values."""
     next_values: Floats
-    """[J, S]."""
+    """[J, S] the values of what follows each trajectory."""
     value_starts: Floats | None
     baseline_starts: Floats | None
     """[sequences, memory_size], the states before each sequence; None without a memory, or baselines."""
@@ -214,7 +214,7 @@ class TeamEvaluator:
         return _estimates(values, baselines, next_values)
 
     def _unrolled(self, rollout: Rollout, encodings: Encodings, following: Encodings) -> TeamEstimates:
-        """Through the memory, whose states of values and of baselines go on."""
+        """Run the encodings through the memory, whose states of values and of baselines go on."""
         length, memory = self.sequence_length, self.critic.memory()
         of_values, counts = encodings.steps(encodings.of_values)
         of_next, next_counts = following.steps(following.of_values)
@@ -237,7 +237,7 @@ class TeamEvaluator:
         return encodings.take(torch.from_numpy(np.argsort(groups.steps)).to(self.device))
 
     def _encode_following(self, rollout: Rollout) -> Encodings:
-        """Of what each trajectory's agent and its teammates observe next; values alone."""
+        """The encodings, for values alone, of what each trajectory's agent and its teammates observe next."""
         ends, obs = len(rollout.lengths), list(rollout.next_obs)
         members = np.arange(ends)[:, None]
         if rollout.next_teammates_obs is not None:
@@ -277,11 +277,11 @@ class CompactSets(NamedTuple):
     """The rows that the critic needs, in its order."""
     of_values: Tensor
     of_baselines: Tensor
-    """[W], see `Encodings`."""
+    """[W] the index of the encoding of each step's value and baseline, see `Encodings`."""
 
 
 def compact_sets(groups: GroupSteps, device: torch.device, multiple: int = 1) -> CompactSets:
-    """Group-steps by the size of their sets.
+    """Arrange group-steps by the size of their sets, as the critic takes them.
 
     Usually each row is in one set, and rows are taken in the sets' order; where many are in several, each is
     taken once. `multiple`: numbers of rows are to be filled up to multiples of it.

@@ -19,11 +19,11 @@ from ...networks.modules.distributions import Actions
 from ...networks.observations import to_tensors
 
 VALUE_WEIGHT = 0.5
-"""Of the value loss in the objective."""
+"""The weight of the value loss in the objective."""
 CHUNK = 4096
-"""Rows of a forward pass."""
+"""The number of rows of a forward pass."""
 LARGEST_WEIGHT = 2.0
-"""Of q(a) / b(a): the weights of unlikely actions would else outweigh all others."""
+"""The greatest weight q(a) / b(a): those of unlikely actions would otherwise outweigh all others."""
 
 AnyPolicySteps = TypeVar("AnyPolicySteps", bound=PolicySteps)
 

@@ -46,7 +46,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
     learns_from_older = True
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
-        """See `Algorithm.build`."""
+        """Create and register the network, its optimizer and the shuffler of minibatches."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, PPOSettings)
         require_some_actions(self.spec.action_spec)
@@ -61,7 +61,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         is_faster = FusedPPOGradient.is_faster(self.network, hyper, self.precision)
         self.fused = FusedPPOGradient(self.network) if is_faster else None
         self.captured: CapturedStep[RolloutBatch] | None = None
-        """Makes the gradient steps on a GPU."""
+        """The gradient step as captured for a GPU; None where it is not captured."""
         if type(self) is PPO and CapturedStep.is_faster(settings, self.device):  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 3, self.optimizer.tensors())
         self.shuffler = torch.Generator().manual_seed(seed + 1)
@@ -120,7 +120,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
     def _recurrent_values(
         self, rollout: Rollout, memories: CriticStates
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """As `_values`, with the critic's memory; and its states before each sequence."""
+        """Like `_values`, but through the critic's memory; also its states before each sequence."""
         encodings = chunked_forward(self.network.critic_encoding, self._critic_inputs(rollout))
         steps, following = encodings[: rollout.steps], encodings[rollout.steps :]
         outputs = unroll(self.network.memory(-1), memories, rollout, self.sequence_length, steps, following)
@@ -139,11 +139,11 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
     # Update ---------------------------------------------------------------------------------------------
 
     def as_of_newest_policy(self, steps: EvaluatedSteps) -> EvaluatedSteps:
-        """See `OnPolicyAlgorithm.as_of_newest_policy`."""
+        """The steps with the newest policy's log-probabilities, and the weights newest / acting policy."""
         return as_of_newest_policy(steps, self.network, self.device, self.sequence_length)
 
     def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
-        """Several epochs over all steps in shuffled minibatches.
+        """Learn from all steps for several epochs, in shuffled minibatches.
 
         Returns:
             The means of losses and statistics over the minibatches, and the values of the schedules.
@@ -203,14 +203,14 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         return policy_loss.detach(), value_loss.detach(), approx_kl, clip_fraction
 
     def _step_on_device(self, batch: RolloutBatch, numbers: Tensor) -> Tensor:
-        """A gradient step, given learning rate, epsilon and beta; the statistics."""
+        """Take a gradient step by the given learning rate, epsilon and beta; return the statistics."""
         learning_rate, epsilon, beta = numbers
         statistics = self._gradient(batch, epsilon, beta)
         self.optimizer.step_on_device(learning_rate)
         return torch.stack(statistics)
 
     def _evaluate_actions(self, batch: RolloutBatch) -> tuple[ActionDistribution, Tensor]:
-        """Policy and critic at every row."""
+        """The policy and the critic's values at every row."""
         if batch.actor_states is None or batch.critic_states is None:
             return self.network.evaluate(batch.inputs, batch.action_mask)
         return self.network.evaluate_with_memory(
@@ -219,7 +219,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
 
 
 def _means(statistics: Sequence[Statistics | Tensor]) -> list[float]:
-    """The mean size of each; tensors stay on their device until here: reading them earlier would wait."""
+    """The mean size of each statistic; tensors are read only here, since reading waits for the device."""
     means: list[float]
     if isinstance(statistics[0][0], Tensor):
         rows = [row if isinstance(row, Tensor) else torch.stack(row) for row in statistics]

@@ -39,8 +39,8 @@ class SACLosses(NamedTuple):
     q2: Any
     value: Any
     td_errors: Any
-    """The distance of Q from its target, the mean over the twins and the signals: [B], with a burn-in of the
-    steps after it."""
+    """[B] the distance of Q from its target, the mean over the twins and the signals; with a burn-in only the
+    steps after it count."""
 
 
 class Outputs(NamedTuple):
@@ -48,24 +48,24 @@ class Outputs(NamedTuple):
 
     sampled: SampledActions
     q_taken: Tensor
-    """[2, B, S, N] at the actions of the replay."""
+    """[2, B, S, N] the values of Q at the actions of the replay."""
     q_sampled: Tensor
-    """[2, B, S, N] at the policy's actions; gradients flow to these only."""
+    """[2, B, S, N] the values of Q at the policy's actions; gradients flow to these only."""
     values: Tensor
     next_values: Tensor
-    """[B, S], of the target network."""
+    """[B, S] the target network's values of the next observations."""
 
 
 class ForwardPass:
     """Passes a batch through policy, critics and target; with memories, through whole sequences."""
 
     def __init__(self, networks: SACNetworks, sequences: BurnInSequences | None) -> None:
-        """`sequences`: with memories."""
+        """Keep the networks; `sequences` says how batches are read where networks have memories."""
         self.networks = networks
         self.sequences = sequences
 
     def __call__(self, batch: ReplayBatch, noise: Tensor) -> Outputs:
-        """`noise` [B, A]: standard Gaussian, with which the policy's actions are sampled."""
+        """Pass a batch through; `noise` [B, A], standard Gaussian, samples the policy's actions."""
         actor = self.networks.actor
         inputs = [as_float(rows) for rows in actor.prepare(batch.obs)]
         next_inputs = [as_float(rows) for rows in actor.prepare(batch.next_obs)]
@@ -109,7 +109,7 @@ class ForwardPass:
         next_inputs: Sequence[Tensor],
         sequences: BurnInSequences,
     ) -> Outputs:
-        """As ML-Agents: Q's memories start each sequence with zeros, V's with the state of that time."""
+        """Run sequences as ML-Agents does: Q's memories start with zeros, V's with the state of that time."""
         actor, q, _, value, target = self.networks
         assert batch.states is not None, "a network with a memory learns from states"
         mask = None if batch.action_mask is None else sequences.learned(batch.action_mask)
@@ -150,8 +150,8 @@ class ForwardPass:
     ) -> Tensor:
         """The target's values of the observations that bootstrap the returns.
 
-        Its memory first runs through the first observation of the sequence, which precedes those. (Returns
-        must therefore be of one step.)
+        The target's memory first runs through the first observation of the sequence, which precedes those.
+        (Returns must therefore be of one step.)
         """
         encodings = target.encoding(next_inputs)
         first = BurnInSequences(sequences.length, 1)

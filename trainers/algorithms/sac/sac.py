@@ -50,7 +50,7 @@ class SAC(OffPolicyAlgorithm):
     hyper: SACSettings
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
-        """See `Algorithm.build`."""
+        """Create and register policy, Q, V, its target, the temperatures and the optimizer."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, SACSettings)
         require_some_actions(self.spec.action_spec)
@@ -64,7 +64,7 @@ class SAC(OffPolicyAlgorithm):
         """[sequences, size] V's states before each sequence of the rollout that was last evaluated."""
         parameters = [p for network in self.networks[:-1] for p in network.parameters()]
         self.optimizer = CheckedAdam(parameters, hyper.learning_rate, self.non_finite)
-        """One for all: Adam treats each parameter by itself."""
+        """The one optimizer of all networks: Adam treats each parameter by itself."""
         size = sum(p.numel() for p in value.parameters() if p.requires_grad)
         self._value_weights = self.optimizer.flat.vector.detach()[-size:]
         self._target_weights = FlatParameters(self.networks.target.parameters()).vector.detach()
@@ -75,7 +75,7 @@ class SAC(OffPolicyAlgorithm):
         self.fused = FusedSACGradient(self.networks) if is_faster else None
         """The gradient by hand, for networks that are dense MLPs."""
         self.captured: CapturedStep[tuple[ReplayBatch, Tensor]] | None = None
-        """Makes the gradient steps on a GPU."""
+        """The gradient step as captured for a GPU; None where it is not captured."""
         if type(self) is SAC and CapturedStep.is_faster(settings, self.device):  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 1, self.optimizer.tensors())
         self._actor_parameters = [p for p in self.network.parameters() if p.requires_grad]
@@ -91,7 +91,7 @@ class SAC(OffPolicyAlgorithm):
         )
 
     def _sequences(self, hyper: SACSettings) -> BurnInSequences | None:
-        """How the steps of a batch are learned from with a memory."""
+        """How the sequences of a batch are learned from; None without a memory."""
         length = self.sequence_length
         if not self.is_recurrent:
             return None
@@ -175,7 +175,7 @@ class SAC(OffPolicyAlgorithm):
         return SACLosses(*scalars, td_errors)
 
     def _step_on_device(self, batch: tuple[ReplayBatch, Tensor], numbers: Tensor) -> Tensor:
-        """A gradient step, given the learning rate; the losses, then the temporal-difference errors."""
+        """Take a gradient step by the given learning rate; return losses and temporal-difference errors."""
         losses = self._gradient(*batch)
         self.optimizer.step_on_device(numbers[0])
         return torch.cat((torch.stack(losses[:-1]), losses.td_errors))

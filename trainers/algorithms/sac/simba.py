@@ -40,7 +40,7 @@ from .losses import (
 
 WEIGHT_DECAY = 0.01
 TARGET_ENTROPY = -0.5
-"""Of each continuous component."""
+"""The target entropy of each continuous component."""
 
 
 class SimbaSAC(OffPolicyAlgorithm):
@@ -51,7 +51,7 @@ class SimbaSAC(OffPolicyAlgorithm):
     hyper: SACSettings
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
-        """See `Algorithm.build`."""
+        """Create and register policy, Q, its target, the temperatures and the optimizers."""
         hyper, network = settings.hyperparameters, settings.network_settings
         assert isinstance(hyper, SACSettings)
         require_some_actions(self.spec.action_spec)

@@ -34,21 +34,21 @@ class ReplayLayout:
     """The columns of a replay. A saved replay describes them by these field names."""
 
     capacity: int
-    """Steps, padding among them; a multiple of `sequence_length`."""
+    """The number of steps, padding among them; a multiple of `sequence_length`."""
     sensors: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
-    """Of the observations."""
+    """The shapes of the observations."""
     dtypes: tuple[Any, ...]
-    """uint8 for images that come as bytes, else float32."""
+    """The types of the observations: uint8 for images that come as bytes, else float32."""
     stacks: tuple[int, ...]
-    """Frames that each observation stacks; 1: it is no stack."""
+    """The number of frames that each observation stacks; 1: it is no stack."""
     continuous: int
     branches: tuple[int, ...]
     signals: int
     sequence_length: int = 1
     memory_size: int = 0
     longest: int = 64
-    """Steps of a trajectory, at most."""
+    """The greatest number of steps of a trajectory."""
     prioritized: bool = False
     extra: tuple[ExtraColumn, ...] = ()
 
@@ -91,7 +91,7 @@ class ReplayLayout:
         return self.capacity // self.sequence_length
 
     def observation_bytes(self) -> list[int]:
-        """Of each sensor, when the replay is full."""
+        """The bytes of each sensor's observations when the replay is full."""
         return [self._of_one(*one) for one in zip(self.shapes, self.dtypes, self.stacks, strict=True)]
 
     def _of_one(self, shape: tuple[int, ...], dtype: Any, stack: int) -> int:
@@ -124,14 +124,14 @@ class ReplayColumns:
         self.following = np.zeros(n, np.int32)
         """The slot of the next observation."""
         self.ended = np.zeros(n, np.bool_)
-        """Nothing is earned after the step. This also holds for padding."""
+        """Whether nothing is earned after the step; True for padding too."""
         self.real = np.zeros(n, np.bool_)
-        """False for padding."""
+        """Whether the row is a step; False for padding."""
         self.states = np.zeros((layout.sequences, layout.memory_size), np.float32)
         """[sequences, memory_size] the actor's state before each sequence."""
         self.extra = {e.name: np.zeros((n, *e.shape), e.dtype) for e in layout.extra}
         self.masks: PlainObservations | None = None
-        """Of the observations; None until an action is forbidden."""
+        """The action masks at the observations; None until an action is forbidden."""
         self._layout = layout
         self._final_count = 0
 
@@ -156,7 +156,7 @@ class ReplayColumns:
             self.states[places[::length] // length] = rollout.memory[index[::length]]
 
     def write_masks(self, slots: Ints, masks: NDArray[np.bool_] | None) -> None:
-        """The masks [n, sum of branch sizes] of the observations in these slots [n]."""
+        """Store the masks [n, sum of branch sizes] of the observations in these slots [n]."""
         if masks is None or (self.masks is None and not masks.any()):
             return
         if self.masks is None:
@@ -175,7 +175,7 @@ class ReplayColumns:
             self.masks.reserve(finals)
 
     def saved_rows(self, places: Sequence[slice]) -> dict[str, SavedRows]:
-        """All arrays; `places`: of the steps that the replay holds."""
+        """All arrays to be saved, by name; `places` are those of the steps that the replay holds."""
         length = self._layout.sequence_length
         sequences = [slice(part.start // length, part.stop // length) for part in places]
         arrays = {

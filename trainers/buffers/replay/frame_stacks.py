@@ -21,11 +21,11 @@ from ....envs.base import ObsArray
 from .observations import Ints, Observations, SavedRows, from_both
 
 BLACK = -1
-"""Instead of a frame's number: a frame of zeros, as before the start of an episode; it is not stored."""
+"""The number of a frame of zeros, as before the start of an episode; such a frame is not stored."""
 FEWEST_SPARE, SPARE = 1024, 32
-"""Frames beyond one for each step: at least so many, and one for each so many steps."""
+"""The frames beyond one for each step: at least `FEWEST_SPARE`, and one for every `SPARE` steps."""
 AT_ONCE = 256
-"""Observations that are compared in one pass, so that temporary copies stay in the cache."""
+"""The number of observations that are compared in one pass, so that temporary copies stay in the cache."""
 
 
 def spare_frames(places: int, size: int, longest: int) -> int:
@@ -41,7 +41,7 @@ class StackedObservations(Observations):
     """Stacks [frames x channels, height, width], the newest frame last, of one sensor."""
 
     def __init__(self, places: int, shape: tuple[int, ...], dtype: Any, size: int, longest: int) -> None:
-        """Room for `places` steps.
+        """Make room for `places` steps.
 
         Args:
             places: of steps.
@@ -58,17 +58,17 @@ class StackedObservations(Observations):
         self._numbers: Ints = np.full((places, size), BLACK, np.int64)
         self._finals = np.full((0, size), BLACK, np.int64)
         self._written = 0
-        """Frames so far; they are numbered, and frame k lies at k modulo the ring's size."""
+        """The number of frames so far; they are numbered, and frame k lies at k modulo the ring's size."""
         self._marks: deque[tuple[int, int]] = deque()
-        """(step, frames written before it) of each call of `begin_write`."""
+        """The pair (step, frames written before it) of each call of `begin_write`."""
         self._out: dict[int, ObsArray] = {}
 
     def begin_write(self, step: int) -> None:
-        """See `Observations`."""
+        """Note that the steps numbered from `step` on are written next."""
         self._marks.append((step, self._written))
 
     def oldest(self, step: int) -> int:
-        """See `Observations`: a step is complete until a frame that it may share is overwritten."""
+        """The oldest complete step from `step` on: none of the frames that it may share is overwritten."""
         lost = self._written - len(self._frames)
         while len(self._marks) > 1 and (self._marks[1][0] <= step or self._marks[0][1] - self._reach < lost):
             self._marks.popleft()
@@ -77,7 +77,7 @@ class StackedObservations(Observations):
     # Writing --------------------------------------------------------------------------------------------
 
     def write(self, slots: Ints, obs: ObsArray, before: Ints, known: Ints) -> None:
-        """See `Observations`."""
+        """Put observations [n, *shape] into slots [n], storing only the frames that are new."""
         stacks = np.ascontiguousarray(obs).reshape(len(slots), self.size, -1)
         within = _positions(slots, before)
         earlier = self._within_reach(before)
@@ -100,7 +100,7 @@ class StackedObservations(Observations):
         self._finals[slots[final] - len(self._numbers)] = numbers[final]
 
     def clear(self, slots: Ints) -> None:
-        """See `Observations`."""
+        """Set these slots, which are padding, to stacks of zeros."""
         self._numbers[slots] = BLACK
 
     def _within_reach(self, slots: Ints) -> Ints:
@@ -124,7 +124,7 @@ class StackedObservations(Observations):
     # Reading --------------------------------------------------------------------------------------------
 
     def pairs(self, slots: Ints, following: Ints) -> tuple[ObsArray, ObsArray]:
-        """See `Observations`. Frames that both share are copied once, and both are views of one array."""
+        """The observations at both slots, as views of one array that holds frames shared by both once."""
         numbers = self._numbers[slots]
         ahead: Ints = from_both(self._numbers, self._finals, following)
         shared = bool((numbers[:, 1:] == ahead[:, :-1]).all())
@@ -153,7 +153,7 @@ class StackedObservations(Observations):
     # Saving ---------------------------------------------------------------------------------------------
 
     def saved_rows(self, places: Sequence[slice]) -> dict[str, SavedRows]:
-        """See `Observations`."""
+        """All arrays to be saved, by name; `places` are those of the steps that the replay holds."""
         return {
             "numbers": SavedRows(self._numbers, places),
             "ends": SavedRows(self._finals, [slice(0, self._final_count)]),
@@ -161,11 +161,11 @@ class StackedObservations(Observations):
         }
 
     def state(self) -> dict[str, Any]:
-        """See `Observations`."""
+        """What is saved beside the arrays, as JSON."""
         return {"written": self._written, "marks": [list(mark) for mark in self._marks]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """See `Observations`."""
+        """Restore what `state` returned, before the arrays are filled."""
         self._written = int(state["written"])
         self._marks = deque((int(step), int(frames)) for step, frames in state["marks"])
 
@@ -181,7 +181,7 @@ def _positions(slots: Ints, before: Ints) -> Ints:
 
 
 def _fresh(stacks: ObsArray, stored: NDArray[np.bool_], continues: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """[n, size] the frames to be stored: of a first stack neither black ones nor repetitions."""
+    """[n, size] whether each frame is to be stored: of a first stack neither black ones nor repetitions."""
     fresh = np.zeros(stacks.shape[:2], np.bool_)
     fresh[~stored, -1] = True
     for i in np.flatnonzero(~(stored | continues)).tolist():
@@ -201,7 +201,7 @@ _STACKING = re.compile(r"StackingSensor_size(\d+)_")
 
 
 def stack_sizes(names: Sequence[str], shapes: Sequence[tuple[int, ...]], given: int = 1) -> list[int]:
-    """For each observation the number of frames that it stacks, 1 if it is no stack.
+    """The number of frames that each observation stacks, 1 if it is no stack.
 
     Only images, of three axes [channels, height, width], are stacks here: their frames follow each other
     along the first axis, the newest last.

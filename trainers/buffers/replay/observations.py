@@ -34,7 +34,7 @@ class Observations(ABC):
         self._final_count, self._finals = finals, grown(self._finals, finals)
 
     def begin_write(self, step: int) -> None:
-        """The steps numbered from `step` on are written next."""
+        """Note that the steps numbered from `step` on are written next."""
         return
 
     @abstractmethod
@@ -59,7 +59,7 @@ class Observations(ABC):
 
     @abstractmethod
     def saved_rows(self, places: Sequence[slice]) -> dict[str, SavedRows]:
-        """All arrays; `places`: of the steps that the replay holds."""
+        """All arrays to be saved, by name; `places` are those of the steps that the replay holds."""
 
     def state(self) -> dict[str, Any]:
         """What is saved beside the arrays, as JSON."""
@@ -74,12 +74,12 @@ class PlainObservations(Observations):
     """Observations that are stored as they are; nothing is shared between steps."""
 
     def __init__(self, places: int, shape: tuple[int, ...], dtype: Any) -> None:
-        """Room for `places` steps, whose memory is not touched before it is written."""
+        """Make room for `places` steps, whose memory is not touched before it is written."""
         self._of_steps: NDArray[Any] = np.zeros((places, *shape), dtype)
         self._finals = np.zeros((0, *shape), dtype)
 
     def write(self, slots: Ints, obs: NDArray[Any], before: Ints, known: Ints) -> None:
-        """See `Observations`; `before` and `known` are not needed."""
+        """Put observations [n, *shape] into slots [n]; `before` and `known` are not needed."""
         places = len(self._of_steps)
         ends = slots >= places
         if ends.any():
@@ -88,15 +88,15 @@ class PlainObservations(Observations):
         self._of_steps[slots] = obs
 
     def clear(self, slots: Ints) -> None:
-        """See `Observations`."""
+        """Set these slots, which are padding, to zeros."""
         self._of_steps[slots] = 0
 
     def pairs(self, slots: Ints, following: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
-        """See `Observations`."""
+        """The observations of B slots and of B others, [B, *shape] each."""
         return self._of_steps.take(slots, axis=0), from_both(self._of_steps, self._finals, following)
 
     def saved_rows(self, places: Sequence[slice]) -> dict[str, SavedRows]:
-        """See `Observations`."""
+        """All arrays to be saved, by name; `places` are those of the steps that the replay holds."""
         return {
             "steps": SavedRows(self._of_steps, places),
             "ends": SavedRows(self._finals, [slice(0, self._final_count)]),
@@ -125,9 +125,9 @@ class PendingNext(NamedTuple):
     """The end of a trajectory whose agent continues."""
 
     place: int
-    """Of its last step."""
+    """The place of the trajectory's last step."""
     slot: int
-    """Of the observation after it, until another trajectory starts with that observation."""
+    """The slot of the observation after that step, until another trajectory starts with the observation."""
 
 
 class FinalObservations:
@@ -140,9 +140,9 @@ class FinalObservations:
         self._places = places
         self._free: list[int] = []
         self.slots = 0
-        """How many exist, in use or not."""
+        """The number of slots that exist, in use or not."""
         self._pending: dict[int, PendingNext] = {}
-        """By the number of the row with which the agent's next trajectory starts."""
+        """The pending trajectories by the number of the row with which the agent's next one starts."""
         self._rows: dict[int, int] = {}
         """The row numbers of `_pending` by slot."""
 
@@ -169,7 +169,7 @@ class FinalObservations:
         return found
 
     def release(self, slots: Iterable[int]) -> None:
-        """These slots are no longer needed."""
+        """Free these slots, which are no longer needed."""
         for slot in slots:
             row = self._rows.pop(slot, None)
             if row is not None:

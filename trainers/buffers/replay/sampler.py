@@ -26,28 +26,28 @@ class ReplayBatch:
     """
 
     obs: list[Tensor]
-    """Per sensor [B, *shape]: float32, or uint8 for images that came as bytes."""
+    """The observations per sensor [B, *shape]: float32, or uint8 for images that came as bytes."""
     next_obs: list[Tensor]
-    """The same where the return bootstraps."""
+    """The observations where the return bootstraps, likewise."""
     actions: Actions
-    """As stored: continuous [B, A] float32, discrete [B, branches] int64."""
+    """The actions as stored: continuous [B, A] float32, discrete [B, branches] int64."""
     action_mask: Tensor | None
-    """[B, sum of branch sizes], True where the action was forbidden; None if none ever was."""
+    """The mask [B, sum of branch sizes], True where an action was forbidden; None if none ever was."""
     next_action_mask: Tensor | None
-    """The same at `next_obs`."""
+    """The action mask at `next_obs`, likewise."""
     rewards: Tensor
-    """[B, signals], strengths included: the discounted sum of the steps until `next_obs`."""
+    """[B, signals] the discounted sum of the steps' rewards until `next_obs`, strengths included."""
     discounts: Tensor
     """[B, signals] the factor of the value of `next_obs`: gamma to the power of the steps, 0 after the
     true end of an episode (except for signals that ignore it)."""
     weights: Tensor | None
     """[B] importance weights of prioritized sampling, the largest 1; None: all are 1."""
     real: Tensor | None
-    """[B] bool, False where a sequence is padding; None without a memory."""
+    """A mask [B] bool, False where a sequence is padding; None without a memory."""
     states: Tensor | None
     """[sequences, memory_size]: the actor's state before each sequence; None without a memory."""
     ended: Tensor | None = None
-    """[B] bool, True where no rewards follow the step; None without `include_dones` (`ReplaySampler`)."""
+    """A mask [B] bool, True where no rewards follow; None without `include_dones` (`ReplaySampler`)."""
     extra: Mapping[str, Tensor] = field(default_factory=dict)
     """[B, ...] the columns that the algorithm declared (`ExtraColumn`), by name."""
 
@@ -145,7 +145,7 @@ class ReplaySampler:
         return torch.from_numpy(array).to(self.device)
 
     def update_priorities(self, replay: Replay, errors: Tensor | None) -> None:
-        """From the temporal-difference errors of the batch that was sampled last, see `UpdateResult`."""
+        """Set the priorities of the last batch by its temporal-difference errors, see `UpdateResult`."""
         if replay.priorities is None or errors is None:
             return
         sizes = errors.detach().abs().float().cpu().numpy()

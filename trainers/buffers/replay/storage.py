@@ -35,7 +35,7 @@ from .observations import SavedRows
 
 MAGIC, VERSION = b"LANISTAR", 1
 PIECE = 16 * 2**20
-"""Bytes that are written, or read and verified, at once."""
+"""The number of bytes that are written, or read and verified, at once."""
 
 
 class ReplayFileError(Exception):
@@ -81,7 +81,7 @@ def _write(file: BinaryIO, about: Mapping[str, Any], arrays: Mapping[str, SavedR
 
 
 def _pieces(saved: SavedRows) -> Iterator[NDArray[Any]]:
-    """The rows, some at a time."""
+    """The saved rows in pieces of about `PIECE` bytes."""
     row = max(1, prod(saved.array.shape[1:]) * saved.array.itemsize)
     step = max(1, PIECE // row)
     for part in saved.rows:
@@ -114,7 +114,7 @@ class SavedReplay:
         self._arrays: list[dict[str, Any]] = head["arrays"]
 
     def _read(self, file: BinaryIO) -> dict[str, Any]:
-        """The head; also where the arrays begin and end, and their checksums."""
+        """Read the head, and note where the arrays begin and end, and their checksums."""
         size = file.seek(0, 2)
         file.seek(0)
         if file.read(len(MAGIC)) != MAGIC:
@@ -189,13 +189,13 @@ def _copy(mapped: NDArray[np.uint8], offset: int, saved: SavedRows) -> tuple[int
 logger = logging.getLogger(__name__)
 
 FILE = "last_replay_buffer.replay"
-"""In the behavior's folder; it belongs to the newest checkpoint, older ones have none."""
+"""The file in the behavior's folder; it belongs to the newest checkpoint, older ones have none."""
 
 _SETTINGS = {"longest": "time horizon"}
-"""What users call entries of a layout that are named differently here."""
+"""The users' names of entries of a layout that are named differently here."""
 
 NOT_LOADED = "Replay buffer was unable to load, starting from scratch."
-"""ML-Agents' own line."""
+"""The beginning of a warning, which is ML-Agents' own line."""
 
 
 def save_replay(name: str, folder: Path, replay: Replay, step: int) -> bool:

@@ -44,7 +44,7 @@ FACTS = (
     "act_size_vector_deprecated",
     "memory_size_vector",
 )
-"""Metadata of an actor, not weights."""
+"""The metadata of an actor, which are no weights."""
 AGAIN = f"{BODY}processors."
 """The prefix under which the encoders are listed a second time."""
 SHOWN = 12
@@ -52,7 +52,7 @@ SHOWN = 12
 
 
 def policy_tensors(network: ActingNetwork) -> Named:
-    """An actor, as in the entry `Policy`, with the critic that shares its body, if there is one."""
+    """The tensors of an actor, as in the entry `Policy`, with the critic that shares its body, if any."""
     named = normalizer_tensors(network.encoder) | encoder_tensors(network.encoder, BODY)
     named |= body_tensors(network.body, 0, BODY)
     named |= stream_memory(network, 0)
@@ -64,7 +64,7 @@ def policy_tensors(network: ActingNetwork) -> Named:
 
 
 def critic_tensors(network: ActorCritic) -> Named:
-    """The separate critic, as in `Optimizer:critic`, without its normalizer."""
+    """The tensors of the separate critic, as in `Optimizer:critic`, without its normalizer."""
     encoder = network.encoder if network.critic_encoder is None else network.critic_encoder
     body = network.body if network.critic_body is None else network.critic_body
     named = encoder_tensors(encoder, BODY) | body_tensors(body, body.streams - 1, BODY)
@@ -72,7 +72,7 @@ def critic_tensors(network: ActorCritic) -> Named:
 
 
 def team_critic_tensors(critic: TeamCritic) -> Named:
-    """The critic of POCA, as in `Optimizer:critic`, without its normalizer."""
+    """The tensors of POCA's critic, as in `Optimizer:critic`, without its normalizer."""
     assert critic.embed_acting is not None, "ML-Agents' critic has baselines"
     named = {f"{BODY}_current_max_agents": critic.largest} | encoder_tensors(critic.encoder, BODY)
     named |= dense_tensors(critic.embed_waiting, f"{BODY}obs_encoder.self_ent_encoder.seq_layers.0")
@@ -85,7 +85,7 @@ def team_critic_tensors(critic: TeamCritic) -> Named:
 
 
 def twin_tensors(networks: TwinQ) -> Named:
-    """Both action values of SAC, as in `Optimizer:q_network`, without their normalizers."""
+    """The tensors of both action values of SAC, as in `Optimizer:q_network`, without their normalizers."""
     named: Named = {}
     for twin in range(TWINS):
         one = encoder_tensors(networks.encoder(twin), BODY) | body_tensors(networks.body, twin, BODY)
@@ -99,7 +99,7 @@ def twin_tensors(networks: TwinQ) -> Named:
 
 
 def state_value_tensors(network: ValueNetwork) -> Named:
-    """The state value of SAC, as in `Optimizer:value_network`, without its normalizer."""
+    """The tensors of the state value of SAC, as in `Optimizer:value_network`, without its normalizer."""
     named = encoder_tensors(network.encoder, BODY) | body_tensors(network.body, 0, BODY)
     return named | stream_memory(network, 0) | value_tensors(network.values)
 
@@ -120,7 +120,7 @@ def normalizer_tensors(encoder: ObservationEncoder) -> Named:
 
 
 def encoder_tensors(encoder: ObservationEncoder, prefix: str) -> Named:
-    """The encoders of images and of entities."""
+    """The tensors of the encoders of images and of entities."""
     named: Named = {}
     prefix = f"{prefix}observation_encoder."
     for index, visual in encoder.encoders.items():
@@ -132,7 +132,7 @@ def encoder_tensors(encoder: ObservationEncoder, prefix: str) -> Named:
 
 
 def visual_tensors(encoder: VisualEncoder, prefix: str = "") -> Named:
-    """The convolutions and the dense layer after them."""
+    """The tensors of the convolutions and of the dense layer after them."""
     residual = encoder.kind is EncoderType.RESNET
     named = dense_tensors(encoder.dense, f"{prefix}dense" if residual else f"{prefix}dense.0")
     for i, layer in enumerate(encoder.convolutions):
@@ -147,7 +147,7 @@ def visual_tensors(encoder: VisualEncoder, prefix: str = "") -> Named:
 
 
 def entity_tensors(encoder: EntityEncoder, indices: list[int], prefix: str) -> Named:
-    """Embeddings, attention and the embedding of the agent's own vector; `indices` of the observations."""
+    """The tensors of embeddings, attention and the own vector's embedding; `indices` of the observations."""
     named: Named = {}
     for k, index in enumerate(indices):
         name = f"{prefix}processors.{index}.self_ent_encoder.seq_layers.0"
@@ -160,7 +160,7 @@ def entity_tensors(encoder: EntityEncoder, indices: list[int], prefix: str) -> N
 
 
 def body_tensors(body: Body, stream: int, prefix: str) -> Named:
-    """One network of a body (the spelling is ML-Agents')."""
+    """The tensors of one network of a body (the spelling is ML-Agents')."""
     named: Named = {}
     layers = "seq_layers" if body.conditioned is None else "layers"
     for i, layer in enumerate(body.layers):
@@ -172,7 +172,7 @@ def body_tensors(body: Body, stream: int, prefix: str) -> Named:
 
 
 def hyper_tensors(layer: HyperLayer, stream: int, prefix: str) -> Named:
-    """A layer whose weights another network makes."""
+    """The tensors of a layer whose weights another network makes."""
     named = {f"{prefix}bias": layer.bias[stream, 0]}
     for place, inner in ((0, layer.first), (2, layer.second), (5, layer.weights)):
         named |= _layer(inner, stream, f"{prefix}hypernet.{place}")
@@ -185,19 +185,19 @@ def _layer(layer: object, stream: int, name: str) -> Named:
 
 
 def stream_memory(network: RecurrentModule, stream: int) -> Named:
-    """The memory of a stream, if there is one."""
+    """The tensors of a stream's memory, if there is one."""
     return memory_tensors(network.memory(stream), MEMORY) if network.memories else {}
 
 
 def memory_tensors(memory: Memory, prefix: str) -> Named:
-    """A recurrent layer; ML-Agents has LSTMs alone."""
+    """The tensors of a recurrent layer; ML-Agents has LSTMs alone."""
     kind = "lstm" if memory.kind is MemoryType.LSTM else memory.kind.value
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     return {f"{prefix}{kind}.{name}_l0": getattr(memory, name) for name in names}
 
 
 def action_tensors(head: ActionHead) -> Named:
-    """The layers of the continuous components and of each discrete branch."""
+    """The tensors of the layers of the continuous components and of each discrete branch."""
     named: Named = {}
     start, name = head.continuous_size, "action_model._continuous_distribution"
     if start:
@@ -215,7 +215,7 @@ def action_tensors(head: ActionHead) -> Named:
 
 
 def value_tensors(head: ValueHead) -> Named:
-    """A layer of one output for each reward signal."""
+    """The tensors of a layer of one output for each reward signal."""
     named: Named = {}
     for i, signal in enumerate(head.signals):
         name = f"value_heads.value_heads.{signal}"
@@ -228,12 +228,12 @@ def _columns(weight: Tensor, bias: Tensor, columns: slice, name: str) -> Named:
 
 
 def dense_tensors(layer: Dense, name: str) -> Named:
-    """A linear layer."""
+    """The tensors of a linear layer."""
     return {f"{name}.weight": layer.weight.T, f"{name}.bias": layer.bias}
 
 
 def attention_tensors(attention: SelfAttention, name: str, prefix: str = "") -> Named:
-    """One of the four maps: q, k, v, out."""
+    """The tensors of one of the four maps: q, k, v, out."""
     maps = {"q": attention.query, "k": attention.key, "v": attention.value, "out": attention.out}
     return dense_tensors(maps[name], f"{prefix}fc_{name}")
 
@@ -283,13 +283,13 @@ def description(policy: Mapping[str, Tensor]) -> str:
 
 @dataclass(frozen=True)
 class AdamState:
-    """The state of an Adam."""
+    """The state of an Adam optimizer."""
 
     steps: int
     mean: Named
-    """Of gradients, by tensor name; zero for tensors that are missing."""
+    """The running means of the gradients, by tensor name; zero for tensors that are missing."""
     square: Named
-    """Of their squares."""
+    """The running means of the squared gradients, by tensor name."""
 
 
 def adam_state(adam: Mapping[str, Any], modules: Sequence[Mapping[str, Tensor]]) -> AdamState | str:

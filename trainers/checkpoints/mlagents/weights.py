@@ -40,9 +40,10 @@ from .names import (
 
 POLICY, CRITIC = "Policy", "Optimizer:critic"
 TWINS, STATE_VALUE, TARGET = (f"Optimizer:{name}_network" for name in ("q", "value", "target"))
-"""SAC's critics."""
+"""The entries of SAC's critics."""
 COEFFICIENTS = "coefficients"
-"""SAC's. ML-Agents checkpoints do not contain them, but the state of their optimizer."""
+"""The entry of SAC's coefficients. ML-Agents checkpoints do not contain them, but the state of their
+optimizer."""
 HEADS = "value_heads."
 
 
@@ -50,7 +51,7 @@ class NetworkViews:
     """Copies of networks whose tensors are filled by ML-Agents' names."""
 
     def __init__(self, networks: Mapping[str, nn.Module]) -> None:
-        """`networks`: by their entries in our checkpoints, the policy first.
+        """Copy the networks; `networks`: by their entries in our checkpoints, the policy first.
 
         Raises:
             CheckpointError: ML-Agents has no trainer for this kind of policy.
@@ -66,7 +67,7 @@ class NetworkViews:
         self.policy = policy_tensors(policy)
         self.seen = normalizer_tensors(policy.encoder)
         self.critics: dict[str, Named] = {}
-        """By ML-Agents' entries; none where a critic shares the policy's body."""
+        """The critics' tensors by ML-Agents' entries; none where a critic shares the policy's body."""
         self.coefficients: Named = {}
         self.trainer = "ppo"
         for critic in critics:
@@ -103,7 +104,7 @@ class NetworkViews:
         fill(self.policy, theirs)
 
     def take_critics(self, state: Mapping[str, Any], trainer: str) -> list[str]:
-        """Fill the critics' bodies and heads that fit; returns what was not transferred, with the reasons."""
+        """Fill the critics' bodies and heads that fit; return what was not transferred, with the reasons."""
         if self.critics and trainer not in (self.trainer, ""):
             return [f"critic (in the file it is that of trainer_type {trainer}, here of {self.trainer})"]
         skipped = []
@@ -177,7 +178,7 @@ ADAMS: dict[str, dict[str, tuple[str, ...]]] = {
         "Optimizer:entropy_optimizer": (COEFFICIENTS,),
     },
 }
-"""By trainer_type: the optimizers, and the entries whose tensors each of them moves."""
+"""The optimizers of each trainer_type, and the entries whose tensors each of them moves."""
 
 
 def is_mlagents(state: Mapping[str, Any]) -> bool:
@@ -187,12 +188,12 @@ def is_mlagents(state: Mapping[str, Any]) -> bool:
 
 
 def step_of(state: Mapping[str, Any]) -> int:
-    """For how many steps ML-Agents had trained."""
+    """The number of steps for which ML-Agents had trained."""
     return int(state[STEP[0]][STEP[1]])
 
 
 def trainer_of(state: Mapping[str, Any]) -> str:
-    """The trainer_type that wrote a checkpoint of ML-Agents; "" of a plug-in's."""
+    """The trainer_type that wrote a checkpoint of ML-Agents; "" for a plug-in's."""
     if TWINS in state:
         return "sac"
     return next((trainer for trainer, adams in ADAMS.items() if adams.keys() & state.keys()), "")
@@ -233,7 +234,7 @@ def as_ours(networks: Mapping[str, nn.Module], state: Mapping[str, Any]) -> tupl
 
 
 def take_target(network: ValueNetwork, state: Mapping[str, Any]) -> bool:
-    """Load ML-Agents' target network of SAC's state value; returns whether it fits.
+    """Load ML-Agents' target network of SAC's state value; return whether it fits.
 
     Raises:
         CheckpointError: it holds numbers that are not finite.
@@ -270,7 +271,7 @@ def _module(state: Mapping[str, Any], entry: str, views: NetworkViews) -> Named:
 
 
 def _flat_state(networks: Mapping[str, nn.Module], found: AdamState, trainer: str) -> dict[str, Any]:
-    """The same as the state of a `FlatAdam` over the networks' parameters."""
+    """The Adam state `found`, as the state of a `FlatAdam` over the networks' parameters."""
     entries = [entry for entries in ADAMS[trainer].values() for entry in entries]
     return {
         "steps": found.steps,

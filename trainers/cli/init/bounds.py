@@ -10,21 +10,21 @@ from typing import Any
 from mlagents_envs.base_env import BehaviorSpec, ObservationSpec
 
 COLLECTED_BYTES = 2 << 30
-"""Of a replay; or of an on-policy buffer, and of the trajectories on their way to it."""
+"""The most bytes of a replay; or of an on-policy buffer, and of the trajectories on their way to it."""
 MINIBATCH_BYTES = 1 << 30
-"""Of a gradient step."""
+"""The most bytes of a gradient step."""
 HORIZON, LEAST_HORIZON = 64, 16
-"""Steps of a trajectory that is learned from on-policy."""
+"""The most and the fewest steps of a trajectory that is learned from on-policy."""
 LEAST_MINIBATCH, LEAST_REPLAY = 32, 2000
 ON_THE_WAY = 4
 """How often trajectories that end at the same time are in memory, beside the buffer: where they were
 collected, as the columns of a pass, as what the critic reads, and where they overfill the buffer."""
 ENCODERS, ENCODERS_OFF_POLICY = 2, 4
-"""Of a policy and its critic; or of a policy and up to three networks of values."""
+"""The number of networks: a policy and its critic; or a policy and up to three networks of values."""
 PICTURE = 3
 """The dimensions of an image."""
 _COPIES_OF_NUMBERS = 4
-"""Of a vector in a minibatch, and of what is computed from it, in sizes of the vector."""
+"""The memory of a vector in a minibatch, and of what is computed from it, in sizes of the vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +33,25 @@ class Bounds:
 
     on_policy: bool
     collected: int
-    """Where it is collected, or remembered."""
+    """The bytes of a step where it is collected, or remembered."""
     learned: int
-    """During an update, its minibatches aside."""
+    """The bytes of a step during an update, its minibatches aside."""
     gradient: int
-    """In a minibatch."""
+    """The bytes of a step in a minibatch."""
     behaviors: int = 1
-    """That learn at the same time."""
+    """The number of behaviors that learn at the same time."""
 
     @classmethod
     def of(
         cls, spec: BehaviorSpec, network: Mapping[str, Any], *, on_policy: bool, is_team: bool, behaviors: int
     ) -> Bounds:
-        """Of a behavior.
+        """The bounds of a behavior.
 
         Args:
-            spec: What it observes.
-            network: Its `network_settings`.
-            on_policy: It forgets what it has learned from.
-            is_team: It learns with teammates.
+            spec: What the behavior observes.
+            network: The behavior's `network_settings`.
+            on_policy: Whether the trainer forgets what it has learned from.
+            is_team: Whether the behavior learns with teammates.
             behaviors: How many learn at the same time.
         """
         from ...trainer.update_memory import sensor_bytes, step_bytes
@@ -73,13 +73,13 @@ class Bounds:
         return horizon
 
     def copies(self, agents: int, most: int) -> int:
-        """In how many copies of an environment of so many agents they all may act: a power of two."""
+        """The number of copies of an environment with so many agents in which all may act: a power of two."""
         while most > 1 and not self._fits(most * agents * HORIZON):
             most //= 2
         return most
 
     def apply(self, hyperparameters: dict[str, Any], agents: int) -> frozenset[str]:
-        """Lower the sizes of minibatch and buffer to what has room; the keys of those that were lowered."""
+        """Lower the sizes of minibatch and buffer to what has room; return the keys of the lowered ones."""
         before = dict(hyperparameters)
         if self.on_policy:
             least = _power_above(self.horizon(agents) * agents)

@@ -11,9 +11,9 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorSpec, DecisionS
 from ....envs.base import BehaviorName
 
 STEPS = 300
-"""Environment steps that are played."""
+"""The number of environment steps that are played."""
 SECONDS = 3.0
-"""After which playing ends sooner, once a behavior has shown itself; engines in real time are slow."""
+"""Seconds after which playing ends sooner, once a behavior has shown itself: real-time engines are slow."""
 
 
 @dataclass
@@ -21,13 +21,13 @@ class BehaviorFacts:
     """What was seen of one behavior."""
 
     name: str
-    """Without its team, as a configuration names it."""
+    """The behavior's name without its team, as a configuration names it."""
     spec: BehaviorSpec
     teams: set[int] = field(default_factory=set)
     agents: int = 0
     """The most agents that asked for a decision at one time, of all teams together."""
     group: int = 0
-    """The most of them that were in one group; 0 without groups."""
+    """The most agents that were in one group; 0 without groups."""
     rewarded: bool = False
     """Whether any agent or group earned anything."""
     largest: float = 0.0
@@ -35,10 +35,10 @@ class BehaviorFacts:
 
 
 def observe(env: BaseEnv, steps: int = STEPS, seconds: float = SECONDS) -> dict[str, BehaviorFacts]:
-    """Play at random, and look; by the behaviors' names.
+    """Play at random; return what was seen, by the behaviors' names.
 
     Args:
-        env: Is reset, and stepped at least once.
+        env: The environment, which is reset, and stepped at least once.
         steps: The most steps.
         seconds: See `SECONDS`.
 

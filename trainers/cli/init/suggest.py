@@ -17,9 +17,9 @@ Tree = dict[str, Any]
 ON_POLICY = ("ppo", "poca", "mappo")
 OF_TEAMS = ("poca", "mappo")
 TRAINERS = (*ON_POLICY, "sac", "td3", "dqn")
-"""Those that a configuration can be written for."""
+"""The trainers that a configuration can be written for."""
 FEW_AGENTS = 2
-"""So few give few steps, from which a replay learns more."""
+"""The number of agents that counts as few: they give few steps, from which a replay learns more."""
 NARROW, WIDE = 50, 300
 """Observed numbers above which layers get wider, and wider still."""
 
@@ -30,13 +30,13 @@ class Suggestion:
 
     facts: BehaviorFacts
     settings: Tree
-    """As in the YAML."""
+    """The settings as in the YAML."""
     reason: str
-    """For the trainer."""
+    """The reason for the trainer."""
     bounds: Bounds
     """How many steps have room in memory."""
     bounded: frozenset[str]
-    """Hyperparameters that are lower for that."""
+    """The hyperparameters that are lower because of the bounds."""
 
 
 class UnsuitableTrainerError(ValueError):
@@ -116,7 +116,7 @@ def _require_actions(facts: BehaviorFacts, trainer: str) -> None:
 
 
 def _is_wide(facts: BehaviorFacts) -> bool:
-    """Whether a large network sees it, which learns better in small steps."""
+    """Whether a large network sees the observations, which learns better in small steps."""
     return _numbers(facts) > NARROW or bool(_sides(facts))
 
 
@@ -128,7 +128,7 @@ def _max_steps(facts: BehaviorFacts, on_policy: bool, opponents: bool) -> int:
 
 
 def _on_policy(facts: BehaviorFacts, agents: int, opponents: bool) -> Tree:
-    """A buffer in which each agent has a whole time horizon, and eight minibatches to it."""
+    """The settings of a buffer in which each agent has a whole time horizon, and eight minibatches to it."""
     least = 8192 if facts.group > 1 or opponents else 2048
     buffer = max(least, 2 ** math.ceil(math.log2(HORIZON * agents)))
     return {
@@ -145,7 +145,7 @@ def _on_policy(facts: BehaviorFacts, agents: int, opponents: bool) -> Tree:
 
 
 def _replay(trainer: str, agents: int, steps: int) -> Tree:
-    """One gradient step to as many steps as agents make at a time."""
+    """The settings of a replay, with one gradient step to as many steps as agents make at a time."""
     common: Tree = {
         "batch_size": 128,
         "buffer_size": 50_000,
@@ -173,7 +173,7 @@ def _replay(trainer: str, agents: int, steps: int) -> Tree:
 
 
 def _network(facts: BehaviorFacts) -> Tree:
-    """Layers as wide as what is seen; normalized where a vector leaves [-1, 1]."""
+    """The settings of layers as wide as what is seen; normalized where a vector leaves [-1, 1]."""
     numbers, sides = _numbers(facts), _sides(facts)
     network: Tree = {
         "normalize": facts.largest > 1.0,

@@ -43,7 +43,7 @@ _BOUNDED = {
     "batch_size": "low because each step takes {gradient} of memory in it; smaller images take less",
     "buffer_size": "low because each step takes {collected} of memory; smaller images take less",
 }
-"""For a size that is lower than elsewhere."""
+"""The comments on sizes that are lower than elsewhere, by key."""
 _MEMORY = "    # memory: {}  # if what is seen at one moment is not enough to act on"
 
 
@@ -103,7 +103,7 @@ def _section(section: Tree, indent: int, explained: set[str], one: Suggestion) -
 
 
 def _what_is(key: str, one: Suggestion) -> str:
-    """What a key is for in a replay, where that is something else."""
+    """What a key is for in a replay, where that is something else; else empty."""
     return "steps that are remembered" if key == "buffer_size" and not one.bounds.on_policy else ""
 
 

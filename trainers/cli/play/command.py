@@ -30,7 +30,7 @@ def make_report(player: Player, given: str, environment: str | None) -> dict[str
     """The figures of the episodes that have ended.
 
     Args:
-        player: after playing.
+        player: the player, after playing.
         given: the models, as they were named.
         environment: as it was named; None for the Unity Editor.
     """
@@ -101,7 +101,7 @@ _NOTHING = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "models",
         metavar="MODEL",
@@ -192,7 +192,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _played(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Play; the report."""
+    """Play, and return the report."""
     from mlagents_envs.exception import UnityException
 
     from ....envs.python.calls import close_checked
@@ -255,7 +255,7 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _choose_models(arguments: argparse.Namespace) -> str:
-    """Replace --pretrained by its models, its environment and its kind of actions; returns what is played."""
+    """Replace --pretrained by its models, its environment and its kind of actions; return what is played."""
     if arguments.pretrained is None:
         return ", ".join(arguments.models)
     if arguments.models:
@@ -289,7 +289,7 @@ def _deterministic(arguments: argparse.Namespace, models: Sequence[Model]) -> bo
 
 
 def _choose_environment(arguments: argparse.Namespace, trust: Trust) -> None:
-    """Without --env, take the environment of the run that is given, as it was trained in it."""
+    """Take the environment of the run that is given, as it was trained in it, unless --env names one."""
     arguments.parameters, arguments.with_state, arguments.self_play = {}, True, None
     if arguments.env is not None:
         return

@@ -37,7 +37,7 @@ class Episode:
     """An agent's running episode."""
 
     counted: bool
-    """Whether it is among the first `episodes` that started."""
+    """Whether the episode is among the first `episodes` that started."""
     reward: float = 0.0
     decisions: int = 0
 
@@ -98,15 +98,15 @@ class Player:
         self.deterministic = deterministic
         self.max_decisions = max_decisions
         self.steps = 0
-        """Of the environment."""
+        """The number of steps of the environment so far."""
         self.interrupted = False
         """Whether Ctrl-C ended the playing before all counted episodes were over."""
         self.cut = 0
-        """Episodes that did not end by themselves within `max_decisions`."""
+        """The number of episodes that did not end by themselves within `max_decisions`."""
         self.results: dict[str, BehaviorResult] = {}
         self._running: dict[tuple[str, int], Episode] = {}
         self.model_of: dict[str, Model | None] = {}
-        """Which model acts for a behavior; None: its agents stand still."""
+        """The model that acts for each behavior; None: its agents stand still."""
         self._unplayed: dict[str, str] = {}
         """Why no model acts for some behaviors, until it is said."""
         self._begun = 0
@@ -119,7 +119,7 @@ class Player:
         return {name: result for name, result in self.results.items() if result.rewards}
 
     def play(self, *after_step: Callable[[], object]) -> Mapping[str, BehaviorResult]:
-        """Play until all counted episodes are over, or Ctrl-C; the results of those that have ended.
+        """Play until all counted episodes are over, or Ctrl-C; return the results of those that have ended.
 
         Args:
             after_step: called after the reset and every step.
@@ -161,7 +161,7 @@ class Player:
         return self._begun >= self.episodes and not running and not groups
 
     def _act(self) -> bool:
-        """Process what the agents report and decide for those that request it; whether any did."""
+        """Process what the agents report and decide for those that request it; return whether any did."""
         asked = False
         for name in list(self.env.behavior_specs):
             model = self._model(name)

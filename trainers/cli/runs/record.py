@@ -27,7 +27,7 @@ STATES = ("running", "finished", "stopped", "unfinished", "empty", "damaged")
 CARD = "README.md"
 """The model card in a folder of models, where model hubs look for it."""
 DEPTH = 4
-"""So many folders deep runs are looked for: those of a sweep are `<sweep>/trial-000/seed-1`."""
+"""The depth of folders to which runs are looked for: those of a sweep are `<sweep>/trial-000/seed-1`."""
 _MODULES = {"/trainers/cli/main.py": "lanista", "/trainers/learn.py": "lanista-learn"}
 """The console scripts whose modules can be run by `python -m`, as `lanista learn --seeds` does."""
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -45,17 +45,17 @@ class BehaviorRecord:
     name: str
     trainer: str | None = None
     steps: int = 0
-    """Gradient steps where it is cloned."""
+    """The trainer's steps; gradient steps where the behavior is cloned."""
     max_steps: int | None = None
-    """None if unknown, or if it is trained until it is stopped."""
+    """The steps with which the training ends; None if unknown, or if it ends only when it is stopped."""
     cloned: str | None = None
-    """The method by which `lanista clone` learned it; None for training."""
+    """The method by which `lanista clone` learned the behavior; None for training."""
     last_reward: float | None = None
     best_reward: float | None = None
     final_step: int | None = None
     """The step of the last model that was written at the end of a process; None without one."""
     updated: float = 0.0
-    """Of its last summary, in seconds since 1970; 0 without one."""
+    """The time of the behavior's last summary, in seconds since 1970; 0 without one."""
 
 
 @dataclass
@@ -68,24 +68,24 @@ class RunRecord:
     state: str = "empty"
     """One of `STATES`."""
     environment: str | None = None
-    """None for the engine's editor, and where the settings are unknown."""
+    """The environment; None for the engine's editor, and where the settings are unknown."""
     seed: int | None = None
     behaviors: list[BehaviorRecord] = field(default_factory=list)
-    """The one with the most steps first."""
+    """The behaviors, the one with the most steps first."""
     program: str | None = None
-    """What trained it, with its version; known once a process of the run has ended."""
+    """The program that trained the run, with its version; known once a process of the run has ended."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Its configuration.yaml."""
+    """The contents of the run's configuration.yaml."""
     status: dict[str, Any] = field(default_factory=dict)
-    """Its training_status.json."""
+    """The contents of the run's training_status.json."""
     timers: dict[str, Any] = field(default_factory=dict)
-    """Its timers.json, of the last process that has ended."""
+    """The contents of the run's timers.json, of the last process that has ended."""
     updated: float = 0.0
-    """When it last changed, in seconds since 1970."""
+    """When the run last changed, in seconds since 1970."""
     size: int = 0
-    """Of its files, in bytes."""
+    """The size of the run's files, in bytes."""
     problems: list[str] = field(default_factory=list)
-    """What is damaged."""
+    """What is damaged in the folder."""
 
     @property
     def first(self) -> BehaviorRecord:
@@ -94,12 +94,12 @@ class RunRecord:
 
     @property
     def trainers(self) -> list[str]:
-        """The trainers of its behaviors, each once."""
+        """The trainers of the run's behaviors, each once."""
         return sorted({behavior.trainer for behavior in self.behaviors if behavior.trainer})
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the last process that has ended says of itself: versions, times, its command line."""
+        """What the last process that has ended says of itself: versions, times, the command line."""
         return _mapping(self.timers.get("metadata"))
 
     @property
@@ -153,7 +153,7 @@ def read_run(path: Path, name: str | None = None, *, brief: bool = False) -> Run
     """Read a run's folder; what cannot be read is listed among its `problems`, whatever somebody put there.
 
     Args:
-        path: of the folder.
+        path: the path of the folder.
         name: the run ID; the folder's name if None.
         brief: leave out settings below those of behaviors, and the timers but for their metadata. Reading a
             thousand runs then takes a second in place of two.
@@ -230,7 +230,7 @@ def _read(run: RunRecord, path: Path, parse: Callable[[str], Any]) -> dict[str, 
 
 
 def _measure(run: RunRecord) -> list[Path]:
-    """Sum up the run's files; returns the folders of behaviors: those with curves or checkpoints."""
+    """Sum up the run's files; return the folders of behaviors: those with curves or checkpoints."""
     folders = []
     for folder, _, files in os.walk(run.path):
         for file in files:

@@ -39,7 +39,7 @@ class CachedNormalizer:
         self._deviation = self._squares
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """[n, size] -> [n, size]."""
+        """Normalize rows [n, size]."""
         if self._normalizer.mean is not self._buffer:  # by `to`, or `load_state_dict` with `assign`
             self._read()
         now = self._squares.tobytes() + self._steps.tobytes()
@@ -58,15 +58,15 @@ class NetworkActor:
         self.network = network
 
     def __call__(self, obs: Sequence[Tensor]) -> Tensor:
-        """One [n, *shape] tensor per observation -> the columns of the action head."""
+        """The columns of the action head from one [n, *shape] tensor per observation."""
         return self.head(self.encode(obs))
 
     def encode(self, obs: Sequence[Tensor]) -> Tensor:
-        """One [n, *shape] tensor per observation -> the output of the body, [n, hidden]."""
+        """The output of the body, [n, hidden], from one [n, *shape] tensor per observation."""
         return self.network.actor_encoding(self.network.prepare(obs))
 
     def head(self, encoding: Tensor) -> Tensor:
-        """[n, encoding] -> the columns of the action head."""
+        """The columns of the action head from encodings [n, encoding]."""
         return self.network.actions.columns(encoding)
 
 
@@ -91,12 +91,12 @@ class DenseActor:
             self._normalize = CachedNormalizer(normalizer)
 
     def __call__(self, obs: Sequence[Tensor]) -> Tensor:
-        """One [n, size] tensor per observation -> [n, means of continuous components, logits of branches]."""
+        """The columns [n, means of components, logits of branches] from [n, size] of each observation."""
         weight, bias = self.layers[-1]
         return torch.addmm(bias, self.encode(obs), weight)
 
     def encode(self, obs: Sequence[Tensor]) -> Tensor:
-        """One [n, size] tensor per observation -> the output of the body, [n, hidden]."""
+        """The output of the body, [n, hidden], from one [n, size] tensor per observation."""
         x = obs[0] if len(obs) == 1 else torch.cat(list(obs), dim=1)
         if self._normalize is not None:
             x = self._normalize(x)
@@ -105,13 +105,13 @@ class DenseActor:
         return x
 
     def head(self, encoding: Tensor) -> Tensor:
-        """[n, encoding] -> [n, means of continuous components, logits of branches]."""
+        """The columns [n, means of components, logits of branches] from encodings [n, encoding]."""
         weight, bias = self.layers[-1]
         return torch.addmm(bias, encoding, weight)
 
 
 def actor_of(network: ActingNetwork) -> NetworkActor | DenseActor:
-    """The quickest way to a network's action columns."""
+    """The quickest actor of a network, which gives its action columns."""
     return DenseActor(network) if network.is_dense_mlp else NetworkActor(network)
 
 
@@ -123,6 +123,6 @@ class RecurrentActor:
         self.memory = network.memory(0)
 
     def __call__(self, obs: Sequence[Tensor], states: Tensor) -> tuple[Tensor, Tensor]:
-        """As `DenseActor`, with the states of the n agents, [n, memory_size], before and after the step."""
+        """Act as `DenseActor`, with the states of n agents [n, memory_size] before and after the step."""
         encoding, states = self.memory(self.actor.encode(obs), states, 1)
         return self.actor.head(encoding), states

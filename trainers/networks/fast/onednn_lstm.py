@@ -27,13 +27,13 @@ class Packing(NamedTuple):
     order: Ints
     """[B] the sequences, the longest first."""
     rows: Ints
-    """[P] the rows."""
+    """[P] the rows in this order."""
     counts: list[int]
     """How many sequences have a first step, a second one, ..."""
 
     @classmethod
     def of(cls, first: Ints, lengths: Ints) -> Packing:
-        """Of sequences that start in the rows `first` [B] and have `lengths` [B], at least 1, rows each."""
+        """The packing of sequences that start in rows `first` [B] and have `lengths` [B], at least 1."""
         order = np.argsort(-lengths, kind="stable")
         steps = np.arange(lengths[order[0]])[:, None]
         present = steps < lengths[order]
@@ -41,13 +41,13 @@ class Packing(NamedTuple):
 
     @property
     def before(self) -> Ints:
-        """[P] where each row's state before it is, among B first states followed by those after each row."""
+        """[P] the index of the state before each row, among B first states, then those after each row."""
         starts = np.cumsum([0, self.counts[0], *self.counts[:-1]])
         return np.concatenate([np.arange(at, at + n) for at, n in zip(starts, self.counts)])
 
     @property
     def padded(self) -> Ints:
-        """[P] where each row is among those of B sequences of equal length, step by step."""
+        """[P] the index of each row among those of B sequences of equal length, step by step."""
         return np.concatenate([np.arange(n) + t * self.counts[0] for t, n in enumerate(self.counts)])
 
 
@@ -67,14 +67,14 @@ class PackedPass(ABC):
 
 
 MIN_STEPS = 24
-"""Steps of the longest sequence from which oneDNN is used.
+"""The number of steps of the longest sequence from which on oneDNN is used.
 
 On a processor that was busy otherwise, the passes through two LSTMs of 64 units took with it 55 % of the time
 for two sequences of 64 steps, 65 % for four of 32, 80 % for eight of 16, and 130 % for eight of which one had
 16 steps and most few.
 """
 MAX_PADDING = 125_000
-"""Multiplications, per step, that padding may add for oneDNN to be used.
+"""The number of multiplications, per step, that padding may add for oneDNN to be used.
 
 What oneDNN saves is by the step, since it has no calls in between, and what padding costs is by the row. With
 two LSTMs of 64 units on one thread of an Intel Xeon, it took 45 to 80 % of the time for 2 to 32 whole
@@ -82,9 +82,9 @@ sequences of 64 steps, and 70, 80 and 120 % for 2, 8 and 32 that were padded by 
 65 to 85 %, and 120, 115 and 160 %.
 """
 STEPS_MULTIPLE = 8
-"""Steps are padded to a multiple of this: oneDNN builds and keeps a kernel for each shape."""
+"""The number to whose multiples steps are padded: oneDNN builds and keeps a kernel for each shape."""
 LARGEST_ERROR = 1e-5
-"""Relative, of outputs and gradients against float64. Usual is 3e-7."""
+"""The largest relative error of outputs and gradients against float64; 3e-7 is usual."""
 _LSTM = 2
 """What the operators call this kind of cell."""
 
@@ -104,13 +104,13 @@ class LSTMWeights(NamedTuple):
     """The weights of one LSTM with H units, stacked as torch's: input, forget, cell, output."""
 
     weight_ih: Tensor
-    """[4 H, in]"""
+    """The weights of the inputs, [4 H, in]."""
     weight_hh: Tensor
-    """[4 H, H]"""
+    """The weights of the outputs before, [4 H, H]."""
     bias_ih: Tensor
-    """[4 H]"""
+    """The biases of the inputs' sums, [4 H]."""
     bias_hh: Tensor
-    """[4 H]"""
+    """The biases of the sums of the outputs before, [4 H]."""
 
 
 class SequencePass:
@@ -135,7 +135,7 @@ class SequencePass:
 
     @property
     def out(self) -> Tensor:
-        """[T, B, H]"""
+        """The outputs [T, B, H]."""
         return self.after[0]
 
     def backward(self, d_out: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
@@ -179,7 +179,7 @@ class LongPass(PackedPass):
         self.out = self._packed([sequences.out for sequences in self.passes])
 
     def backward(self, d_out: Tensor) -> Tensor:
-        """See `PackedPass.backward`."""
+        """Write the gradients of all parameters; return that of the inputs, [S, P, in]."""
         d_inputs = []
         with torch.no_grad():
             for stream, (sequences, d) in enumerate(zip(self.passes, self._padded(d_out))):
@@ -190,7 +190,7 @@ class LongPass(PackedPass):
             return self._packed(d_inputs)
 
     def _padded(self, rows: Tensor) -> Tensor:
-        """[S, P, n] -> [S, T, B, n]; padding is zeros."""
+        """The packed rows [S, P, n] as padded sequences [S, T, B, n]; padding is zeros."""
         if self.padded_rows is not None:
             padded = rows.new_zeros(len(rows), self.shape[0] * self.shape[1], rows.shape[2])
             padded[:, self.padded_rows] = rows
@@ -198,7 +198,7 @@ class LongPass(PackedPass):
         return rows.view(len(rows), *self.shape, -1)
 
     def _packed(self, padded: Sequence[Tensor]) -> Tensor:
-        """[T, B, n] of each stream -> [S, P, n]"""
+        """The padded sequences [T, B, n] of each stream as packed rows [S, P, n]."""
         rows = torch.stack([sequences.flatten(0, 1) for sequences in padded])
         return rows if self.padded_rows is None else rows[:, self.padded_rows]
 

@@ -33,7 +33,7 @@ class PackedMemory:
     """S memories of one shape, one for each stream of a body."""
 
     def __init__(self, memories: Sequence[Memory]) -> None:
-        """One, or two whose parameters lie in one vector; they and their `grad` may only change in place."""
+        """Take one memory, or two with parameters in one vector; these and `grad` change in place only."""
         self.is_lstm = memories[0].kind is MemoryType.LSTM
         self.hidden = memories[0].output_size
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -68,7 +68,7 @@ class PackedMemory:
 
 
 class _SteppedPass(PackedPass):
-    """Step by step, for all streams at once."""
+    """A pass step by step, for all streams at once."""
 
     gates: Tensor
     """[S, P, gates * H]: the gates' values."""
@@ -90,7 +90,7 @@ class _SteppedPass(PackedPass):
         self._forward(states)
 
     def backward(self, d_out: Tensor) -> Tensor:
-        """See `PackedPass.backward`."""
+        """Write the gradients of all parameters; return that of the inputs, [S, P, in]."""
         before = self.packing.before
         with torch.no_grad():
             hidden = self.hidden.numpy()[:, before]
@@ -194,7 +194,7 @@ class _GRUPass(_SteppedPass):
         gates = self.gates.numpy()
         gates *= memory.scale
         self.sums = np.empty((*gates.shape[:2], width), np.float32)
-        """b of each row."""
+        """The outputs' sum b of each row."""
         bias = memory.bias_hh * torch.from_numpy(memory.scale)
         hidden_before = self._previous(self.hidden)
         steps = zip(

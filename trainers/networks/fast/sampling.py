@@ -35,7 +35,7 @@ from ..modules.heads import ActingHead
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 Mask = NDArray[np.bool_]
-"""[n, sum of branch sizes], True where an action is forbidden."""
+"""A mask [n, sum of branch sizes], True where an action is forbidden."""
 
 _LOG_2 = np.float32(math.log(2.0))
 
@@ -44,28 +44,28 @@ class DrawnActions(NamedTuple):
     """The actions of n agents, as in `Decision`."""
 
     continuous: Floats
-    """[n, A], as sampled."""
+    """The continuous actions [n, A], as sampled."""
     for_engine: Floats
-    """[n, A], from -1 to 1."""
+    """The continuous actions [n, A] for the engine, from -1 to 1."""
     discrete: Ints
-    """[n, K]."""
+    """The discrete actions [n, K]."""
     log_probs: Floats
-    """[n, A + K]."""
+    """The log-probabilities [n, A + K]."""
     entropy: Floats
-    """[n]."""
+    """The entropies [n]."""
 
 
 class _Random(NamedTuple):
     """The random numbers of n agents."""
 
     noise: Tensor | None
-    """[n, A] standard Gaussian; None without continuous actions."""
+    """[n, A] standard Gaussian numbers; None without continuous actions."""
     clocks: Tensor | None
-    """[n, K, widest branch] exponential; None without discrete ones."""
+    """[n, K, widest branch] exponential numbers; None without discrete actions."""
 
     @classmethod
     def joined(cls, parts: Sequence[_Random]) -> _Random:
-        """Of the agents of several policies."""
+        """The random numbers of the agents of several policies, one policy after another."""
         return cls(*(None if part[0] is None else torch.cat(part) for part in zip(*parts, strict=True)))
 
 
@@ -75,7 +75,7 @@ class ActionSampler:
     def __init__(self, head: ActingHead) -> None:
         branches = head.branches
         self.logits = sum(branches.sizes)
-        """Columns of discrete actions."""
+        """The number of columns of discrete actions."""
         self._widths = (head.continuous_size, head.continuous_size + self.logits)
         self._gaussians = _Gaussians(head) if head.continuous_size else None
         self._categoricals = _Categoricals(branches) if branches.sizes else None
@@ -126,7 +126,7 @@ class ActionSampler:
         exploration: float,
         sigma: _Sigma | None,
     ) -> DrawnActions:
-        """As `__call__`, with given random numbers; `sigma`, [A] or [n, A], where it is constant."""
+        """Draw as `__call__`, with given random numbers; `sigma`, [A] or [n, A], where it is constant."""
         size, end = self._widths
         count = len(columns)
         continuous = for_engine = log_probs = np.zeros((count, 0), np.float32)
@@ -155,7 +155,7 @@ class JointSampler:
     """Draws for several heads of one kind in as many calls as for one; the same bits as each by itself."""
 
     def __init__(self, samplers: Sequence[ActionSampler]) -> None:
-        """`samplers`: at least two."""
+        """Take the `samplers`, at least two."""
         self._samplers = samplers
         self._known: tuple[list[int], list[_Sigma | None]] = ([], [])
         self._sigma: _Sigma | None = None
@@ -193,7 +193,7 @@ class JointSampler:
         return self._samplers[0]._draw(columns, mask, joined, exploration, sigma)
 
     def _sigma_of_rows(self, counts: list[int]) -> _Sigma | None:
-        """[n, A] of all agents; computed again only after something has changed."""
+        """[n, A] the sigmas of all agents; computed again only after something has changed."""
         sigmas = [sampler._constant_sigma() for sampler in self._samplers]
         known, same = self._known
         if counts != known or any(a is not b for a, b in zip(sigmas, same, strict=True)):
@@ -208,15 +208,15 @@ class _Sigma(NamedTuple):
 
     sigma: Floats
     scale: Floats
-    """-(2 sigma^2 + 1e-7)."""
+    """The divisor -(2 sigma^2 + 1e-7) of squared deviations."""
     log: Floats
-    """ln(sigma + 1e-7) + ln sqrt(2 pi)."""
+    """The term ln(sigma + 1e-7) + ln sqrt(2 pi)."""
     entropy: Floats
-    """The mean over the components."""
+    """The entropy, mean over the components."""
 
     @classmethod
     def of(cls, log_sigma: Tensor) -> _Sigma:
-        """As torch rounds it; [A], or [n, A] with n entropies."""
+        """Compute all from log sigma as torch rounds it; [A], or [n, A] with n entropies."""
         exponential = log_sigma.exp()
         logs = (exponential + EPSILON).log_().numpy() + np.float32(LOG_SQRT_2PI)
         sigma = exponential.numpy()
@@ -225,12 +225,12 @@ class _Sigma(NamedTuple):
 
     @classmethod
     def of_rows(cls, sigmas: Sequence[_Sigma], counts: Sequence[int]) -> _Sigma:
-        """Several heads' [A] -> [n, A] of all their agents, and n entropies."""
+        """Repeat several heads' numbers [A] as [n, A] for all their agents, with n entropies."""
         return cls(*(np.repeat(np.stack(part), counts, axis=0) for part in zip(*sigmas, strict=True)))
 
     @classmethod
     def by_numpy(cls, log_sigma: Floats) -> _Sigma:
-        """As NumPy rounds it; [A]."""
+        """Compute all from log sigma [A] as NumPy rounds it."""
         sigma = np.exp(log_sigma)
         entropy = 0.5 * np.logaddexp(2.0 * log_sigma + LOG_2PI_E, LOG_EPSILON).mean()
         scale = np.asarray(-(2.0 * sigma * sigma + EPSILON), np.float32)
@@ -241,8 +241,8 @@ class _Sigma(NamedTuple):
 class _Gaussians:
     """The continuous components.
 
-    Those of constant sigma, without branches beside them, round in NumPy's way throughout, up to the last bit
-    like `ActionDistribution`: so that recorded runs repeat.
+    Components of constant sigma, without branches beside them, round in NumPy's way throughout, up to the
+    last bit like `ActionDistribution`: so that recorded runs repeat.
     """
 
     def __init__(self, head: ActingHead) -> None:
@@ -254,7 +254,7 @@ class _Gaussians:
         self._known: tuple[bytes, _Sigma] | None = None
 
     def sigma_of(self, log_sigma: Tensor) -> _Sigma:
-        """Of log sigmas that depend on the state, [n, A] before clamping."""
+        """The sigmas of log sigmas that depend on the state, [n, A] before clamping."""
         return _Sigma.of(clamp_log_sigma(log_sigma))
 
     def __call__(
@@ -287,7 +287,7 @@ class _Gaussians:
         return sampled, for_engine, log_probs, scales.entropy
 
     def constant_sigma(self) -> _Sigma | None:
-        """Computed again only after it has changed; None where it depends on the state."""
+        """The constant sigma, computed again only after a change; None where it depends on the state."""
         if self.of_state:
             return None
         now = self._array.tobytes()
@@ -297,7 +297,7 @@ class _Gaussians:
 
 
 def _unsquashed(actions: Floats) -> tuple[Tensor, Floats]:
-    """As of `squashed_log_prob`: what tanh was taken of, and the logarithm of its slope there, [n, A]."""
+    """What tanh was taken of, and the logarithm of its slope there, [n, A], as in `squashed_log_prob`."""
     raw = torch.from_numpy(np.minimum(np.maximum(actions, -INSIDE), INSIDE)).atanh_()
     array = raw.numpy()
     bend = functional.softplus(torch.from_numpy(-2.0 * array)).numpy()
@@ -311,9 +311,9 @@ class _Categoricals:
         self._branches = branches
         self.sizes = branches.sizes
         self.shape = len(branches.sizes), branches.widest
-        """K, widest branch."""
+        """The pair (K, widest branch)."""
         self._first = np.zeros((0, 0), np.int64)
-        """[n, K], where the probabilities of each branch of each agent begin."""
+        """[n, K] the index at which the probabilities of each agent's branch begin."""
 
     def __call__(
         self, logits: Tensor, forbidden: Mask | None, clocks: Tensor | None, exploration: float
@@ -331,13 +331,13 @@ class _Categoricals:
         return chosen.astype(np.int32), log_probs, p.mul_(logs).sum((1, 2)).numpy()
 
     def rectangular(self, logits: Tensor, forbidden: Mask | None) -> Tensor:
-        """[n, sum of branch sizes] -> [n, K, widest branch]; -1e8 where forbidden, -inf where lacking."""
+        """Logits [n, sum of branch sizes] as [n, K, widest branch]; -1e8 if forbidden, -inf if lacking."""
         if forbidden is not None:
             logits = logits.masked_fill(torch.from_numpy(forbidden), BLOCKED_LOGIT)
         return self._branches.rectangular(logits)
 
     def _explored(self, p: Floats, forbidden: Mask | None, exploration: float) -> Floats:
-        """As of `ExploringDistribution`."""
+        """The probabilities after exploration, as in `ExploringDistribution`."""
         shape = (len(p), sum(self._branches.sizes))
         available = torch.ones(shape) if forbidden is None else torch.from_numpy(~forbidden).float()
         evenly: Floats = np.maximum(self._branches.rectangular(available).numpy(), 0.0)

@@ -29,7 +29,7 @@ LAYER_NORM_EPS = 1e-5
 POOL_EPS = 1e-7
 MASKED_LOGIT = -1e6
 MOST_WEIGHTS = 1 << 25
-"""Of attention that are kept for its gradient, all heads and sets together: 128 MiB."""
+"""The most attention weights that are kept for the gradient, all heads and sets together: 128 MiB."""
 
 
 def normal_scale(size: int) -> float:
@@ -38,26 +38,26 @@ def normal_scale(size: int) -> float:
 
 
 class EntityEmbedding(Dense):
-    """An entity's features to the size that attention works with: Swish(x W + b)."""
+    """The layer that brings an entity's features to the size of the attention: Swish(x W + b)."""
 
     def __init__(self, in_features: int, size: int, generator: torch.Generator | None = None) -> None:
         super().__init__(in_features, size, normal_scale(size), generator)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """[B, in] -> [B, size]."""
+        """Embed features [B, in] as [B, size]."""
         return functional.silu(super().forward(inputs))
 
 
 class Entities(NamedTuple):
-    """Members of G sets of n as attention sees them."""
+    """The members of G sets of n as attention sees them."""
 
     embedded: Tensor
-    """[G, n, h], normalized."""
+    """The normalized embeddings [G, n, h]."""
     queries: Tensor
     keys: Tensor
-    """[G, n, heads, h / heads]."""
+    """The queries and keys, [G, n, heads, h / heads] each."""
     values: Tensor
-    """[G, n, heads, h], through the output projection."""
+    """The values after the output projection, [G, n, heads, h]."""
 
 
 class SelfAttention(nn.Module):
@@ -68,7 +68,7 @@ class SelfAttention(nn.Module):
     """
 
     def __init__(self, size: int, generator: torch.Generator | None = None) -> None:
-        """`size` must be divisible by the number of heads."""
+        """Build the four maps; `size` must be divisible by the number of heads."""
         super().__init__()
         if size % HEADS:
             raise ValueError(f"attention with {HEADS} heads needs a size divisible by {HEADS}, not {size}")
@@ -82,11 +82,11 @@ class SelfAttention(nn.Module):
         self.out = Dense(size, size, deviation, generator)
 
     def normalize(self, entities: Tensor) -> Tensor:
-        """LN over the last axis."""
+        """Apply LN over the last axis."""
         return functional.layer_norm(entities, (self.size,), eps=LAYER_NORM_EPS)
 
     def project(self, entities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Normalized entities [R, h] -> queries, keys [R, heads, h / heads], projected values [R, heads, h].
+        """Queries and keys [R, heads, h / heads] and projected values [R, heads, h] of entities [R, h].
 
         The bias of the output projection is not in the values.
         """
@@ -96,11 +96,11 @@ class SelfAttention(nn.Module):
         return self.query(entities).view(shape), self.key(entities).view(shape), values.transpose(0, 1)
 
     def logits(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """[G, n, heads, d] each -> [G, heads, query, key]."""
+        """The logits [G, heads, query, key] of queries and keys, [G, n, heads, d] each."""
         return small_matmul(queries.transpose(1, 2), keys.permute(0, 2, 3, 1)) * self.scale
 
     def forward(self, entities: Tensor, absent: Tensor | None = None) -> Tensor:
-        """Sets of embedded entities [G, n, h], some of them `absent` [G, n] -> [G, h].
+        """The encodings [G, h] of sets of embedded entities [G, n, h], some of them `absent` [G, n].
 
         What `pool` gives of sets that share no entities: here values are mixed before they are projected.
         """
@@ -115,7 +115,7 @@ class SelfAttention(nn.Module):
         return pooled(rows.view(sets, n, self.size), absent)
 
     def pool(self, entities: Entities) -> Tensor:
-        """As `forward`, for entities that are normalized and projected already."""
+        """The encodings [G, h] as by `forward`, of entities that are normalized and projected already."""
         p = self.logits(entities.queries, entities.keys).softmax(-1)
         by_query = p.transpose(1, 2).flatten(2)
         mixed = small_matmul(by_query, by_head(entities.values), entities.embedded + self.out.bias)
@@ -140,7 +140,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, masked: Tensor | None, scale: float
 
 
 def by_head(values: Tensor) -> Tensor:
-    """[G, n, heads, h] -> [G, heads * n, h]."""
+    """Values [G, n, heads, h] as [G, heads * n, h]."""
     return values.transpose(1, 2).flatten(1, 2)
 
 
@@ -154,21 +154,22 @@ def pooled(rows: Tensor, absent: Tensor | None) -> Tensor:
 
 
 ENTITY_SIZE = 128
-"""Of an embedded entity, whatever hidden_units is."""
+"""The size of an embedded entity, whatever hidden_units is."""
 ABSENT_BELOW = 0.01
 MOST_GROUPS = 4
-"""With evenly spread lengths, four groups compute 62 % of the places; more could spare 10 % more at most."""
+"""The most groups of sets: with evenly spread lengths, four compute 62 % of the places; more could spare
+10 % more at most."""
 MIN_PLACES = 1024
-"""Places for entities from which it is faster to encode sets in groups: each takes calls of its own."""
+"""The places for entities, per group, from which on groups are faster: each takes calls of its own."""
 
 
 def absent(entities: Tensor) -> Tensor:
-    """[B, n, features] -> [B, n] bool."""
+    """Whether each entity is absent: [B, n] bool, from [B, n, features]."""
     return entities.square().sum(-1) < ABSENT_BELOW
 
 
 def _lengths(absent: Tensor) -> NDArray[np.int64]:
-    """[B, n] -> [B], up to which place each set has entities: sensors fill sets from the front."""
+    """[B] the place up to which each set [B, n] has entities: sensors fill sets from the front."""
     there = ~absent.numpy()
     return np.asarray((there * np.arange(1, there.shape[1] + 1)).max(axis=1))
 
@@ -196,7 +197,7 @@ class EntityEncoder(nn.Module):
     def __init__(
         self, features: Sequence[int], own_size: int, generator: torch.Generator | None = None
     ) -> None:
-        """`features` of an entity of each observation; `own_size` of the other encodings, 0 without any."""
+        """Take the `features` of each observation's entities and the `own_size` of other encodings, or 0."""
         super().__init__()
         self.own = EntityEmbedding(own_size, ENTITY_SIZE, generator) if own_size else None
         self.own_size = ENTITY_SIZE if own_size else 0
@@ -206,13 +207,13 @@ class EntityEncoder(nn.Module):
         self.attention = SelfAttention(ENTITY_SIZE, generator)
 
     def embedding(self, index: int) -> EntityEmbedding:
-        """Of one of the observations."""
+        """The embedding of the entities of one of the observations."""
         embedding = self.embeddings[index]
         assert isinstance(embedding, EntityEmbedding)
         return embedding
 
     def forward(self, sets: Sequence[Tensor], encodings: Tensor | None) -> Tensor:
-        """[B, n, features] of each observation and the others' encodings [B, own size] -> [B, 128].
+        """Encode [B, n, features] of each observation, with the others' encodings [B, own size], as [B, 128].
 
         On a CPU sets are encoded in groups of similar length, each without the places that none of them
         fills. A device would have to be waited for to know these.
@@ -243,7 +244,7 @@ class EntityEncoder(nn.Module):
         return pooled
 
     def _embed(self, index: int, entities: Tensor, own: Tensor | None) -> Tensor:
-        """[B, n, 128]. The columns of the own vector are multiplied once, not once for each entity."""
+        """The embeddings [B, n, 128]; the own vector's columns are multiplied once, not for each entity."""
         layer = self.embedding(index)
         weight = layer.weight
         rows = torch.addmm(layer.bias, entities.flatten(0, 1), weight[self.own_size :])

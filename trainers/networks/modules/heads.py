@@ -38,12 +38,12 @@ class ActingHead(nn.Module):
         return self.weight, self.bias
 
     def columns(self, encoding: Tensor) -> Tensor:
-        """[B, input] -> [B, means or actions before tanh, logits or values of branches, log sigmas]."""
+        """The columns of [B, input]: means or actions before tanh, branches' logits or values, log sigmas."""
         return torch.addmm(self.bias, encoding, self.weight)
 
 
 class ActionHead(ActingHead):
-    """From an actor's encoding to the distribution of its actions.
+    """The head that maps an actor's encoding to the distribution of its actions.
 
     One product gives the means of all continuous components, the logits of all branches and, if they depend
     on the state, the log sigmas, in this order; otherwise log sigma is a free parameter. Acting, learning and
@@ -59,7 +59,7 @@ class ActionHead(ActingHead):
         squashed: bool = False,
         sigma_of_state: bool = False,
     ) -> None:
-        """`squashed`: continuous actions go through tanh; see `ActionDistribution`."""
+        """Build the head; `squashed`: continuous actions go through tanh, see `ActionDistribution`."""
         super().__init__(spec, squashed=squashed)
         self.sigma_of_state = sigma_of_state and self.continuous_size > 0
         shown = self.continuous_size + sum(self.branches.sizes)
@@ -68,7 +68,7 @@ class ActionHead(ActingHead):
         self.weight = nn.Parameter(torch.empty(input_size, columns))
         self.bias = nn.Parameter(torch.zeros(columns))
         self.log_sigma = nn.Parameter(torch.zeros(0 if self.sigma_of_state else self.continuous_size))
-        """Of every state; empty where each has its own."""
+        """The log sigmas of every state; empty where each state has its own."""
         mu, logits, log_sigma = self.weight.tensor_split(self._sections, dim=1)
         kaiming_normal_(mu, input_size, MU_GAIN, generator)
         kaiming_normal_(logits, input_size, LOGITS_GAIN, generator)
@@ -81,12 +81,12 @@ class ActionHead(ActingHead):
         return ActionDistribution(mu, sigma, logits, self.branches, action_mask, self.squashed)
 
     def forward(self, encoding: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
-        """[B, input] and a mask [B, sum of branch sizes] (True: forbidden) -> B agents' distribution."""
+        """B agents' distribution from [B, input] and a mask [B, sum of branch sizes] (True: forbidden)."""
         return self.distribution(self.columns(encoding), action_mask)
 
 
 class ValueHead(nn.Module):
-    """From a critic's encoding to one value per reward signal."""
+    """The head that maps a critic's encoding to one value per reward signal."""
 
     def __init__(
         self, input_size: int, signals: Sequence[str], generator: torch.Generator | None = None
@@ -99,7 +99,7 @@ class ValueHead(nn.Module):
         xavier_uniform_(self.weight, fan_in=input_size, fan_out=1, generator=generator)
 
     def forward(self, encoding: Tensor) -> Tensor:
-        """[B, input] -> [B, signals]."""
+        """The values [B, signals] of encodings [B, input]."""
         return torch.addmm(self.bias, encoding, self.weight)
 
 
@@ -111,7 +111,7 @@ class GreedyHead(ActingHead):
     def __init__(self, spec: ActionSpec, *, squashed: bool) -> None:
         super().__init__(spec, squashed=squashed)
         self.log_sigma = torch.zeros(0)
-        """There is no deviation; not a parameter."""
+        """An empty tensor, no parameter, since there is no deviation."""
 
     def distribution(self, columns: Tensor, action_mask: Tensor | None = None) -> GreedyDistribution:
         """What B agents do by their columns; mask as of `ActionHead.forward`."""
@@ -119,7 +119,7 @@ class GreedyHead(ActingHead):
         return GreedyDistribution(mu, self.log_sigma, values, self.branches, action_mask, self.squashed)
 
     def forward(self, encoding: Tensor, action_mask: Tensor | None = None) -> GreedyDistribution:
-        """[B, input] and a mask -> what B agents do."""
+        """What B agents do, from encodings [B, input] and a mask."""
         return self.distribution(self.columns(encoding), action_mask)
 
 
@@ -154,7 +154,7 @@ class QHead(GreedyHead):
         self.signals, self.actions = signals, sum(self.branches.sizes)
         self.is_one_product = signals == 1
         self.weight = nn.Parameter(torch.empty(input_size, signals * self.actions))
-        """Columns signal by signal, in each branch by branch."""
+        """The weights; their columns are signal by signal, in each branch by branch."""
         self.bias = nn.Parameter(torch.zeros(signals * self.actions))
         uniform_by_inputs_(self.weight, input_size, generator)
         self.value_weight: nn.Parameter | None = None
@@ -166,19 +166,19 @@ class QHead(GreedyHead):
         self.register_buffer("_means", _branch_means(self.branches.sizes), persistent=False)
 
     def acting_layer(self) -> tuple[Tensor, Tensor]:
-        """As of `GreedyHead`: the sum over the signals, without what all actions have in common."""
+        """The layer of the greedy choice: the sum over the signals, without what all actions share."""
         if self.signals == 1:
             return self.weight, self.bias
         weight = self.weight.view(-1, self.signals, self.actions)
         return weight.sum(1), self.bias.view(self.signals, self.actions).sum(0)
 
     def columns(self, encoding: Tensor) -> Tensor:
-        """[B, input] -> [B, sum of branch sizes]: by what the agents choose."""
+        """The columns [B, sum of branch sizes] by which agents choose, from encodings [B, input]."""
         weight, bias = self.acting_layer()
         return torch.addmm(bias, encoding, weight)
 
     def q(self, encoding: Tensor) -> Tensor:
-        """[B, input] -> Q of every action, [B, signals, sum of branch sizes]."""
+        """Q of every action, [B, signals, sum of branch sizes], from encodings [B, input]."""
         advantages = torch.addmm(self.bias, encoding, self.weight).view(-1, self.signals, self.actions)
         if self.value_weight is None or self.value_bias is None:
             return advantages
@@ -189,7 +189,7 @@ class QHead(GreedyHead):
 
 
 def _branch_means(sizes: Sequence[int]) -> Tensor:
-    """[n, n]: times a row of n actions gives the mean of its branch at every action."""
+    """The matrix [n, n] that maps a row of n actions to the branch's mean at every action."""
     branch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     return (branch[:, None] == branch) / torch.tensor(sizes, dtype=torch.float32)[branch]
 
@@ -199,18 +199,18 @@ Head = ActionHead | DeterministicHead | QHead
 
 @dataclass(frozen=True)
 class HeadConfig:
-    """By default a distribution that is sampled, as of the on-policy trainers."""
+    """The kind of head; by default a distribution that is sampled, as the on-policy trainers need."""
 
     squashed: bool = False
-    """Continuous actions go through tanh, as SAC's."""
+    """Whether continuous actions go through tanh, as SAC's."""
     sigma_of_state: bool = False
-    """The deviations of continuous actions depend on the state, as SAC's."""
+    """Whether the deviations of continuous actions depend on the state, as SAC's."""
     deterministic: bool = False
-    """Continuous actions alone, and no distribution of them, as DDPG's and TD3's."""
+    """Whether there are continuous actions alone, and no distribution of them, as DDPG's and TD3's."""
     values: int = 0
-    """Of so many reward signals, for every discrete action, as DQN's; 0: there are none."""
+    """The number of reward signals with a value for every discrete action, as DQN's; 0: there are none."""
     dueling: bool = False
-    """Such values are put together of the state's and the actions' own."""
+    """Whether such values are sums of the state's value and the actions' own advantages."""
 
     def build(self, input_size: int, spec: ActionSpec, generator: torch.Generator | None = None) -> Head:
         """The head with fresh weights, on encodings [B, input_size]."""

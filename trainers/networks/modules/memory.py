@@ -1,6 +1,6 @@
 """Recurrent memories: what a network carries from one decision of an agent to its next.
 
-Also sequences of steps for memories, and networks that differ from slot to slot.
+The module also has sequences of steps for memories, and networks that differ from slot to slot.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ...settings.models.networks import MemorySettings, MemoryType
 from .layers import xavier_uniform_
 
 LSTM_BIAS = 1.0
-"""Of the forget gate, in each of the two bias vectors, as in ML-Agents: together 2, so that it remembers
-initially."""
+"""The initial bias of the forget gate in each of the two bias vectors, as in ML-Agents: together 2, so that
+the memory remembers initially."""
 
 
 MAX_AGENTS_OF_CELL = 64
-"""Up to so many agents a single step is quicker by its cell function: half the time at a dozen, a tenth at
-one."""
+"""The most agents for which a single step is quicker by its cell function: half the time at a dozen, a tenth
+at one."""
 
 
 class Memory(nn.Module):
@@ -38,7 +38,7 @@ class Memory(nn.Module):
         super().__init__()
         self.kind = settings.memory_type
         self.size = settings.memory_size
-        """Length of the state."""
+        """The length of the state."""
         lstm = self.kind is MemoryType.LSTM
         self.output_size = self.size // 2 if lstm else self.size
         gates, hidden = 4 if lstm else 3, self.output_size
@@ -70,7 +70,7 @@ class Memory(nn.Module):
         return outputs.reshape(-1, self.output_size), state
 
     def _step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """One step of [B, in]."""
+        """Run one step of inputs [B, in]."""
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         if self.kind is MemoryType.LSTM:
             hidden, cell = torch.lstm_cell(inputs, state.chunk(2, dim=1), *weights)
@@ -146,7 +146,7 @@ class RecurrentModule(nn.Module):
 
     @property
     def memory_size(self) -> int:
-        """Length of an agent's recurrent state; 0 without one."""
+        """The length of an agent's recurrent state; 0 without a memory."""
         return self.memory().size if self.memories else 0
 
 
@@ -154,7 +154,7 @@ class PackedSequences(NamedTuple):
     """Sequences of consecutive steps, each of one agent, concatenated."""
 
     lengths: list[int]
-    """Steps of each sequence, at least 1."""
+    """The number of steps of each sequence, at least 1."""
     states: Tensor
     """[sequences, size], the memory's state before each sequence."""
 
@@ -165,7 +165,7 @@ class PackedSequences(NamedTuple):
 
 
 Network = Callable[[int, Tensor, "PackedSequences | None"], tuple[Tensor, "Tensor | None"]]
-"""From a slot, the indices [n] of its rows and their sequences, to results [n, ...] and final states."""
+"""A function of a slot, the indices [n] of its rows and their sequences: results [n, ...], final states."""
 
 
 def by_slot(

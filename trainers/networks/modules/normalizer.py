@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ...utils import distributed
 
 LIMIT = 5.0
-"""Normalized observations are clamped to this range on both sides."""
+"""The greatest absolute value of normalized observations, which are clamped to it."""
 
 
 class Normalizer(nn.Module):
@@ -79,19 +79,19 @@ class SharedMoments:
 
     @classmethod
     def of(cls, modules: Iterable[nn.Module]) -> "SharedMoments":
-        """Of all normalizers in some modules."""
+        """The shared moments of all normalizers in some modules."""
         return cls(m for module in modules for m in module.modules() if isinstance(m, Normalizer))
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Whatever is loaded within this context, the moments are as before at its end."""
+        """Keep the moments: whatever is loaded within this context, they are as before at its end."""
         states = [{k: v.clone() for k, v in one.state_dict().items()} for one in self._normalizers]
         yield
         for normalizer, state in zip(self._normalizers, states, strict=True):
             normalizer.load_state_dict(state)
 
     def rebase(self) -> None:
-        """All ranks have the same moments now, as after loading a checkpoint."""
+        """Start from the moments that all ranks have now, as after loading a checkpoint."""
         several = distributed.world_size() > 1
         self._base = [self._moments(normalizer) for normalizer in self._normalizers] if several else []
 

@@ -32,17 +32,17 @@ CHAINS = {
     EncoderType.SIMPLE: ((16, 8, 4), (32, 4, 2)),
     EncoderType.NATURE_CNN: ((32, 8, 4), (64, 4, 2), (64, 3, 1)),
 }
-"""(channels, kernel, stride) of each convolution."""
+"""The (channels, kernel, stride) of each convolution."""
 RESNET_CHANNELS = (16, 32, 32)
-"""Of the three stages, each a convolution, a pooling and two residual blocks of two convolutions."""
+"""The channels of the three stages: a convolution, a pooling, two residual blocks of two convolutions."""
 POOL, POOL_STRIDE = 3, 2
 DENSE_GAIN = 1.41
 RELU_GAIN = math.sqrt(2.0)
-"""Keeps the size of what flows through layers with ReLUs (He et al. 2015)."""
+"""The gain that keeps the size of what flows through layers with ReLUs (He et al. 2015)."""
 
 
 class Convolution(nn.Module):
-    """Weights [out, in, k, k] and biases, at first from within 1 / sqrt(in k k) of 0."""
+    """A convolution: weights [out, in, k, k] and biases, at first from within 1 / sqrt(in k k) of 0."""
 
     def __init__(
         self,
@@ -69,16 +69,16 @@ class Convolution(nn.Module):
         self.bias.zero_()
 
     def forward(self, images: Tensor) -> Tensor:
-        """[B, in, H, W] -> [B, out, H', W']."""
+        """Convolve images [B, in, H, W] to [B, out, H', W']."""
         return functional.conv2d(images, self.weight, self.bias, self.stride, self.padding)
 
     def size(self, side: int) -> int:
-        """H' of H, or W' of W."""
+        """The height H' for a height H, or the width W' for a width W."""
         return (side + 2 * self.padding - self.kernel) // self.stride + 1
 
 
 class VisualEncoder(nn.Module):
-    """From an image to `size` features."""
+    """The encoder of an image as `size` features."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class VisualEncoder(nn.Module):
             initialize_(self.dense.weight.unsqueeze(0), initialization, RELU_GAIN, generator)
 
     def forward(self, images: Tensor) -> Tensor:
-        """[B, C, H, W] float -> [B, size]."""
+        """Encode images [B, C, H, W] float as [B, size]."""
         if self.kind is EncoderType.RESNET:
             return torch.relu(self.dense(self._residual(images).flatten(1)))
         for convolution in self.convolutions:

@@ -33,10 +33,10 @@ from ..onnx.graph import BATCH, BrainVerificationError, GraphBuilder, array, con
 from ..onnx.verify import ABSOLUTE, RELATIVE, load_session, random_observations
 
 ROWS = 64
-"""How many agents' observations are compared."""
+"""The number of agents whose observations are compared."""
 RESERVED = ("state_ins", "state_outs", "output")
 GREEDY_SCALE = 2.0**20
-"""Of the values of a greedy policy, so that sampling in proportion to exp(value) takes the greatest, too."""
+"""The factor of a greedy policy's values, so that sampling in proportion to exp(value) takes the greatest."""
 
 
 @torch.no_grad()
@@ -112,7 +112,7 @@ def _means_only(actions: tuple[NamedAction, ...]) -> bool:
 
 
 def _columns(graph: GraphBuilder, head: Head, actions: tuple[NamedAction, ...], encoding: str) -> str:
-    """[batch, k] in the plugin's order."""
+    """The output [batch, k] in the plugin's order."""
     weight, bias = head.acting_layer()
     choices = head.continuous_size
     sigmas = choices + sum(head.branches.sizes)
@@ -138,7 +138,7 @@ def _columns(graph: GraphBuilder, head: Head, actions: tuple[NamedAction, ...], 
 
 
 def _log_sigma(graph: GraphBuilder, head: Head, components: slice, mean: str, raw: str | None) -> str:
-    """[batch, n] of these components; `raw` where it depends on the state, before it is clamped."""
+    """The log deviations [batch, n] of these components; `raw` if they depend on the state, not clamped."""
     if raw is not None:
         return layers.clamp_log_sigma(graph, raw)
     zeros = graph.add("Mul", mean, graph.scalar(0.0))
@@ -171,7 +171,7 @@ def verify_godot_rl(model: ModelProto, network: ActingNetwork) -> None:
 
 
 def _expected(distribution: ActionDistribution, actions: tuple[NamedAction, ...]) -> Tensor:
-    """[rows, k] in the plugin's order; the values of a greedy policy unscaled."""
+    """The output [rows, k] in the plugin's order; the values of a greedy policy unscaled."""
     means = distribution.to_engine(distribution.squash(distribution.mu))
     log_sigma = distribution.log_sigma.expand(len(means), -1)
     component, choice, parts = 0, 0, []

@@ -1,4 +1,4 @@
-"""From a network to a `GodotBrain`, the file of a brain that plays in GDScript: a text resource (.tres).
+"""Makes a `GodotBrain` of a network, the file of a brain that plays in GDScript: a text resource (.tres).
 
 Its script, `envs/godot/addon/brains/brain.gd`, reads it. Every property is one line, `name = value`, and all
 values but the weights are JSON, which Godot's own syntax includes. docs/into-godot.md describes the format.
@@ -31,7 +31,7 @@ from ...settings.models.networks import Activation, EncoderType, MemoryType
 from ..onnx.graph import BrainVerificationError, array
 
 FORMAT_VERSION = 1
-"""Of the properties below; the addon refuses others than its own."""
+"""The version of the properties below; the addon refuses others than its own."""
 SCRIPT = "res://addons/lanista/brains/brain.gd"
 """Where `lanista godot install` puts the player in a game."""
 _HEADER = f"""\
@@ -52,18 +52,18 @@ class GodotBrain:
     behavior: str
     step: int
     observations: list[dict[str, Any]]
-    """`name` and `shape` of each, in the order in which agents give them."""
+    """The `name` and `shape` of each observation, in the order in which agents give them."""
     encoders: list[dict[str, Any]]
-    """What is read of them, in order: `observations` are the indices of neighboring vectors or of one image,
-    `layers` what encodes them, `size` the length of the row that comes out. The trunk reads these rows."""
+    """The encoders, in order: `observations` are the indices of neighboring vectors or of one image, `layers`
+    what encodes these, `size` the length of the row that comes out. The trunk reads the rows."""
     actions: list[dict[str, Any]]
-    """`name`, `size` and `action_type` of each, in the order of `NamedActionSpec`."""
+    """The `name`, `size` and `action_type` of each action, in the order of `NamedActionSpec`."""
     layers: list[dict[str, Any]]
-    """The trunk's. `layer` is the kind, the others are its settings; the last gives the head's columns."""
+    """The trunk's layers: `layer` is the kind, the rest its settings; the last gives the head's columns."""
     head: dict[str, Any]
-    """`squashed`, `greedy`, and `sigma`: none, constant or of_state."""
+    """The head's `squashed`, `greedy`, and `sigma`: none, constant or of_state."""
     weights: NDArray[np.float32]
-    """Those of the encoders' layers and the trunk's in their order, then the log deviations if constant."""
+    """The weights of the encoders' layers and the trunk's in order, then the log deviations if constant."""
     format_version: int = FORMAT_VERSION
 
     def to_text(self) -> str:
@@ -209,7 +209,7 @@ def _encoder(encoder: ObservationEncoder, group: ObservationGroup) -> tuple[Prog
 
 
 def _image(program: Program, encoder: VisualEncoder, shape: tuple[int, int, int]) -> None:
-    """The dense layer at the end is a convolution whose kernel is the whole image."""
+    """Append an image's layers; the dense one at the end is a convolution whose kernel is the whole image."""
     for layer in encoder.convolutions:
         assert isinstance(layer, Convolution)
         shape = program.convolution(array(layer.weight), array(layer.bias), shape, layer.stride)
@@ -238,7 +238,7 @@ def _body(program: Program, body: Body) -> None:
 
 
 def _memory(program: Program, memory: Memory) -> None:
-    """The gates as dense layers: those that read both the input and the state read them side by side."""
+    """Append the gates as dense layers; a gate that reads both input and state reads them side by side."""
     of_input, of_state = array(memory.weight_ih), array(memory.weight_hh)
     input_bias, state_bias = array(memory.bias_ih), array(memory.bias_hh)
     lstm, hidden = memory.kind is MemoryType.LSTM, memory.output_size

@@ -118,7 +118,7 @@ def array(tensor: Tensor) -> NDArray[np.float32]:
 
 
 def dense(graph: GraphBuilder, name: str, weight: Tensor, bias: Tensor, value: str) -> str:
-    """[batch, in] -> [batch, out]. `weight` is [in, out]; it is stored as [out, in], under `name`.weight."""
+    """A dense layer [batch, in] -> [batch, out]; `weight` [in, out] is stored as [out, in], `name`.weight."""
     return graph.add(
         "Gemm",
         value,
@@ -131,13 +131,13 @@ def dense(graph: GraphBuilder, name: str, weight: Tensor, bias: Tensor, value: s
 
 
 def dense_over_sets(graph: GraphBuilder, name: str, weight: Tensor, bias: Tensor, value: str) -> str:
-    """[batch, n, in] -> [batch, n, out]; `weight` is [in, out]."""
+    """A dense layer [batch, n, in] -> [batch, n, out]; `weight` is [in, out]."""
     product = graph.add("MatMul", value, graph.constant(f"{name}.weight", array(weight)))
     return graph.add("Add", product, graph.constant(f"{name}.bias", array(bias)))
 
 
 def activation(graph: GraphBuilder, kind: Activation, value: str) -> str:
-    """As `networks.modules.layers.activate`."""
+    """Apply an activation as `networks.modules.layers.activate` does."""
     if kind is Activation.SWISH:
         return graph.add("Mul", value, graph.add("Sigmoid", value))
     if kind is Activation.GELU:
@@ -151,7 +151,7 @@ def activation(graph: GraphBuilder, kind: Activation, value: str) -> str:
 
 
 def layer_norm(graph: GraphBuilder, value: str, axis: int) -> str:
-    """Mean 0 and standard deviation 1 along the last axis, whose index is `axis`."""
+    """Normalize to mean 0 and standard deviation 1 along the last axis, whose index is `axis`."""
     centred = graph.add("Sub", value, graph.add("ReduceMean", value, axes=[axis], keepdims=1))
     variance = graph.add("ReduceMean", graph.add("Mul", centred, centred), axes=[axis], keepdims=1)
     deviation = graph.add("Sqrt", graph.add("Add", variance, graph.scalar(LAYER_NORM_EPS)))
@@ -159,7 +159,7 @@ def layer_norm(graph: GraphBuilder, value: str, axis: int) -> str:
 
 
 def reshape(graph: GraphBuilder, value: str, shape: Sequence[int], name: str | None = None) -> str:
-    """-1 stands for the remaining size."""
+    """Reshape a value; -1 in `shape` stands for the remaining size."""
     return graph.add("Reshape", value, graph.shape(shape), name=name)
 
 
@@ -174,7 +174,7 @@ def concat(graph: GraphBuilder, values: Sequence[str], axis: int = 1) -> str:
 
 
 def slice_axis(graph: GraphBuilder, value: str, axis: int, start: int, end: int) -> str:
-    """From `start` to before `end` along an axis."""
+    """Slice a value from `start` to before `end` along an axis."""
     return graph.add("Slice", value, axes=[axis], starts=[start], ends=[end])
 
 

@@ -111,13 +111,13 @@ def _lstm(graph: GraphBuilder, network: Memory, value: str, states: str) -> tupl
 
 
 def _onnx_gates(stacked: Tensor) -> NDArray[np.float32]:
-    """From torch's order of an LSTM's gates (input, forget, cell, output) to ONNX's (i, o, f, c)."""
+    """Bring an LSTM's gates from torch's order (input, forget, cell, output) to ONNX's (i, o, f, c)."""
     i, f, c, o = np.split(array(stacked), 4)
     return np.concatenate([i, o, f, c])
 
 
 def _gru(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple[str, str]:
-    """Written as elementary operations, since engines do not import ONNX's GRU."""
+    """One step of a GRU as elementary operations, since engines do not import ONNX's GRU."""
     hidden = network.output_size
     before = reshape(graph, states, [-1, hidden])
     of_input = dense(graph, "memory.input", network.weight_ih.T, network.bias_ih, value)
@@ -138,7 +138,7 @@ def _gru(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple
 def actions(graph: GraphBuilder, head: Head, encoding: str, action_masks: str) -> None:
     """All action outputs, sampled and deterministic, in the order of the interface.
 
-    Those of a greedy policy are identical: engines read the sampled ones by default.
+    Both kinds are identical for a greedy policy: engines read the sampled ones by default.
     """
     weight, bias = head.acting_layer()
     size = head.continuous_size
@@ -153,7 +153,7 @@ def actions(graph: GraphBuilder, head: Head, encoding: str, action_masks: str) -
 
 
 def _sigma(graph: GraphBuilder, head: Head, encoding: str, shown: int) -> str:
-    """[1, A], or [batch, A] where it depends on the state."""
+    """The deviations [1, A], or [batch, A] where they depend on the state."""
     if not head.sigma_of_state:
         return graph.constant("actions.sigma", array(head.log_sigma.exp()).reshape(1, -1))
     raw = dense(graph, "actions.log_sigma", head.weight[:, shown:], head.bias[shown:], encoding)
@@ -161,7 +161,7 @@ def _sigma(graph: GraphBuilder, head: Head, encoding: str, shown: int) -> str:
 
 
 def clamp_log_sigma(graph: GraphBuilder, raw: str) -> str:
-    """As `networks.modules.distributions.clamp_log_sigma`."""
+    """Clamp log sigmas as `networks.modules.distributions.clamp_log_sigma` does."""
     low, high = LOG_SIGMA_RANGE
     return graph.add("Clip", raw, min=low, max=high)
 

@@ -35,7 +35,7 @@ class SlotPolicies:
     """
 
     def __init__(self, policies: Sequence[PlayablePolicy]) -> None:
-        """`policies`: by slot; they read and do the same."""
+        """Take the `policies` by slot; all read the same observations and have the same actions."""
         self._policies = policies
         self.continuous_size = policies[0].continuous_size
         self.branches = policies[0].branches
@@ -44,16 +44,16 @@ class SlotPolicies:
         """The slots that were given in each group that is not over."""
         self._members: dict[_Key, set[_Key]] = {}
         self._seats: dict[_Key, tuple[_Key, int]] = {}
-        """Group and slot of the members."""
+        """The group and slot of each member."""
 
     @property
     def has_deterministic(self) -> bool:
-        """Whether all can choose the likeliest actions."""
+        """Whether all policies can choose the likeliest actions."""
         return all(policy.has_deterministic for policy in self._policies)
 
     @property
     def observations(self) -> Mapping[int, tuple[int | None, ...]]:
-        """The observations that they read: position -> shape (None: any size)."""
+        """The observations that the policies read: position -> shape (None: any size)."""
         return self._policies[0].observations
 
     def act(
@@ -125,9 +125,9 @@ def _select(steps: DecisionSteps, rows: NDArray[np.intp]) -> DecisionSteps:
 
 
 MOST_NUMBERS = 1 << 28
-"""Of an observation, as in what engines send."""
+"""The most numbers of an observation, as in what engines send."""
 READABLE_VERSION = 3.0
-"""Of the interface (`version_number`). Version 2, of the 1.x packages, has other inputs."""
+"""The version of the interface (`version_number`). Version 2, of the 1.x packages, has other inputs."""
 _OBSERVATION = re.compile(r"obs_([0-9]+)")
 _LOOPS = frozenset({"Loop", "Scan"})
 """Operators that repeat others as often as the file says. No exporter of policies writes them."""

@@ -33,7 +33,7 @@ from ...utils.films import Image
 from .scores import Scores
 
 _SEED = 0
-"""Of a policy that samples nothing."""
+"""The seed of a policy that samples nothing."""
 
 
 class EvaluationPolicy:
@@ -46,9 +46,9 @@ class EvaluationPolicy:
         """Copy the network.
 
         Args:
-            spec: the behavior's.
-            network: the one that acts in training.
-            time_horizon: of the trainer.
+            spec: the behavior's specification.
+            network: the network that acts in training.
+            time_horizon: the trainer's.
             slots: how many each group has, for policies that act by slot; else 0.
         """
         self._spec = spec
@@ -57,7 +57,7 @@ class EvaluationPolicy:
         self._network = copy.deepcopy(network).cpu().requires_grad_(False)
         self._policy = make_policy(self._network, spec, _SEED, deterministic=True)
         self.acts_by_slot = isinstance(self._policy, SlotPolicy)
-        """Steps have to be collected before agents act: that is when agents get their group slots."""
+        """Whether steps have to be collected before agents act, since agents get their slots then."""
         self.reset({})
 
     def reset(self, weights: Mapping[str, torch.Tensor]) -> None:
@@ -135,7 +135,7 @@ class EvaluationRollout:
         steps: Mapping[str, int],
         render: Callable[[], Image | None],
     ) -> None:
-        """Prepare.
+        """Prepare to roll out.
 
         Args:
             envs: one environment, started.
@@ -152,7 +152,7 @@ class EvaluationRollout:
         self.steps = steps
         self.render = render
         self.statistics: dict[str, list[tuple[float, StatsAggregationMethod]]] = {}
-        """The engine's own."""
+        """The engine's own statistics."""
         self._number = 0
         self._idle = 0
         self._limit = (1 + max(one.episodes for one in scores.values())) * max(
@@ -180,7 +180,7 @@ class EvaluationRollout:
             self._number += 1
 
     def _collect(self, step: EnvironmentStep) -> bool:
-        """Count what the agents earned; whether all episodes are counted."""
+        """Count what the agents earned; return whether all episodes are counted."""
         ended: list[EpisodeScore] = []
         for key, values in step.statistics.items():
             self.statistics.setdefault(key, []).extend(values)

@@ -43,7 +43,7 @@ class GroupReturns:
         """Counted groups that have started."""
         self._running_groups: dict[int, GroupEpisode] = {}
         self._group_of: dict[int, int] = {}
-        """The running group of each member. One that is unregistered ends without it."""
+        """The running group of each member; a group may end without a member that is unregistered."""
 
     @property
     def running(self) -> bool:
@@ -63,7 +63,7 @@ class GroupReturns:
             self.finished.append(group.reward)
 
     def cut_all(self) -> None:
-        """The same for every counted group that is still running."""
+        """Count the rewards so far of all counted groups that are still running."""
         for group_id in self._running_groups:
             self.cut(group_id)
 
@@ -132,13 +132,13 @@ class SeatScores:
     """Returns of the counted agents' finished episodes, in the order in which they ended."""
     groups: GroupReturns = field(default_factory=GroupReturns)
     alone: int = 0
-    """Counted agents without a group that have started."""
+    """The number of counted agents without a group that have started."""
     games: set[int] = field(default_factory=set)
-    """The games of these, if the environment knows them: an episode that was cut does not count again."""
+    """The games of these agents, if the environment knows them: an episode that was cut counts once."""
     num_cut: int = 0
-    """Agents' episodes that were cut."""
+    """The number of agents' episodes that were cut."""
     running: dict[int, _Episode] = field(default_factory=dict)
-    """By agent id."""
+    """The running episodes by agent id."""
 
     @property
     def started(self) -> int:
@@ -170,10 +170,10 @@ class Scores:
         """Start counting.
 
         Args:
-            behavior: its name.
+            behavior: the behavior's name.
             episodes: how many are counted, of each seat.
             most_decisions: an episode of this length is cut and counted with its reward so far.
-            games: of the environment, if it knows them.
+            games: the environment's games, if it knows them.
         """
         self.behavior = behavior
         self.episodes = episodes
@@ -224,7 +224,7 @@ class Scores:
 
     @property
     def num_episodes(self) -> int:
-        """Episodes of the seat with the most."""
+        """The number of episodes of the seat with the most."""
         return max(map(len, self.returns_by_seat().values()), default=0)
 
     @property
@@ -254,7 +254,7 @@ class Scores:
     def add(
         self, behavior_id: str, decisions: DecisionSteps, terminals: TerminalSteps, number: int
     ) -> list[EpisodeScore]:
-        """Add step `number` of the agents of one of the behavior's ids; the counted episodes that it ends."""
+        """Add step `number` of the agents of one of the behavior's ids; return counted episodes it ends."""
         if behavior_id not in self._seats:
             if not len(decisions):
                 return []

@@ -24,7 +24,7 @@ from ...utils.trusted_names import Named
 
 
 class Paper(NamedTuple):
-    """Where an algorithm is from."""
+    """The paper that an algorithm is from."""
 
     title: str
     authors: str
@@ -65,10 +65,10 @@ class ModelFile:
     behavior: str
     path: Path
     size: int
-    """Bytes."""
+    """The size of the file in bytes."""
     sha256: str
     observations: str = ""
-    """The shapes of what it reads, in words; empty if unknown."""
+    """The shapes of what the model reads, in words; empty if unknown."""
     actions: str = ""
 
     @classmethod
@@ -103,11 +103,11 @@ class Training:
 
     record: RunRecord
     trust: Trust = field(default_factory=Trust)
-    """Tells whether plug-ins that its settings name may be imported."""
+    """What tells whether plug-ins that the run's settings name may be imported."""
 
     @property
     def environment(self) -> list[str]:
-        """As `--env` takes it, and the environment's own arguments; empty if it is not known."""
+        """The environment as `--env` takes it, and its own arguments; empty if it is not known."""
         env = self.record.settings.get("env_settings")
         own = env.get("env_args") if isinstance(env, dict) else None
         path = self.record.environment
@@ -115,7 +115,7 @@ class Training:
 
     @property
     def command(self) -> str | None:
-        """The command that makes it anew, without what concerns this machine or an earlier run alone."""
+        """The command that makes the models anew, without what concerns this machine or an earlier run."""
         words = [word for word in self.record.command if word not in _OF_EARLIER_RUNS]
         for flag in _OF_THIS_MACHINE:
             if flag in words[:-1]:
@@ -124,7 +124,7 @@ class Training:
         return typed(words) if words else None
 
     def facts(self) -> list[tuple[str, str]]:
-        """What is known, as a label and a text each."""
+        """What is known of the run, as a label and a text each."""
         record = self.record
         found = [("Environment", " ".join(self.environment) or "unknown, or the engine's editor")]
         for one in record.behaviors:
@@ -140,7 +140,7 @@ class Training:
         return [*found, ("Versions", ", ".join(versions))]
 
     def settings(self) -> dict[str, Any]:
-        """What of the settings is not at its default, by path; empty if they cannot be read.
+        """The settings that are not at their defaults, by path; empty if they cannot be read.
 
         They are read with the plug-ins that they name; if these are not trusted, that is said instead.
         """
@@ -186,7 +186,7 @@ class Score:
 
     @property
     def actions(self) -> str:
-        """`likeliest` or `sampled`."""
+        """How actions were chosen: `likeliest` or `sampled`."""
         return "likeliest" if self.report["actions"] == "deterministic" else "sampled"
 
     def rows(self) -> list[ScoredBehavior]:
@@ -234,7 +234,7 @@ class Card:
 
     @property
     def task(self) -> str | None:
-        """What agents do in the environment, of a scene that comes with Lanista."""
+        """What agents do in the environment, if it is a scene that comes with Lanista; else None."""
         kind, _, scene = self.environment[0].partition(":") if self.environment else ("", "", "")
         found = SCENES.get(scene.partition("?")[0]) if kind == "scene" else None
         return found.summary if found else None

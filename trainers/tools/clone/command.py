@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ...settings.yaml_source import Source
 
 REPLAY = ".replay"
-"""How the names of saved replays end."""
+"""The end of the names of saved replays."""
 RUN_ID = "clone"
-"""Of a run that is given no other."""
+"""The ID of a run that is given no other."""
 DEFAULTS: dict[str, Any] = {
     "trainer_type": "ppo",
     "hyperparameters": {"batch_size": 128, "learning_rate": 1e-3},
@@ -38,7 +38,7 @@ FLAGS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     add, omitted = parser.add_argument, argparse.SUPPRESS
     add(
         "demos", metavar="DEMO", nargs="+", help="a .demo file, a folder of them, or a saved replay (.replay)"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 SUMMARIES, CHECKPOINTS = 25, 5
-"""Of a whole run."""
+"""The numbers of summaries and of checkpoints of a whole run."""
 LONGEST = 100
 """The most gradient steps between two looks at what is due."""
 
@@ -82,11 +82,11 @@ class CloningTrainer(Trainer):
         """Prepare to learn.
 
         Args:
-            settings: of `cloning_settings`.
+            settings: those of `cloning_settings`.
             algorithm: whose policy learns.
             demos: what it learns from.
             held_out: what it is measured by; None: it is not.
-            stats, events, options: as of `Trainer`.
+            stats, events, options: as for `Trainer`.
         """
         super().__init__(settings, algorithm, {}, stats, events, advance_interval=1, **options)
         assert settings.behavioral_cloning is not None
@@ -121,7 +121,7 @@ class CloningTrainer(Trainer):
         raise NotImplementedError("nothing is collected: there is no environment")
 
     def _learn(self) -> bool:
-        """An epoch over the demonstrations, or a part of it; then what is due."""
+        """Learn an epoch of the demonstrations, or a part of it; then do what is due."""
         if self.step == 0:
             self.algorithm.update_normalizer(self.demos.obs)
         due = self.schedule.next_due()

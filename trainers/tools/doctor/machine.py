@@ -18,7 +18,7 @@ from ....envs.engines.own_program import own_code
 from .command import Diagnosis, fault, warning
 
 STEPS = 2000
-"""Of the training: some seconds of work."""
+"""The number of steps of the training: some seconds of work."""
 _PATIENCE = 180
 """Seconds that the training has."""
 
@@ -113,7 +113,7 @@ GIB = 2**30
 _LEAST_DISK, _LITTLE_DISK = 0.2 * GIB, 2 * GIB
 _LEAST_MEMORY, _LITTLE_MEMORY = 1 * GIB, 2 * GIB
 _LEAST_FILES = 256
-"""Open files: two for each engine, and a hundred for libraries."""
+"""The fewest open files to allow: two for each engine, and a hundred for libraries."""
 _CHECKPOINT = 4 * 2**20
 """Bytes of a file that is written to see whether a checkpoint could be."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")

@@ -21,7 +21,7 @@ _VIDEOS = (".gif", ".mp4", ".webm")
 WARNINGS = "warnings.log"
 _LAST_WARNINGS = 20
 _MOST_SECONDS = 1e12
-"""Of a run: some ten thousand years. What takes longer was not measured."""
+"""The most seconds of a run: some ten thousand years. What takes longer was not measured."""
 
 
 @dataclass
@@ -78,12 +78,12 @@ class RunResult:
 
     @property
     def processes(self) -> int:
-        """How many processes have trained it: one, and one for every `--resume` with a summary."""
+        """How many processes have trained the run: one, and one for every `--resume` with a summary."""
         return max((len(one.curves.starts) for one in self.behaviors.values()), default=0)
 
     @property
     def seconds(self) -> float:
-        """Wall time of all its processes, from their summaries; of a single one from start to end."""
+        """The wall time of all processes, from their summaries; of a single one from start to end."""
         total = self.record.timers.get("total")
         spans = [one.span[1] for one in self.behaviors.values()]
         if self.processes <= 1 and isinstance(total, (int, float)):
@@ -92,7 +92,7 @@ class RunResult:
 
     @property
     def peak_memory(self) -> int | None:
-        """Bytes, of the last process that ended; None where it was not recorded."""
+        """The peak memory of the last process that ended, in bytes; None where it was not recorded."""
         text = str(self.record.metadata.get("peak_memory_bytes", ""))
         return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
@@ -130,7 +130,7 @@ class Group:
     name: str
     runs: list[RunResult]
     settings: dict[str, Any]
-    """By their path: `behaviors.Ball.max_steps`."""
+    """The settings by their paths, such as `behaviors.Ball.max_steps`."""
 
 
 def group_runs(runs: Sequence[RunResult]) -> list[Group]:

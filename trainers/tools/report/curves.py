@@ -14,9 +14,9 @@ from ...stats.event_files import Curve
 from .contents import Group
 
 MOST_POINTS = 400
-"""Of a line."""
+"""The most points of a line."""
 BUDGET = 250_000
-"""Numbers on a page; one takes about eight bytes."""
+"""The most numbers on a page; one takes about eight bytes."""
 MOST_LINES = 60
 MOST_CHARTS = 100
 _HIDDEN = ("_hist", "_std")
@@ -43,7 +43,7 @@ class Chart:
 
     @property
     def section(self) -> str:
-        """The heading under which it stands."""
+        """The heading under which the chart stands."""
         kind = self.tag.partition("/")[0]
         if (
             self.tag in _FIRST
@@ -55,7 +55,7 @@ class Chart:
 
     @property
     def order(self) -> tuple[int, int, str]:
-        """Results first, and the reward first of these."""
+        """The sort key of the chart: results first, and the reward first of these."""
         place = _FIRST.index(self.tag) if self.tag in _FIRST else len(_FIRST)
         return (SECTIONS.index(self.section), place, self.tag)
 
@@ -104,7 +104,7 @@ def _grid(curves: Sequence[Curve], points: int) -> Numbers:
 
 
 def _on_grid(curve: Curve, grid: Numbers) -> Numbers:
-    """[len(grid)] means of the values nearest to each step, interpolated between; NaN elsewhere."""
+    """The means [len(grid)] of the values nearest to each step, interpolated between; NaN elsewhere."""
     steps = np.frombuffer(curve.steps, np.int64).astype(np.float64)
     values = np.frombuffer(curve.values, np.float64)
     finite = np.isfinite(values)
@@ -119,7 +119,7 @@ def _on_grid(curve: Curve, grid: Numbers) -> Numbers:
 
 
 def _reduce(function: Any, values: Numbers) -> Numbers:
-    """[points] the function over the runs that have a value there."""
+    """The results [points] of the function over the runs that have a value there."""
     out = np.full(values.shape[1], np.nan)
     some = ~np.isnan(values).all(axis=0)
     kept = np.ma.masked_invalid(values[:, some])
@@ -128,5 +128,5 @@ def _reduce(function: Any, values: Numbers) -> Numbers:
 
 
 def _plain(values: Numbers) -> list[float | None]:
-    """Five digits each; None for what is not finite, which JSON has not."""
+    """The values with five digits each; None for what is not finite, which JSON has not."""
     return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values.tolist()]

@@ -68,7 +68,7 @@ def _card(run: RunResult) -> str:
 
 
 def _model(path: Path) -> tuple[str, str, str]:
-    """Its path, size and checksum; in place of these why it cannot be read."""
+    """The path, size and checksum of a model; in place of these why it cannot be read."""
     try:
         model = ModelFile.read(path, "")
     except OSError as error:
@@ -101,11 +101,11 @@ def _returns(one: Any) -> str:
 
 COLORS = ("#3b82f6", "#f0803c", "#2aa876", "#d9538c", "#8b6cf0", "#b8942a", "#17a2b8", "#c65f4a", "#7d8a99")
 LARGEST_FILM = 24_000_000
-"""Bytes; a larger one is named in place of being shown."""
+"""The most bytes of a film; a larger one is named in place of being shown."""
 MOST_FILMS = 6
 _TYPES = {".gif": "image/gif", ".mp4": "video/mp4", ".webm": "video/webm"}
 _HEAD_ENDS = ' - report</title>\n<link rel="icon" href="data:,">'
-"""By which a page of this kind is known, also one of an earlier version."""
+"""The text by which a page of this kind is known, also one of an earlier version."""
 _PAGE = """\
 <!doctype html>
 <html lang="en">

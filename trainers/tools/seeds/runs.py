@@ -27,7 +27,7 @@ _SUMMARIES = 6
 """The number of the latest summaries that the speed is measured over."""
 _COLORS = {"training": "bright_cyan", "done": "bright_green", "failed": "bright_red", "stopped": "yellow"}
 _AROUND = 4
-"""Lines of the display that are no run."""
+"""The number of the display's lines that show no run."""
 
 
 @dataclass
@@ -38,9 +38,9 @@ class SeedProgress:
     max_steps: int | None = None
     reward: float | None = None
     summaries: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_SUMMARIES))
-    """When the last ones were written, in seconds since 1970, and their steps."""
+    """When the last summaries were written, in seconds since 1970, and their steps."""
     earlier: tuple[float, int] = (0.0, 0)
-    """The last one of an earlier process, which a resumed run finds in its folder."""
+    """The last summary of an earlier process, which a resumed run finds in its folder."""
 
     def note_earlier(self, folder: Path) -> None:
         """Look into the folder before the process starts: nothing is shown until there is more in it."""
@@ -70,7 +70,7 @@ class SeedProgress:
         return (end - start) / (last - first) if last > first else None
 
     def time_left(self, now: float) -> float | None:
-        """Seconds to `max_steps` at that speed; `now`: in seconds since 1970."""
+        """Seconds left to `max_steps` at this rate; `now`: in seconds since 1970."""
         if not self.rate or self.max_steps is None:
             return None
         return max((self.max_steps - self.step) / self.rate - (now - self.summaries[-1][0]), 0.0)
@@ -83,34 +83,34 @@ class SeedRun:
     seed: int
     folder: Path
     arguments: list[str]
-    """Of `lanista learn`."""
+    """The arguments of `lanista learn`."""
     process: RunProcess | None = None
     began: float = 0.0
     status: int | None = None
-    """None until it has ended."""
+    """The exit status of the run; None until it has ended."""
     seconds: float = 0.0
-    """That it took, once it has ended."""
+    """The seconds that the run took, once it has ended."""
     progress: SeedProgress = field(default_factory=SeedProgress)
 
     @property
     def log(self) -> Path:
-        """What it prints goes there, beside its folder, which it claims itself."""
+        """The file of what the run prints, beside its folder, which it claims itself."""
         return self.folder.with_name(f"{self.folder.name}.log")
 
     @property
     def state(self) -> str:
-        """In one word."""
+        """The state of the run, in one word."""
         if self.status is not None:
             return {0: "done", INTERRUPTED: "stopped"}.get(self.status, "failed")
         return "waiting" if self.process is None else "training" if self.progress.step else "starting"
 
     def begin(self) -> None:
-        """Start its process."""
+        """Start the run's process."""
         self.progress.note_earlier(self.folder)
         self.process, self.began = RunProcess(self.arguments, self.log), time.monotonic()
 
     def ended(self) -> bool:
-        """Whether its process has ended; the first time that it has, its status is kept."""
+        """Whether the run's process has ended; the first time that it has, its status is kept."""
         if self.process is None:
             return False
         if self.status is None:
@@ -119,7 +119,7 @@ class SeedRun:
         return self.status is not None
 
     def outcome(self) -> str:
-        """What came of it, in a sentence."""
+        """What came of the run, in a sentence."""
         elapsed = f"after {self.seconds:.0f} s"
         if self.state == "stopped":
             return f"Seed {self.seed} was stopped {elapsed}."
@@ -160,12 +160,12 @@ class SeedDisplay:
             self._live.stop()
 
     def began(self, run: SeedRun) -> None:
-        """Its process has started."""
+        """Show that a run's process has started."""
         if self._live is None:
             self._print(f"Seed {run.seed}: {run.folder} starts; its output goes to {run.log}")
 
     def ended(self, run: SeedRun) -> None:
-        """Its process has ended."""
+        """Show that a run's process has ended."""
         run.progress.read(run.folder, ended=True)
         if self._live is None or run.state == "failed":
             self._print(run.outcome())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DONE_SEEDS = "values"
 """The attribute of a trial that holds the values of its finished seeds."""
 ERROR = "error"
-"""The attribute that holds why it failed."""
+"""The attribute that holds why a trial failed."""
 RELEASE_TIMEOUT = 30.0
 """Seconds that a run may still lock its folder after the sweep that started it was killed."""
 _OUTCOMES = {"COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "unfinished"}
@@ -36,7 +36,7 @@ class TrialOutcome(Enum):
     PRUNED = "pruned"
     FAILED = "failed"
     STOPPED = "stopped"
-    """By the user: it continues when the sweep does."""
+    """The outcome of a trial that the user has stopped: it continues when the sweep does."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class RunLengths:
     """How long the runs of a sweep are, in trainer steps."""
 
     run_steps: int
-    """Of one run."""
+    """The trainer steps of one run."""
     steps: int
-    """Of a trial, with all its seeds."""
+    """The trainer steps of a trial, with all its seeds."""
     summary_freq: int
-    """Between two summaries."""
+    """The trainer steps between two summaries."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class TrialSummary:
 
     number: int
     outcome: str
-    """done, pruned, failed or unfinished."""
+    """How the trial ended: done, pruned, failed or unfinished."""
     value: float | None
-    """Of a pruned trial, the last one."""
+    """The value of the trial; of a pruned one, the last that was reported."""
     step: int | None
     """The last reported step, counted across all seeds."""
     seconds: float | None
@@ -107,8 +107,8 @@ class RunningTrial:
 
     Args:
         trial: Optuna's trial.
-        values: its parameters' values.
-        plan: the sweep's.
+        values: the values of the trial's parameters.
+        plan: the sweep's plan.
         reported: the last step that a killed sweep reported to the pruner; None if there is none.
     """
 
@@ -124,7 +124,7 @@ class RunningTrial:
         self._reported = -1 if reported is None else reported
         self._run: RunProcess | None = None
         self._outcome: TrialOutcome | None = None
-        """The outcome once its run has ended, if it is already decided."""
+        """The outcome of the trial once its run has ended, if it is already decided."""
         self._release_deadline = time.monotonic() + RELEASE_TIMEOUT
         try:
             self._steps = plan.steps(values)
@@ -142,7 +142,7 @@ class RunningTrial:
         return max(self._reported, 0)
 
     def poll(self) -> TrialOutcome | None:
-        """Start the next run or check the current one; returns the outcome once the trial has ended."""
+        """Start the next run or check the current one; return the outcome once the trial has ended."""
         if self._run is None:
             return self._outcome or self._start()
         status = self._run.poll()
@@ -153,7 +153,7 @@ class RunningTrial:
         return None if status is None else self._close(self._run, status, curve)
 
     def stop(self) -> None:
-        """Let its run save and exit; the trial can be resumed."""
+        """Let the trial's run save and exit; the trial can be resumed."""
         self._outcome = self._outcome or TrialOutcome.STOPPED
         if self._run is not None:
             self._run.terminate()
@@ -164,7 +164,7 @@ class RunningTrial:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """Kill its run."""
+        """Kill the trial's run."""
         if self._run is not None:
             self._run.kill()
 
@@ -187,7 +187,7 @@ class RunningTrial:
         return None
 
     def _report(self, curve: Mapping[int, float]) -> bool:
-        """Report new values to the pruner; returns whether it prunes the trial."""
+        """Report new values to the pruner; return whether it prunes the trial."""
         before = len(self.done) * self._steps
         for step, value in curve.items():
             if self._outcome is not None or before + step <= self._reported:

@@ -43,9 +43,9 @@ class Participant:
 
     name: str
     policies: Mapping[str, MatchPolicy]
-    """By behavior name; a policy under "" serves every behavior."""
+    """The policies by behavior name; a policy under "" serves every behavior."""
     elo: float | None = None
-    """The rating from its training, if it has one."""
+    """The rating from the participant's training, if it has one."""
 
     def policy(self, behavior: BehaviorName) -> MatchPolicy:
         """The policy for a behavior.
@@ -71,7 +71,7 @@ class Result(NamedTuple):
 
     @property
     def games(self) -> int:
-        """How many were played."""
+        """The number of games that were played."""
         return self.wins + self.draws + self.losses
 
     @property
@@ -80,7 +80,7 @@ class Result(NamedTuple):
         return self.wins + 0.5 * self.draws
 
     def plus(self, other: Result) -> Result:
-        """The sum of both."""
+        """The sum of both results."""
         return Result(*(mine + theirs for mine, theirs in zip(self, other)))
 
 
@@ -88,7 +88,7 @@ class Result(NamedTuple):
 class _Game:
     counted: bool
     members: set[int] = field(default_factory=set)
-    """Its living agents."""
+    """The game's living agents."""
     decisions: int = 0
 
 
@@ -140,7 +140,7 @@ class Games:
                 self._end(game, DRAW)
 
     def _leave(self, agent: int, result: float) -> None:
-        """The agent leaves its game, whose result this is if it was the last one in it."""
+        """Let the agent leave its game, whose result this is if it was the last one in it."""
         key = self._of_agent.pop(agent)
         game = self._games[key]
         game.members.discard(agent)
@@ -159,7 +159,7 @@ class Games:
 
 
 def teams_of(env: BaseEnv) -> list[int]:
-    """Reset an environment, and step it until two teams have appeared; the IDs of its teams.
+    """Reset an environment, and step it until two teams have appeared; return the IDs of its teams.
 
     Raises:
         MatchError: there are fewer than two.

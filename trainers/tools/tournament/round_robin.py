@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 POINTS = 400.0 / math.log(10.0)
 """Elo points of one natural unit of strength."""
 MEAN = 1200.0
-"""Of all ratings; only differences are meaningful."""
+"""The mean of all ratings; only differences are meaningful."""
 PRIOR_DEVIATION = 1000.0 / POINTS
 """Standard deviation of a strength before any game, in natural units."""
 _TOLERANCE = 1e-10
@@ -29,9 +29,9 @@ class Ratings(NamedTuple):
     """The ratings of n players, in Elo points."""
 
     points: Floats
-    """[n], their mean is 1200."""
+    """The ratings [n]; their mean is 1200."""
     errors: Floats
-    """[n] standard errors of the distance of each rating from the mean of all."""
+    """The standard errors [n] of the distance of each rating from the mean of all."""
 
 
 def rate(scores: Floats) -> Ratings:
@@ -70,7 +70,7 @@ def rate(scores: Floats) -> Ratings:
 
 
 def _information(games: Floats, expected: Floats, precision: float) -> Floats:
-    """[n, n] the negative second derivatives of the log posterior."""
+    """The negative second derivatives [n, n] of the log posterior."""
     between = games * expected * (1.0 - expected)
     information: Floats = np.diag(between.sum(1) + precision) - between
     return information
@@ -86,7 +86,7 @@ class Rank:
     """The standard error of the rating."""
     result: Result
     elo: float | None
-    """The rating from its training."""
+    """The rating from the participant's training."""
 
 
 class RoundRobin:
@@ -95,7 +95,7 @@ class RoundRobin:
     def __init__(self, participants: Sequence[Participant]) -> None:
         self.participants = list(participants)
         self.results: dict[tuple[int, int], Result] = {}
-        """By pair of participants; the result is the first one's."""
+        """The results by pair of participants; each is the first one's."""
 
     def play(
         self,

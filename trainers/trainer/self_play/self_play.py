@@ -49,7 +49,7 @@ class NewestSteps:
         """Opponents whose trajectories were learned from until a snapshot acted for them."""
 
     def select(self, trajectory: Trajectory, own: bool) -> list[Item]:
-        """The trajectory if it is to be learned from; `own`: of the learning team.
+        """The trajectory if it is to be learned from; `own`: whether it is of the learning team.
 
         What a trainer keeps of an agent from one trajectory to the next (the state of a critic's memory, the
         return so far) is dropped where steps in between are missing.
@@ -92,11 +92,11 @@ class NewestSteps:
 AVERAGE = StatsAggregationMethod.AVERAGE
 ELO = "Self-play/ELO"
 WIN_RATE = "Self-play/Win Rate"
-"""The learner's against the snapshot that was chosen, as estimated then."""
+"""The statistic of the learner's win rate against the snapshot that was chosen, as estimated then."""
 OPPONENT_SHARE = "Self-play/Opponent Share"
-"""Of the steps that are learned from."""
+"""The statistic of the opponents' share of the steps that are learned from."""
 _NEWEST_KEY = -1
-"""Among the numbers of teams, which are not negative."""
+"""The key of the newest weights among the numbers of teams, which are not negative."""
 
 
 class WeightAssigner(Protocol):
@@ -115,11 +115,11 @@ class RandomSource(Protocol):
     """The random numbers by which opponents are chosen."""
 
     def uniform(self) -> float:
-        """From [0, 1)."""
+        """A random number from [0, 1)."""
         ...
 
     def below(self, n: int) -> int:
-        """One of 0 to n - 1."""
+        """A random number from 0 to n - 1."""
         ...
 
 
@@ -130,11 +130,11 @@ class SeededRandom:
         self.generator = torch.Generator().manual_seed(seed)
 
     def uniform(self) -> float:
-        """From [0, 1)."""
+        """A random number from [0, 1)."""
         return float(torch.rand((), generator=self.generator))
 
     def below(self, n: int) -> int:
-        """One of 0 to n - 1."""
+        """A random number from 0 to n - 1."""
         return int(torch.randint(n, (), generator=self.generator))
 
 
@@ -156,8 +156,8 @@ class SelfPlay:
         """Start without any team.
 
         Args:
-            settings: of self-play.
-            rotation: of the teams of all behaviors.
+            settings: those of self-play.
+            rotation: the rotation of all behaviors' teams.
             weights: returns a copy of the current weights.
             assigner: applies the choice of the teams' weights.
             random: chooses opponents.
@@ -167,7 +167,7 @@ class SelfPlay:
         self.rotation = rotation
         self.pool = SnapshotPool(settings.window, settings.initial_elo)
         self.teams: list[int] = []
-        """Of this behavior, in the order in which they appeared."""
+        """The teams of this behavior, in the order in which they appeared."""
         self.learning: int | None = None
         """The team that learns, as of the last `advance`; it may be another behavior's."""
         self.opponent = 0
@@ -191,11 +191,11 @@ class SelfPlay:
 
     @property
     def opponent_rating(self) -> float:
-        """Of the snapshot that plays against the learner."""
+        """The rating of the snapshot that plays against the learner."""
         return self.pool.ratings[self.opponent]
 
     def lower_opponent_rating(self, change: float) -> None:
-        """The learner has gained `change` points in a game against that snapshot."""
+        """Lower that snapshot's rating: the learner has gained `change` points in a game against it."""
         self.pool.ratings[self.opponent] -= change
 
     def add_result(self, team: int, result: float) -> None:
@@ -276,7 +276,7 @@ class SelfPlay:
     # Changes that are due -------------------------------------------------------------------------------
 
     def detect_team_change(self, step: int) -> None:
-        """Before the trainer advances: note a change of the learning team that another behavior has made."""
+        """Note, before the trainer advances, a change of the learning team that another behavior has made."""
         if self.rotation.learning != self.learning:
             self.last_team_change = step
 
@@ -289,7 +289,7 @@ class SelfPlay:
             restore_records(snapshots, records)
 
     def advance(self, step: int) -> None:
-        """After the trainer has advanced, at its `step`: change the team, save and swap snapshots as due."""
+        """Change the team, save and swap snapshots as due, after the trainer has advanced to `step`."""
         settings = self.settings
         if step - self.last_team_change > settings.team_change:
             self.rotation.change()
@@ -331,7 +331,7 @@ class SelfPlay:
         return chosen
 
     def _let_learn(self, team: int) -> None:
-        """The team acts with the weights that are being trained, whatever they become."""
+        """Let the team act with the weights that are being trained, whatever they become."""
         self.assigned.pop(team, None)
         self._assigner.learn(team)
 

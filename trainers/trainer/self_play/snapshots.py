@@ -23,10 +23,10 @@ from ...policies.policy import Policy
 MakeRequest = Callable[[Policy, Sequence[DecisionSteps], Sequence[BatchSource]], ActRequest]
 """A request to a policy for the agents of some batches, at least one agent in all."""
 NEWEST = -1
-"""In place of a slot: the weights that are being learned. Their rating is the last one."""
+"""The slot of the weights that are being learned, which are no snapshot. Their rating is the last one."""
 
 RECORD_DISCOUNT = 0.99
-"""By which a game counts less after each later one: a record is of about the last hundred."""
+"""The factor by which a game counts less after each later one: a record is of about the last hundred."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class WinRecord:
 
     games: float = 0.0
     score: float = 0.0
-    """Of them, those won and half of those drawn."""
+    """The games won and half of the games drawn, counted like `games`."""
 
     def add(self, result: float) -> None:
         """Count a game; the learner's `result` is its share of it, 0 to 1."""
@@ -65,7 +65,7 @@ class Snapshot:
 
     weights: Mapping[str, Tensor]
     record: WinRecord = field(default_factory=WinRecord)
-    """The learner's games against them."""
+    """The learner's games against the snapshot."""
 
 
 class SnapshotPool:
@@ -77,7 +77,7 @@ class SnapshotPool:
         self.snapshots: list[Snapshot] = []
         self.next_slot = 0
         self.ratings = [rating] * (window + 1)
-        """By slot; the last one is that of the newest weights."""
+        """The ratings by slot; the last one is that of the newest weights."""
 
     def save(self, snapshot: Snapshot) -> None:
         """Keep the newest weights, rated as they are now."""
@@ -108,7 +108,7 @@ class SnapshotPool:
         return state, {key: known[snapshot] for key, snapshot in others.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> list[Snapshot]:
-        """Take over a state; the snapshots of its `weights`. A smaller window keeps the youngest."""
+        """Take over a state; return the snapshots of its `weights`. A smaller window keeps the youngest."""
         known = [Snapshot(weights) for weights in state["weights"]]
         restore_records(known, state.get("records", []))
         slots = [known[number] for number in state["slots"]]
@@ -126,7 +126,7 @@ class SnapshotPool:
         return known
 
     def reset_ratings(self, rating: float) -> None:
-        """All begin with this rating."""
+        """Let all begin with this rating."""
         self.ratings = [rating] * (self.window + 1)
 
 
@@ -153,7 +153,7 @@ def expected_result(own: float, other: float) -> float:
 
 
 def rating_change(own: float, other: float, result: float) -> float:
-    """By how much a game changes the player's rating; the other's changes by as much the other way.
+    """The points that a game adds to the player's rating; the other's changes by as much the other way.
 
     The factor K, 10 to 40 among people, is 1: agents play very many games, as in ML-Agents.
     """
@@ -186,7 +186,7 @@ class Opponents:
         Args:
             network: copied for every snapshot that plays; it is not changed.
             make: makes the policy that acts with such a copy.
-            seed: of the actions that all opponents sample.
+            seed: the seed of the actions that all opponents sample.
             marks: whether decisions of snapshots are marked as `by_snapshot`.
         """
         self._marks = marks

@@ -15,15 +15,15 @@ class RatedOpponent(Protocol):
 
     @property
     def opponent_rating(self) -> float:
-        """Of the snapshot that the team acts with."""
+        """The rating of the snapshot that the team acts with."""
         ...
 
     def lower_opponent_rating(self, change: float) -> None:
-        """The learning team has gained `change` points in a game against that snapshot."""
+        """Lower that snapshot's rating: the learning team has gained `change` points in a game against it."""
         ...
 
     def add_result(self, team: int, result: float) -> None:
-        """The learning team has got `result`, 0 to 1, of a game against this team."""
+        """Record the learning team's `result`, 0 to 1, of a game against this team."""
         ...
 
 
@@ -38,7 +38,7 @@ class TeamRotation:
         self.changes = 0
         """How often the learning team has changed in the whole training."""
         self._behaviors: dict[int, list[RatedOpponent]] = {}
-        """Of each team, in the order in which they joined; the rating of the first one counts."""
+        """The behaviors of each team, in the order in which they joined; the first one's rating counts."""
         self.changed = False
         """Whether the learning team has changed since the last `take_change`."""
         self._lock = Lock()
