@@ -4,8 +4,8 @@
 
 Each combination is trained with its seed; its models are compared with its checkpoint and play; it is resumed
 with one setting changed; and it is trained again, which must give the same weights. The draw favors pairs of
-values that have met least. A combination that does not end is killed, and told with the stacks of its threads;
-one that Lanista refuses is listed with the reason. The status is 1 if any other failed.
+values that have met least. A combination that does not end is killed, and the stacks of its threads are
+printed; one that Lanista refuses is listed with the reason. The status is 1 if any other failed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STEPS = 160
 """Trainer steps of a run; it is resumed for half as many."""
 LIMIT = 90.0
 """Seconds after which a combination counts as hanging."""
-CANDIDATES = 30
+CANDIDATES = 12
 """Draws of which the one with the rarest pairs is taken."""
 
 FEATURES: dict[str, Sequence[str]] = {
@@ -56,13 +56,12 @@ FEATURES: dict[str, Sequence[str]] = {
     "behaviors": ("one", "two"),
     "replay": ("plain", "n_step", "prioritized", "saved", "n_step, prioritized"),
     "threaded": ("no", "yes"),
-    "environments": ("one", "two", "wire"),
+    "environments": ("one", "two", "wire", "ranks"),
     "network": ("plain", "normalize", "layer_norm", "tanh"),
     "schedule": ("linear", "constant"),
     "tests": ("none", "tests", "keep_best", "tests, keep_best"),
     "callbacks": ("none", "keep_best", "stop_at_reward"),
     "checkpoints": ("plain", "even", "all"),
-    "curriculum": ("none", "reward", "progress"),
     "resumed with": (
         "nothing",
         "learning_rate",
@@ -78,6 +77,25 @@ ON_POLICY = {"ppo", "poca", "mappo", "coma"}
 TEAM = {"poca", "mappo", "coma"}
 
 Combination = dict[str, str]
+
+
+def repeatable(one: Combination) -> bool:
+    """Whether a run repeats bit for bit: not where a thread learns beside the acting (docs/threaded.md)."""
+    return one["threaded"] == "no" or one["trainer"] in ("ppo", "poca", "mappo")
+
+
+def refusal(one: Combination) -> str:
+    """Why the settings cannot be trained, in the words of the first problem; empty if they can."""
+    from lanista.trainers.settings import RunOptions, TrainerConfigError
+    from lanista.trainers.settings.validation import require_support
+
+    config = configuration(one, 0)
+    config["env_settings"]["env_path"] = "scene:basic"
+    try:
+        require_support(RunOptions.from_dict(config))
+    except TrainerConfigError as error:
+        return error.problems[0].message
+    return ""
 
 
 def possible(drawn: Mapping[str, str]) -> bool:
@@ -97,16 +115,21 @@ def pairs_of(drawn: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], tuple[
     return itertools.combinations(sorted(drawn.items()), 2)
 
 
-def draw(count: int, seed: int) -> list[Combination]:
-    """The first `count` combinations of a seed."""
+def draw(count: int, seed: int, refused: Counter[str] | None = None) -> list[Combination]:
+    """The first `count` combinations of a seed; `refused` counts why draws cannot be trained."""
     generator, met = random.Random(seed), Counter[Any]()
     found: list[Combination] = []
     while len(found) < count:
         candidates: list[Combination] = []
         while len(candidates) < CANDIDATES:
             one = {name: generator.choice(values) for name, values in FEATURES.items()}
-            if possible(one):
-                candidates.append(one)
+            if not possible(one):
+                continue
+            if reason := refusal(one):
+                if refused is not None:
+                    refused[reason] += 1
+                continue
+            candidates.append(one)
         best = max(candidates, key=lambda one: sum(1.0 / (1 + met[pair]) ** 2 for pair in pairs_of(one)))
         met.update(pairs_of(best))
         found.append(best)
@@ -153,10 +176,11 @@ def settings_of(one: Combination) -> dict[str, Any]:
         hyper |= {"prioritized_replay": True} if "prioritized" in one["replay"] else {}
         hyper |= {"save_replay_buffer": True} if one["replay"] == "saved" else {}
         hyper |= {"recipe": "simba"} if one["trainer"] == "simba" else {}
-    network: dict[str, Any] = {"hidden_units": 8, "num_layers": 1, "normalize": one["network"] == "normalize"}
+    normalize = one["network"] == "normalize" or one["trainer"] == "simba"
+    network: dict[str, Any] = {"hidden_units": 8, "num_layers": 1, "normalize": normalize}
     network |= {"layer_norm": {"layer_norm": True}, "tanh": {"activation": "tanh"}}.get(one["network"], {})
     if one["memory"] != "none":
-        network["memory"] = {"memory_size": 4, "sequence_length": 4, "cell": one["memory"]}
+        network["memory"] = {"memory_size": 4, "sequence_length": 4, "memory_type": one["memory"]}
     small = {"network_settings": {"hidden_units": 8}}
     signals: dict[str, Any] = {} if one["signals"] == "curiosity alone" else {"extrinsic": {"gamma": 0.9}}
     if one["signals"] != "extrinsic":
@@ -192,21 +216,14 @@ def configuration(one: Combination, seed: int) -> dict[str, Any]:
     """The whole configuration."""
     found: dict[str, Any] = {
         "default_settings": settings_of(one),
-        "env_settings": {"seed": seed, "num_envs": 2 if one["environments"] == "two" else 1},
+        "env_settings": {"seed": seed, "num_envs": 2 if one["environments"] in ("two", "ranks") else 1},
         "checkpoint_settings": {"results_dir": "runs"},
-        "torch_settings": {"num_threads": 1},
+        "torch_settings": {"num_threads": 1, "learners": 2 if one["environments"] == "ranks" else 1},
         "quiet": True,
     }
     if one["callbacks"] != "none":
         stop = {"stop_at_reward": {"reward": 1000.0, "episodes": 10}}
         found["callbacks"] = [stop if one["callbacks"] == "stop_at_reward" else "keep_best"]
-    if one["curriculum"] != "none":
-        criteria = {"behavior": "A", "measure": one["curriculum"], "threshold": 0.3, "min_lesson_length": 5}
-        lessons = [
-            {"name": "low", "value": 1.0, "completion_criteria": criteria},
-            {"name": "high", "value": 2.0},
-        ]
-        found["environment_parameters"] = {"level": {"curriculum": lessons}}
     return found
 
 
@@ -251,8 +268,9 @@ def _train(one: Combination, seed: int, run_id: str, **more: Any) -> Any:
     import lanista
 
     rules, config = rules_of(one), configuration(one, seed)
-    if one["environments"] == "wire":
-        config["env_settings"] |= {"env_workers": 1, "env_args": ["--rules", rules.text()]}
+    if one["environments"] in ("wire", "ranks"):
+        workers = int(one["environments"] == "wire")
+        config["env_settings"] |= {"env_workers": workers, "env_args": ["--rules", rules.text()]}
         return lanista.train(config, env="python:random_env:make", run_id=run_id, deterministic=True, **more)
     text = rules.text()
     return lanista.train(
@@ -341,7 +359,8 @@ def attempt(one: Combination, number: int, seed: int) -> Found:
         where = "play"
         _play(one, "first")
         where = "repeat"
-        _compare_weights(weights, _weights(_train(one, seed, "second")))
+        if repeatable(one):
+            _compare_weights(weights, _weights(_train(one, seed, "second")))
         where = "resume"
         resumed = _train(one, seed, "first", resume=True, overrides=changes(one))
         if min(resumed.steps.values()) < STEPS:
@@ -455,7 +474,8 @@ def main() -> int:
         first={"default": 0, "help": "the number of the first one to try"},
         table={"default": "", "help": "a CSV file for what came of each"},
     )
-    drawn = draw(options.first + options.count, options.seed)
+    refused = Counter[str]()
+    drawn = draw(options.first + options.count, options.seed, refused)
     orders = [(one, number, options.seed + number) for number, one in enumerate(drawn)][options.first :]
     outcomes, rows = Counter[str](), []
     with tempfile.TemporaryDirectory() as made:
@@ -472,8 +492,11 @@ def main() -> int:
     met = Counter(pair for row, *_ in orders for pair in pairs_of(row))
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     print(
-        f"{len(orders)} combinations, {len(met)} pairs of values, each at least {min(met.values())} times: {told}."
+        f"{len(orders)} combinations, {len(met)} pairs of values, each at least {min(met.values())} times: "
+        f"{told}."
     )
+    for reason, count in refused.most_common():
+        print(f"{count} draws refused: {reason}")
     if options.table:
         with open(options.table, "w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))
