@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING
 
-from ...envs.base import MAX_IDLE_STEPS, BehaviorId
+from ...envs.base import BehaviorId
 from ..settings.errors import dotted
 from ..trainer.context import RunContext
 from ..trainer.self_play.snapshots import team_of
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ..trainer.learner import Learner
 
 logger = logging.getLogger(__name__)
+
+SILENT_STEPS = 1000
+"""Steps of each environment without a request for a decision after which a run says whom it waits for."""
 
 
 class AwaitedDecisions:
@@ -35,7 +38,7 @@ class AwaitedDecisions:
         """The steps of all environments so far."""
         self.asked_at: dict[BehaviorId, int] = {}
         """What `count` returned when an agent of each id asked last; none has of ids that are not in it."""
-        self._interval = MAX_IDLE_STEPS
+        self._interval = SILENT_STEPS
         self._next_look = 0
         self._seen: dict[str, tuple[int, int]] = {}
         """By the names of the behaviors that still wanted steps at the last look: step, and last request."""
@@ -94,19 +97,24 @@ class AwaitedDecisions:
         return max((self.asked_at.get(behavior_id, 0) for behavior_id in ids), default=0)
 
     def _warn(self, learner: Learner, steps: int) -> None:
-        name, settings, who = learner.name, learner.settings, learner.name
+        name, settings, of, advice = learner.name, learner.settings, "", "end the run with Ctrl-C."
+        who = name
         if learner.self_play is not None:
             who = f"{name}: team {self._run.rotation.learning}, which learns now,"
-        limited = self._run.training and not settings.endless
-        of = f" of {settings.max_steps:,}" if limited else ""
+        if self._run.training:
+            of = "" if settings.endless else f" of {settings.max_steps:,}"
+            key = dotted(("behaviors", name, "max_steps"))
+            advice = (
+                f"end the run with Ctrl-C, which saves it; with a lower {key}, or in an environment without "
+                "this behavior, a run ends by itself."
+            )
         logger.warning(
             "%s has asked for no decision for %s steps of the environment. %s is at %s%s steps, and the run "
-            "waits for it. If its agents are gone for good, end the run with Ctrl-C, which saves it; with a "
-            "lower %s, or in an environment without this behavior, a run ends by itself.",
+            "waits for it. If its agents are gone for good, %s",
             who,
             f"{steps:,}",
             name,
             f"{learner.trainer.step:,}",
             of,
-            dotted(("behaviors", name, "max_steps")),
+            advice,
         )

@@ -1,8 +1,11 @@
 """Teams and behaviors that appear after the first update, and those that fall silent."""
 
 import re
+import threading
 
 import pytest
+from lanista.trainers.trainer.self_play.manager import SelfPlayManager
+from lanista.trainers.trainer.thread import LearnerThread
 from self_play_runs import EVERY, configure
 
 THREADED = ("--set", "behaviors.Tiny.threaded=true")
@@ -12,7 +15,7 @@ ONLY_ONE = "shown only one team so far, Tiny?team=0"
 @pytest.fixture
 def runs(runs, monkeypatch):
     """A look at who is silent falls due after a few steps."""
-    monkeypatch.setattr("lanista.trainers.runner.awaited.MAX_IDLE_STEPS", 50)
+    monkeypatch.setattr("lanista.trainers.runner.awaited.SILENT_STEPS", 50)
     runs.rules["behaviors"] = ["Tiny?team=0", "Tiny?team=1"]
     return runs
 
@@ -33,6 +36,22 @@ def test_a_team_that_appears_after_the_first_update_is_taken(runs, tmp_path, cap
     state = runs.state()
     assert state["step"] > 700 and state["self_play"]["teams"] == [0, 1]
     assert state["self_play"]["rotation"]["changes"] >= 3
+
+
+def test_a_late_team_gets_weights_as_they_are_between_two_updates(runs, tmp_path, monkeypatch):
+    hyper, discrete, continuous = EVERY["sac"]
+    configure(tmp_path, "sac", hyper)
+    runs.rules |= {"disc": discrete, "cont": continuous, "late": {"Tiny?team=1": 35}}
+    join, learning = SelfPlayManager.join, []
+
+    def joined(self, team):
+        learners = [thread for thread in threading.enumerate() if isinstance(thread, LearnerThread)]
+        learning.extend(not thread._is_paused.is_set() for thread in learners)
+        join(self, team)
+
+    monkeypatch.setattr(SelfPlayManager, "join", joined)
+    assert runs("c.yaml", "--run-id", "r", *THREADED) == 0
+    assert learning == [False], "there was one thread when the second team joined"
 
 
 def test_one_team_alone_is_refused_when_it_has_no_opponent_to_hand_over_to(runs, tmp_path, capsys):
@@ -168,6 +187,14 @@ def test_a_behavior_for_which_alone_the_run_waits_is_named_more_and_more_seldom(
     counted = [int(re.search(r"decision for ([\d,]+) steps", line)[1].replace(",", "")) for line in said]
     assert counted == sorted(counted) and counted[0] >= 50 and counted[-1] < 2000
     assert not silences(out, "Ball")
+
+
+def test_in_inference_what_to_do_is_to_end_the_run(late, capsys):
+    late.configure(LATE)
+    late.rules |= {"late": {}, "silent": dict.fromkeys(late.rules["behaviors"], 30), "until": 200}
+    assert late("c.yaml", "--run-id", "r", "--inference") == 0
+    said = silences(capsys.readouterr().out, "Goal")
+    assert said and said[0].endswith("If its agents are gone for good, end the run with Ctrl-C.")
 
 
 def test_a_behavior_that_asks_seldom_or_beside_others_is_not_named(late, capsys):
