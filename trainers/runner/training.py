@@ -24,7 +24,7 @@ from ..callbacks.events import SummaryDue
 from ..checkpoints.resuming import restore_lessons
 from ..checkpoints.run_folder import remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
-from ..checkpoints.transfer import find_start
+from ..checkpoints.transfer import LATEST, find_start
 from ..curriculum import Curriculum
 from ..networks.custom import not_exportable, reference_of
 from ..networks.modules.passes import Precision
@@ -104,10 +104,21 @@ def train(
             if not (controller.learners or context.resume):
                 remove_empty_run(folder)
     if context.training:
+        _warn_of_absent(folder, controller)
         learners = controller.learners.values()
         unfinished = any(learner.trainer.should_still_train for learner in learners)
         for line in next_steps(options, folder, controller.learners, unfinished=unfinished):
             logger.info("%s", line)
+
+
+def _warn_of_absent(folder: Path, controller: TrainerController) -> None:
+    """Warn of behaviors that the run has trained before it was resumed, and that have not appeared since."""
+    absent = {path.parent.name for path in folder.glob(f"*/{LATEST}")} - controller.learners.keys()
+    if absent:
+        logger.warning(
+            "The environment has not shown %s since the run was resumed: what was saved stays as it was.",
+            ", ".join(sorted(absent)),
+        )
 
 
 def make_context(
