@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ...envs.base import EnvironmentStep
-from ..utils.films import Image
+from ..episodes.scores import EpisodeScore
+from ..utils.films import Frame, Image
 
 if TYPE_CHECKING:
     from ..settings.options import RunOptions
@@ -118,21 +119,6 @@ class CheckpointSaved(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeScore:
-    """A finished episode that counts toward an evaluation."""
-
-    behavior: str
-    agent: int
-    reward: float
-    length: int
-    """The number of decisions but the last, as in `Environment/Episode Length`."""
-    first: int
-    """The number of the evaluation's step with which it started."""
-    last: int
-    """The number of the evaluation's step with which it ended."""
-
-
-@dataclass(frozen=True, slots=True)
 class EvaluationStep(Event):
     """The environment of an evaluation has stepped."""
 
@@ -145,10 +131,6 @@ class EvaluationStep(Event):
     """Trainer steps of the behaviors that are evaluated."""
     ended: Sequence[EpisodeScore]
     """The counted episodes that ended with this step."""
-    oldest: int
-    """The number of the step with which the oldest counted episode that is still running started."""
-    newest: int
-    """The number of the step with which the newest of these started; that of this step if none is running."""
     render: Callable[[], Image | None]
     """Renders the environment in its current state; None if it cannot render itself."""
 
@@ -191,6 +173,10 @@ class EvaluationEnd(Event):
     show_video: ShowVideo = field(compare=False)
     seats: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """The returns of each team or seat by its name; a single one if the behavior has but one team."""
+    film: Callable[[int], list[Frame] | None] = field(compare=False, default=lambda most: [])
+    """Replays the evaluation, whose environment starts with the same seed, and renders the best counted
+    episode: its first frames, at most as many as asked for. Empty if the environment does not render itself;
+    None if the replay has failed, or the run is to end."""
 
 
 @dataclass(frozen=True, slots=True)

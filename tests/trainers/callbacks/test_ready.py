@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,16 +11,14 @@ from lanista.trainers.callbacks import (
     CheckpointSaved,
     EpisodeEnd,
     EvaluationEnd,
-    EvaluationStep,
     TrainingBegin,
 )
 from lanista.trainers.callbacks import video as write_video
-from lanista.trainers.callbacks.events import EpisodeScore
 from lanista.trainers.callbacks.keep_best import KeepBest
 from lanista.trainers.callbacks.stop_at_reward import StopAtReward
 from lanista.trainers.callbacks.video import WriteVideo
 from lanista.trainers.settings import RunOptions
-from lanista.trainers.utils.films import has_ffmpeg
+from lanista.trainers.utils.films import Frame, has_ffmpeg
 from line_game import LineGame
 from line_runs import EVALUATED, START
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -163,36 +162,43 @@ def test_a_best_policy_that_could_not_be_saved_does_not_count(tmp_path):
     assert (tmp_path / "best" / "A.pt").read_text() == "2" and keep.state_dict()["best"] == {"A": 4.0}
 
 
-def step(number, ended=(), oldest=0, newest=0, render=None):
-    drawn = render or (lambda: np.full((8, 8, 3), number, np.uint8))
-    return EvaluationStep(number, None, {"A": 10}, ended, oldest, newest, drawn)
+def filmed(frames, score=4.0, **more):
+    """The end of an evaluation whose best episode is so many frames long, or has no film."""
+    pixels = [np.full((8, 8, 3), number, np.uint8) for number in range(frames or 0)]
+    asked = []
+
+    def film(most):
+        asked.append(most)
+        return None if frames is None else [Frame(each) for each in pixels[:most]]
+
+    return replace(judged(score, **more), film=film), asked
 
 
-def test_the_video_is_the_best_episode_from_its_start(tmp_path, monkeypatch):
+def test_the_video_is_of_the_best_episode_and_only_asked_for_if_it_is_written(tmp_path, monkeypatch):
     films = []
     monkeypatch.setattr(write_video, "has_ffmpeg", lambda: False)
     monkeypatch.setattr(
         write_video, "gif", lambda frames, ms: films.append([f.pixels()[0, 0, 0] for f in frames]) or b"film"
     )
-    shown = []
-    film = WriteVideo(pictures=4)
-    film.on_evaluation_step(step(0))
-    film.on_evaluation_step(step(1, [EpisodeScore("A", 1, 3.0, 1, 0, 1)], oldest=0, newest=1))
-    for number in range(2, 9):
-        film.on_evaluation_step(step(number, oldest=0, newest=1))
-    film.on_evaluation_step(step(9, [EpisodeScore("A", 2, 5.0, 8, 1, 9)], oldest=0, newest=1))
-    film.on_evaluation_step(step(10, [EpisodeScore("A", 3, 4.0, 10, 0, 10)], oldest=10, newest=10))
-    film.on_evaluation_end(judged(4.0, folder=tmp_path, shown=lambda *told: shown.append(told)))
-    assert films == [[1, 2, 3, 4]], "of the episode with 5, the first four pictures"
+    shown, asked = [], []
+    film = WriteVideo(pictures=4, every=2, without=["B"])
+    for behavior in ("A", "A", "A", "B"):
+        told = lambda *told: shown.append(told)  # noqa: E731
+        event, most = filmed(9, behavior=behavior, folder=tmp_path, shown=told)
+        film.on_evaluation_end(event)
+        asked.append(most)
+    assert asked == [[4], [], [4], []]
+    assert films == [[0, 1, 2, 3]] * 2
     assert (tmp_path / "videos" / "A-10.gif").read_bytes() == b"film"
-    assert shown == [("Evaluation/Best Episode", b"film", (8, 8))]
+    assert shown == [("Evaluation/Best Episode", b"film", (8, 8))] * 2
 
 
 def test_an_environment_that_does_not_render_is_reported_once(caplog, tmp_path):
     film = WriteVideo()
+    film.on_evaluation_end(filmed(None, folder=tmp_path)[0])
+    assert not caplog.records, "the replay has failed, which is told elsewhere"
     for _ in range(2):
-        film.on_evaluation_step(step(0, render=lambda: None))
-        film.on_evaluation_end(judged(1.0, folder=tmp_path))
+        film.on_evaluation_end(filmed(0, folder=tmp_path)[0])
     assert sum("There will be no videos" in record.message for record in caplog.records) == 1
     assert not list(tmp_path.iterdir())
 
@@ -206,9 +212,7 @@ def test_a_video_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch, capl
     monkeypatch.setattr(write_video, "encode", encode)
     if fails == "disk":
         (tmp_path / "videos").write_text("in the way")
-    film = WriteVideo()
-    film.on_evaluation_step(step(0, [EpisodeScore("A", 1, 3.0, 1, 0, 0)]))
-    film.on_evaluation_end(judged(3.0, folder=tmp_path))
+    WriteVideo().on_evaluation_end(filmed(1, folder=tmp_path)[0])
     (warning,) = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     if fails == "disk":
         assert "could not be written" in warning
@@ -218,9 +222,13 @@ def test_a_video_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch, capl
 
 
 class Drawn(LineGame):
-    """Renders itself; with `fails`, the third frame raises an error."""
+    """Renders itself; with `fails`, the third frame raises an error; with `other`, no launch repeats one."""
 
-    drawn, fails = 0, False
+    drawn, launched, fails, other = 0, 0, False, False
+
+    def __init__(self, seed, max_len, **rules):
+        type(self).launched += 1
+        super().__init__(seed, max_len=max_len - self.other * (self.launched % 3), **rules)
 
     def draw(self):
         type(self).drawn += 1
@@ -229,9 +237,10 @@ class Drawn(LineGame):
         return np.full((10, 12, 3), 20 * self.steps % 256, np.uint8)
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_run_with_test_video_records_its_evaluations(runs, tmp_path, capsys, monkeypatch, fails):
-    kind = type("Drawn", (Drawn,), {"fails": fails})
+@pytest.mark.parametrize("trouble", [None, "fails", "other"])
+def test_a_run_with_test_video_records_its_evaluations(runs, tmp_path, capsys, monkeypatch, trouble):
+    fails, other = trouble == "fails", trouble == "other"
+    kind = type("Drawn", (Drawn,), {"fails": fails, "other": other})
     monkeypatch.setattr("line_runs.LineGame", kind)
     write(runs, "[]", "  test_video: true\n")
     assert runs(*START) == 0
@@ -242,6 +251,8 @@ def test_a_run_with_test_video_records_its_evaluations(runs, tmp_path, capsys, m
         assert out.count("Evaluations are not filmed: OSError: no screen") == 1 and not films
         return
     assert [film.stem for film in films] == [f"Tiny-{step}" for step, _ in _tests(out)]
+    assert ("the environment did not repeat the test" in out) == other
+    assert kind.drawn <= 4 * 13, "of each test one episode, which has at most 12 steps"
     events = EventAccumulator(str(folder))
     events.Reload()
     assert len(events.Images("Evaluation/Best Episode")) == 4

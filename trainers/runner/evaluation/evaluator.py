@@ -7,21 +7,23 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from ....envs.base import EngineStatistics, StatsAggregationMethod
+from ....envs.base import EngineStatistics, EnvironmentStep, StatsAggregationMethod
 from ....envs.manager.async_env import Parameters
 from ....envs.manager.restarts import StopAsked
 from ...callbacks.dispatcher import CallbackDispatcher
-from ...callbacks.events import EvaluationEnd
+from ...callbacks.events import EvaluationEnd, EvaluationStep
+from ...episodes.scores import EpisodeScore, Scores
 from ...stats.summary import StatsSummary
+from ...utils.films import Frame
 from .environment import EVALUATION_SEED, EvaluationEnvironment, warnings_only
-from .rollout import EvaluationPolicy, EvaluationRollout
-from .scores import Scores
+from .rollout import EvaluationPolicy, EvaluationRollout, Watch
 
 if TYPE_CHECKING:
     from ...trainer.learner import Learner
@@ -79,10 +81,23 @@ class Evaluator:
         }
         for learner in learners.values():
             learner.trainer.finish_update()
+        best: dict[str, EpisodeScore] = {}
+        steps = {name: learner.trainer.step for name, learner in evaluated.items()}
+
+        def watch(number: int, step: EnvironmentStep, ended: Sequence[EpisodeScore]) -> bool:
+            for episode in ended:
+                if episode.behavior not in best or episode.reward > best[episode.behavior].reward:
+                    best[episode.behavior] = episode
+            if self._callbacks.has_hook(EvaluationStep):
+                event = EvaluationStep(number, step, steps, ended, self._environment.render)
+                self._callbacks.dispatch(event)
+            return True
+
         start = self._clock()
         try:
-            with isolated_random_state(EVALUATION_SEED), warnings_only():
-                rollout = self._roll_out(learners, evaluated, parameters, should_stop)
+            with isolated_random_state(EVALUATION_SEED):
+                self._copy_weights(learners)
+            rollout = self._roll_out(evaluated, parameters, should_stop, watch)
         except StopAsked:
             rollout = None
         except Exception as error:  # of an engine, or of a user's environment: no reason to end training
@@ -104,16 +119,11 @@ class Evaluator:
         seconds = self._clock() - start
         for name, learner in evaluated.items():
             learner.evaluation_schedule.advance(learner.trainer.step)
-            report(learner, rollout.scores[name], rollout.statistics, seconds)
+            film = partial(self._film, evaluated, parameters, should_stop, best.get(name))
+            report(learner, rollout.scores[name], rollout.statistics, seconds, film)
 
-    def _roll_out(
-        self,
-        learners: Mapping[str, Learner],
-        evaluated: Mapping[str, Learner],
-        parameters: Parameters,
-        should_stop: Callable[[], bool],
-    ) -> EvaluationRollout | None:
-        """The finished rollout; None if it was aborted."""
+    def _copy_weights(self, learners: Mapping[str, Learner]) -> None:
+        """Take over the newest weights of all behaviors."""
         for name, learner in learners.items():
             if name not in self._policies:
                 self._policies[name] = EvaluationPolicy(
@@ -123,17 +133,67 @@ class Evaluator:
                     learner.algorithm.traits.roster_size,
                 )
             self._policies[name].reset(learner.algorithm.network.state_dict())
-        steps = {name: learner.trainer.step for name, learner in evaluated.items()}
-        rendered = self._callbacks.wants_frames
-        with self._environment.launched(rendered=rendered, should_stop=should_stop) as envs:
-            games = self._environment.games
-            scores = {
-                name: Scores(name, one.settings.test_episodes, one.settings.test_max_decisions, games)
+
+    def _roll_out(
+        self,
+        evaluated: Mapping[str, Learner],
+        parameters: Parameters,
+        should_stop: Callable[[], bool],
+        watch: Watch,
+    ) -> EvaluationRollout | None:
+        """The finished rollout of the copied weights; None if it was aborted."""
+        for policy in self._policies.values():
+            policy.reset({})
+        rendered, environment = self._callbacks.wants_frames, self._environment
+        with (
+            isolated_random_state(EVALUATION_SEED),
+            warnings_only(),
+            environment.launched(rendered=rendered, should_stop=should_stop) as envs,
+        ):
+            scores = [
+                Scores(name, one.settings.test_episodes, one.settings.test_max_decisions, environment.env)
                 for name, one in evaluated.items()
-            }
-            render = self._environment.render
-            rollout = EvaluationRollout(envs, self._policies, scores, self._callbacks, steps, render)
+            ]
+            rollout = EvaluationRollout(envs, self._policies, scores, watch)
             return rollout if rollout.run(parameters, should_stop) else None
+
+    def _film(
+        self,
+        evaluated: Mapping[str, Learner],
+        parameters: Parameters,
+        should_stop: Callable[[], bool],
+        best: EpisodeScore | None,
+        most: int,
+    ) -> list[Frame] | None:
+        """The first frames of an episode of the evaluation, which is replayed; see `EvaluationEnd.film`."""
+        if best is None or not self._environment.draws:
+            return []
+        frames, replayed = list[Frame](), list[EpisodeScore]()
+
+        def shoot(number: int, step: EnvironmentStep, ended: Sequence[EpisodeScore]) -> bool:
+            replayed.extend(ended)
+            if best.first <= number < best.first + most:
+                image = self._environment.render()
+                if image is None:
+                    frames.clear()
+                    return False
+                frames.append(Frame(image))
+            return number < best.last
+
+        try:
+            done = self._roll_out(evaluated, parameters, should_stop, shoot)
+        except StopAsked:
+            return None
+        except Exception as error:  # as in `run`
+            logger.warning("%s: the test was not filmed. %s: %s", best.behavior, type(error).__name__, error)
+            return None
+        if frames and done and best not in replayed:
+            logger.warning(
+                "%s: the environment did not repeat the test, though it got the same seed: the video shows "
+                "another episode than the best one.",
+                best.behavior,
+            )
+        return frames if done else None
 
 
 @contextmanager
@@ -154,7 +214,13 @@ def isolated_random_state(seed: int) -> Iterator[None]:
         torch.random.set_rng_state(states[2])
 
 
-def report(learner: Learner, scores: Scores, statistics: EngineStatistics, seconds: float) -> None:
+Film = Callable[[int], "list[Frame] | None"]
+"""Renders the best episode of an evaluation; see `EvaluationEnd.film`."""
+
+
+def report(
+    learner: Learner, scores: Scores, statistics: EngineStatistics, seconds: float, film: Film
+) -> None:
     """Report an evaluation of `learner`'s policy that took `seconds`; save one of the best policies."""
     if not scores.rewards:
         logger.warning(
@@ -166,7 +232,7 @@ def report(learner: Learner, scores: Scores, statistics: EngineStatistics, secon
     step = learner.trainer.step
     learner.reporter.write_between(metrics(scores, statistics, seconds), step)
     logger.info("%s", line(scores, step, seconds))
-    _notify_callbacks(learner, scores, seconds, learner.save_if_best(scores.mean()))
+    _notify_callbacks(learner, scores, seconds, learner.save_if_best(scores.mean()), film)
 
 
 def metrics(scores: Scores, statistics: EngineStatistics, seconds: float) -> dict[str, StatsSummary]:
@@ -211,7 +277,9 @@ def _std(values: Sequence[float]) -> float:
     return StatsSummary(values).std
 
 
-def _notify_callbacks(learner: Learner, scores: Scores, seconds: float, saved: Path | None) -> None:
+def _notify_callbacks(
+    learner: Learner, scores: Scores, seconds: float, saved: Path | None, film: Film
+) -> None:
     callbacks = learner.run.callbacks
     if not callbacks.has_hook(EvaluationEnd):
         return
@@ -234,5 +302,6 @@ def _notify_callbacks(learner: Learner, scores: Scores, seconds: float, saved: P
             folder=learner.checkpointer.folder,
             save=lambda: saved or learner.checkpointer.save_now(),
             show_video=show,
+            film=film,
         )
     )

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from ...episodes import MAX_DECISIONS
 from ...utils.errors import did_you_mean
 from ...utils.plugins import PluginError
 from ..base import Flag, Integer, Number, Settings, Text, found, own, refuse, wrong
@@ -203,7 +204,7 @@ class TrainerSettings(Settings):
     test_episodes: Integer = own(10, ge=1)
     """Episodes of an evaluation; for teams whose members are in groups, episodes of groups. If a behavior has
     several teams or seats, this many of each."""
-    test_max_decisions: Integer = own(5000, ge=1)
+    test_max_decisions: Integer = own(MAX_DECISIONS, ge=1)
     """Decisions after which an evaluation's episode that does not end is cut and counted: an agent that
     always takes its best action may push against a wall forever."""
     test_video: Flag = own(False)
