@@ -13,6 +13,7 @@ import numpy as np
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 
 from ...envs.base import MAX_IDLE_STEPS, BehaviorId, BehaviorName, BehaviorSteps
+from ..stats.earned import earned
 from . import MAX_DECISIONS
 from .groups import GroupReturns, last_rewards
 
@@ -86,7 +87,7 @@ class SeatScores:
     @property
     def returns(self) -> list[float]:
         """The returns of the counted groups that have ended if these earned rewards, else of the agents."""
-        return self.groups.finished if any(self.groups.finished) else self.rewards
+        return earned(self.rewards, self.groups.finished)
 
     @property
     def last_rewards(self) -> list[float]:
@@ -163,7 +164,7 @@ class Scores:
     @property
     def returns(self) -> list[float]:
         """The returns that the policy is scored by: of groups if they earn rewards, else of agents."""
-        return self.group_rewards if self.by_groups else self.rewards
+        return earned(self.rewards, self.group_rewards)
 
     def returns_by_seat(self) -> dict[str, list[float]]:
         """`returns` by the name of the seat, in the order of the teams' numbers; without empty ones."""

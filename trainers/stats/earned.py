@@ -71,7 +71,7 @@ class RewardHistory:
     def expect(self, seat: str) -> None:
         """Wait for episodes of this seat too."""
         if seat not in self._seats:
-            self._seats[seat] = self._saved.pop(seat, None) or self._new_seat()
+            self._seats[seat] = self._saved.pop(seat) if seat in self._saved else self._new_seat()
 
     def cleared(self) -> RewardHistory:
         """A history of the same seats without episodes."""

@@ -21,15 +21,14 @@ ERRORS, SHARE = 3.0, 0.1
 def hints(player: Player) -> list[str]:
     """A sentence for each behavior that earned clearly less than when its model was saved.
 
-    Not of several teams, whose returns depend on each other, and not of groups: what is recorded is what
-    agents earned.
+    Not of several teams, whose returns depend on each other.
     """
     found = []
     for scores in player.counter.scores.values() if player.deterministic else ():
         ids = list(scores.seats)
         model = player.model_of.get(ids[0]) if len(ids) == 1 else None
-        trained = None if model is None or scores.by_groups else trained_reward(model)
-        if trained is not None and clearly_less(scores.rewards, trained):
+        trained = None if model is None else trained_reward(model)
+        if trained is not None and clearly_less(scores.returns, trained):
             found.append(
                 f"{scores.behavior} trained to a mean reward of {_shown(trained)} with sampled actions; the "
                 f"likeliest ones earn {_shown(scores.mean())} here. --sampled plays as in training."

@@ -32,7 +32,7 @@ class Metric:
         Non-finite summaries are ignored. If a resumed run reports a step again, the later report counts.
         """
         rows = _rows(self._table(run))
-        reported = _values(rows, self.tag)
+        reported: Mapping[int, float] = _values(rows, self.tag)
         if self.tag == REWARD:
             reported = earned(reported, _values(rows, GROUP_REWARD))
         steps = sorted(reported)
