@@ -120,7 +120,7 @@ class Evaluator:
         for name, learner in evaluated.items():
             learner.evaluation_schedule.advance(learner.trainer.step)
             film = partial(self._film, evaluated, parameters, should_stop, best.get(name))
-            report(learner, rollout.scores[name], rollout.statistics, seconds, film)
+            report(learner, rollout.counter.scores[name], rollout.statistics, seconds, film)
 
     def _copy_weights(self, learners: Mapping[str, Learner]) -> None:
         """Take over the newest weights of all behaviors."""

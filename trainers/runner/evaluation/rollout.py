@@ -149,11 +149,6 @@ class EvaluationRollout:
         self.statistics: dict[str, list[tuple[float, StatsAggregationMethod]]] = {}
         """The engine's own statistics."""
 
-    @property
-    def scores(self) -> Mapping[str, Scores]:
-        """The scores of the behaviors that are evaluated, by name."""
-        return self.counter.scores
-
     def run(self, parameters: Parameters, should_stop: Callable[[], bool]) -> bool:
         """Run until all episodes are counted. False: the run is to end, and the evaluation was aborted.
 
@@ -193,7 +188,7 @@ class EvaluationRollout:
                 requests.setdefault(name, []).append((behavior_id, batch))
         if self.counter.idle_steps > MAX_IDLE_STEPS:
             raise TrainerError(
-                f"in {MAX_IDLE_STEPS} steps no agent of {', '.join(self.scores)} asked for a decision"
+                f"in {MAX_IDLE_STEPS} steps no agent of {', '.join(self.counter.scores)} asked for a decision"
             )
         decided: dict[BehaviorId, Decision] = {}
         for name, entries in requests.items():
