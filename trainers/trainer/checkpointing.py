@@ -11,14 +11,14 @@ from typing import Any
 from mlagents_envs.base_env import BehaviorSpec
 
 from ..callbacks.events import CheckpointSaved
-from ..checkpoints.compatibility import Change, Resumed, changed_settings
+from ..checkpoints.compatibility import SETTINGS, Change, changed_settings, recorded_in, refused
 from ..checkpoints.file import MISFITS, CheckpointError, load_checkpoint, save_checkpoint
 from ..checkpoints.manager import CheckpointManager
 from ..checkpoints.metadata import KEY as BRAIN
-from ..checkpoints.metadata import changes, describe_behavior, differences, warn_at_start
+from ..checkpoints.metadata import describe_behavior
 from ..checkpoints.resuming import LESSONS
-from ..checkpoints.run_folder import recorded_behavior
-from ..checkpoints.shared_weights import load_weights
+from ..checkpoints.rules import Resumed
+from ..checkpoints.starting import start_from
 from ..checkpoints.transfer import initial_checkpoint, lacks
 from ..networks.custom import not_exportable
 from ..networks.multi_actor import export_suffixes, exported_networks
@@ -306,7 +306,8 @@ class LearnerCheckpointer:
             return
         path = initial_checkpoint(self.name, init_path, start)
         if path is not None:
-            self._initialize_from(path)
+            start_from(path, self.trainer, self._description())
+            logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
         elif not self.run.training:
             logger.warning(
                 "%s: there are no weights to load; it acts with random ones. Give the trained run's "
@@ -318,9 +319,9 @@ class LearnerCheckpointer:
         state = self.checkpoints.load()
         self._require_same_command(state)
         changed = self._changed_settings(state.get(BRAIN))
-        for change in changed:
-            if change.rule.resumed is Resumed.REFUSED:  # the weights would fit, and compute something else
-                raise self._mismatch_error(state, ValueError(f"{change}"))
+        unfit = self.trainer.unfit(state)
+        if unfit or refused(changed, unfit):
+            raise self._mismatch_error(changed, unfit)
         try:
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
@@ -328,9 +329,10 @@ class LearnerCheckpointer:
                 self._resume_self_play(self.self_play, state)
             self.evaluation_schedule.restore(self.trainer.step, state.get("test_due"), state.get("last_test"))
         except MISFITS as error:
-            raise self._mismatch_error(state, error) from error
+            cause = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise self._mismatch_error(changed, [cause]) from error
         for change in changed:
-            if change.rule.resumed is Resumed.WARNED:
+            if change.rule.resumed in (Resumed.WARNED, Resumed.UNUSED):
                 logger.warning("%s: %s: %s.", self.name, change, change.rule.why)
         if self.run.training:
             self._restore_steps(changed, self.checkpoints.folder)
@@ -354,9 +356,11 @@ class LearnerCheckpointer:
             )
 
     def _changed_settings(self, saved: Any) -> list[Change]:
-        """The settings of which the checkpoint's meaning depends that have changed since it was saved."""
+        """What the checkpoint depends on that has changed since it was saved."""
+        is_old = not (isinstance(saved, Mapping) and SETTINGS in saved)
         try:
-            return changed_settings(saved, self._description())
+            written = recorded_in(self.run.folder, self.name, self.settings) if is_old else {}
+            return changed_settings(saved, self._description(), written)
         except MISFITS as error:
             raise CheckpointError(
                 f"{self.name}: the saved run cannot be resumed: the description of its network in the "
@@ -397,46 +401,19 @@ class LearnerCheckpointer:
             path,
         )
 
-    def _initialize_from(self, path: Path) -> None:
-        """Load what fits of a checkpoint into a new run."""
-        state = load_weights(path)
-        try:
-            mismatches = self.trainer.load_matching(state)
-            warn_at_start(self.name, path, state, self._description())
-        except (CheckpointError, *MISFITS) as error:
-            cause = (
-                str(error)
-                if isinstance(error, CheckpointError)
-                else f"an entry is not what it should be ({error})"
-            )
-            raise CheckpointError(f"{self.name}: could not initialize from {path}: {cause}") from error
-        if mismatches:
-            logger.warning(
-                "%s: not all of %s fits; the rest starts with random weights: %s.",
-                self.name,
-                path,
-                "; ".join(mismatches),
-            )
-        logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
-
-    def _mismatch_error(self, state: Mapping[str, Any], error: Exception) -> CheckpointError:
-        """The error for an intact checkpoint of another network or program."""
-        run = self.run.folder
-        changed = changes(state.get(BRAIN), self._description())
-        others = differences(recorded_behavior(run, self.name), self.settings.as_dict())
-        if changed:
-            # A recipe sets keys of the network, which the user has not written.
-            changed = [one for one in others if one.startswith("hyperparameters.recipe ")] or changed
+    def _mismatch_error(self, changed: Sequence[Change], unfit: Sequence[str]) -> CheckpointError:
+        """The error for an intact checkpoint of another network or program; `unfit`: what does not fit it."""
+        causes = ", ".join(map(str, refused(changed, unfit)))
+        if causes:
+            run = self.run.folder.name
             return CheckpointError(
-                f"{self.name}: the saved run cannot be resumed: {', '.join(changed)}. Set that back, or "
-                f"begin a new run: --run-id NEW, with --initialize-from {run.name} for the weights that fit."
+                f"{self.name}: the saved run cannot be resumed: {causes}. Set that back, or begin a new run: "
+                f"--run-id NEW, with --initialize-from {run} for the weights that fit."
             )
-        causes = [line.strip() for line in str(error).splitlines() if line.strip()]
-        cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"
-        since = f"Since then {', '.join(others[:8])}. " if others else ""
+        since = f"Since then {', '.join(map(str, changed[:8]))}. " if changed else ""
         return CheckpointError(
             f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: "
-            f"{cause.rstrip('.')}. {since}Use the settings that it was made with (network_settings, "
+            f"{unfit[0].rstrip('.')}. {since}Use the settings that it was made with (network_settings, "
             "reward_signals and trainer_type; they are in its configuration.yaml) and an environment with "
             "the same observations and actions."
         )
