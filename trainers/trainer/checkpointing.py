@@ -19,10 +19,11 @@ from ..checkpoints.metadata import describe_behavior
 from ..checkpoints.resuming import LESSONS
 from ..checkpoints.rules import Resumed
 from ..checkpoints.starting import start_from
-from ..checkpoints.transfer import initial_checkpoint, lacks
+from ..checkpoints.transfer import initial_checkpoint, lacks, unfit
 from ..networks.custom import not_exportable
 from ..networks.multi_actor import export_suffixes, exported_networks
 from ..policies.policy import Policy
+from ..rewards.base import NetworkSignal
 from ..settings.errors import dotted
 from ..utils import distributed
 from .context import RunContext
@@ -319,9 +320,9 @@ class LearnerCheckpointer:
         state = self.checkpoints.load()
         self._require_same_command(state)
         changed = self._changed_settings(state.get(BRAIN))
-        unfit = self.trainer.unfit(state)
-        if unfit or refused(changed, unfit):
-            raise self._mismatch_error(changed, unfit)
+        misfits = self._unfit(state)
+        if misfits or refused(changed, misfits):
+            raise self._mismatch_error(changed, misfits)
         try:
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
@@ -368,6 +369,15 @@ class LearnerCheckpointer:
                 f"the file from a copy, or begin a new run: --initialize-from {self.run.folder.name}."
             ) from error
 
+    def _unfit(self, state: Mapping[str, Any]) -> list[str]:
+        """The parts of a checkpoint whose weights do not fit the behavior's networks, with the reasons."""
+        parts = unfit(self.trainer.algorithm.modules(), state)
+        for name, signal in self.trainer.learned.items():
+            if isinstance(signal, NetworkSignal):
+                key = f"signal:{name}"
+                parts += [f"{key}.{part}" for part in unfit(signal.networks, state.get(key) or {})]
+        return parts
+
     def _restore_steps(self, changed: Sequence[Change], folder: Path) -> None:
         """Load the steps beside a checkpoint in `folder`, and drop those that do not fit changed settings."""
         dropped, why = self.trainer.drop_unfit_steps(changed)
@@ -401,9 +411,9 @@ class LearnerCheckpointer:
             path,
         )
 
-    def _mismatch_error(self, changed: Sequence[Change], unfit: Sequence[str]) -> CheckpointError:
-        """The error for an intact checkpoint of another network or program; `unfit`: what does not fit it."""
-        causes = ", ".join(map(str, refused(changed, unfit)))
+    def _mismatch_error(self, changed: Sequence[Change], misfits: Sequence[str]) -> CheckpointError:
+        """The error for an intact checkpoint of another network or program; `misfits`: of which parts."""
+        causes = ", ".join(map(str, refused(changed, misfits)))
         if causes:
             run = self.run.folder.name
             return CheckpointError(
@@ -413,7 +423,7 @@ class LearnerCheckpointer:
         since = f"Since then {', '.join(map(str, changed[:8]))}. " if changed else ""
         return CheckpointError(
             f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: "
-            f"{unfit[0].rstrip('.')}. {since}Use the settings that it was made with (network_settings, "
+            f"{misfits[0].rstrip('.')}. {since}Use the settings that it was made with (network_settings, "
             "reward_signals and trainer_type; they are in its configuration.yaml) and an environment with "
             "the same observations and actions."
         )

@@ -24,7 +24,6 @@ from ..algorithms.base import Algorithm
 from ..algorithms.fast.threads import UpdateThreads, flushed_denormals, torch_threads
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..checkpoints.compatibility import Change
-from ..checkpoints.transfer import unfit
 from ..networks.fast.onednn import large_products
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
@@ -413,15 +412,6 @@ class Trainer(ABC):
             signal.load_state_dict(state[f"signal:{name}"])
         if self.cloning is not None and "cloning" in state:
             self.cloning.load_state_dict(state["cloning"])
-
-    def unfit(self, state: Mapping[str, Any]) -> list[str]:
-        """The parts of a `state_dict` whose weights do not fit these networks, with the reasons."""
-        parts = unfit(self.algorithm.modules(), state)
-        for name, signal in self.learned.items():
-            networks = signal.networks if isinstance(signal, NetworkSignal) else {}
-            key = f"signal:{name}"
-            parts += [f"{key}.{part}" for part in unfit(networks, state.get(key) or {})]
-        return parts
 
     def load_matching(self, state: Mapping[str, Any]) -> list[str]:
         """Load what fits of another run's `state_dict`; return the mismatches, with the reasons.
