@@ -23,7 +23,8 @@ from ..buffers.replay.memory_limit import check_memory, size_text
 from ..buffers.replay.reward_scaling import RewardScaler
 from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
-from ..checkpoints.compatibility import SIGNALS, Change, Resumed
+from ..checkpoints.compatibility import Change
+from ..checkpoints.rules import SIGNALS, Resumed
 from ..rewards.base import RewardProvider
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings

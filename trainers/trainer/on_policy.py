@@ -17,7 +17,8 @@ from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ..algorithms.base import OnPolicyAlgorithm
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
-from ..checkpoints.compatibility import SEQUENCE_LENGTH, Change, Resumed
+from ..checkpoints.compatibility import Change
+from ..checkpoints.rules import SEQUENCE_LENGTH, Resumed
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from ...agent_processor.processor import AgentManager
 from ...envs.base import BehaviorName, Decision
 from ...envs.validation import NonFinitePolicy
-from ..checkpoints.metadata import describe_behavior, warn_at_start
-from ..checkpoints.shared_weights import load_weights
+from ..checkpoints.metadata import describe_behavior
+from ..checkpoints.starting import start_from
 from ..checkpoints.transfer import initial_checkpoint
 from ..networks.multi_actor import exported_networks
 from ..policies.agent_states import AgentStates, BatchSource
@@ -169,20 +169,11 @@ class StandaloneTrainer(Trainer):
         self._random_steps = read.hyperparameters.random_steps if training else 0
         start = initial_checkpoint(name, read.init_path, None)
         if start is not None:
-            self._start_from(start)
+            start_from(start, self, describe_behavior(name, spec, read, algorithm.network))
         if read.threaded:
             logger.warning(
                 "%s: threaded is for runs of lanista-learn; here updates are made one by one.", name
             )
-
-    def _start_from(self, path: Path) -> None:
-        """Load what fits of a checkpoint."""
-        state = load_weights(path)
-        misfits = self.load_matching(state)
-        if misfits:
-            logger.warning("%s: not all of %s fits: %s.", self.name, path, "; ".join(misfits))
-        current = describe_behavior(self.name, self.spec, self.settings, self.algorithm.network)
-        warn_at_start(self.name, path, state, current)
 
     @classmethod
     def _settings(cls, name: str, settings: TrainerSettings | Mapping[str, Any] | None) -> TrainerSettings:
