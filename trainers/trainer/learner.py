@@ -407,18 +407,9 @@ class Learner:
     def _episode_ended(
         self, agent: AgentKey, seat: str, reward: float, group_reward: float | None, length: int
     ) -> None:
-        self.run.callbacks.dispatch(
-            EpisodeEnd(
-                behavior=self.name,
-                step=self.trainer.step,
-                environment=agent.env,
-                agent=agent.agent,
-                reward=reward,
-                group_reward=group_reward,
-                length=length,
-                seat=seat,
-            )
-        )
+        env, number, step = agent.env, agent.agent, self.trainer.step
+        event = EpisodeEnd(self.name, step, env, number, reward, group_reward, length, seat)
+        self.run.callbacks.dispatch(event)
 
     # Files ----------------------------------------------------------------------------------------------
 
