@@ -152,7 +152,7 @@ def _options(config: Config, overrides: Mapping[str, Any]) -> RunOptions:
 def _source(config: Config) -> Source:
     if isinstance(config, RunOptions):
         written = config.behaviors or config.default_settings
-        return Source(config.as_dict(), config.file or (_PLACE if written else ""))
+        return config.as_source(config.file or (_PLACE if written else ""))
     if isinstance(config, Mapping):
         return Source(dict(config), _PLACE)
     name = os.fspath(config)

@@ -423,5 +423,5 @@ class TrainerSettings(Settings):
             if self.keep_checkpoints < 1:
                 message = f"found {found(self.keep_checkpoints)}; even_checkpoints needs at least 1"
                 raise self._refusal("keep_checkpoints", message)
-            self.checkpoint_interval = max(1, int(self.max_steps / self.keep_checkpoints))
+            self.complete("checkpoint_interval", max(1, int(self.max_steps / self.keep_checkpoints)))
         return self
