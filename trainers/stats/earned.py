@@ -164,7 +164,7 @@ class RewardHistory:
             self.expect(seat_name)
 
 
-Values = TypeVar("Values", Sequence[float], Mapping[int, float])
+Values = TypeVar("Values", bound=Sequence[float] | Mapping[int, float])
 
 
 def earned(of_agents: Values, of_groups: Values) -> Values:
