@@ -337,10 +337,16 @@ def _weights(result: Any) -> dict[str, Any]:
     return found
 
 
+ROW_NUMBERS = ("buffer.numbers", "buffer.mates", "buffer.other_numbers")
+"""Labels of the steps that wait for an update: which block of memory held a step depends on when others were
+freed, and nothing is computed from it."""
+
+
 def _compare_weights(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
     if first.keys() != second.keys():
         raise Difference(f"the repeated run saved other tensors: {sorted(first.keys() ^ second.keys())[:5]}")
-    other = [key for key in first if not np.array_equal(first[key], second[key], equal_nan=True)]
+    numbers = [key for key in first if not key.endswith(ROW_NUMBERS)]
+    other = [key for key in numbers if not np.array_equal(first[key], second[key], equal_nan=True)]
     if other:
         raise Difference(f"the repeated run has other numbers in {len(other)} of {len(first)}: {other[:4]}")
 
