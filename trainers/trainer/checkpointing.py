@@ -374,8 +374,9 @@ class LearnerCheckpointer:
         parts = unfit(self.trainer.algorithm.modules(), state)
         for name, signal in self.trainer.learned.items():
             if isinstance(signal, NetworkSignal):
-                key = f"signal:{name}"
-                parts += [f"{key}.{part}" for part in unfit(signal.networks, state.get(key) or {})]
+                saved = state.get(f"signal:{name}")
+                found = unfit(signal.networks, saved if isinstance(saved, Mapping) else {})
+                parts += [f"signal:{name}.{part}" for part in found]
         return parts
 
     def _restore_steps(self, changed: Sequence[Change], folder: Path) -> None:
