@@ -91,16 +91,23 @@ class RewardHistory:
             ended: the whole group has ended.
         """
         self.expect(seat)
-        if of_group and not self.by_groups:
-            self.by_groups = True
-            self.last.clear()
-            self._seats = {name: self._new_seat() for name in self._seats}
+        if of_group:
+            self.count_groups()
         if self.by_groups and not ended:
             return
         returned = of_group if self.by_groups else of_agent
         self._finished += 1
         self._seats[seat].add(returned, self._finished)
         self.last.appendleft(returned)
+
+    def count_groups(self) -> None:
+        """Count what groups earn from now on: one has earned something. Returns of agents are dropped."""
+        if self.by_groups:
+            return
+        self.last.clear()
+        self._seats = {name: self._new_seat() for name in self._seats}
+        self._saved = {name: self._new_seat() for name in self._saved}
+        self.by_groups = True  # last: whoever reads it in another thread finds no returns of agents then
 
     def _present(self) -> list[SeatReturns]:
         """The seats that are waited for, in an order that does not depend on who came first."""

@@ -320,7 +320,7 @@ class Learner:
         """How far the training has come, by which lessons are measured; from any thread."""
         elo = None if self.self_play is None else self.self_play.elo
         earned = self.trainer.episodes.history
-        returns, by_groups = earned.last.copy(), earned.by_groups
+        by_groups, returns = earned.by_groups, earned.last.copy()  # in this order: see `count_groups`
         return TrainingProgress(self.trainer.step, self.settings.max_steps, returns, elo, by_groups)
 
     def on_new_lesson(self) -> None:

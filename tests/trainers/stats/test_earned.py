@@ -165,3 +165,15 @@ def test_a_history_of_an_older_version_starts_anew():
     assert record.recent_mean(EPISODES) is None
     add(record, FIRST, 2.0, EPISODES)
     assert record.recent_mean(EPISODES) == 2.0
+
+
+def test_a_team_that_appears_again_later_brings_no_returns_of_agents():
+    record = history(FIRST, SECOND)
+    for seat in (FIRST, SECOND):
+        add(record, seat, 5.0, EPISODES)
+    again = reloaded(record)
+    add(again, FIRST, 5.0, EPISODES, of_group=0.5)
+    again.expect(SECOND)
+    assert again.by_groups and again.recent_mean() is None, "the second is waited for"
+    add(again, SECOND, 5.0, FEWEST, of_group=1.5)
+    assert again.recent_mean() == 1.0
