@@ -77,3 +77,4 @@ class StopAtReward(Callback):
         for name, saved in state.get("earned", {}).items():
             self._earned[name] = RewardHistory(self.episodes)
             self._earned[name].load_state_dict(saved)
+            self._earned[name].expect_saved()

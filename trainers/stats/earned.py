@@ -73,6 +73,11 @@ class RewardHistory:
         if seat not in self._seats:
             self._seats[seat] = self._saved.pop(seat) if seat in self._saved else self._new_seat()
 
+    def expect_saved(self) -> None:
+        """Wait for all seats of the checkpoint, since nobody says which of them appear again."""
+        for seat in list(self._saved):
+            self.expect(seat)
+
     def cleared(self) -> RewardHistory:
         """A history of the same seats without episodes."""
         new = RewardHistory(self._window, self.last.maxlen or 1)

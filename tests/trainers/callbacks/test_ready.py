@@ -63,6 +63,21 @@ def test_stop_at_reward_compares_what_groups_earn_and_each_team_alike():
     assert ends(9.0, 2.0, "A?team=1") and ends(9.0, 9.0, "A?team=1")
 
 
+def test_a_resumed_stop_at_reward_compares_all_teams():
+    """The one whose episode ends first would decide a game that one wins and the other loses."""
+
+    def ends(stop, reward, seat):
+        return stop.on_episode_end(EpisodeEnd("A", 1, 0, 0, reward, 0.0, 5, seat))
+
+    stop = StopAtReward(0.5, episodes=3)
+    for _ in range(5):
+        ended = [ends(stop, reward, seat) for seat, reward in (("A?team=0", 1.0), ("A?team=1", -1.0))]
+    assert ended == [None, None]
+    again = StopAtReward(0.5, episodes=3)
+    again.load_state_dict(json.loads(json.dumps(stop.state_dict())))
+    assert ends(again, 1.0, "A?team=0") is None, "(1 - 1) / 2"
+
+
 def test_stop_at_reward_may_compare_the_score_of_an_evaluation():
     stop = StopAtReward(2.0, evaluation=True)
     assert stop.on_episode_end(episode(9.0)) is None and stop.on_evaluation_end(judged(1.9)) is None
