@@ -116,6 +116,8 @@ class CheckpointSaved(Event):
     of agents. None before 10 have ended."""
     due: bool
     """Whether it is one of the checkpoints that checkpoint_interval asks for, or the last one of the run."""
+    by_groups: bool = False
+    """Whether `reward` is of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,8 @@ class EvaluationEnd(Event):
     show_video: ShowVideo = field(compare=False)
     seats: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """The returns of each team or seat by its name; a single one if the behavior has but one team."""
+    by_groups: bool = False
+    """Whether `score` is a return of groups."""
     film: Callable[[int], list[Frame] | None] = field(compare=False, default=lambda most: [])
     """Replays the evaluation, whose environment starts with the same seed, and renders the best counted
     episode: its first frames, at most as many as asked for. Empty if the environment does not render itself;

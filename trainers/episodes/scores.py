@@ -117,7 +117,13 @@ class Scores:
     """
 
     def __init__(
-        self, behavior: str, episodes: int, most_decisions: int = MAX_DECISIONS, games: object = None
+        self,
+        behavior: str,
+        episodes: int,
+        most_decisions: int = MAX_DECISIONS,
+        games: object = None,
+        *,
+        groups_earn: bool = False,
     ) -> None:
         """Start counting.
 
@@ -126,6 +132,7 @@ class Scores:
             episodes: how many are counted, of each team or seat.
             most_decisions: an episode of this length is cut and counted with its reward so far.
             games: the environment, which may know its games (`GameIndex`).
+            groups_earn: groups of this behavior have earned rewards before.
         """
         self.behavior = behavior
         self.episodes = episodes
@@ -136,6 +143,7 @@ class Scores:
         """Decisions but the last in each of them, as `Environment/Episode Length` counts."""
         self.seats: dict[BehaviorId, SeatScores] = {}
         """The seats that have appeared, by behavior id."""
+        self._groups_earn = groups_earn
         self._games = games if isinstance(games, GameIndex) else None
         self._counted_games: set[int] = set()
 
@@ -159,12 +167,13 @@ class Scores:
     @property
     def by_groups(self) -> bool:
         """Whether the policy is scored by the returns of groups, because these earn rewards."""
-        return any(self.group_rewards)
+        of_groups = self.group_rewards
+        return bool(of_groups) if self._groups_earn else any(of_groups)
 
     @property
     def returns(self) -> list[float]:
         """The returns that the policy is scored by: of groups if they earn rewards, else of agents."""
-        return earned(self.rewards, self.group_rewards)
+        return self.group_rewards if self.by_groups else self.rewards
 
     def returns_by_seat(self) -> dict[str, list[float]]:
         """`returns` by the name of the seat, in the order of the teams' numbers; without empty ones."""

@@ -77,6 +77,8 @@ class LearnerCheckpointer:
         self._best_score: float | None = None
         """The mean reward or rating that makes the current policy one of the best; None if it is not."""
         self._saved_score: float | None = None
+        self._compares_groups = False
+        """Whether the best policies are those whose groups earn most, not those whose agents do."""
         self.settings = trainer.settings
         self.network = trainer.algorithm.network
         self.exports_onnx = not not_exportable(self.network)
@@ -97,6 +99,10 @@ class LearnerCheckpointer:
         `mean_reward`: by which policies are compared without self-play; None: it is not known yet.
         """
         score = mean_reward if mean_reward is None or self.self_play is None else self.self_play.elo
+        by_groups = self.self_play is None and self.trainer.episodes.history.by_groups
+        if by_groups and not self._compares_groups:
+            self.checkpoints.best.reset()
+        self._compares_groups = by_groups
         admitted = score is not None and self.checkpoints.best.admits(score)
         self._best_score = score if admitted else None
         return admitted
@@ -164,7 +170,8 @@ class LearnerCheckpointer:
         names = [f"{weights.stem}{suffix}.onnx" for suffix in self.checkpoints.suffixes]
         brains = tuple(path for path in map(self.folder.joinpath, names) if path.exists())
         callbacks = self.run.callbacks
-        callbacks.dispatch(CheckpointSaved(self.name, step, weights, brains, reward, due))
+        by_groups = self.trainer.episodes.history.by_groups
+        callbacks.dispatch(CheckpointSaved(self.name, step, weights, brains, reward, due, by_groups))
         callbacks.save_states()
 
     def _state(self, score: float | None) -> dict[str, Any]:
@@ -325,6 +332,7 @@ class LearnerCheckpointer:
             raise self._mismatch_error(changed, misfits)
         try:
             self.trainer.load_state_dict(state)
+            self._compares_groups = self.self_play is None and self.trainer.episodes.history.by_groups
             self.policy.generator.set_state(state["acting"])
             if self.self_play is not None:
                 self._resume_self_play(self.self_play, state)

@@ -152,6 +152,25 @@ def test_a_first_evaluation_supersedes_training_rewards(tmp_path):
     assert (tmp_path / "best" / "A.pt").read_text() == "2"
 
 
+def test_returns_of_groups_supersede_those_of_agents_in_keep_best(tmp_path):
+    keep = kept(tmp_path)
+    keep.on_checkpoint(checkpoint(tmp_path, 1, 9.0))
+    for step, reward in (2, 0.25), (3, 0.5), (4, 0.25):
+        if step == 4:  # a resumed run
+            state, keep = json.loads(json.dumps(keep.state_dict())), kept(tmp_path)
+            keep.load_state_dict(state)
+        keep.on_checkpoint(replace(checkpoint(tmp_path, step, reward), by_groups=True))
+    assert (tmp_path / "best" / "A.pt").read_text() == "3"
+
+
+def test_keep_best_of_a_run_of_before_had_compared_groups_in_evaluations_alone(tmp_path):
+    keep = kept(tmp_path)
+    keep.load_state_dict({"best": {"A": 0.0, "B": 0.5}, "tested": ["B"]})
+    keep.on_checkpoint(replace(checkpoint(tmp_path, 1, -1.0), by_groups=True))
+    keep.on_evaluation_end(replace(judged(0.25, "B"), by_groups=True))
+    assert keep.state_dict()["best"] == {"A": -1.0, "B": 0.5}
+
+
 def test_keep_best_copies_no_brains_of_other_steps(tmp_path):
     """A run that returned to an older checkpoint has files of later steps with the same prefix."""
     keep = kept(tmp_path)

@@ -178,6 +178,19 @@ def test_what_is_counted_of_groups_is_counted_of_their_members():
     assert scores.complete and scores.group_rewards == [7, 8] and scores.rewards == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("groups_earn", [False, True])
+def test_once_groups_earn_a_test_in_which_they_earn_nothing_is_scored_by_them_too(groups_earn):
+    scores = Scores("Push", 1, groups_earn=groups_earn)
+    scores.add("Push?team=0", asking((1, 0, 7), (2, 0, 7)), ending(), 0)
+    scores.add("Push?team=0", asking(), ending((1, 5, 7, 0), (2, 5, 7, 0)), 1)
+    assert scores.by_groups is groups_earn and scores.mean() == (0 if groups_earn else 5)
+    assert scores.returns_by_seat() == {"Push_0": [0] if groups_earn else [5, 5]}
+    alone = Scores("Ball", 1, groups_earn=groups_earn)
+    alone.add("Ball?team=0", asking((1, 0)), ending(), 0)
+    alone.add("Ball?team=0", asking(), ending((1, 5)), 1)
+    assert alone.mean() == 5 and not alone.by_groups, "nobody is in a group here"
+
+
 def test_a_group_that_never_ends_is_counted_again_and_again():
     scores = Scores("Push", 2, most_decisions=3)
     for number in range(7):

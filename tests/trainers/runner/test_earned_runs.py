@@ -1,10 +1,12 @@
 """Runs of teams: whatever compares or is told a behavior's reward means what its groups earn."""
 
+import json
 import re
 
 import pytest
 from lanista import TrainingResult
 from lanista.trainers.callbacks import Callback
+from line_game import Line
 
 YAML = """\
 behaviors:
@@ -52,6 +54,38 @@ def test_a_team_s_reward_is_what_its_groups_earn(runs, tmp_path, capsys, trainer
     assert {entry["reward"] for entry in status["Tiny"]["checkpoints"]} == {OF_A_GROUP}
     assert TrainingResult.from_folder(tmp_path / "results" / "r").rewards == {"Tiny": OF_A_GROUP}
     assert re.search(r"Mean Group Reward: 0\.500", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("test_frequency", [0, 100])
+def test_the_best_policies_are_compared_anew_once_groups_earn(
+    runs, tmp_path, monkeypatch, test_frequency
+):
+    """Agents earn much as long as their groups earn nothing."""
+    act = Line.act
+
+    def late(line, action):
+        act(line, action)
+        if seen.steps < 400:
+            line.terminals.reward[:] += 50.0
+            line.terminals.group_reward[:] = 0.0
+
+    class Steps(Callback):
+        steps = 0
+
+        def on_environment_step(self, event):
+            self.steps = event.steps["Tiny"]
+
+    seen = Steps()
+    monkeypatch.setattr(Line, "act", late)
+    runs.rules["groups"] = True
+    yaml = YAML.format(trainer="ppo").partition("environment_parameters")[0]
+    tested = f"    test_frequency: {test_frequency}\n    test_episodes: 4\n" if test_frequency else ""
+    runs.configure(f"{yaml}    keep_best: 1\n{tested}callbacks: [keep_best]\n")
+    runs.train("c.yaml", "--env", "scene:basic", "--run-id", "r", "--seed", "3", callbacks=[seen])
+    status = runs.status()["Tiny"]
+    assert [entry["reward"] for entry in status["best_checkpoints"]] == [OF_A_GROUP]
+    state = json.loads((tmp_path / "results" / "r" / "run_logs" / "callbacks.json").read_text())
+    assert state["keep_best"]["best"] == {"Tiny": OF_A_GROUP}
 
 
 def test_a_team_s_reward_ends_its_run(runs, capsys):

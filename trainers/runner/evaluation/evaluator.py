@@ -151,7 +151,13 @@ class Evaluator:
             environment.launched(rendered=rendered, should_stop=should_stop) as envs,
         ):
             scores = [
-                Scores(name, one.settings.test_episodes, one.settings.test_max_decisions, environment.env)
+                Scores(
+                    name,
+                    one.settings.test_episodes,
+                    one.settings.test_max_decisions,
+                    environment.env,
+                    groups_earn=one.trainer.episodes.history.by_groups,
+                )
                 for name, one in evaluated.items()
             ]
             rollout = EvaluationRollout(envs, self._policies, scores, watch)
@@ -230,6 +236,8 @@ def report(
         )
         return
     step = learner.trainer.step
+    if scores.by_groups:  # this and the next score then compare, and with what training tells
+        learner.trainer.episodes.history.count_groups()
     learner.reporter.write_between(metrics(scores, statistics, seconds), step)
     logger.info("%s", line(scores, step, seconds))
     _notify_callbacks(learner, scores, seconds, learner.save_if_best(scores.mean()), film)
@@ -243,7 +251,7 @@ def metrics(scores: Scores, statistics: EngineStatistics, seconds: float) -> dic
         "Evaluation/Episode Length": (scores.lengths, AVERAGE),
         "Evaluation/Seconds": ([seconds], AVERAGE),
     }
-    if any(scores.group_rewards):
+    if scores.by_groups:
         values["Evaluation/Group Cumulative Reward"] = (scores.group_rewards, HISTOGRAM)
         values["Evaluation/Group Cumulative Reward Std"] = ([_std(scores.group_rewards)], AVERAGE)
     seats = scores.returns_by_seat()
@@ -293,6 +301,7 @@ def _notify_callbacks(
             behavior=scores.behavior,
             step=step,
             score=scores.mean() if learner.self_play is None else learner.self_play.elo,
+            by_groups=scores.by_groups and learner.self_play is None,
             std=scores.std(),
             rewards=scores.rewards,
             group_rewards=scores.group_rewards,
