@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -28,7 +27,6 @@ from .rules import (
     Rule,
     rule_of,
 )
-from .run_folder import recorded_behavior
 
 SETTINGS = "settings"
 """The entry of a checkpoint's description with settings by their paths; 0.1.0 has none."""
@@ -65,13 +63,16 @@ def recorded_settings(settings: TrainerSettings) -> dict[str, Any]:
     return {**values, SIGNALS: list(settings.reward_signals)}
 
 
-def recorded_in(run: Path, behavior: str, settings: TrainerSettings) -> dict[str, Any]:
+def recorded_in(run: Mapping[str | None, Any], behavior: str, settings: TrainerSettings) -> dict[str, Any]:
     """Like `recorded_settings`, but from the configuration.yaml of a run; {} if that does not tell.
 
-    `settings`: the behavior's current ones; of those of another trainer only its name is read.
+    Args:
+        run: what `recorded_behaviors` found there.
+        behavior: the behavior's name.
+        settings: its current ones; of those of another trainer only its name is read.
     """
-    written = recorded_behavior(run, behavior)
-    if written is None:
+    written = run.get(behavior) or run.get(None)
+    if not isinstance(written, dict):
         return {}
     trainer = written.get(TRAINER_TYPE, settings.trainer_type)
     if trainer != settings.trainer_type:

@@ -22,7 +22,7 @@ from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
 from ..callbacks.events import SummaryDue
 from ..checkpoints.resuming import restore_lessons
-from ..checkpoints.run_folder import remove_empty_run, write_configuration
+from ..checkpoints.run_folder import recorded_behaviors, remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
 from ..checkpoints.transfer import LATEST, find_start
 from ..curriculum import Curriculum
@@ -149,6 +149,7 @@ def make_context(
         display=display,
         device=torch_device(options.torch_settings.device),
         resume=options.checkpoint_settings.resume,
+        recorded=recorded_behaviors(folder) if options.checkpoint_settings.resume else {},
         initialize_from=find_start(options.checkpoint_settings),
         non_finite=NonFinitePolicy(options.env_settings.non_finite),
         precision=Precision(options.torch_settings.precision),

@@ -368,7 +368,7 @@ class LearnerCheckpointer:
         """What the checkpoint depends on that has changed since it was saved."""
         is_old = not (isinstance(saved, Mapping) and SETTINGS in saved)
         try:
-            written = recorded_in(self.run.folder, self.name, self.settings) if is_old else {}
+            written = recorded_in(self.run.recorded, self.name, self.settings) if is_old else {}
             return changed_settings(saved, self._description(), written)
         except MISFITS as error:
             raise CheckpointError(

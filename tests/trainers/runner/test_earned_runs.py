@@ -57,9 +57,7 @@ def test_a_team_s_reward_is_what_its_groups_earn(runs, tmp_path, capsys, trainer
 
 
 @pytest.mark.parametrize("test_frequency", [0, 100])
-def test_the_best_policies_are_compared_anew_once_groups_earn(
-    runs, tmp_path, monkeypatch, test_frequency
-):
+def test_the_best_policies_are_compared_anew_once_groups_earn(runs, tmp_path, monkeypatch, test_frequency):
     """Agents earn much as long as their groups earn nothing."""
     act = Line.act
 

@@ -2,8 +2,10 @@
 
 import re
 import threading
+from pathlib import Path
 
 import pytest
+from lanista.trainers.checkpoints.file import load_checkpoint, save_checkpoint
 from lanista.trainers.trainer.self_play.manager import SelfPlayManager
 from lanista.trainers.trainer.thread import LearnerThread
 from self_play_runs import EVERY, configure
@@ -163,6 +165,24 @@ def test_a_behavior_that_a_resumed_run_does_not_meet_is_named(late, capsys):
     assert late("c.yaml", "--run-id", "r", "--resume") == 0, "the other one has few steps left"
     assert "The environment has not shown Goal since the run was resumed" in capsys.readouterr().out
     assert late.state("r", "Goal")["step"] == saved < 600
+
+
+def test_a_late_behavior_s_old_checkpoint_is_compared_with_the_settings_it_was_saved_with(late, capsys):
+    """Release 0.1.0 left them in configuration.yaml alone, which is written again once another resumes."""
+    late.configure(LATE)
+    late.rules["until"] = 100
+    assert late("c.yaml", "--run-id", "r", "--seed", "1") == 0
+    for name in ("Ball", "Goal"):
+        file = Path("results", "r", name, "checkpoint.pt")
+        state = load_checkpoint(file)
+        del state["brain"]["settings"]
+        save_checkpoint(file, state)
+    late.rules["until"] = None
+    changed = ("default_settings.max_steps=1200", "behaviors.Goal.hyperparameters.shared_critic=true")
+    flags = [text for one in changed for text in ("--set", one)]
+    assert late("c.yaml", "--run-id", "r", "--resume", *flags) == 1
+    said = capsys.readouterr().err
+    assert "Goal: the saved run cannot be resumed: hyperparameters.shared_critic was False, is True" in said
 
 
 # Behaviors that fall silent -------------------------------------------------------------------------------
