@@ -257,6 +257,8 @@ def test_a_callback_that_would_wait_for_ever_is_refused_named_or_made(case):
     named = {"callbacks": [{kind: arguments}]}
     with pytest.raises(TrainerConfigError, match=r"callbacks\.0: " + message):
         lanista.train(tree(settings("ppo")) | named)
+    with pytest.raises(TrainerConfigError, match=r"callbacks\.0: " + message):
+        require_support(RunOptions.from_text(yaml.safe_dump(tree(settings("ppo")) | named), "c.yaml"))
     with pytest.raises(TrainerError, match=message):
         lanista.train(tree(settings("ppo")), callbacks=[callback])
     tested = RunOptions.from_dict(

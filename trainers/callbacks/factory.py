@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..settings.errors import Problem, TrainerConfigError
-from ..settings.models.behavior import TrainerSettings
 from ..settings.models.outputs import READY, choice
 from ..settings.options import RunOptions
-from ..settings.validation import unknown_behavior
+from ..settings.validation import idle_callback
 from ..utils.errors import TrainerError
 from ..utils.plugins import CALLBACKS, PluginError, cause, load, plugins
 from .base import Callback
@@ -63,18 +62,9 @@ def _require_effect(options: RunOptions, callback: Callback) -> None:
     """
     if not isinstance(callback, (KeepBest, StopAtReward, WriteVideo)):
         return
-    name, watched = type(callback).__name__, callback.behavior
-    if watched and (unknown := unknown_behavior(options, watched, f"{name} would never see it")):
-        raise TrainerError(f"behavior: {unknown}")
     needs_tests = callback.evaluation if isinstance(callback, StopAtReward) else callback.wants_frames
-    if not needs_tests or options.checkpoint_settings.inference:
-        return
-    default = options.default_settings or TrainerSettings()
-    settings = (
-        [options.behaviors.get(watched, default)] if watched else [*options.behaviors.values(), default]
-    )
-    if not any(one.tested for one in settings):
-        raise TrainerError(f"{name} waits for evaluations, and there are none: set test_frequency")
+    if why := idle_callback(options, type(callback).__name__, callback.behavior, needs_tests):
+        raise TrainerError(why)
 
 
 def _of_settings(options: RunOptions) -> list[tuple[str, Callback]]:

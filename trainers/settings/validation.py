@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ..utils.errors import did_you_mean
 from .base import found
 from .errors import Path, Problem, TrainerConfigError
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import CompletionCriteriaSettings, MeasureType
+from .models.outputs import READY, choice
 from .models.rewards import LearnedRewardSettings
 from .models.run import EnvironmentSettings
 from .options import RunOptions
@@ -70,8 +72,8 @@ def _unrewarded(settings: TrainerSettings) -> Iterator[Problem]:
 
 
 def contradictions(options: RunOptions) -> list[Problem]:
-    """What is valid key by key but cannot work: nothing to train, or lessons that would never end."""
-    return [*trains_nothing(options), *endless_lessons(options)]
+    """What is valid key by key but cannot work: nothing to train, or what would be waited for in vain."""
+    return [*trains_nothing(options), *endless_lessons(options), *_idle_callbacks(options)]
 
 
 def require_support(options: RunOptions) -> None:
@@ -296,6 +298,42 @@ def _endless(options: RunOptions, criteria: CompletionCriteriaSettings) -> Itera
             f"found {criteria.threshold}; the measure, the part of max_steps that is done, must be above it, "
             "which is when the training is over: the lessons after it would never begin. Give less than 1",
         )
+
+
+WATCHING = ("keep_best", "stop_at_reward", "write_video")
+"""Built-in callbacks that may watch one behavior alone."""
+
+
+def _idle_callbacks(options: RunOptions) -> Iterator[Problem]:
+    """Callbacks that are named, and would wait for what never comes."""
+    for index, (name, arguments) in enumerate(map(choice, options.callbacks)):
+        if name not in WATCHING:
+            continue
+        needs_tests = name == "write_video" or arguments.get("evaluation") is True
+        kind, path = READY[name].rpartition(":")[2], ("callbacks", index)
+        if why := idle_callback(options, kind, arguments.get("behavior"), needs_tests):
+            yield Problem(path, why).located(options.place)
+
+
+def idle_callback(options: RunOptions, name: str, watched: Any, needs_tests: bool) -> str | None:
+    """What a callback, of which `name` is told, would wait for in vain; None if it may have an effect.
+
+    Args:
+        options: of the run.
+        name: the callback's.
+        watched: the behavior that it watches; None for any.
+        needs_tests: it waits for evaluations.
+    """
+    if isinstance(watched, str) and watched:
+        if unknown := unknown_behavior(options, watched, f"{name} would never see it"):
+            return f"behavior: {unknown}"
+        settings = [options.behaviors.get(watched, options.default_settings)]
+    else:
+        settings = [*options.behaviors.values(), options.default_settings]
+    tested = any(one is not None and one.tested for one in settings)
+    if needs_tests and not tested and not options.checkpoint_settings.inference:
+        return f"{name} waits for evaluations, and there are none: set test_frequency"
+    return None
 
 
 def unknown_behavior(options: RunOptions, name: str, so: str) -> str | None:
