@@ -13,7 +13,6 @@ import numpy as np
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 
 from ...envs.base import MAX_IDLE_STEPS, BehaviorId, BehaviorName, BehaviorSteps
-from ..stats.earned import earned
 from . import MAX_DECISIONS
 from .groups import GroupReturns, last_rewards
 
@@ -83,11 +82,6 @@ class SeatScores:
     def started(self) -> int:
         """Counted episodes that have started, of groups and of agents without one."""
         return self.alone + self.groups.started
-
-    @property
-    def returns(self) -> list[float]:
-        """The returns of the counted groups that have ended if these earned rewards, else of the agents."""
-        return earned(self.rewards, self.groups.finished)
 
     @property
     def last_rewards(self) -> list[float]:
@@ -175,12 +169,16 @@ class Scores:
         """The returns that the policy is scored by: of groups if they earn rewards, else of agents."""
         return self.group_rewards if self.by_groups else self.rewards
 
+    def returns_of(self, seat: SeatScores) -> list[float]:
+        """One seat's `returns`: of groups if those of any seat earn rewards, else of agents."""
+        return seat.groups.finished if self.by_groups else seat.rewards
+
     def returns_by_seat(self) -> dict[str, list[float]]:
         """`returns` by the name of the seat, in the order of the teams' numbers; without empty ones."""
-        by_groups, found = self.by_groups, dict[str, list[float]]()
+        found = dict[str, list[float]]()
         for behavior_id in sorted(self.seats, key=lambda one: BehaviorName.parse(one).team_id):
             seat = self.seats[behavior_id]
-            if returns := seat.groups.finished if by_groups else seat.rewards:
+            if returns := self.returns_of(seat):
                 found.setdefault(seat.name, []).extend(returns)
         return found
 

@@ -76,7 +76,12 @@ class Progress:
         player, seconds = self.player, self._clock() - self._begun
         seats = player.counter.seats
         fewest = min((len(seat.last_rewards) for seat in seats.values()), default=0)
-        means = {name: sum(seat.returns) / len(seat.returns) for name, seat in seats.items() if seat.returns}
+        means = {
+            name: sum(returns) / len(returns)
+            for scores in player.counter.scores.values()
+            for name, seat in scores.seats.items()
+            if (returns := scores.returns_of(seat))
+        }
         if len(seats) > 1:
             shown = ", ".join(f"{name} {mean:.3f}" for name, mean in sorted(means.items()))
             each, mean = " of each", f"mean rewards {shown}, " if means else ""

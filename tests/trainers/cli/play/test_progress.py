@@ -56,3 +56,14 @@ def test_several_behaviors_and_teams_have_a_mean_each():
     player.end(-1.0, "Goal?team=1")
     text = Progress(player, None, lambda: 1.0).text()
     assert text == "1 of 4 episodes of each, mean rewards Ball?team=0 1.500, Goal?team=1 -1.000, step 7"
+
+
+def test_teams_are_told_in_the_same_terms_also_where_groups_of_one_earn_nothing():
+    player = FakePlayer(steps=7)
+    for team, of_group in (0, 0.5), (1, 0.0):
+        agent = player.counter.number
+        name = f"Ball?team={team}"
+        player.counter.add({name: (asking((agent, 0, 7)), ending())})
+        player.counter.add({name: (asking(), ending((agent, -9, 7, of_group)))})
+    text = Progress(player, None, lambda: 1.0).text()
+    assert "mean rewards Ball?team=0 0.500, Ball?team=1 0.000, step 7" in text
