@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..envs.base import Decision, EngineStatistics, StatsAggregationMethod
 from .agent_table import NO_SLOTS, AgentTable, Slots
 from .blocks import Rows
-from .groups import GroupSlots, GroupTable
+from .groups import GroupSlots, GroupTable, last_of_each
 from .queues import AgentManagerQueue, StatsSink
 from .rows import RowStore
 from .trajectory import AgentKey, EpisodesDropped, Trajectory
@@ -357,12 +357,12 @@ class AgentProcessor:
         agents, n = self._agents, len(slots)
         trails = agents.open_rows[slots, : lengths.max()]
         next_teammates: Sequence[Rows] = [_NO_ROWS] * n
-        all_over = [True] * n
+        all_over = counted = [True] * n
         if place is not None:
             others = self._groups.current(*place)
             counts = (others >= 0).sum(axis=1).tolist()
             next_teammates = [rows[:count] for rows, count in zip(others, counts)]
-            all_over = self._groups.all_over(*place).tolist()
+            all_over, counted = self._groups.all_over(*place).tolist(), last_of_each(place[0])
             if interrupted is not None:  # pending members continue without the agent
                 for i, pending in enumerate(self._groups.pending_rows(place[0]) or ()):
                     if pending and all_over[i]:
@@ -371,8 +371,7 @@ class AgentProcessor:
         ended = interrupted is not None
         was_interrupted = interrupted.tolist() if interrupted is not None else [False] * n
         lives = lost.tolist() if lost is not None else [False] * n
-        by_snapshot = agents.by_snapshot[slots].tolist()
-        envs, ids = agents.env[slots].tolist(), agents.agent[slots].tolist()
+        envs, ids, by_snapshot = (of[slots].tolist() for of in (agents.env, agents.agent, agents.by_snapshot))
         ends, following = lengths.tolist(), next_rows.tolist()
         for i in range(n):
             trajectory = Trajectory(
@@ -386,6 +385,7 @@ class AgentProcessor:
                 interrupted=was_interrupted[i],
                 all_group_dones_reached=all_over[i],
                 life_lost=lives[i],
+                counts_group=counted[i],
                 by_snapshot=by_snapshot[i],
             )
             self._ready.append(trajectory)

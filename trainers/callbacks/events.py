@@ -66,7 +66,7 @@ class EpisodeEnd(Event):
     """The agent's return from the environment."""
     group_reward: float | None
     """What the agent's group earned while the agent lived, 0 without one; None unless the group has ended
-    with this episode."""
+    with this episode. Of members that end together the last one has it."""
     length: int
     """Decisions in the episode."""
     seat: str = ""

@@ -60,24 +60,35 @@ class EpisodeStats:
         columns = np.stack([rollout.reward[own], *signals, rollout.group_reward[own], lengths], axis=1)
         starts = np.cumsum(rollout.lengths) - rollout.lengths
         sums = np.add.reduceat(columns.astype(np.float64), starts, axis=0)
-        flags = zip(rollout.episode_over.tolist(), rollout.all_group_dones.tolist())
+        counted = [True] * len(sums) if rollout.counts_group is None else rollout.counts_group.tolist()
+        flags = zip(rollout.episode_over.tolist(), rollout.all_group_dones.tolist(), counted)
         opponents = [False] * len(sums) if rollout.of_opponent is None else rollout.of_opponent.tolist()
-        for agent, behavior_id, earned, (done, all_done), opponent in zip(
+        for agent, behavior_id, earned, (done, all_done, counts), opponent in zip(
             rollout.agents, rollout.behavior_ids, sums, flags, opponents, strict=True
         ):
             if opponent:
                 continue
             total = self.sums.pop(agent, 0.0) + earned
             if done:
-                self._report(agent, self._seat(behavior_id), total, all_done, stats)
+                self._report(agent, self._seat(behavior_id), total, all_done, all_done and counts, stats)
             else:
                 self.sums[agent] = total
 
     def _report(
-        self, agent: AgentKey, seat: str, total: NDArray[np.float64], all_done: bool, stats: StatsSink
+        self,
+        agent: AgentKey,
+        seat: str,
+        total: NDArray[np.float64],
+        all_done: bool,
+        counts_group: bool,
+        stats: StatsSink,
     ) -> None:
+        """Report an agent's episode; of members that end together one counts the group, as tests do.
+
+        Summaries have its reward once for each of them, as ML-Agents' do.
+        """
         ret, of_group = float(total[0]), float(total[-2])
-        self.history.add(seat, ret, of_group, ended=all_done)
+        self.history.add(seat, ret, of_group, ended=counts_group)
         stats.add_stat(REWARD, ret, StatsAggregationMethod.HISTOGRAM)
         if self.by_worker:
             stats.add_stat(
@@ -88,7 +99,7 @@ class EpisodeStats:
         if all_done and (self.groups or self.history.by_groups):
             stats.add_stat(GROUP_REWARD, of_group, StatsAggregationMethod.HISTOGRAM)
         if self.on_episode is not None:
-            self.on_episode(agent, seat, ret, of_group if all_done else None, round(total[-1]))
+            self.on_episode(agent, seat, ret, of_group if counts_group else None, round(total[-1]))
 
     def clear_history(self) -> None:
         """Clear the returns of finished episodes, which do not compare with later ones. Thread-safe."""
