@@ -90,10 +90,10 @@ class _Memberships(ABC):
 
 
 def last_of_each(groups: Ints) -> list[bool]:
-    """Whether an agent is the last one of its group among these [n]; True without a group."""
+    """Whether an agent is the last one of its group among these [n]; False without a group."""
     numbers = groups.tolist()
     last = {group: i for i, group in enumerate(numbers)}
-    return [group == NO_GROUP or last[group] == i for i, group in enumerate(numbers)]
+    return [group != NO_GROUP and last[group] == i for i, group in enumerate(numbers)]
 
 
 class GroupTable(_Memberships):

@@ -56,7 +56,8 @@ class Trajectory:
     of_opponent: bool = False
     """Whether the rewards are an opponent's, which count in no statistics; the trajectory is learned from."""
     counts_group: bool = True
-    """Whether the end of a group is counted with it: of members that end together, with one of them."""
+    """Whether the end of a group is counted with it: of members that end together, with one of them. Where
+    nobody has a group each agent counts, beside groups none does."""
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -65,8 +65,8 @@ class EpisodeEnd(Event):
     reward: float
     """The agent's return from the environment."""
     group_reward: float | None
-    """What the agent's group earned while the agent lived, 0 without one; None unless the group has ended
-    with this episode. Of members that end together the last one has it."""
+    """What the agent's group earned while the agent lived; None unless the group has ended with this episode.
+    Of members that end together the last one has it. Without a group None beside groups, else 0."""
     length: int
     """Decisions in the episode."""
     seat: str = ""
