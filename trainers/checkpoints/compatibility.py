@@ -32,6 +32,8 @@ SETTINGS = "settings"
 """The entry of a checkpoint's description with settings by their paths; 0.1.0 has none."""
 OBSERVATIONS, ACTIONS = "observations", "actions"
 """The paths of what agents observe and do, which are no settings."""
+AS_POLICY, OF_ITS_OWN = "like the policy", "described"
+"""What is recorded of a section `critic`, beside its keys."""
 _STORED = (bool, int, float, str, type(None))
 
 
@@ -87,7 +89,8 @@ def _leaves(node: Settings | Mapping[str, Any], place: str = "") -> Iterator[tup
     """The paths of all settings below a node, with their values."""
     for key, value in dict(node).items():  # the keys and values of settings too
         path = f"{place}{key}"
-        if path == CRITIC:  # one that is not described is like the policy
+        if path == CRITIC:  # one that is not described is like the policy, and may be one network with it
+            yield path, AS_POLICY if value is None else OF_ITS_OWN
             yield from _leaves(node if value is None else value, f"{path}.")
         elif key == NETWORK and place == f"{SIGNALS}.extrinsic.":
             continue  # the one signal that has no network

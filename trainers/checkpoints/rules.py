@@ -114,6 +114,7 @@ TABLE: dict[str, Rule] = {
         (_allowed("it is ignored"), "framework"),
     ),
     **_of_network(NETWORK),
+    CRITIC: SHAPE,
     **_of_network(CRITIC),
     **_of_network(f"{SIGNALS}.*.{NETWORK}"),
     **_rules(

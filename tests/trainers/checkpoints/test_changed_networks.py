@@ -31,6 +31,8 @@ SHAPED = [
     ("ppo", SENSORS, {"network_settings.memory": MEMORY}, {"network_settings.memory.memory_type": "gru"}),
     ("ppo", SENSORS, {}, {"hyperparameters.shared_critic": True}),
     ("poca", SENSORS, {"network_settings.critic": {}}, {"network_settings.critic.hidden_units": 12}),
+    ("ppo", SENSORS, {}, {"network_settings.critic": {}}),
+    ("ppo", SENSORS, {"network_settings.critic": {}}, {"network_settings.critic": None}),
     ("ppo", SENSORS, RND, {"reward_signals.rnd.network_settings.hidden_units": 9}),
     ("ppo", SENSORS, DEMO, {"reward_signals.gail.use_actions": True}),
     ("ppo", SENSORS, DEMO, {"reward_signals.gail.use_vail": True}),
