@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import repeat
 
@@ -45,6 +46,8 @@ class GroupReturns:
         of a group that was cut or interrupted, or whose last member changed its group."""
         self.num_cut = 0
         """The number of counted groups that were cut."""
+        self.ended: dict[int, float] = {}
+        """What each counted group earned that ended with the last step, by the members that were left."""
         self.started = 0
         """The number of counted groups that have started."""
         self._running: dict[int, GroupEpisode] = {}
@@ -62,7 +65,8 @@ class GroupReturns:
 
     def add(self, decisions: DecisionSteps, terminals: TerminalSteps) -> None:
         """Add what a step earned the running groups; members that ended, or are in another group, leave."""
-        earned: dict[int, float] = {}
+        earned, left = dict[int, float](), dict[int, list[int]]()
+        self.ended = {}
         for steps, lasts in ((terminals, last_rewards(terminals)), (decisions, repeat(0.0))):
             rows = zip(steps.agent_id.tolist(), steps.group_id.tolist(), steps.group_reward.tolist(), lasts)
             for agent, group_id, reward, last in rows:
@@ -72,6 +76,7 @@ class GroupReturns:
                 most = earned.get(own, 0.0)
                 earned[own] = max(most, reward, key=abs) if own == group_id else most
                 if steps is terminals or own != group_id:
+                    left.setdefault(own, []).append(agent)
                     self._running[own].members.discard(agent)
                     self._running[own].last_reward = last
                     del self._group_of[agent]
@@ -79,7 +84,7 @@ class GroupReturns:
             group = self._running[group_id]
             group.reward += reward
             if not group.members:
-                self._finish(group_id)
+                self._finish(group_id, left[group_id])
 
     def join(self, agent: int, group_id: int, *, counting: bool) -> bool:
         """Make an agent a member of a group, which starts with its first one; whether the group is counted.
@@ -106,7 +111,7 @@ class GroupReturns:
         for member in group.members:
             del self._group_of[member]
         self.num_cut += group.counted
-        self._finish(group_id)
+        self._finish(group_id, group.members)
         return group.members
 
     def cut_all(self) -> None:
@@ -114,8 +119,10 @@ class GroupReturns:
         for group in [group for group in self._running.values() if group.counted]:
             self.cut(next(iter(group.members)))
 
-    def _finish(self, group_id: int) -> None:
+    def _finish(self, group_id: int, members: Iterable[int]) -> None:
+        """End a group's episode; `members`: those that were left."""
         group = self._running.pop(group_id)
         if group.counted:
+            self.ended.update(dict.fromkeys(members, group.reward))
             self.finished.append(group.reward)
             self.last_rewards.append(group.last_reward)

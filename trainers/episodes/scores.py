@@ -41,6 +41,8 @@ class EpisodeScore:
     """The number of the environment's step with which it started."""
     last: int
     """The number of the environment's step with which it ended."""
+    group_reward: float | None = None
+    """What the agent's group earned, if that has ended with this episode."""
 
 
 @dataclass(slots=True)
@@ -279,7 +281,8 @@ class Scores:
             seat.last_rewards_alone.append(last_reward)
         self.rewards.append(episode.reward)
         self.lengths.append(length)
-        return [EpisodeScore(self.behavior, agent, episode.reward, length, episode.first, number)]
+        of_group = seat.groups.ended.get(agent)
+        return [EpisodeScore(self.behavior, agent, episode.reward, length, episode.first, number, of_group)]
 
     def _cut(self, seat: SeatScores, agent: int, number: int) -> list[EpisodeScore]:
         """Count an episode, of a group those of all its members, as it stands."""

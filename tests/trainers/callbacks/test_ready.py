@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lanista.trainers.callbacks import (
+    Callback,
     CheckpointSaved,
     EpisodeEnd,
     EvaluationEnd,
@@ -17,9 +18,10 @@ from lanista.trainers.callbacks import video as write_video
 from lanista.trainers.callbacks.keep_best import KeepBest
 from lanista.trainers.callbacks.stop_at_reward import StopAtReward
 from lanista.trainers.callbacks.video import WriteVideo
+from lanista.trainers.runner.evaluation.evaluator import Evaluator
 from lanista.trainers.settings import RunOptions
 from lanista.trainers.utils.films import Frame, has_ffmpeg
-from line_game import LineGame
+from line_game import Line, LineGame
 from line_runs import EVALUATED, START
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -290,3 +292,34 @@ def test_a_run_with_test_video_records_its_evaluations(runs, tmp_path, capsys, m
     events = EventAccumulator(str(folder))
     events.Reload()
     assert len(events.Images("Evaluation/Best Episode")) == 4
+
+
+def test_of_teams_the_film_is_of_the_group_that_has_earned_most(runs, monkeypatch):
+    """Whatever its agents have earned beside, here the less the more their group earns."""
+    act, ends, tests, films = Line.act, [0], [], []
+
+    def rising(line, action):
+        act(line, action)
+        won = line.terminals.group_reward > 0
+        ends[0] += 1
+        line.terminals.group_reward[won] = ends[0]
+        line.terminals.reward[won] = -ends[0]
+
+    class Watching(Callback):
+        def on_evaluation_step(self, event):
+            if not event.number:
+                tests.append([])
+            tests[-1].extend(event.ended)
+
+    def film(evaluator, evaluated, parameters, should_stop, best, most):
+        films.append(best)
+        return []
+
+    monkeypatch.setattr(Line, "act", rising)
+    monkeypatch.setattr(Evaluator, "_film", film)
+    runs.rules["groups"] = True
+    write(runs, "[]", "  test_video: true\n")
+    runs.train(*START, callbacks=[Watching()])
+    assert len(films) == len(tests) == 4
+    for best, ended in zip(films, tests):
+        assert best.group_reward == max(one.group_reward for one in ended if one.group_reward is not None) > 1

@@ -191,6 +191,16 @@ def test_once_groups_earn_a_test_in_which_they_earn_nothing_is_scored_by_them_to
     assert alone.mean() == 5 and not alone.by_groups, "nobody is in a group here"
 
 
+def test_the_episode_with_which_a_group_ends_tells_what_the_group_has_earned():
+    scores = Scores("Push", 2, most_decisions=2)
+    scores.add("Push?team=0", asking((1, 0, 7), (2, 0, 7), (3, 0, 8), (4, 0, 0)), ending(), 0)
+    left = asking((2, 0, 7, 0.5), (3, 0, 8, 0.25))
+    ended = scores.add("Push?team=0", left, ending((1, 0, 7, 0.5)), 1)
+    assert [(e.agent, e.group_reward) for e in ended] == [(1, None)]
+    ended = scores.add("Push?team=0", asking((3, 0, 8, 0.25)), ending((2, 0, 7, 1.0)), 2)
+    assert [(e.agent, e.group_reward) for e in ended] == [(2, 1.5), (3, 0.5)], "the other one is cut"
+
+
 def test_a_group_that_never_ends_is_counted_again_and_again():
     scores = Scores("Push", 2, most_decisions=3)
     for number in range(7):

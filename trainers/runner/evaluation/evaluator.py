@@ -81,13 +81,15 @@ class Evaluator:
         }
         for learner in learners.values():
             learner.trainer.finish_update()
-        best: dict[str, EpisodeScore] = {}
+        best: dict[tuple[str, bool], tuple[float, EpisodeScore]] = {}  # of agents, and of groups
         steps = {name: learner.trainer.step for name, learner in evaluated.items()}
 
         def watch(number: int, step: EnvironmentStep, ended: Sequence[EpisodeScore]) -> bool:
             for episode in ended:
-                if episode.behavior not in best or episode.reward > best[episode.behavior].reward:
-                    best[episode.behavior] = episode
+                for by_groups, earned in (False, episode.reward), (True, episode.group_reward):
+                    key = episode.behavior, by_groups
+                    if earned is not None and (key not in best or earned > best[key][0]):
+                        best[key] = earned, episode
             if self._callbacks.has_hook(EvaluationStep):
                 event = EvaluationStep(number, step, steps, ended, self._environment.render)
                 self._callbacks.dispatch(event)
@@ -119,8 +121,10 @@ class Evaluator:
         seconds = self._clock() - start
         for name, learner in evaluated.items():
             learner.evaluation_schedule.advance(learner.trainer.step)
-            film = partial(self._film, evaluated, parameters, should_stop, best.get(name))
-            report(learner, rollout.counter.scores[name], rollout.statistics, seconds, film)
+            scores = rollout.counter.scores[name]
+            _, shown = best.get((name, scores.by_groups), (0.0, None))
+            film = partial(self._film, evaluated, parameters, should_stop, shown)
+            report(learner, scores, rollout.statistics, seconds, film)
 
     def _copy_weights(self, learners: Mapping[str, Learner]) -> None:
         """Take over the newest weights of all behaviors."""
