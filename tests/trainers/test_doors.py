@@ -225,6 +225,7 @@ def test_a_trainer_by_hand_takes_settings_of_its_own_kind_and_no_self_play():
     spec = vector_spec([3], 1)
     with pytest.raises(TrainerConfigError, match=r"Basic\.self_play: opponents .* in a run alone"):
         trainers.PPOTrainer("Basic?team=0", spec, {"self_play": {}})
+    trainers.PPOTrainer("Basic?team=0", spec, {"self_play": {}}, training=False)  # as --inference
     for given in ({"trainer_type": "ppo"}, TrainerSettings()):
         with pytest.raises(TrainerConfigError, match=r"trainer_type: found 'ppo'; SACTrainer takes .* sac"):
             trainers.SACTrainer("Basic?team=0", spec, given)

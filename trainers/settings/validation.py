@@ -94,7 +94,7 @@ def require_trainable(name: str, settings: TrainerSettings, learners: int = 1, b
         name: the behavior's.
         settings: its own.
         learners: how many learn it together.
-        by_hand: a script advances its trainer, and nothing of a run is there.
+        by_hand: a script advances its trainer to learn, and nothing of a run is there.
 
     Raises:
         TrainerConfigError: naming each such key.

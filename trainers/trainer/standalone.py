@@ -160,7 +160,7 @@ class StandaloneTrainer(Trainer):
             TrainerError: The weights of `init_path` cannot be loaded.
         """
         name = BehaviorName.parse(behavior_id).name
-        read = self._settings(name, settings)
+        read = self._settings(name, settings, training)
         device, non_finite = torch.device(device), NonFinitePolicy.STOP
         algorithm = make_algorithm(spec, read, device, seed, non_finite)
         providers = make_reward_providers(algorithm, spec, read, device, seed, non_finite)
@@ -203,7 +203,9 @@ class StandaloneTrainer(Trainer):
                 logger.warning("%s: %s is for runs of lanista-learn; here it has no effect.", self.name, key)
 
     @classmethod
-    def _settings(cls, name: str, settings: TrainerSettings | Mapping[str, Any] | None) -> TrainerSettings:
+    def _settings(
+        cls, name: str, settings: TrainerSettings | Mapping[str, Any] | None, training: bool
+    ) -> TrainerSettings:
         options = RunOptions()
         given: Any = settings if isinstance(settings, TrainerSettings) else dict(settings or {})
         options.behaviors[name] = given
@@ -213,7 +215,7 @@ class StandaloneTrainer(Trainer):
             message = f"found {found(kind)}; {cls.__name__} takes settings of {cls.trainer_type} alone"
             raise TrainerConfigError([Problem(("behaviors", name, "trainer_type"), message)])
         read = RunOptions.from_source(source).behavior(name)
-        require_trainable(name, read, by_hand=True)
+        require_trainable(name, read, by_hand=training)
         return read
 
     def make_manager(self, behavior_id: str) -> AgentManager:
