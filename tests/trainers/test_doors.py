@@ -262,6 +262,8 @@ def test_a_callback_that_would_wait_for_ever_is_refused_named_or_made(case):
         require_support(RunOptions.from_text(yaml.safe_dump(tree(settings("ppo")) | named), "c.yaml"))
     with pytest.raises(TrainerError, match=message):
         lanista.train(tree(settings("ppo")), callbacks=[callback])
+    own = type("Own", (type(callback),), {})(**arguments)
+    assert make_callbacks(RunOptions.from_text(yaml.safe_dump(tree(settings("ppo"))), "c.yaml"), [own])
     tested = RunOptions.from_dict(
         {"behaviors": {"Basic": {"test_frequency": 5}, "Basik": {"test_frequency": 5}}, **named}
     )

@@ -60,8 +60,9 @@ def _require_effect(options: RunOptions, callback: Callback) -> None:
     Raises:
         TrainerError: it watches a behavior that cannot appear, or evaluations where there are none.
     """
-    if not isinstance(callback, (KeepBest, StopAtReward, WriteVideo)):
+    if type(callback) not in (KeepBest, StopAtReward, WriteVideo):  # one of a user's may do more
         return
+    assert isinstance(callback, (KeepBest, StopAtReward, WriteVideo))
     needs_tests = callback.evaluation if isinstance(callback, StopAtReward) else callback.wants_frames
     if why := idle_callback(options, type(callback).__name__, callback.behavior, needs_tests):
         raise TrainerError(why)
