@@ -107,7 +107,7 @@ def possible(drawn: Mapping[str, str]) -> bool:
         return False
     continuous = drawn["actions"] in ("continuous", "hybrid")
     discrete = drawn["actions"] != "continuous"
-    return not (trainer == "dqn" and continuous) and not (trainer in ("ddpg", "td3") and discrete)
+    return not (trainer in ("coma", "dqn") and continuous) and not (trainer in ("ddpg", "td3") and discrete)
 
 
 def pairs_of(drawn: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
@@ -179,6 +179,8 @@ def settings_of(one: Combination) -> dict[str, Any]:
     normalize = one["network"] == "normalize" or one["trainer"] == "simba"
     network: dict[str, Any] = {"hidden_units": 8, "num_layers": 1, "normalize": normalize}
     network |= {"layer_norm": {"layer_norm": True}, "tanh": {"activation": "tanh"}}.get(one["network"], {})
+    if one["trainer"] == "simba":  # residual networks have no layer whose weights a goal could make
+        network["goal_conditioning_type"] = "none"
     if one["memory"] != "none":
         network["memory"] = {"memory_size": 4, "sequence_length": 4, "memory_type": one["memory"]}
     small = {"network_settings": {"hidden_units": 8}}
