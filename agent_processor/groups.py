@@ -89,6 +89,13 @@ class _Memberships(ABC):
             self._place = np.concatenate([self._place, np.full(more, -1, dtype=np.int64)])
 
 
+def last_of_each(groups: Ints) -> list[bool]:
+    """Whether an agent is the last one of its group among these [n]; False without a group."""
+    numbers = groups.tolist()
+    last = {group: i for i, group in enumerate(numbers)}
+    return [group != NO_GROUP and last[group] == i for i, group in enumerate(numbers)]
+
+
 class GroupTable(_Memberships):
     """The last finished step and the newest observation of each agent's teammates.
 

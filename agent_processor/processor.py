@@ -7,6 +7,7 @@ processed as a whole; only agents that appear, end or are truncated are handled 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,12 +17,19 @@ from numpy.typing import NDArray
 from ..envs.base import Decision, EngineStatistics, StatsAggregationMethod
 from .agent_table import NO_SLOTS, AgentTable, Slots
 from .blocks import Rows
-from .groups import GroupSlots, GroupTable
+from .groups import GroupSlots, GroupTable, last_of_each
 from .queues import AgentManagerQueue, StatsSink
 from .rows import RowStore
 from .trajectory import AgentKey, EpisodesDropped, Trajectory
 
+logger = logging.getLogger(__name__)
+
 AVERAGE = StatsAggregationMethod.AVERAGE
+RESULT_TAGS = {
+    *("Environment/Cumulative Reward", "Environment/Group Cumulative Reward", "Environment/Episode Length"),
+    *("Is Training", "Policy/Entropy", "Self-play/ELO"),
+}
+"""The tags of training's own results, which no statistic of a game may falsify."""
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
 TrajectoryQueue = AgentManagerQueue[Trajectory | EpisodesDropped]
@@ -349,12 +357,12 @@ class AgentProcessor:
         agents, n = self._agents, len(slots)
         trails = agents.open_rows[slots, : lengths.max()]
         next_teammates: Sequence[Rows] = [_NO_ROWS] * n
-        all_over = [True] * n
+        all_over = counted = [True] * n
         if place is not None:
             others = self._groups.current(*place)
             counts = (others >= 0).sum(axis=1).tolist()
             next_teammates = [rows[:count] for rows, count in zip(others, counts)]
-            all_over = self._groups.all_over(*place).tolist()
+            all_over, counted = self._groups.all_over(*place).tolist(), last_of_each(place[0])
             if interrupted is not None:  # pending members continue without the agent
                 for i, pending in enumerate(self._groups.pending_rows(place[0]) or ()):
                     if pending and all_over[i]:
@@ -363,8 +371,7 @@ class AgentProcessor:
         ended = interrupted is not None
         was_interrupted = interrupted.tolist() if interrupted is not None else [False] * n
         lives = lost.tolist() if lost is not None else [False] * n
-        by_snapshot = agents.by_snapshot[slots].tolist()
-        envs, ids = agents.env[slots].tolist(), agents.agent[slots].tolist()
+        envs, ids, by_snapshot = (of[slots].tolist() for of in (agents.env, agents.agent, agents.by_snapshot))
         ends, following = lengths.tolist(), next_rows.tolist()
         for i in range(n):
             trajectory = Trajectory(
@@ -378,6 +385,7 @@ class AgentProcessor:
                 interrupted=was_interrupted[i],
                 all_group_dones_reached=all_over[i],
                 life_lost=lives[i],
+                counts_group=counted[i],
                 by_snapshot=by_snapshot[i],
             )
             self._ready.append(trajectory)
@@ -412,13 +420,31 @@ class AgentManager(AgentProcessor):
         if trajectory_queue is None:
             trajectory_queue = AgentManagerQueue(behavior_id, max_queued)
         self.trajectory_queue = trajectory_queue
+        self._renamed: set[str] = set()
+        """The game's statistics whose renaming has been told."""
         self.publish_trajectory_queue(self.trajectory_queue)
 
     def record_environment_stats(self, statistics: EngineStatistics, env: int) -> None:
         """Forward the engine's statistics; MOST_RECENT values only from environment 0."""
-        for key, values in statistics.items():
+        for name, values in statistics.items():
+            key = self._game_tag(name)
             for value, aggregation in values:
                 if aggregation is not StatsAggregationMethod.MOST_RECENT:
                     self._stats.add_stat(key, value, aggregation)
                 elif env == 0:
                     self._stats.set_stat(key, value)
+
+    def _game_tag(self, name: str) -> str:
+        """The tag of a game's statistic: its name, unless that is a tag of training's own results."""
+        if name not in RESULT_TAGS:
+            return name
+        tag = f"Game/{name}"
+        if name not in self._renamed:
+            self._renamed.add(name)
+            logger.warning(
+                "The game reports a statistic named %s, as training's own result is: the game's values are "
+                "written as %s.",
+                name,
+                tag,
+            )
+        return tag

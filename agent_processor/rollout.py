@@ -52,6 +52,7 @@ def build_rollout(trajectories: Sequence[Trajectory], with_teammates: bool = Tru
         next_agents=_stacked([t.next_agents for t in trajectories]) if rosters else None,
         life_lost=np.array([t.life_lost for t in trajectories], dtype=bool),
         of_opponent=np.array([t.of_opponent for t in trajectories], dtype=bool),
+        counts_group=np.array([t.counts_group for t in trajectories], dtype=bool),
         next_numbers=next_numbers,
         next_action_mask=following.action_mask,
     )
@@ -60,7 +61,7 @@ def build_rollout(trajectories: Sequence[Trajectory], with_teammates: bool = Tru
 _OF_TRAJECTORIES = (
     *("lengths", "next_obs", "next_teammates_obs", "next_teammates", "done_reached", "interrupted_at_end"),
     *("all_group_dones", "next_place", "next_agents", "life_lost", "of_opponent", "next_numbers"),
-    "next_action_mask",
+    *("next_action_mask", "counts_group"),
 )
 """The columns of a `Rollout` with one entry per trajectory."""
 

@@ -55,6 +55,9 @@ class Trajectory:
     """Whether a snapshot of earlier weights decided (see `Decision`), the same for all of the steps."""
     of_opponent: bool = False
     """Whether the rewards are an opponent's, which count in no statistics; the trajectory is learned from."""
+    counts_group: bool = True
+    """Whether the end of a group is counted with it: of members that end together, with one of them. Where
+    nobody has a group each agent counts, beside groups none does."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -138,6 +141,8 @@ class Rollout(RowColumns):
     """Whether a `done_reached` is a lost life [J], with an episode that goes on. None: none is."""
     of_opponent: NDArray[np.bool_] | None = None
     """Whether the rewards are an opponent's [J], see `Trajectory`. None: none are."""
+    counts_group: NDArray[np.bool_] | None = None
+    """Whether the end of a group is counted with it [J], see `Trajectory`. None: with each of them."""
     next_numbers: NDArray[np.int64] | None = None
     """The numbers [J] of the rows that `next_obs` is of. Where the agent goes on, its next trajectory begins
     with this row. None where somebody else than `rollout` made this Rollout."""

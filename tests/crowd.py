@@ -10,6 +10,7 @@ from lanista.agent_processor.trajectory import Trajectory
 from lanista.envs.base import Decision, EnvironmentStep
 from lanista.envs.demonstrations.recorder import DemonstrationWriter
 from lanista.envs.protocol.engine import AgentBatch
+from lanista.trainers.checkpoints.run_folder import recorded_behaviors
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.options import RunOptions
@@ -39,6 +40,7 @@ def make_learner(
         status=TrainingStatus(folder / "status.json"),
         writers=[],
         display=make_display("test", plain=True),
+        recorded=recorded_behaviors(folder),
         **context,
     )
     return Learner(name, spec, behavior, run)

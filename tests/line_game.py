@@ -1,10 +1,12 @@
 """The environment of the reference's recorded runs, stepped in place. It needs no torch."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from lanista.envs.base import StatsAggregationMethod as How
+from lanista.envs.base import no_steps
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,
@@ -121,6 +123,10 @@ class LineGame(BaseEnv):
         apart = agents if options.pop("unique_ids", False) else 0
         self.until = options.pop("until", None)
         """The step with which it ends the session, as the Editor does when Stop is pressed."""
+        self.late: dict[str, int] = options.pop("late", {})
+        """The steps with which behavior ids appear, the first one with 0."""
+        self.silent: dict[str, int] = options.pop("silent", {})
+        """The steps from which the agents of ids do nothing any more, and ask for no decisions."""
         self.steps = 0
         actions = ActionSpec(options.pop("cont", 0), tuple(options.pop("disc", ())))
         shape = (options.pop("frames"), 2, 7) if "frames" in options else (2,)
@@ -134,8 +140,8 @@ class LineGame(BaseEnv):
 
     @property
     def behavior_specs(self) -> dict[str, BehaviorSpec]:
-        """All of the same kind."""
-        return dict.fromkeys(self.names, self.spec)
+        """All that have appeared, of the same kind."""
+        return {name: self.spec for name in self.names if self.steps >= self.late.get(name, 0)}
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Episodes in progress continue with the new rules."""
@@ -151,15 +157,22 @@ class LineGame(BaseEnv):
 
     def step(self) -> None:
         """All lines go one step."""
+        there = list(self.behavior_specs)
         self.steps += 1
         if self.steps == self.until:
             raise UnityCommunicatorStoppedException("Communicator has exited.")
-        for name, line in self.lines.items():
-            line.act(self.actions[name])
+        for name in there:
+            if not self._is_silent(name):
+                self.lines[name].act(self.actions[name])
 
     def get_steps(self, behavior_name: str) -> tuple[DecisionSteps, TerminalSteps]:
         """What the agents say."""
+        if self._is_silent(behavior_name):
+            return no_steps(self.spec)
         return self.lines[behavior_name].decisions, self.lines[behavior_name].terminals
+
+    def _is_silent(self, behavior_name: str) -> bool:
+        return self.steps >= self.silent.get(behavior_name, math.inf)
 
     def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
         """For all that wait."""

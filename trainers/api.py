@@ -47,7 +47,8 @@ class TrainingResult:
     """Behavior name to its exported ONNX file; `<behavior>-place<k>` where each slot of a team has its own.
     Empty where a network cannot be exported."""
     rewards: Mapping[str, float | None]
-    """Behavior name to the mean reward of its most recent episodes; None if none was finished."""
+    """Behavior name to the mean return of its last episodes, from 10 to 100 of each team: of groups where
+    these earn rewards, else of agents. None if fewer have ended."""
     steps: Mapping[str, int]
     """Behavior name to the agent-steps that it was trained for."""
 
@@ -151,7 +152,7 @@ def _options(config: Config, overrides: Mapping[str, Any]) -> RunOptions:
 def _source(config: Config) -> Source:
     if isinstance(config, RunOptions):
         written = config.behaviors or config.default_settings
-        return Source(config.as_dict(), config.file or (_PLACE if written else ""))
+        return config.as_source(config.file or (_PLACE if written else ""))
     if isinstance(config, Mapping):
         return Source(dict(config), _PLACE)
     name = os.fspath(config)

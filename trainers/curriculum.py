@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from .settings.models.environment_parameters import (
     with_seeds,
 )
 
+logger = logging.getLogger(__name__)
+
 _OLD_WEIGHT = 0.25
 
 
@@ -27,9 +30,11 @@ class TrainingProgress:
     """The trainer steps so far."""
     max_steps: int
     returns: Sequence[float] = ()
-    """Returns of the last episodes from the environment."""
+    """Returns of the last episodes: of groups where these earn rewards, else of agents."""
     elo: float | None = None
     """The rating of self-play; None without self-play."""
+    by_groups: bool = False
+    """The returns are those of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class Curriculum:
         self.has_next = any(self.pending())
         """Whether some parameter has another lesson to come."""
         self._status: TrainingStatus | None = None
+        self._warned: set[str] = set()
+        """Parameters whose lesson waits for group rewards, which has been said."""
 
     def lesson(self, parameter: str) -> Lesson:
         """The current lesson of a parameter."""
@@ -113,6 +120,7 @@ class Curriculum:
             progress = progress_of(criteria.behavior)
             if progress is None:
                 continue
+            self._warn_without_groups(name, criteria, progress)
             measured, smoothed = measure(criteria, progress, self.smoothed[name])
             if smoothed != self.smoothed[name]:
                 self.smoothed[name] = smoothed
@@ -126,6 +134,20 @@ class Curriculum:
             return None
         self.has_next = any(self.pending())
         return LessonChange(tuple(started), reset)
+
+    def _warn_without_groups(
+        self, name: str, criteria: CompletionCriteriaSettings, progress: TrainingProgress
+    ) -> None:
+        """Say once that a lesson waits for group rewards which nobody has earned yet."""
+        waits = criteria.measure is MeasureType.GROUP_REWARD and not progress.by_groups
+        if waits and len(progress.returns) >= max(1, criteria.min_lesson_length) and name not in self._warned:
+            self._warned.add(name)
+            logger.warning(
+                "Parameter '%s' measures the group_reward of %s, and none of its groups has earned one yet: "
+                "its lesson goes on until they do. measure: reward takes what agents earn instead.",
+                name,
+                criteria.behavior,
+            )
 
     def follow(self, numbers: Mapping[str, int]) -> LessonChange | None:
         """Begin the lessons of these numbers, as rank 0 of the run has; None where all have begun already."""
@@ -204,7 +226,7 @@ def measure(
         return progress.step / max(progress.max_steps, 1), smoothed
     if criteria.measure is MeasureType.ELO:
         return progress.elo, smoothed
-    if not progress.returns:
+    if not progress.returns or (criteria.measure is MeasureType.GROUP_REWARD and not progress.by_groups):
         return None, smoothed
     mean = sum(progress.returns) / len(progress.returns)
     if not math.isfinite(mean):

@@ -125,6 +125,7 @@ def run_training(
     )
     configure_logging(options.debug, display.terminal, quiet=options.quiet)
     with StopSignals() as signals, closing(display):
+        options = options.read_again()
         require_support(options)
         check_environment(options)
         take_other_names(options)

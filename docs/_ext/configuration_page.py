@@ -115,6 +115,16 @@ single values replaced, so the default reward signals stay unless a behavior cha
 with another trainer_type gets only those default hyperparameters that are written in the file and that
 its trainer has. A behavior of the environment that the file does not list gets the default settings;
 without them that is an error, and without any file it gets the defaults of this page.
+
+Some keys follow from others unless they are written: `beta_schedule` and `epsilon_schedule` from
+`learning_rate_schedule`, `reward_signal_steps_per_update` from `steps_per_update`, `team_change` from
+`save_steps`, `checkpoint_interval` from `even_checkpoints`. They do so wherever the other key is written: in
+the behavior, in a preset, by `--set`, in Python. ML-Agents completes `default_settings` before a behavior
+overrides them, so that what followed there stays: a behavior that sets `save_steps: 50000` over
+`default_settings` with a section `self_play` has a `team_change` of 100000. The same file trains in the same
+way here, and a warning names the key, its value, and what would follow. Write the key to choose. Where
+ML-Agents would not read the file (another trainer_type than that of `default_settings`, or one that it does
+not have) or not train (`max_steps: -1`), such keys follow what the behavior writes.
 """
 
 PARAMETERS = """

@@ -30,6 +30,8 @@ from .server import FLUSH_SECONDS, QUIT
 
 _THREADS = 4
 """One serves the engine's call; the others reject calls beside it."""
+_STOP_SECONDS = 10.0
+"""Seconds that its threads may take to end."""
 _OPTIONS = (
     ("grpc.so_reuseport", 0),  # two trainers on one port would each get some of the engine's calls
     ("grpc.max_receive_message_length", -1),
@@ -165,7 +167,7 @@ class GrpcioSession:
         self._closed = True
         self.watch(None)
         self.reply(QUIT)
-        self._server.stop(FLUSH_SECONDS if wait else 0.0).wait()
+        self._server.stop(FLUSH_SECONDS if wait else 0.0).wait(_STOP_SECONDS)
         self._rejections.finish_period()
         self._wakeup_reader.close()
         self._wakeup_writer.close()

@@ -118,6 +118,10 @@ def test_a_teammate_that_ends_too_or_has_left_the_group_does_not_count() -> None
     engine.step([1, 2], group=3)
     both = engine.step([], end=[1, 2], group=3)
     assert [t.all_group_dones_reached for t in both] == [True, True]
+    assert [t.counts_group for t in both] == [False, True], "their group ends once"
+    engine.step([1, 2], group={1: 3, 2: 0})
+    both = engine.step([], end=[1, 2], group={1: 3, 2: 0})
+    assert [t.counts_group for t in both] == [True, False], "who has no group is none"
     engine.step([1, 2], group=3)
     engine.step([1, 2], group={1: 3, 2: 4})
     (died,) = engine.step([2], end=[1], group={1: 3, 2: 4})

@@ -69,7 +69,7 @@ XUANCE = Script("LANISTA_XUANCE", "run_xuance.py", plan)
 def task(
     name: str, environment: str, behavior: str, max_steps: int, areas: int, settings: str = "", **keys: Any
 ) -> Task:
-    """An environment of groups; 300 episodes of single agents are about 100 groups'."""
+    """An environment of groups, of which 300 are scored; of runs before these were counted, about 100."""
     ways = {trainer: Way(f"config/{trainer}/{settings or name}.yaml") for trainer in TRAINERS}
     poca = ways["poca"].config
     if name == "dungeon-escape":

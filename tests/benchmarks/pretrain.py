@@ -30,15 +30,7 @@ MARKS = ("<!-- table -->\n", "<!-- end of the table -->\n")
 LANISTA = (sys.executable, "-m", "lanista.trainers.cli.main")
 SEED = 1
 EPISODES = 100
-MEMBERS = {
-    "dungeon-escape": 3,
-    "coop-push": 3,
-    "soccer-twos": 4,
-    "baton-pass": 8,
-    "tennis": 2,
-    "wall-jump": 3,
-}
-"""Whose episodes count together: EPISODES are scored of groups, of each team, of the rarer behavior."""
+"""Scored of each behavior and team, of groups where agents are in groups."""
 MORE = {"basic": ["--set", "behaviors.Basic.max_steps=40000"]}
 """Arguments besides the preset's own."""
 AIMS = {
@@ -94,12 +86,11 @@ def finished_run(scene, results, *, train):
 
 def keep(scene, run):
     """Score the models of a run, and keep them with their card."""
-    episodes = EPISODES * MEMBERS.get(scene, 1)
     with tempfile.TemporaryDirectory() as temporary:
         cards = []
         for flags in ([], ["--sampled"]):
             card = Path(temporary) / f"{len(cards)}.md"
-            words = ["card", str(run), "-o", str(card), "--name", scene, "--episodes", str(episodes), *flags]
+            words = ["card", str(run), "-o", str(card), "--name", scene, "--episodes", str(EPISODES), *flags]
             subprocess.run([*LANISTA, *words], check=True)
             cards.append(card)
         likeliest, sampled = map(mean_and_error, cards)

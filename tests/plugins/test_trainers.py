@@ -5,6 +5,9 @@ import sys
 
 import pytest
 from installed_plugins import install
+from lanista.trainers.checkpoints.compatibility import changed_settings, recorded_settings
+from lanista.trainers.checkpoints.file import serialize
+from lanista.trainers.checkpoints.rules import Resumed
 from lanista.trainers.settings import registry
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
@@ -13,10 +16,13 @@ from lanista.trainers.trainer.factory import make_algorithm
 from lanista.trainers.utils.errors import TrainerError
 
 MODULE = """
+from pathlib import Path
+
 from lanista.trainers.settings import PPOSettings, TrainerType
 
 class Mine(PPOSettings):
     patience: int = 3
+    folders: tuple[Path, ...] = ()
 
 TRAINER = TrainerType(Mine, algorithm="sample_trainer:nothing")
 NAMELESS = TrainerType(Mine)
@@ -65,6 +71,25 @@ def test_a_plug_in_is_a_trainer_type_or_a_function_that_gives_one(value, install
     require_support(options)
     again = RunOptions.from_dict(options.as_dict())
     assert again.behaviors["B"].hyperparameters == hyper
+
+
+def test_checkpoints_record_its_settings_and_a_change_is_warned_of(installed):
+    """What depends on them only the plug-in knows; those of `PPOSettings` have the rules that PPO's have."""
+    installed(mine="sample_trainer:TRAINER")
+
+    def described(**hyper):
+        tree = {"behaviors": {"B": {"trainer_type": "mine", "hyperparameters": hyper}}}
+        return {"settings": recorded_settings(RunOptions.from_dict(tree).behavior("B"))}
+
+    now = described(patience=7, folders=["a"], lambd=0.5)
+    assert serialize(now)
+    changes = {change.path: change for change in changed_settings(described(), now)}
+    assert {path: change.rule.resumed for path, change in changes.items()} == {
+        "hyperparameters.patience": Resumed.WARNED,
+        "hyperparameters.folders": Resumed.WARNED,
+        "hyperparameters.lambd": Resumed.ROLLOUT_DROPPED,
+    }
+    assert str(changes["hyperparameters.patience"]) == "hyperparameters.patience was 3, is 7"
 
 
 def test_default_settings_reach_a_plug_in_key_by_key(installed):

@@ -3,7 +3,7 @@
 import pytest
 from envs.test_bounded_yaml import BOMB
 from lanista.envs.registry.entry import RegistryError, read_manifest
-from lanista.trainers.checkpoints.run_folder import recorded_behavior, recorded_seed
+from lanista.trainers.checkpoints.run_folder import recorded_behaviors, recorded_seed
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.runs.record import read_run
 from lanista.trainers.tools.card.markdown import MARK, read_front
@@ -31,7 +31,7 @@ def test_the_record_of_a_run_counts_as_unknown(tmp_path, caplog):
     path = tmp_path / "configuration.yaml"
     path.write_text(f"{BOMB}\nbehaviors: {{B: {{trainer_type: *a11}}}}\nenv_settings: {{seed: *a11}}\n")
     assert recorded_seed(tmp_path) is None
-    assert recorded_behavior(tmp_path, "B") is None
+    assert recorded_behaviors(tmp_path) == {}
     assert len(caplog.text) < SHORT
     (problem,) = read_run(tmp_path).problems
     assert "configuration.yaml" in problem and len(problem) < SHORT

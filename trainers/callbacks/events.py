@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ...envs.base import EnvironmentStep
-from ..utils.films import Image
+from ..episodes.scores import EpisodeScore
+from ..utils.films import Frame, Image
 
 if TYPE_CHECKING:
     from ..settings.options import RunOptions
@@ -64,10 +65,12 @@ class EpisodeEnd(Event):
     reward: float
     """The agent's return from the environment."""
     group_reward: float | None
-    """What the agent's group earned while the agent lived; None unless the group has ended with this
-    episode."""
+    """What the agent's group earned while the agent lived; None unless the group has ended with this episode.
+    Of members that end together the last one has it. Without a group None beside groups, else 0."""
     length: int
     """Decisions in the episode."""
+    seat: str = ""
+    """The agent's team, as in `Soccer?team=0`, if the behavior's teams are compared by the mean over them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,24 +112,12 @@ class CheckpointSaved(Event):
     brains: tuple[Path, ...]
     """The ONNX files that were written with it; none if the model could not be verified."""
     reward: float | None
-    """Mean reward of the episodes that finished since the last policy update; None without any."""
+    """Mean return of the last episodes, from 10 to 100 of each team: of groups where these earn rewards, else
+    of agents. None before 10 have ended."""
     due: bool
     """Whether it is one of the checkpoints that checkpoint_interval asks for, or the last one of the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeScore:
-    """A finished episode that counts toward an evaluation."""
-
-    behavior: str
-    agent: int
-    reward: float
-    length: int
-    """The number of decisions but the last, as in `Environment/Episode Length`."""
-    first: int
-    """The number of the evaluation's step with which it started."""
-    last: int
-    """The number of the evaluation's step with which it ended."""
+    by_groups: bool = False
+    """Whether `reward` is of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +133,6 @@ class EvaluationStep(Event):
     """Trainer steps of the behaviors that are evaluated."""
     ended: Sequence[EpisodeScore]
     """The counted episodes that ended with this step."""
-    oldest: int
-    """The number of the step with which the oldest counted episode that is still running started."""
-    newest: int
-    """The number of the step with which the newest of these started; that of this step if none is running."""
     render: Callable[[], Image | None]
     """Renders the environment in its current state; None if it cannot render itself."""
 
@@ -188,6 +175,12 @@ class EvaluationEnd(Event):
     show_video: ShowVideo = field(compare=False)
     seats: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """The returns of each team or seat by its name; a single one if the behavior has but one team."""
+    by_groups: bool = False
+    """Whether `score` is a return of groups."""
+    film: Callable[[int], list[Frame] | None] = field(compare=False, default=lambda most: [])
+    """Replays the evaluation, whose environment starts with the same seed, and renders the best counted
+    episode: its first frames, at most as many as asked for. Empty if the environment does not render itself;
+    None if the replay has failed, or the run is to end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,13 @@ from typing import Any
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.outputs import READY, choice
 from ..settings.options import RunOptions
+from ..settings.validation import idle_callback
 from ..utils.errors import TrainerError
 from ..utils.plugins import CALLBACKS, PluginError, cause, load, plugins
 from .base import Callback
 from .dispatcher import named
+from .keep_best import KeepBest
+from .stop_at_reward import StopAtReward
 from .video import WriteVideo
 
 
@@ -28,13 +31,14 @@ def make_callbacks(options: RunOptions, more: Sequence[Callback] = ()) -> dict[s
 
     Raises:
         TrainerConfigError: one cannot be found or made; the message names it and the cause.
-        TrainerError: something in `more` is not a Callback.
+        TrainerError: something in `more` is not a Callback, or could do nothing.
     """
     made = []
     for index, entry in enumerate(options.callbacks):
         name, arguments = choice(entry)
         try:
             made.append((name, _made(name, arguments)))
+            _require_effect(options, made[-1][1])
         except TrainerError as error:
             place = options.place(("callbacks", index))
             raise TrainerConfigError([Problem(("callbacks", index), str(error), place)]) from error
@@ -45,8 +49,23 @@ def make_callbacks(options: RunOptions, more: Sequence[Callback] = ()) -> dict[s
                 f"found {callback!r} among the callbacks; expected an object of a class that is derived from "
                 "lanista.trainers.callbacks.Callback"
             )
+        _require_effect(options, callback)
         made.append((type(callback).__name__, callback))
     return named(made)
+
+
+def _require_effect(options: RunOptions, callback: Callback) -> None:
+    """Refuse a built-in callback that would wait for what never comes.
+
+    Raises:
+        TrainerError: it watches a behavior that cannot appear, or evaluations where there are none.
+    """
+    if type(callback) not in (KeepBest, StopAtReward, WriteVideo):  # one of a user's may do more
+        return
+    assert isinstance(callback, (KeepBest, StopAtReward, WriteVideo))
+    needs_tests = callback.evaluation if isinstance(callback, StopAtReward) else callback.wants_frames
+    if why := idle_callback(options, type(callback).__name__, callback.behavior, needs_tests):
+        raise TrainerError(why)
 
 
 def _of_settings(options: RunOptions) -> list[tuple[str, Callback]]:

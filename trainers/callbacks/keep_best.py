@@ -18,8 +18,9 @@ class KeepBest(Callback):
     """Copies the best checkpoint of a behavior, and its ONNX files, to `<run>/<folder>/`.
 
     A behavior that is evaluated is saved after every evaluation with a new best score; any other behavior is
-    compared whenever a checkpoint is saved, by the mean reward that is listed for the checkpoint. The setting
-    keep_best keeps checkpoints from which a run can be resumed; this callback collects models for use.
+    compared whenever a checkpoint is saved, by the mean reward that is listed for the checkpoint: of at least
+    10 episodes. The setting keep_best keeps checkpoints from which a run can be resumed; this callback
+    collects models for use.
     """
 
     def __init__(self, behavior: str | None = None, folder: str = "best") -> None:
@@ -29,6 +30,8 @@ class KeepBest(Callback):
         self._target = Path(folder)
         self._best: dict[str, float] = {}
         self._evaluated: set[str] = set()
+        self._by_groups: set[str] = set()
+        """The behaviors of which returns of groups are compared."""
 
     def on_training_begin(self, event: TrainingBegin) -> None:
         """Set the target folder."""
@@ -39,6 +42,7 @@ class KeepBest(Callback):
         if event.behavior not in self._evaluated:
             self._evaluated.add(event.behavior)
             self._best.pop(event.behavior, None)  # rewards from training do not compare with evaluations
+        self._follow_groups(event)
         if not self._better(event.behavior, event.score):
             return
         before = self._best.get(event.behavior)
@@ -63,8 +67,15 @@ class KeepBest(Callback):
         """Copy the checkpoint if it is the best by training reward."""
         if event.reward is None or event.behavior in self._evaluated:
             return
+        self._follow_groups(event)
         if self._better(event.behavior, event.reward):
             self._keep(event.behavior, event.step, event.reward, event.weights, event.brains)
+
+    def _follow_groups(self, event: CheckpointSaved | EvaluationEnd) -> None:
+        """Begin anew once groups earn rewards: those of agents from before do not compare with theirs."""
+        if event.by_groups and event.behavior not in self._by_groups:
+            self._by_groups.add(event.behavior)
+            self._best.pop(event.behavior, None)
 
     def _better(self, behavior: str, score: float) -> bool:
         watched = self.behavior is None or behavior == self.behavior
@@ -88,11 +99,16 @@ class KeepBest(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The best scores."""
-        return {"best": self._best, "tested": sorted(self._evaluated)}
+        return {
+            "best": self._best,
+            "tested": sorted(self._evaluated),
+            "by_groups": sorted(self._by_groups),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them."""
+        """Restore them; an older version compared returns of groups in evaluations alone."""
         self._best, self._evaluated = dict(state["best"]), set(state["tested"])
+        self._by_groups = set(state.get("by_groups", self._evaluated))
 
 
 def _brains_of(weights: Path) -> list[Path]:

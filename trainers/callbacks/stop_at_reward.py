@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
+from ..stats.earned import RewardHistory
 from .base import Callback
 from .events import EpisodeEnd, EvaluationEnd, TrainingBegin
 
@@ -12,8 +12,9 @@ from .events import EpisodeEnd, EvaluationEnd, TrainingBegin
 class StopAtReward(Callback):
     """Stops the whole run once a behavior's mean reward is high enough.
 
-    The setting stop_at_reward ends the training of one behavior and counts rewards of groups; this stops the
-    run, and can use evaluations. It does not apply to inference.
+    A behavior earns what its groups earn where these do, else what its agents do; the mean is over the means
+    of its teams. The setting stop_at_reward ends the training of one behavior; this stops the run, and can
+    use evaluations. It does not apply to inference.
     """
 
     def __init__(
@@ -24,7 +25,7 @@ class StopAtReward(Callback):
         Args:
             reward: the mean reward to reach.
             behavior: whose; None: of any behavior.
-            episodes: the number of last episodes that the mean is taken over.
+            episodes: the number of last episodes, of each team, that the mean is taken over.
             evaluation: use the score of every evaluation instead.
 
         Raises:
@@ -36,7 +37,7 @@ class StopAtReward(Callback):
         self.behavior = behavior
         self.episodes = episodes
         self.evaluation = evaluation
-        self._recent: dict[str, deque[float]] = {}
+        self._earned: dict[str, RewardHistory] = {}
         self._learns = True
 
     def on_training_begin(self, event: TrainingBegin) -> None:
@@ -47,9 +48,11 @@ class StopAtReward(Callback):
         """Check the mean of the last episodes."""
         if self.evaluation or not self._learns or not self._watches(event.behavior):
             return None
-        recent = self._recent.setdefault(event.behavior, deque(maxlen=self.episodes))
-        recent.append(event.reward)
-        if len(recent) < self.episodes or (mean := sum(recent) / len(recent)) < self.reward:
+        earned = self._earned.setdefault(event.behavior, RewardHistory(self.episodes))
+        ended = event.group_reward is not None
+        earned.add(event.seat, event.reward, event.group_reward or 0.0, ended=ended)
+        mean = earned.recent_mean(self.episodes)
+        if mean is None or mean < self.reward:
             return None
         return (
             f"the mean reward of the last {self.episodes} episodes of {event.behavior} is {mean:.3f}, at "
@@ -66,9 +69,12 @@ class StopAtReward(Callback):
         return self.behavior is None or behavior == self.behavior
 
     def state_dict(self) -> dict[str, Any]:
-        """The last rewards."""
-        return {"recent": {name: list(rewards) for name, rewards in self._recent.items()}}
+        """What the behaviors earned last."""
+        return {"earned": {name: earned.state_dict() for name, earned in self._earned.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore them."""
-        self._recent = {name: deque(old, self.episodes) for name, old in state["recent"].items()}
+        """Restore it; an older version kept rewards of agents alone, which are not counted."""
+        for name, saved in state.get("earned", {}).items():
+            self._earned[name] = RewardHistory(self.episodes)
+            self._earned[name].load_state_dict(saved)
+            self._earned[name].expect_saved()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from ..utils.atomic_files import atomic_write_bytes
-from ..utils.films import Frame, encode, gif, has_ffmpeg
+from ..utils.films import encode, gif, has_ffmpeg
 from .base import Callback
-from .events import EpisodeScore, EvaluationEnd, EvaluationStep
+from .events import EvaluationEnd
 
 logger = logging.getLogger(__name__)
 
@@ -62,39 +61,22 @@ class WriteVideo(Callback):
         self.without = frozenset(without)
         self._evaluations: dict[str, int] = {}
         """How many evaluations of each behavior have ended."""
-        self._recorders: dict[str, FrameRecorder] = {}
         self._warned = False
 
-    def on_evaluation_step(self, event: EvaluationStep) -> None:
-        """Record a frame."""
-        if event.number == 0:
-            self._recorders = {
-                name: FrameRecorder(name, self.pictures) for name in event.steps if self._films(name)
-            }
-        if not self._recorders:
-            return
-        frame = None
-        if event.number - event.newest < self.pictures or event.ended:
-            pixels = event.render()
-            if pixels is None:
-                self._warn_no_frames()
-                self._recorders = {}
-                return
-            frame = Frame(pixels)
-        for recorder in self._recorders.values():
-            recorder.add(event, frame)
-
     def on_evaluation_end(self, event: EvaluationEnd) -> None:
-        """Write the video; a full disk costs a warning."""
+        """Film the best episode and write the video; a full disk costs a warning."""
+        filmed = self._films(event.behavior)
         self._evaluations[event.behavior] = self._evaluations.get(event.behavior, 0) + 1
-        recorder = self._recorders.pop(event.behavior, None)
-        if recorder is None or not recorder.frames:
+        frames = event.film(self.pictures) if filmed else None
+        if not frames:
+            if frames is not None:
+                self._warn_no_frames()
             return
-        video, ending = gif(recorder.frames, self.frame_ms), "gif"
-        event.show_video(TAG, video, recorder.frames[0].size)
+        video, ending = gif(frames, self.frame_ms), "gif"
+        event.show_video(TAG, video, frames[0].size)
         if has_ffmpeg():
             try:
-                video, ending = encode(recorder.frames, self.frame_ms, ".mp4"), "mp4"
+                video, ending = encode(frames, self.frame_ms, ".mp4"), "mp4"
             except Exception as error:  # FFmpeg is a program of its own, and may lack the codec
                 cause = f"{type(error).__name__}: {error}"
                 logger.warning("The video is a GIF: no MP4 could be made (%s).", cause)
@@ -124,30 +106,3 @@ class WriteVideo(Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue counting from a saved state."""
         self._evaluations = dict(state["tests"])
-
-
-class FrameRecorder:
-    """The first frames of the best counted episode of one behavior."""
-
-    def __init__(self, behavior: str, most: int) -> None:
-        """Start without frames; `most`: how many to keep."""
-        self.behavior = behavior
-        self.most = most
-        self.best: EpisodeScore | None = None
-        self.frames: list[Frame] = []
-        """The frames of the best episode."""
-        self._recent: deque[tuple[int, Frame]] = deque()
-        """The latest frames with their step numbers, as far back as the oldest running episode needs them."""
-
-    def add(self, event: EvaluationStep, frame: Frame | None) -> None:
-        """Add a step of the evaluation, and its frame if an episode needs it."""
-        if frame is not None:
-            self._recent.append((event.number, frame))
-        for episode in event.ended:
-            better = self.best is None or episode.reward > self.best.reward
-            if episode.behavior == self.behavior and better:
-                self.best = episode
-                shown = [frame for number, frame in self._recent if number >= episode.first]
-                self.frames = shown[: self.most]
-        while self._recent and self._recent[0][0] < event.oldest:
-            self._recent.popleft()

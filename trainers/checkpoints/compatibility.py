@@ -1,93 +1,45 @@
-"""What becomes of a checkpoint whose settings have changed although all of its tensors still fit: one table.
-
-A setting whose change adds tensors, or alters their shapes, needs no entry: loading them tells it.
-"""
+"""Which settings have changed since a checkpoint was saved, found before any of its tensors is read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Any
 
 from pydantic import ValidationError
 
 from ..networks.observations import is_named
-from ..settings.base import found, plain
+from ..settings.base import Settings, found, plain
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.networks import NetworkSettings
+from .rules import (
+    CRITIC,
+    CRITIC_ONLY,
+    CUSTOM,
+    FUNCTION,
+    NETWORK,
+    OF_PLUGIN,
+    RECIPE,
+    SIGNALS,
+    STATE,
+    TRAINER_TYPE,
+    Resumed,
+    Rule,
+    rule_of,
+)
 
 SETTINGS = "settings"
-"""The entry of a checkpoint's description with the table's settings by their paths; 0.1.0 has none."""
-TRAINER_TYPE = "trainer_type"
-"""The entry with the trainer that made the weights; 0.1.0 has none."""
-SIGNALS = "reward_signals"
-"""The entry with the names of the reward signals, in their order."""
-SEQUENCE_LENGTH = "network_settings.memory.sequence_length"
-OBSERVATIONS = "critic_only_observations"
-STATE = "hyperparameters.state_observation"
-
-
-class Resumed(Enum):
-    """What --resume does where a setting is another one than the checkpoint was saved with."""
-
-    REFUSED = auto()
-    """The run does not start: the weights would compute something else."""
-    WARNED = auto()
-    """The run goes on, with a warning."""
-    ROLLOUT_DROPPED = auto()
-    """The run goes on without the steps that waited for the next update, which were computed otherwise."""
-    STEPS_DROPPED = auto()
-    """The run goes on without these steps, and without a saved replay."""
-    ALLOWED = auto()
-    """The run goes on: the checkpoint does not depend on the setting."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What becomes of a checkpoint where one setting has changed."""
-
-    resumed: Resumed
-    warned_at_start: bool = False
-    """Whether a run that only starts from the weights (--initialize-from, init_path) warns of the change."""
-    why: str = ""
-    """The reason that the warning of `Resumed.WARNED` gives."""
-
-
-REFUSED = Rule(Resumed.REFUSED, warned_at_start=True)
-_CUSTOM = Rule(Resumed.WARNED, True, "the saved weights are read by it as they are")
-_UNITS = Rule(Resumed.WARNED, True, "the values learned so far are in other units, until they have adapted")
-_ACTIONS = Rule(Resumed.WARNED, True, "its discriminator has compared other actions so far")
-NETWORKS = ("network_settings", "network_settings.critic", f"{SIGNALS}.*.network_settings")
-"""The paths at which networks are described; a critic that is not described is like the policy."""
-OF_NETWORKS = {
-    "activation": REFUSED,
-    "layer_norm": REFUSED,
-    OBSERVATIONS: REFUSED,
-    "encoders": _CUSTOM,
-    "body": _CUSTOM,
-    "initialization": Rule(Resumed.ALLOWED),
-    "deterministic": Rule(Resumed.ALLOWED),
-}
-TABLE: dict[str, Rule] = {
-    TRAINER_TYPE: REFUSED,
-    SIGNALS: REFUSED,
-    **{f"{network}.{key}": rule for network in NETWORKS for key, rule in OF_NETWORKS.items()},
-    SEQUENCE_LENGTH: Rule(Resumed.ROLLOUT_DROPPED),
-    f"{SIGNALS}.*.gamma": Rule(Resumed.ROLLOUT_DROPPED),
-    f"{SIGNALS}.*.strength": Rule(Resumed.STEPS_DROPPED),
-    f"{SIGNALS}.*.engine_actions": _ACTIONS,
-    "hyperparameters.lambd": Rule(Resumed.ROLLOUT_DROPPED),
-    "hyperparameters.reward": Rule(Resumed.ROLLOUT_DROPPED),
-    "hyperparameters.normalize_rewards": _UNITS,
-    STATE: REFUSED,
-}
-"""The rules by the settings' paths within a behavior; `*` is any name."""
+"""The entry of a checkpoint's description with settings by their paths; 0.1.0 has none."""
+OBSERVATIONS, ACTIONS = "observations", "actions"
+"""The paths of what agents observe and do, which are no settings."""
+AS_POLICY, OF_ITS_OWN = "like the policy", "described"
+"""What is recorded of a section `critic`, beside its keys."""
+_STORED = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A setting of the table that is another one than the checkpoint was saved with."""
+    """A setting, or what agents observe or do, that is another one than the checkpoint was saved with."""
 
     path: str
     was: Any
@@ -95,63 +47,95 @@ class Change:
     rule: Rule
 
     def __str__(self) -> str:
+        if self.path == OBSERVATIONS:
+            return f"the agents observed {self.was}, now {self.now}"
+        if self.path == ACTIONS:
+            return f"their actions (continuous + branches) were {self.was}, are {self.now}"
         return f"{self.path} was {found(self.was)}, is {found(self.now)}"
 
 
+# What is recorded ---------------------------------------------------------------------------------------
+
+
 def recorded_settings(settings: TrainerSettings) -> dict[str, Any]:
-    """The table's settings of a behavior by their paths, as plain values for a checkpoint's description."""
-    values = {path: value for key in TABLE for path, value in _values(settings, key.split("."))}
+    """The settings on which a checkpoint of a behavior may depend, by their paths, as plain values."""
+    values = {path: value for path, value in _leaves(settings) if rule_of(path).recorded}
     if not settings.hyperparameters.learns_sequences:
-        values.pop(SEQUENCE_LENGTH, None)
+        values = {path: value for path, value in values.items() if not path.endswith(".sequence_length")}
     return {**values, SIGNALS: list(settings.reward_signals)}
 
 
-def _values(node: Any, keys: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """The paths below a node that a key of the table stands for, with their values."""
-    if not keys:
-        yield "", plain(node)
-        return
-    children = dict(node)  # of settings too: their keys and values
-    for name in list(children) if keys[0] == "*" else [key for key in keys[:1] if key in children]:
-        if name == "extrinsic" and keys[1:2] == ["network_settings"]:
+def recorded_in(run: Mapping[str | None, Any], behavior: str, settings: TrainerSettings) -> dict[str, Any]:
+    """Like `recorded_settings`, but from the configuration.yaml of a run; {} if that does not tell.
+
+    Args:
+        run: what `recorded_behaviors` found there.
+        behavior: the behavior's name.
+        settings: its current ones; of those of another trainer only its name is read.
+    """
+    written = run.get(behavior) or run.get(None)
+    if not isinstance(written, dict):
+        return {}
+    trainer = written.get(TRAINER_TYPE, settings.trainer_type)
+    if trainer != settings.trainer_type:
+        return {TRAINER_TYPE: trainer}
+    try:
+        return {TRAINER_TYPE: trainer, **recorded_settings(TrainerSettings.model_validate(written))}
+    except ValidationError:  # the shapes of tensors have to tell
+        return {}
+
+
+def _leaves(node: Settings | Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
+    """The paths of all settings below a node, with their values."""
+    for key, value in dict(node).items():  # the keys and values of settings too
+        path = f"{place}{key}"
+        if path == CRITIC:  # one that is not described is like the policy, and may be one network with it
+            yield path, AS_POLICY if value is None else OF_ITS_OWN
+            yield from _leaves(node if value is None else value, f"{path}.")
+        elif key == NETWORK and place == f"{SIGNALS}.extrinsic.":
             continue  # the one signal that has no network
-        child = children[name]
-        if child is None and len(keys) > 1:
-            if name != "critic":
-                continue
-            child = node  # it is like the policy
-        for path, value in _values(child, keys[1:]):
-            yield f"{name}.{path}".rstrip("."), value
+        elif isinstance(value, Settings) or path == SIGNALS:
+            yield from _leaves(value, f"{path}.")
+        else:
+            yield path, _storable(value) if rule_of(path) is OF_PLUGIN else plain(value)
 
 
-def changed_settings(saved: Any, current: Mapping[str, Any]) -> list[Change]:
-    """The settings of the table that have changed, as far as the checkpoint records them.
+def _storable(value: Any) -> Any:
+    """The value of a plug-in's setting, as text unless every checkpoint can hold it."""
+    value = plain(value)
+    return value if type(value) in _STORED else repr(value)
+
+
+# What has changed ---------------------------------------------------------------------------------------
+
+
+def changed_settings(
+    saved: Any, current: Mapping[str, Any], written: Mapping[str, Any] | None = None
+) -> list[Change]:
+    """What has changed since a checkpoint was saved, as far as it is recorded.
 
     Args:
         saved: the checkpoint's description (`describe_behavior`); None if it has none.
         current: the description of the behavior as it is set up now.
+        written: what `recorded_in` knows of an earlier release's checkpoint.
     """
-    if not isinstance(saved, Mapping):
-        return []
-    before, now = _recorded(saved), _recorded(current)
-    sensors = [_sensors(described) for described in (saved, current)]
+    saved = saved if isinstance(saved, Mapping) else {}
+    before, now = {**(written or {}), **_recorded(saved)}, _recorded(current)
     changes = [
-        Change(path, before[path], value, rule)
-        for path, value in now.items()
-        if path in before
-        and (rule := _rule(path)) is not None
-        and _compared(path, before[path], sensors[0]) != _compared(path, value, sensors[1])
+        Change(path, was, value, FUNCTION if path in (OBSERVATIONS, ACTIONS) else rule_of(path))
+        for path, was, value in _pairs(before, now)
+        if _compared(path, was, saved) != _compared(path, value, current)
     ]
     return [change for change in changes if not _is_of_policy(change, changes)]
 
 
 def _recorded(described: Mapping[str, Any]) -> dict[str, Any]:
-    """The table's settings that a description holds; of one that lacks `SETTINGS`, those of its network."""
-    values = described.get(SETTINGS)
-    if not isinstance(values, Mapping):
-        values = _of_network(described.get("network"))
-    named = {key: described[key] for key in (TRAINER_TYPE, SIGNALS) if described.get(key) is not None}
-    return {**named, **values}
+    """All that a description records, by its path; of releases without `SETTINGS`, the network's settings."""
+    recorded = {key: described[key] for key in (TRAINER_TYPE, SIGNALS) if described.get(key) is not None}
+    if OBSERVATIONS in described:
+        recorded[OBSERVATIONS] = ", ".join(f"{one['name']} {one['shape']}" for one in described[OBSERVATIONS])
+        recorded[ACTIONS] = f"{described['continuous_size']} + {described['discrete_branches']}"
+    return {**_of_network(described.get("network")), **recorded, **(described.get(SETTINGS) or {})}
 
 
 def _of_network(network: Any) -> dict[str, Any]:
@@ -159,53 +143,77 @@ def _of_network(network: Any) -> dict[str, Any]:
         settings = NetworkSettings.model_validate(network)
     except ValidationError:  # loading the weights tells it
         return {}
-    of_policy = [key for key in TABLE if key.startswith("network_settings.")]
-    tree = {"network_settings": settings}
-    return {path: value for key in of_policy for path, value in _values(tree, key.split("."))}
+    return {path: value for path, value in _leaves({NETWORK: settings}) if rule_of(path).recorded}
 
 
-def _sensors(described: Mapping[str, Any]) -> list[str]:
-    return [str(sensor["name"]) for sensor in described.get("observations") or ()]
+def _pairs(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """The paths recorded on both sides, with both values; of a section that one lacks, None there."""
+    for path in {**before, **now}:
+        if path in before and path in now:
+            yield path, before[path], now[path]
+        elif before.get(path, now.get(path)) is None:
+            was, is_now = (side.get(path, _section(side, path)) for side in (before, now))
+            if was or is_now:
+                yield path, was, is_now
 
 
-def _rule(path: str) -> Rule | None:
-    """The table's rule of a setting; None if it has none, as one that another release has recorded."""
-    if path in TABLE or not path.startswith(f"{SIGNALS}."):
-        return TABLE.get(path)
-    name, _, key = path.removeprefix(f"{SIGNALS}.").partition(".")
-    return TABLE.get(f"{SIGNALS}.*.{key}") if name else None
+def _section(values: Mapping[str, Any], path: str) -> dict[str, Any]:
+    place = f"{path}."
+    return {key.removeprefix(place): value for key, value in values.items() if key.startswith(place)}
 
 
-def _compared(path: str, value: Any, sensors: Sequence[str]) -> Any:
-    """What is compared of a setting: of sensors' names their places, since sensors may be renamed."""
-    if path.endswith(f".{OBSERVATIONS}") and isinstance(value, list):
-        return [i for i, name in enumerate(sensors) if any(is_named(name, str(one)) for one in value)]
-    if path == STATE and value in sensors:
-        return sensors.index(value)
+def _compared(path: str, value: Any, described: Mapping[str, Any]) -> Any:
+    """What is compared of a value: of sensors their places and shapes, since they may be renamed."""
+    sensors = described.get(OBSERVATIONS, ())
+    names = [str(sensor["name"]) for sensor in sensors]
+    if path == OBSERVATIONS:
+        return [list(sensor["shape"]) for sensor in sensors]
+    if path.endswith(f".{CRITIC_ONLY}") and isinstance(value, list):
+        return [i for i, name in enumerate(names) if any(is_named(name, str(one)) for one in value)]
+    if path == STATE and value in names:
+        return names.index(value)
     return value
 
 
 def _is_of_policy(change: Change, changes: Sequence[Change]) -> bool:
     """Whether a critic's setting has changed just as the policy's, whose network it then shares."""
-    policy = change.path.replace("network_settings.critic.", "network_settings.")
+    policy = change.path.replace(f"{CRITIC}.", f"{NETWORK}.")
     return policy != change.path and any(
         (one.path, one.was, one.now) == (policy, change.was, change.now) for one in changes
     )
 
 
-def refusals(saved: Any, current: Mapping[str, Any]) -> list[str]:
-    """The changed settings for which a run is not resumed; arguments as for `changed_settings`."""
-    changes = changed_settings(saved, current)
-    return [str(change) for change in changes if change.rule.resumed is Resumed.REFUSED]
+# What it means ------------------------------------------------------------------------------------------
 
 
-def lost_at_start(saved: Any, current: Mapping[str, Any]) -> list[str]:
-    """The changed settings with which transferred weights mean something else; see `changed_settings`."""
-    changes = [change for change in changed_settings(saved, current) if change.rule.warned_at_start]
-    return [str(change) for change in changes if _shows_nowhere_else(change, saved, current)]
+def refused(changes: Sequence[Change], unfit: Sequence[str]) -> list[Change]:
+    """The changes for which a run is not resumed; `unfit`: the parts whose saved weights do not fit."""
+    for cause in (TRAINER_TYPE, RECIPE):  # other changes, which nobody has written, follow from these
+        if alone := [change for change in changes if change.path == cause]:
+            return alone
+    return [
+        change
+        for change in changes
+        if change.rule.resumed is Resumed.REFUSED
+        or (unfit and (change.rule.resumed is Resumed.SHAPED or change.rule is CUSTOM))
+    ]
 
 
-def _shows_nowhere_else(change: Change, saved: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
+def lost_at_start(
+    changes: Sequence[Change], unfit: Sequence[str], saved: Any, current: Mapping[str, Any]
+) -> list[Change]:
+    """The changes with which transferred weights mean something else, though no tensor's shape shows them.
+
+    Arguments are as for `changed_settings`; `unfit`: the parts whose saved weights do not fit.
+    """
+    warned = [change for change in changes if change.rule.warned_at_start]
+    meant = [change for change in warned if change.rule.resumed is not Resumed.UNUSED]
+    return [change for change in meant if _shows_nowhere_else(change, unfit, saved, current)]
+
+
+def _shows_nowhere_else(
+    change: Change, unfit: Sequence[str], saved: Mapping[str, Any], current: Mapping[str, Any]
+) -> bool:
     """Whether no tensor's shape shows a change, as numbers of signals and of sensors do.
 
     Trainers have critics of their own, and policies alike, except that DQN's gives values.
@@ -213,6 +221,8 @@ def _shows_nowhere_else(change: Change, saved: Mapping[str, Any], current: Mappi
     if change.path == TRAINER_TYPE:
         before, now = (described.get("head") or {} for described in (saved, current))
         return bool(now.get("values")) and not before.get("values")
+    if change.path in (OBSERVATIONS, ACTIONS):
+        return not unfit
     if isinstance(change.was, list) and isinstance(change.now, list):
         return len(change.was) == len(change.now)
     return change.path != STATE or None not in (change.was, change.now)

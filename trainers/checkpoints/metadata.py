@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +22,6 @@ from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.modules.heads import HeadConfig
 from ..networks.multi_actor import MultiActor, Network
-from ..settings.base import found
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.networks import NetworkSettings
 from ..settings.named import named_networks
@@ -32,10 +30,10 @@ from ..settings.yaml_source import Source
 from ..utils.errors import TrainerError
 from ..utils.trust import Trust
 from ..utils.trusted_names import Named
-from .compatibility import SETTINGS, TABLE, TRAINER_TYPE, Resumed, lost_at_start, recorded_settings, refusals
+from .compatibility import SETTINGS, recorded_settings
 from .file import MISFITS, CheckpointError
-
-logger = logging.getLogger(__name__)
+from .rules import TRAINER_TYPE
+from .transfer import unfit
 
 KEY = "brain"
 """The entry of a checkpoint's state that `describe_network` fills."""
@@ -48,7 +46,7 @@ def describe_behavior(
 ) -> dict[str, Any]:
     """Plain values for a checkpoint, from which `build_network` makes the same network, and what trained it.
 
-    That is the trainer, and the settings without which the weights mean something else (`compatibility.py`).
+    That is the trainer, and the settings on which the checkpoint depends (`rules.py`).
     """
     described = describe_network(
         behavior,
@@ -116,60 +114,6 @@ def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:
     }
 
 
-def changes(saved: Any, current: Mapping[str, Any]) -> list[str]:
-    """What of a checkpoint's description is different now: `network_settings.hidden_units was 128, is 64`.
-
-    Args:
-        saved: the description that the checkpoint has; None if it has none.
-        current: that of the behavior as it is set up now.
-    """
-    if not isinstance(saved, Mapping):
-        return []
-    trainer = saved.get(TRAINER_TYPE)
-    if trainer is not None and trainer != current[TRAINER_TYPE]:
-        return [f"it was trained by {trainer}, the file says {current[TRAINER_TYPE]}"]
-    networks = [{"network_settings": each.get("network")} for each in (saved, current)]
-    found_changes = refusals(saved, current)
-    of_critic = any(one.startswith("network_settings.critic.") for one in found_changes)
-    found_changes += [
-        one
-        for one in differences(networks[0], networks[1])
-        if not (_is_without_shape(one) or (of_critic and one.startswith("network_settings.critic ")))
-    ]
-    if saved.get("shared_critic") != current["shared_critic"] and trainer is not None:
-        was, now = found(saved.get("shared_critic")), found(current["shared_critic"])
-        found_changes.append(f"hyperparameters.shared_critic was {was}, is {now}")
-    sensors = [_sensors(each) for each in (saved, current)]
-    if sensors[0] != sensors[1]:
-        found_changes.append(f"the agents observed {sensors[0]}, now {sensors[1]}")
-    actions = [
-        f"{each.get('continuous_size')} + {each.get('discrete_branches')}" for each in (saved, current)
-    ]
-    if actions[0] != actions[1]:
-        found_changes.append(f"their actions (continuous + branches) were {actions[0]}, are {actions[1]}")
-    return found_changes
-
-
-def _is_without_shape(change: str) -> bool:
-    """Whether a change of the network cannot be why a checkpoint does not fit; see `refusals` of others."""
-    rule = TABLE.get(change.partition(" ")[0])
-    return rule is not None and rule.resumed is not Resumed.WARNED
-
-
-def _sensors(described: Mapping[str, Any]) -> str:
-    return ", ".join(f"{each['name']} {each['shape']}" for each in described.get("observations", ()))
-
-
-def differences(saved: Any, current: Any, path: str = "") -> list[str]:
-    """What differs between two trees of settings: `hidden_units was 128, is 64`; [] if there is only one."""
-    if isinstance(saved, Mapping) and isinstance(current, Mapping):
-        keys = dict.fromkeys([*saved, *current])
-        below = ((f"{path}.{key}" if path else str(key), key) for key in keys)
-        return [one for name, key in below for one in differences(saved.get(key), current.get(key), name)]
-    same = saved == current or not (path and (saved or current))  # a key that is off may be missing
-    return [] if same else [f"{path} was {found(saved)}, is {found(current)}"]
-
-
 def build_network(
     state: Mapping[str, Any], trust: Trust | None = None, source: Path | None = None
 ) -> tuple[str, Network]:
@@ -203,6 +147,8 @@ def build_network(
             network = Actor(spec, settings, head=HeadConfig(**(described.get("head") or {})))
         else:
             network = ActorCritic(spec, settings, described["reward_signals"], described["shared_critic"])
+        if parts := unfit({"Policy": network}, state):
+            raise CheckpointError(f"its weights do not fit its description: {'; '.join(parts[:4])}")
         network.load_state_dict(state["Policy"])
         behavior = str(described["behavior"])
     except CheckpointError:
@@ -244,26 +190,3 @@ def step_of(state: Mapping[str, Any]) -> int:
     """The trainer's step counter when the checkpoint was saved; 0 if it is not recorded."""
     step = state.get("step", 0)
     return step if isinstance(step, int) else 0
-
-
-def warn_at_start(name: str, path: Path, state: Mapping[str, Any], current: Mapping[str, Any]) -> None:
-    """Warn of weights that fit a new run which starts from them, and mean something else with its settings.
-
-    Args:
-        name: of the behavior.
-        path: of the checkpoint.
-        state: what it holds.
-        current: the description of the behavior.
-    """
-    from .mlagents.weights import is_mlagents
-
-    # The networks of ML-Agents are those of the defaults of Lanista's own keys.
-    changed = lost_at_start({"network": {}} if is_mlagents(state) else state.get(KEY), current)
-    if changed:
-        logger.warning(
-            "%s: the weights of %s fit, but were learned with other settings, and mean something else with "
-            "these: %s. Set that back to start with what was learned.",
-            name,
-            path,
-            ", ".join(changed),
-        )

@@ -165,14 +165,16 @@ def recorded_seed(folder: Path) -> int | None:
     return None
 
 
-def recorded_behavior(folder: Path, name: str) -> dict[str, Any] | None:
-    """The settings with which the run in `folder` trains a behavior; None if they are not known."""
+def recorded_behaviors(folder: Path) -> dict[str | None, Any]:
+    """The settings with which the run in `folder` trains its behaviors, by name, as far as they are known.
+
+    None stands for the names of all others.
+    """
     try:
         settings = load_yaml(_recorded(folder))
-        behavior = (settings["behaviors"] or {}).get(name) or settings.get("default_settings")
+        return {None: settings.get("default_settings"), **(settings["behaviors"] or {})}
     except (OSError, *UNREADABLE_YAML):
-        return None
-    return behavior if isinstance(behavior, dict) else None
+        return {}
 
 
 def recorded_start(folder: Path) -> str | None:

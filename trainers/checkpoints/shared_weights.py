@@ -13,9 +13,9 @@ import torch
 from ...envs.utils.bounded_yaml import load_json
 from ...envs.utils.regular_files import refuse_pipe
 from ..utils.atomic_files import atomic_write_bytes
-from .compatibility import TRAINER_TYPE
 from .file import CheckpointError, load_checkpoint
 from .metadata import KEY
+from .rules import TRAINER_TYPE
 
 SUFFIX = ".safetensors"
 

@@ -289,6 +289,16 @@ def load_optimizers(optimizers: Mapping[str, Optimizer], state: Mapping[str, Any
     return mismatches
 
 
+def unfit(modules: Mapping[str, nn.Module], state: Mapping[str, Any]) -> list[str]:
+    """The parts of a checkpoint, in Lanista's form, that do not fit `modules`, with the reasons."""
+    entries = {entry: state.get(entry) for entry in modules}
+    return [
+        f"{entry}.{part}"
+        for entry, saved in entries.items()
+        for part in fitting(modules[entry].state_dict(), saved if isinstance(saved, Mapping) else {})[1]
+    ]
+
+
 def fitting(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What fits of `saved`, and which modules of both do not."""
     modules: dict[str, list[str]] = {}
@@ -302,8 +312,9 @@ def fitting(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str,
             unfit.append(f"{module} ({reasons[0]})")
         else:
             taken.update({name: saved[name] for name in names})
-    unused = sorted({_module(str(name)) for name in saved} - set(modules))
-    return taken, [*unfit, *(f"{module} (this network has no such part)" for module in unused)]
+    foreign = [str(name) for name in saved if name not in own]
+    unused = sorted({name if (module := _module(name)) in modules else module for name in foreign})
+    return taken, [*unfit, *(f"{name} (this network has no such part)" for name in unused)]
 
 
 def _module(name: str) -> str:

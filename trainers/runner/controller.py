@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
@@ -21,6 +20,7 @@ from ..trainer.context import RunContext
 from ..trainer.learner import Learner
 from ..trainer.thread import LearnerThread, paused, stop_all
 from ..utils.errors import ProcessLostError, TrainerError
+from .awaited import AwaitedDecisions
 from .evaluation.evaluator import Evaluator
 from .resume_point import has_new_checkpoint, set_resume_point
 
@@ -73,8 +73,7 @@ class TrainerController:
         self._collects_first = False
         """Whether some policy acts by the slots that agents get when their steps are collected."""
         self._threads: list[LearnerThread] = []
-        self._decision_deadline: float | None = None
-        """The time by which an agent has to request a decision; None as soon as one has."""
+        self._awaited = AwaitedDecisions(run)
         self._on_first_learner = on_first_learner
         self._shared_groups = SharedGroups()
         self._timers = run.timers
@@ -145,7 +144,7 @@ class TrainerController:
         """The loop: wait, act, send, collect, learn, evaluate, reset."""
         span = self._timers.span
         steps = self._start_engines()
-        self._decision_deadline = time.monotonic() + self._run.timeout
+        self._awaited.begin()
 
         while self._should_continue():
             with span("TrainerController.advance"):
@@ -206,26 +205,11 @@ class TrainerController:
         """
         if self._should_stop():
             return False
-        if self._decision_deadline is not None:
-            self._check_decision_deadline(self._decision_deadline)
+        self._awaited.check(self.envs, self.learners)
         for learner in self.learners.values():
             if learner.should_continue:
                 return True
         return not self.learners
-
-    def _check_decision_deadline(self, deadline: float) -> None:
-        timeout = self._run.timeout
-        if not self.envs.num_envs:  # engines that connect by themselves have all left
-            self._decision_deadline = time.monotonic() + timeout
-        elif time.monotonic() > deadline:
-            shown = ", ".join(self.envs.behavior_specs) or "none"
-            raise TrainerError(
-                f"No agent has asked for a decision within {timeout:g} s "
-                "(env_settings.timeout_wait, --timeout-wait), although the environment keeps stepping; "
-                f"behaviors that it has shown: {shown}. The scene needs an active agent whose Behavior Type "
-                "is Default, and each agent a Decision Requester component or code that calls "
-                "RequestDecision."
-            )
 
     def _add_new_behaviors(self, steps: Sequence[EnvironmentStep]) -> None:
         """Make the learner of every behavior that is seen for the first time."""
@@ -240,7 +224,8 @@ class TrainerController:
         if is_new:
             self.learners[name] = self._make_learner(name, self.envs.behavior_specs[behavior_id])
         learner = self._learner_of[behavior_id] = self.learners[name]
-        learner.add_team(behavior_id)
+        with paused(self._threads):  # a team that appears late gets weights as they are between two updates
+            learner.add_team(behavior_id)
         self._collects_first |= learner.inference.acts_by_slot
         if is_new:
             self._new.append(learner)
@@ -261,6 +246,7 @@ class TrainerController:
         """Decide for all agents that request it; return what to send to each environment that answered."""
         decisions: dict[int, dict[BehaviorId, Decision]] = {}
         requests: dict[Learner, tuple[list[DecisionSteps], list[BatchSource]]] = {}
+        now, asked_at = self._awaited.count(steps), self._awaited.asked_at
         for step in steps:
             if not step.left:
                 decisions[step.env] = {}
@@ -269,11 +255,11 @@ class TrainerController:
                     learner.inference.end_episodes(step, behavior_id)
             for behavior_id, (decision_steps, _) in step.steps.items():
                 if len(decision_steps):
+                    asked_at[behavior_id] = now
                     batches, sources = requests.setdefault(self._learner_of[behavior_id], ([], []))
                     batches.append(decision_steps)
                     sources.append((step.env, behavior_id))
         if requests:
-            self._decision_deadline = None
             with self._timers.span("TorchPolicy.evaluate"):
                 asked = [
                     request

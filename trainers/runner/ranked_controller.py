@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
-from ...envs.base import EnvironmentStep
+from ...envs.base import BehaviorId, BehaviorName, EnvironmentStep
 from ..trainer.learner import Learner
 from ..utils import distributed
 from .controller import TrainerController
+
+logger = logging.getLogger(__name__)
 
 
 class RankedController(TrainerController):
@@ -25,7 +29,10 @@ class RankedController(TrainerController):
         """Whether all ranks leave the loop."""
         self._shared: list[str] = []
         """The behaviors that all ranks have seen, in rank 0's order; they are learned."""
-        self._announced: set[str] = set()
+        self._announced: set[BehaviorId] = set()
+        """The ids that this rank has seen, of which the others know."""
+        self._met: list[BehaviorId] = []
+        """The ids that any rank has seen."""
         self._has_lessons = any(len(lessons) > 1 for lessons in self.curriculum.lessons.values())
         self._lesson_reset = False
         """Whether a lesson that rank 0 has begun asks for a reset."""
@@ -45,14 +52,13 @@ class RankedController(TrainerController):
         super()._on_early_end()
 
     def _should_continue(self) -> bool:
-        if self._decision_deadline is not None:
-            self._check_decision_deadline(self._decision_deadline)
+        self._awaited.check(self.envs, self.learners)
         return not self._ended
 
     def _add_new_behaviors(self, steps: Sequence[EnvironmentStep]) -> None:
-        """Enter a barrier if there are new behaviors: their agents act by rank 0's weights from the start."""
+        """Enter a barrier if there are new behaviors or teams, which then act by rank 0's weights."""
         super()._add_new_behaviors(steps)
-        if self.learners.keys() - self._announced:
+        if self._learner_of.keys() - self._announced:
             self._barrier(False)
 
     def _learn(self) -> None:
@@ -68,6 +74,8 @@ class RankedController(TrainerController):
         for learner in self._known_learners:
             learner.learn()
             self._run.display.progress(learner.name, learner.trainer.step)
+        for name in self.learners.keys() - set(self._shared):
+            self.learners[name].collected.drain()  # it waits for the other ranks, perhaps for ever
 
     def _barrier(self, ends: bool) -> bool:
         """Wait for the other ranks; return whether all of them learn now.
@@ -75,17 +83,47 @@ class RankedController(TrainerController):
         Args:
             ends: whether this rank wants the run to end.
         """
-        ending, announcing = distributed.sums(ends, bool(self.learners.keys() - self._announced))
+        ending, announcing = distributed.sums(ends, bool(self._learner_of.keys() - self._announced))
         self._ended = ending > 0
-        if self._ended or not announcing:
-            return not self._ended
-        self._announced = set(self.learners)
-        known = distributed.gather(list(self.learners))
-        for name in known[0]:
-            if name not in self._shared and all(name in names for names in known):
+        if self._ended:
+            self._warn_of_untrained()
+        elif announcing:
+            self._meet(distributed.gather(list(self._learner_of)))
+        return not (self._ended or announcing)
+
+    def _meet(self, known: Sequence[Sequence[BehaviorId]]) -> None:
+        """Share the behaviors that every rank has seen, and of these the teams that any rank has.
+
+        Args:
+            known: the ids that each rank has seen.
+        """
+        self._met = list(dict.fromkeys(chain.from_iterable(known)))
+        names = [dict.fromkeys(BehaviorName.parse(behavior_id).name for behavior_id in ids) for ids in known]
+        for name in names[0]:
+            if name not in self._shared and all(name in seen for seen in names):
                 self.learners[name].synchronize()
                 self._shared.append(name)
-        return False
+        for behavior_id in self._met:
+            name = BehaviorName.parse(behavior_id).name
+            if name in self._shared:
+                self._add_behavior(behavior_id)
+                self_play = self.learners[name].self_play
+                if self_play is not None:
+                    self_play.add_team(behavior_id)
+        rotation = self._run.rotation  # in the order in which rank 0 has met the teams
+        rotation.load_state_dict(distributed.broadcast(rotation.state_dict()))
+        self._announced = set(self._learner_of)
+
+    def _warn_of_untrained(self) -> None:
+        """Warn of behaviors that some rank has never seen; rank 0 speaks for all."""
+        names = dict.fromkeys(BehaviorName.parse(behavior_id).name for behavior_id in self._met)
+        for name in names if distributed.rank() == 0 else ():
+            if name not in self._shared:
+                logger.warning(
+                    "%s was not trained: not every learner's environments (torch_settings.learners) have "
+                    "shown it. With --learners 1 one environment that shows it is enough.",
+                    name,
+                )
 
     @property
     def _known_learners(self) -> list[Learner]:

@@ -22,9 +22,9 @@ from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
 from ..callbacks.events import SummaryDue
 from ..checkpoints.resuming import restore_lessons
-from ..checkpoints.run_folder import remove_empty_run, write_configuration
+from ..checkpoints.run_folder import recorded_behaviors, remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
-from ..checkpoints.transfer import find_start
+from ..checkpoints.transfer import LATEST, find_start
 from ..curriculum import Curriculum
 from ..networks.custom import not_exportable, reference_of
 from ..networks.modules.passes import Precision
@@ -104,10 +104,21 @@ def train(
             if not (controller.learners or context.resume):
                 remove_empty_run(folder)
     if context.training:
+        _warn_of_absent(folder, controller)
         learners = controller.learners.values()
         unfinished = any(learner.trainer.should_still_train for learner in learners)
         for line in next_steps(options, folder, controller.learners, unfinished=unfinished):
             logger.info("%s", line)
+
+
+def _warn_of_absent(folder: Path, controller: TrainerController) -> None:
+    """Warn of behaviors that the run has trained before it was resumed, and that have not appeared since."""
+    absent = {path.parent.name for path in folder.glob(f"*/{LATEST}")} - controller.learners.keys()
+    if absent:
+        logger.warning(
+            "The environment has not shown %s since the run was resumed: what was saved stays as it was.",
+            ", ".join(sorted(absent)),
+        )
 
 
 def make_context(
@@ -138,6 +149,7 @@ def make_context(
         display=display,
         device=torch_device(options.torch_settings.device),
         resume=options.checkpoint_settings.resume,
+        recorded=recorded_behaviors(folder) if options.checkpoint_settings.resume else {},
         initialize_from=find_start(options.checkpoint_settings),
         non_finite=NonFinitePolicy(options.env_settings.non_finite),
         precision=Precision(options.torch_settings.precision),

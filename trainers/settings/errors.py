@@ -87,15 +87,16 @@ class Notes:
         self.texts.clear()
 
 
-def note(info: Any, text: str, value: Any = None) -> None:
+def note(info: Any, text: str, value: Any = None, path: Path = ()) -> None:
     """Add a warning to the validation's `Notes` (its context), or log it at once when there are none.
 
     Args:
         info: a pydantic ValidationInfo, or None outside a validation.
         text: the warning.
         value: of the key that it is about, as it was written, by which its places are found.
+        path: of the key, in place of the field that is validated.
     """
-    name = getattr(info, "field_name", None) or ""
+    name = dotted(path) or getattr(info, "field_name", None) or ""
     context = getattr(info, "context", None)
     if isinstance(context, Notes):
         places = context.places(name, value) if name and value is not None else []

@@ -14,7 +14,7 @@ from .errors import Path, Problem
 from .mlagents_config import WRITTEN_RULES, Remark
 from .models.algorithms import BaselineClip, ClippedObjectiveSettings, POCASettings, PPOSettings, SACSettings
 from .models.behavior import TrainerSettings
-from .models.environment_parameters import SamplerSettings
+from .models.environment_parameters import MeasureType, SamplerSettings
 from .models.hyperparameters import InterruptedValue, ScheduleType
 from .models.rewards import GAILSettings
 from .options import RunOptions
@@ -262,6 +262,23 @@ def _of_run(options: RunOptions) -> Iterator[Remark]:
                 "ML-Agents: rename one",
             )
     yield from _drawn_parameters(options)
+    yield from _measured_rewards(options)
+
+
+def _measured_rewards(options: RunOptions) -> Iterator[Remark]:
+    """Lessons of teams are measured by what groups earn."""
+    for name, parameter in (options.environment_parameters or {}).items():
+        for number, lesson in enumerate(parameter.curriculum):
+            criteria = lesson.completion_criteria
+            if criteria is None or criteria.measure is not MeasureType.REWARD:
+                continue
+            settings = options.behaviors.get(criteria.behavior) or options.default_settings
+            if settings is not None and settings.trainer_type == "poca":
+                yield (
+                    ("environment_parameters", name, "curriculum", number, "completion_criteria"),
+                    "measure: reward is what groups earn where groups earn rewards; ML-Agents measures what "
+                    "single agents earn, also where that is always 0",
+                )
 
 
 def _drawn_parameters(options: RunOptions) -> Iterator[Remark]:

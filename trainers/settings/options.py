@@ -7,18 +7,27 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
 from ..utils.errors import nearest
-from .base import Flag, Settings, Text, own, plain, refuse, wrong
+from .base import Flag, Settings, Text, own, refuse, wrong
+from .defaults import follow_as_mlagents, network_as_written, with_defaults, without_following, write_left_out
 from .errors import Notes, Path, Problem, TrainerConfigError, logger
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import EnvironmentParameters, MeasureType
+from .models.networks import NetworkSettings
 from .models.outputs import CallbackChoices, WriterNames
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .problems import config_error, place_of, places_of, refuse_first_versions
-from .registry import OF_MLAGENTS, usable_trainer
-from .yaml_source import Source, read_file, read_text, under
+from .yaml_source import Source, read_file, read_text
 
 MOST_BEHAVIORS = 1000
 
@@ -55,9 +64,9 @@ class RunOptions(Settings):
     _source: Source = PrivateAttr(default_factory=Source)
     _repeatable: bool = PrivateAttr(False)
 
-    @field_validator("behaviors", mode="before")
+    @field_validator("behaviors", mode="wrap")
     @classmethod
-    def _over_defaults(cls, value: Any, info: ValidationInfo) -> Any:
+    def _over_defaults(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
         if isinstance(value, dict) and len(value) > MOST_BEHAVIORS:
             raise wrong(
                 f"found {len(value)} behaviors, expected at most {MOST_BEHAVIORS}: each is trained with "
@@ -65,8 +74,12 @@ class RunOptions(Settings):
             )
         defaults = info.data.get("default_settings")
         if defaults is None or not isinstance(value, dict):
-            return value
-        return {name: with_defaults(defaults, own) for name, own in value.items()}
+            return handler(value)
+        behaviors = handler({name: with_defaults(defaults, own) for name, own in value.items()})
+        for (name, settings), given in zip(behaviors.items(), value.values()):
+            if isinstance(given, dict):
+                follow_as_mlagents(defaults, name, settings, info)
+        return behaviors
 
     @model_validator(mode="after")
     def _one_verbosity(self) -> RunOptions:
@@ -131,11 +144,16 @@ class RunOptions(Settings):
         refuse_first_versions(source)
         notes = Notes(partial(places_of, source))
         try:
+            return cls._read(source, notes)
+        finally:
+            notes.report()
+
+    @classmethod
+    def _read(cls, source: Source, notes: Notes) -> RunOptions:
+        try:
             options = cls.model_validate(source.data, context=notes)
         except ValidationError as error:
             raise config_error(error, source, partial(place_of, cls, source.data)) from None
-        finally:
-            notes.report()
         options._source = source
         return options
 
@@ -144,8 +162,33 @@ class RunOptions(Settings):
         written = super().as_dict()
         if self.default_settings is not None:
             for name, settings in self.behaviors.items():
-                _write_left_out(written["default_settings"], settings, written["behaviors"][name])
+                write_left_out(written["default_settings"], settings, written["behaviors"][name])
         return written
+
+    def as_source(self, name: str) -> Source:
+        """What was written, or set since in Python, to be read again; `name` stands for it in messages.
+
+        Keys that follow from others are left out unless they were written: they follow again.
+        """
+        tree, alone = self.as_dict(), self.default_settings is None
+        if self.default_settings is not None:
+            without_following(self.default_settings, tree["default_settings"])
+        for behavior, settings in self.behaviors.items():
+            if isinstance(settings, TrainerSettings):  # no mapping, which was set in Python
+                written = without_following(settings, tree["behaviors"][behavior])
+                if alone and isinstance(settings.network_settings, NetworkSettings):
+                    written["network_settings"] = network_as_written(settings.network_settings)
+        return Source(tree, name)
+
+    def read_again(self) -> RunOptions:
+        """The same options, checked and completed as a file's: in Python anything may have been set since.
+
+        Raises:
+            TrainerConfigError: something in them is wrong.
+        """
+        again = self._read(self.as_source(self._source.name), Notes())
+        again._source, again._repeatable = self._source, self._repeatable
+        return again
 
     def place(self, path: Path) -> str:
         """Where the value at `path`, or what contains it, was written: file and line, or flag."""
@@ -211,46 +254,3 @@ class RunOptions(Settings):
             settings.network_settings.deterministic = self._repeatable
         self.behaviors[name] = settings
         return settings
-
-
-def _write_left_out(defaults: Mapping[str, Any], settings: Any, written: dict[str, Any]) -> None:
-    """Add to the plain values of `settings` the keys of the defaults that they leave out.
-
-    Lanista's own keys are left out where they are as in ML-Agents, which is not what the defaults say.
-    """
-    for key, default in defaults.items():
-        value = settings.get(key) if isinstance(settings, Mapping) else getattr(settings, key, None)
-        if key not in written and key in getattr(type(settings), "model_fields", ()):
-            written[key] = plain(value)
-        elif isinstance(default, Mapping) and isinstance(written.get(key), dict):
-            _write_left_out(default, value, written[key])
-
-
-def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
-    """A behavior's mapping of the YAML, laid over the default settings.
-
-    Whether a key was written matters in a network, of which recipes and critics complete the rest, and to the
-    hyperparameters of Lanista's own trainers and keys, which depend on one another. The others are as
-    ML-Agents has them: with all defaults.
-    A behavior with another trainer than the defaults' gets only those hyperparameters that the defaults name
-    and its own trainer has: a default that was not written would be the wrong algorithm's.
-    """
-    if not isinstance(own, dict):
-        return own
-    base = defaults.as_dict()
-    base["network_settings"] = defaults.network_settings.as_written()
-    if defaults.trainer_type not in OF_MLAGENTS:
-        base["hyperparameters"] = defaults.hyperparameters.as_written()
-    elif "init_entcoef" not in defaults.hyperparameters.model_fields_set:
-        base["hyperparameters"].pop("init_entcoef", None)
-    if "self_play" not in defaults.model_fields_set:
-        del base["self_play"]  # null means something only where it is written
-    trainer = own.get("trainer_type", defaults.trainer_type)
-    if trainer != defaults.trainer_type:
-        kind = usable_trainer(trainer)
-        known = kind.settings.model_fields if kind else {}
-        named = defaults.hyperparameters.model_fields_set
-        base["hyperparameters"] = {
-            key: value for key, value in base["hyperparameters"].items() if key in named and key in known
-        }
-    return under(base, own)

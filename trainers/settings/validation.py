@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ..utils.errors import did_you_mean
 from .base import found
 from .errors import Path, Problem, TrainerConfigError
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import CompletionCriteriaSettings, MeasureType
+from .models.outputs import READY, choice
 from .models.rewards import LearnedRewardSettings
 from .models.run import EnvironmentSettings
 from .options import RunOptions
@@ -29,7 +31,11 @@ def unsupported(options: RunOptions) -> list[Problem]:
     lists none, they will all get the default settings.
     """
     listed, learners = listed_behaviors(options), options.torch_settings.learners
-    problems = [problem for name, settings in listed for problem in _unsupported_of(settings, name)]
+    problems = [
+        problem.within(section_of(name))
+        for name, settings in listed
+        for problem in _unsupported_settings(settings)
+    ]
     learning = [*_run_refusals(options)]
     learning += [why for name, settings in listed for why in _behavior_refusals(name, settings, learners)]
     problems += [Problem(LEARNERS, why) for why in learning]
@@ -53,17 +59,21 @@ def trains_nothing(options: RunOptions) -> list[Problem]:
     if not options.trains_something:
         message = "it defines no behavior to train; add a section `behaviors:`"
         return [Problem((), message, options.file or "")]
-    aimless = [name for name, settings in listed_behaviors(options) if not settings.reward_signals]
-    return [_unrewarded(name).located(options.place) for name in aimless]
+    return [
+        problem.within(section_of(name)).located(options.place)
+        for name, settings in listed_behaviors(options)
+        for problem in _unrewarded(settings)
+    ]
 
 
-def _unrewarded(name: str | None) -> Problem:
-    return Problem((*section_of(name), "reward_signals"), UNREWARDED)
+def _unrewarded(settings: TrainerSettings) -> Iterator[Problem]:
+    if not settings.reward_signals:
+        yield Problem(("reward_signals",), UNREWARDED)
 
 
 def contradictions(options: RunOptions) -> list[Problem]:
-    """What is valid key by key but cannot work: nothing to train, or lessons that would never end."""
-    return [*trains_nothing(options), *endless_lessons(options)]
+    """What is valid key by key but cannot work: nothing to train, or what would be waited for in vain."""
+    return [*trains_nothing(options), *endless_lessons(options), *_idle_callbacks(options)]
 
 
 def require_support(options: RunOptions) -> None:
@@ -77,23 +87,34 @@ def require_support(options: RunOptions) -> None:
         raise TrainerConfigError(problems)
 
 
-def require_trainable(name: str, settings: TrainerSettings, learners: int = 1) -> None:
-    """Refuse a behavior with settings that this version does not support.
+def require_trainable(name: str, settings: TrainerSettings, learners: int = 1, by_hand: bool = False) -> None:
+    """Refuse a behavior that cannot be trained with these settings, at whatever door they came in.
+
+    Args:
+        name: the behavior's.
+        settings: its own.
+        learners: how many learn it together.
+        by_hand: a script advances its trainer to learn, and nothing of a run is there.
 
     Raises:
         TrainerConfigError: naming each such key.
     """
-    problems = _unsupported_of(settings, name)
+    problems = [problem.within(section_of(name)) for problem in refusals(settings, by_hand)]
     problems += [Problem(LEARNERS, why) for why in _behavior_refusals(name, settings, learners)]
-    if not settings.reward_signals:
-        problems.append(_unrewarded(name))
     if problems:
         raise TrainerConfigError(problems)
 
 
-def _unsupported_of(settings: TrainerSettings, name: str | None) -> list[Problem]:
-    """The unsupported settings of the behavior of this name; `name` None: of the default settings."""
-    return [problem.within(section_of(name)) for problem in _unsupported_settings(settings)]
+def refusals(settings: TrainerSettings, by_hand: bool = False) -> list[Problem]:
+    """Why a behavior cannot be trained with these settings; paths begin at its section.
+
+    `by_hand`: a script advances its trainer, and nothing of a run is there.
+    """
+    problems = [*_unsupported_settings(settings), *_unrewarded(settings)]
+    if by_hand and settings.self_play is not None:
+        message = "opponents with older weights play in a run alone (lanista.train): remove this section"
+        problems.append(Problem(("self_play",), message))
+    return problems
 
 
 def _unsupported_settings(settings: TrainerSettings) -> Iterator[Problem]:
@@ -255,7 +276,7 @@ def endless_lessons(options: RunOptions) -> list[Problem]:
 
 def _endless(options: RunOptions, criteria: CompletionCriteriaSettings) -> Iterator[Problem]:
     """Why a lesson with these criteria would never end; paths begin at the criteria."""
-    unknown = _unknown_behavior(options, criteria.behavior)
+    unknown = unknown_behavior(options, criteria.behavior, "the lesson would never end")
     if unknown is not None:
         yield Problem(("behavior",), unknown)
     settings = options.behaviors.get(criteria.behavior, options.default_settings)
@@ -279,8 +300,44 @@ def _endless(options: RunOptions, criteria: CompletionCriteriaSettings) -> Itera
         )
 
 
-def _unknown_behavior(options: RunOptions, name: str) -> str | None:
-    """What is wrong with the name of a behavior; None if it is listed, or may still appear."""
+WATCHING = ("keep_best", "stop_at_reward", "write_video")
+"""Built-in callbacks that may watch one behavior alone."""
+
+
+def _idle_callbacks(options: RunOptions) -> Iterator[Problem]:
+    """Callbacks that are named, and would wait for what never comes."""
+    for index, (name, arguments) in enumerate(map(choice, options.callbacks)):
+        if name not in WATCHING:
+            continue
+        needs_tests = name == "write_video" or arguments.get("evaluation") is True
+        kind, path = READY[name].rpartition(":")[2], ("callbacks", index)
+        if why := idle_callback(options, kind, arguments.get("behavior"), needs_tests):
+            yield Problem(path, why).located(options.place)
+
+
+def idle_callback(options: RunOptions, name: str, watched: Any, needs_tests: bool) -> str | None:
+    """What a callback, of which `name` is told, would wait for in vain; None if it may have an effect.
+
+    Args:
+        options: of the run.
+        name: the callback's.
+        watched: the behavior that it watches; None for any.
+        needs_tests: it waits for evaluations.
+    """
+    if isinstance(watched, str) and watched:
+        if unknown := unknown_behavior(options, watched, f"{name} would never see it"):
+            return f"behavior: {unknown}"
+        settings = [options.behaviors.get(watched, options.default_settings)]
+    else:
+        settings = [*options.behaviors.values(), options.default_settings]
+    tested = any(one is not None and one.tested for one in settings)
+    if needs_tests and not tested and not options.checkpoint_settings.inference:
+        return f"{name} waits for evaluations, and there are none: set test_frequency"
+    return None
+
+
+def unknown_behavior(options: RunOptions, name: str, so: str) -> str | None:
+    """What is wrong with the name of a behavior, and `so` what; None if it is listed, or may still appear."""
     if name in options.behaviors:
         return None
     plain = name.partition("?")[0]
@@ -290,4 +347,4 @@ def _unknown_behavior(options: RunOptions, name: str) -> str | None:
         return None
     where = f"is no behavior of this file (listed: {', '.join(options.behaviors) or 'none'})"
     hint = did_you_mean(name, options.behaviors)
-    return f"found {name}, which {where}: the lesson would never end.{hint}"
+    return f"found {name}, which {where}: {so}.{hint}"

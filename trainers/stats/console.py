@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .earned import GROUP_REWARD, REWARD
 from .summary import StatsSummary
 from .writer import StatsPropertyType, StatsWriter, hyperparameter_text
 
 logger = logging.getLogger(__name__)
 
-REWARD = "Environment/Cumulative Reward"
-GROUP_REWARD = "Environment/Group Cumulative Reward"
 ELO = "Self-play/ELO"
 IS_TRAINING = "Is Training"
 CLONING_LOSS = "Losses/Pretraining Loss"

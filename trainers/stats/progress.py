@@ -7,10 +7,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from .earned import GROUP_REWARD, REWARD
 from .summary import StatsSummary
-
-REWARD = "Environment/Cumulative Reward"
-GROUP_REWARD = "Environment/Group Cumulative Reward"
 
 _WINDOW = 15.0
 """Seconds over which the rate is measured: long enough to even out collecting and learning."""
@@ -27,6 +25,8 @@ class BehaviorProgress:
         self.checkpoint: int | None = None
         """The step of the newest checkpoint."""
         self.rewards = History()
+        self._by_groups = False
+        """Groups earn rewards, which then are the behavior's."""
         self.reward: float | None = None
         """Mean reward of the latest summary in which an episode ended."""
         self.reward_std: float | None = None
@@ -37,7 +37,10 @@ class BehaviorProgress:
     def update(self, values: Mapping[str, StatsSummary]) -> None:
         """Add a summary."""
         self.latest.update({key: summary.aggregated_value for key, summary in values.items()})
-        rewards = values.get(GROUP_REWARD) or values.get(REWARD)
+        of_groups = values.get(GROUP_REWARD)
+        if of_groups is not None and any(of_groups.full_dist) and not self._by_groups:
+            self._by_groups, self.rewards = True, History()
+        rewards = of_groups if self._by_groups else values.get(REWARD)
         if rewards is not None and rewards.num:
             self.reward, self.reward_std = rewards.mean, rewards.std
             self.rewards.add(self.reward)

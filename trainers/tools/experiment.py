@@ -15,7 +15,7 @@ from ..checkpoints.run_folder import require_usable
 from ..runner.signals import INTERRUPTED, StopSignals
 from ..settings.errors import TrainerConfigError
 from ..settings.options import RunOptions
-from ..settings.validation import contradictions, unsupported
+from ..settings.validation import require_support
 from ..utils.errors import CommandError, TrainerError
 from .run_process import RunProcess
 
@@ -73,9 +73,7 @@ def _checked(file: str) -> Experiment:
     """The experiment that a file describes, or CommandError."""
     try:
         options = RunOptions.from_file(file)
-        problems = unsupported(options) or contradictions(options)
-        if problems:
-            raise TrainerConfigError(problems)
+        require_support(options)
         require_usable(Path(options.checkpoint_settings.write_path), options.checkpoint_settings)
     except TrainerConfigError as error:  # it names the file, and the line
         raise CommandError(f"{error}\nNo run has begun.") from error

@@ -11,18 +11,19 @@ from typing import Any
 from mlagents_envs.base_env import BehaviorSpec
 
 from ..callbacks.events import CheckpointSaved
-from ..checkpoints.compatibility import Change, Resumed, changed_settings
+from ..checkpoints.compatibility import SETTINGS, Change, changed_settings, recorded_in, refused
 from ..checkpoints.file import MISFITS, CheckpointError, load_checkpoint, save_checkpoint
 from ..checkpoints.manager import CheckpointManager
 from ..checkpoints.metadata import KEY as BRAIN
-from ..checkpoints.metadata import changes, describe_behavior, differences, warn_at_start
+from ..checkpoints.metadata import describe_behavior
 from ..checkpoints.resuming import LESSONS
-from ..checkpoints.run_folder import recorded_behavior
-from ..checkpoints.shared_weights import load_weights
-from ..checkpoints.transfer import initial_checkpoint, lacks
+from ..checkpoints.rules import Resumed
+from ..checkpoints.starting import start_from
+from ..checkpoints.transfer import initial_checkpoint, lacks, unfit
 from ..networks.custom import not_exportable
 from ..networks.multi_actor import export_suffixes, exported_networks
 from ..policies.policy import Policy
+from ..rewards.base import NetworkSignal
 from ..settings.errors import dotted
 from ..utils import distributed
 from .context import RunContext
@@ -76,6 +77,8 @@ class LearnerCheckpointer:
         self._best_score: float | None = None
         """The mean reward or rating that makes the current policy one of the best; None if it is not."""
         self._saved_score: float | None = None
+        self._compares_groups = False
+        """Whether the best policies are those whose groups earn most, not those whose agents do."""
         self.settings = trainer.settings
         self.network = trainer.algorithm.network
         self.exports_onnx = not not_exportable(self.network)
@@ -96,6 +99,10 @@ class LearnerCheckpointer:
         `mean_reward`: by which policies are compared without self-play; None: it is not known yet.
         """
         score = mean_reward if mean_reward is None or self.self_play is None else self.self_play.elo
+        by_groups = self.self_play is None and self.trainer.episodes.history.by_groups
+        if by_groups and not self._compares_groups:
+            self.checkpoints.best.reset()
+        self._compares_groups = by_groups
         admitted = score is not None and self.checkpoints.best.admits(score)
         self._best_score = score if admitted else None
         return admitted
@@ -108,7 +115,7 @@ class LearnerCheckpointer:
             final: the run ends with it.
         """
         self.trainer.finish_update()
-        step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
+        step, reward = self.trainer.step, self.trainer.episodes.history.recent_mean()
         score, self._best_score = self._best_score, None
         if distributed.rank():
             written = self._save_rank()
@@ -163,7 +170,8 @@ class LearnerCheckpointer:
         names = [f"{weights.stem}{suffix}.onnx" for suffix in self.checkpoints.suffixes]
         brains = tuple(path for path in map(self.folder.joinpath, names) if path.exists())
         callbacks = self.run.callbacks
-        callbacks.dispatch(CheckpointSaved(self.name, step, weights, brains, reward, due))
+        by_groups = self.trainer.episodes.history.by_groups
+        callbacks.dispatch(CheckpointSaved(self.name, step, weights, brains, reward, due, by_groups))
         callbacks.save_states()
 
     def _state(self, score: float | None) -> dict[str, Any]:
@@ -197,7 +205,7 @@ class LearnerCheckpointer:
         from ..policies.onnx.export import export_brain
         from ..policies.onnx.graph import BrainVerificationError
 
-        step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
+        step, reward = self.trainer.step, self.trainer.episodes.history.recent_mean()
         for suffix, brain in exported_networks(self.network).items():
             file = path.with_name(f"{path.stem}{suffix}.onnx")
             try:
@@ -306,7 +314,8 @@ class LearnerCheckpointer:
             return
         path = initial_checkpoint(self.name, init_path, start)
         if path is not None:
-            self._initialize_from(path)
+            start_from(path, self.trainer, self._description())
+            logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
         elif not self.run.training:
             logger.warning(
                 "%s: there are no weights to load; it acts with random ones. Give the trained run's "
@@ -318,19 +327,21 @@ class LearnerCheckpointer:
         state = self.checkpoints.load()
         self._require_same_command(state)
         changed = self._changed_settings(state.get(BRAIN))
-        for change in changed:
-            if change.rule.resumed is Resumed.REFUSED:  # the weights would fit, and compute something else
-                raise self._mismatch_error(state, ValueError(f"{change}"))
+        misfits = self._unfit(state)
+        if misfits or refused(changed, misfits):
+            raise self._mismatch_error(changed, misfits)
         try:
             self.trainer.load_state_dict(state)
+            self._compares_groups = self.self_play is None and self.trainer.episodes.history.by_groups
             self.policy.generator.set_state(state["acting"])
             if self.self_play is not None:
                 self._resume_self_play(self.self_play, state)
             self.evaluation_schedule.restore(self.trainer.step, state.get("test_due"), state.get("last_test"))
         except MISFITS as error:
-            raise self._mismatch_error(state, error) from error
+            cause = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise self._mismatch_error(changed, [cause]) from error
         for change in changed:
-            if change.rule.resumed is Resumed.WARNED:
+            if change.rule.resumed in (Resumed.WARNED, Resumed.UNUSED):
                 logger.warning("%s: %s: %s.", self.name, change, change.rule.why)
         if self.run.training:
             self._restore_steps(changed, self.checkpoints.folder)
@@ -354,15 +365,27 @@ class LearnerCheckpointer:
             )
 
     def _changed_settings(self, saved: Any) -> list[Change]:
-        """The settings of which the checkpoint's meaning depends that have changed since it was saved."""
+        """What the checkpoint depends on that has changed since it was saved."""
+        is_old = not (isinstance(saved, Mapping) and SETTINGS in saved)
         try:
-            return changed_settings(saved, self._description())
+            written = recorded_in(self.run.recorded, self.name, self.settings) if is_old else {}
+            return changed_settings(saved, self._description(), written)
         except MISFITS as error:
             raise CheckpointError(
                 f"{self.name}: the saved run cannot be resumed: the description of its network in the "
                 f"checkpoint ({BRAIN!r}) is not what it should be ({type(error).__name__}: {error}). Restore "
                 f"the file from a copy, or begin a new run: --initialize-from {self.run.folder.name}."
             ) from error
+
+    def _unfit(self, state: Mapping[str, Any]) -> list[str]:
+        """The parts of a checkpoint whose weights do not fit the behavior's networks, with the reasons."""
+        parts = unfit(self.trainer.algorithm.modules(), state)
+        for name, signal in self.trainer.learned.items():
+            if isinstance(signal, NetworkSignal):
+                saved = state.get(f"signal:{name}")
+                found = unfit(signal.networks, saved if isinstance(saved, Mapping) else {})
+                parts += [f"signal:{name}.{part}" for part in found]
+        return parts
 
     def _restore_steps(self, changed: Sequence[Change], folder: Path) -> None:
         """Load the steps beside a checkpoint in `folder`, and drop those that do not fit changed settings."""
@@ -397,46 +420,19 @@ class LearnerCheckpointer:
             path,
         )
 
-    def _initialize_from(self, path: Path) -> None:
-        """Load what fits of a checkpoint into a new run."""
-        state = load_weights(path)
-        try:
-            mismatches = self.trainer.load_matching(state)
-            warn_at_start(self.name, path, state, self._description())
-        except (CheckpointError, *MISFITS) as error:
-            cause = (
-                str(error)
-                if isinstance(error, CheckpointError)
-                else f"an entry is not what it should be ({error})"
-            )
-            raise CheckpointError(f"{self.name}: could not initialize from {path}: {cause}") from error
-        if mismatches:
-            logger.warning(
-                "%s: not all of %s fits; the rest starts with random weights: %s.",
-                self.name,
-                path,
-                "; ".join(mismatches),
-            )
-        logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
-
-    def _mismatch_error(self, state: Mapping[str, Any], error: Exception) -> CheckpointError:
-        """The error for an intact checkpoint of another network or program."""
-        run = self.run.folder
-        changed = changes(state.get(BRAIN), self._description())
-        others = differences(recorded_behavior(run, self.name), self.settings.as_dict())
-        if changed:
-            # A recipe sets keys of the network, which the user has not written.
-            changed = [one for one in others if one.startswith("hyperparameters.recipe ")] or changed
+    def _mismatch_error(self, changed: Sequence[Change], misfits: Sequence[str]) -> CheckpointError:
+        """The error for an intact checkpoint of another network or program; `misfits`: of which parts."""
+        causes = ", ".join(map(str, refused(changed, misfits)))
+        if causes:
+            run = self.run.folder.name
             return CheckpointError(
-                f"{self.name}: the saved run cannot be resumed: {', '.join(changed)}. Set that back, or "
-                f"begin a new run: --run-id NEW, with --initialize-from {run.name} for the weights that fit."
+                f"{self.name}: the saved run cannot be resumed: {causes}. Set that back, or begin a new run: "
+                f"--run-id NEW, with --initialize-from {run} for the weights that fit."
             )
-        causes = [line.strip() for line in str(error).splitlines() if line.strip()]
-        cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"
-        since = f"Since then {', '.join(others[:8])}. " if others else ""
+        since = f"Since then {', '.join(map(str, changed[:8]))}. " if changed else ""
         return CheckpointError(
             f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: "
-            f"{cause.rstrip('.')}. {since}Use the settings that it was made with (network_settings, "
+            f"{misfits[0].rstrip('.')}. {since}Use the settings that it was made with (network_settings, "
             "reward_signals and trainer_type; they are in its configuration.yaml) and an environment with "
             "the same observations and actions."
         )

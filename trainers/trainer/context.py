@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import torch
 
@@ -97,6 +97,8 @@ class RunContext:
     """The number of this rank's first environment among those of the run."""
     training: bool = True
     resume: bool = False
+    recorded: Mapping[str | None, Any] = field(default_factory=dict)
+    """The behaviors' settings in the configuration.yaml of a resumed run, before it was written again."""
     inference_steps: int | None = None
     """Steps after which an inference run ends by itself."""
     initialize_from: Path | None = None

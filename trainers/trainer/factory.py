@@ -36,6 +36,7 @@ from ..settings.models.rewards import (
     IQLSettings,
 )
 from ..settings.registry import find_trainer
+from ..settings.validation import refusals
 from ..utils.errors import TrainerError
 from ..utils.plugins import imported
 from .context import TrainerEvents, TrainerOptions
@@ -102,6 +103,9 @@ def untrainable(spec: BehaviorSpec, settings: TrainerSettings) -> str | None:
 
     Networks are made and discarded to find out; not of plug-ins, whose constructors may have side effects.
     """
+    refused = refusals(settings)
+    if refused:
+        return "; ".join(map(str, refused))
     if settings.trainer_type not in _algorithms:
         return None
     how: tuple[torch.device, int, NonFinitePolicy] = (torch.device("cpu"), 0, NonFinitePolicy.STOP)

@@ -24,13 +24,13 @@ from ..curriculum import TrainingProgress
 from ..policies.agent_states import BatchSource
 from ..policies.joint import ActRequest
 from ..settings.models.behavior import NEVER, TrainerSettings
+from ..stats.earned import EPISODES
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsPropertyType
 from ..utils import distributed
 from .checkpointing import LearnerCheckpointer
 from .context import RunContext
 from .distributed import rank_seed, rank_settings
-from .episode_stats import EPISODES
 from .factory import make_algorithm, make_trainer
 from .inference import InferencePolicy
 from .learner_process import LearnerPlan, LearnerProcess
@@ -319,8 +319,9 @@ class Learner:
     def progress(self) -> TrainingProgress:
         """How far the training has come, by which lessons are measured; from any thread."""
         elo = None if self.self_play is None else self.self_play.elo
-        returns = self.trainer.episodes.recent_returns.copy()
-        return TrainingProgress(self.trainer.step, self.settings.max_steps, returns, elo)
+        earned = self.trainer.episodes.history
+        by_groups, returns = earned.by_groups, earned.last.copy()  # in this order: see `count_groups`
+        return TrainingProgress(self.trainer.step, self.settings.max_steps, returns, elo, by_groups)
 
     def on_new_lesson(self) -> None:
         """A lesson has begun: rewards from before, of episodes and of the best policies, do not compare."""
@@ -403,8 +404,11 @@ class Learner:
             self.self_play.on_update()
         self.run.callbacks.dispatch(UpdateEnd(self.name, self.trainer.step, metrics))
 
-    def _episode_ended(self, agent: AgentKey, reward: float, group_reward: float | None, length: int) -> None:
-        event = EpisodeEnd(self.name, self.trainer.step, agent.env, agent.agent, reward, group_reward, length)
+    def _episode_ended(
+        self, agent: AgentKey, seat: str, reward: float, group_reward: float | None, length: int
+    ) -> None:
+        env, number, step = agent.env, agent.agent, self.trainer.step
+        event = EpisodeEnd(self.name, step, env, number, reward, group_reward, length, seat)
         self.run.callbacks.dispatch(event)
 
     # Files ----------------------------------------------------------------------------------------------

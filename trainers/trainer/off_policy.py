@@ -23,7 +23,8 @@ from ..buffers.replay.memory_limit import check_memory, size_text
 from ..buffers.replay.reward_scaling import RewardScaler
 from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
-from ..checkpoints.compatibility import SIGNALS, Change, Resumed
+from ..checkpoints.compatibility import Change
+from ..checkpoints.rules import SIGNALS, Resumed
 from ..rewards.base import RewardProvider
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
@@ -31,7 +32,6 @@ from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperpa
 from ..utils import distributed
 from ..utils.errors import TrainerError
 from .context import TrainerEvents, TrainerOptions
-from .episode_stats import EPISODES
 from .schedules import UpdateSchedule
 from .trainer import AVERAGE, Rewards, Trainer
 
@@ -81,7 +81,6 @@ class OffPolicyTrainer(Trainer):
             stats,
             events,
             advance_interval=max(hyper.batch_size // passes, min(hyper.batch_size, round(of_updates))),
-            returns_since_update=EPISODES,
             **options,
         )
         self.algorithm: OffPolicyAlgorithm = algorithm

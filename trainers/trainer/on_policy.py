@@ -17,7 +17,8 @@ from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ..algorithms.base import OnPolicyAlgorithm
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
-from ..checkpoints.compatibility import SEQUENCE_LENGTH, Change, Resumed
+from ..checkpoints.compatibility import Change
+from ..checkpoints.rules import SEQUENCE_LENGTH, Resumed
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
@@ -87,7 +88,6 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         if not distributed.all_true(len(self.buffer) > self.settings.hyperparameters.buffer_size):
             return False
         self.finish_update()
-        self.episodes.clear_since_update()
         if self.learner_process is None:
             self._report_update(self._timed_update(self.step))
         else:

@@ -25,22 +25,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
+from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
+from ...agent_processor.agent_table import Slots
 from ...agent_processor.processor import AgentManager
-from ...envs.base import BehaviorName, Decision
+from ...envs.base import BehaviorName, Decision, EnvironmentStep
 from ...envs.validation import NonFinitePolicy
-from ..checkpoints.metadata import describe_behavior, warn_at_start
-from ..checkpoints.shared_weights import load_weights
+from ..checkpoints.metadata import describe_behavior
+from ..checkpoints.starting import start_from
 from ..checkpoints.transfer import initial_checkpoint
 from ..networks.multi_actor import exported_networks
 from ..policies.agent_states import AgentStates, BatchSource
+from ..policies.exploration import Explorer
 from ..policies.onnx.export import export_brain
 from ..policies.policy import ActContext
 from ..rewards.factory import make_reward_providers
+from ..settings.base import found
+from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.behavior import TrainerSettings
 from ..settings.options import RunOptions
+from ..settings.validation import require_trainable
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsWriter
 from .context import TrainerEvents
@@ -101,6 +106,25 @@ class _ProcessorStates(AgentStates):
         """Nothing: the manager gets them with the decision."""
 
 
+class _ScriptManager(AgentManager):
+    """Tells the explorer too whose episodes end, or never were."""
+
+    explorer: Explorer | None = None
+
+    def _end_episodes(self, env: int, terminals: TerminalSteps) -> Slots:
+        self._forget(env, np.asarray(terminals.agent_id))
+        return super()._end_episodes(env, terminals)
+
+    def _reset(self, env: int, slots: Slots) -> None:
+        self._forget(env, self._agents.agent[slots].astype(np.int32))
+        super()._reset(env, slots)
+
+    def _forget(self, env: int, agents: NDArray[np.int32]) -> None:
+        if self.explorer is not None:
+            step = EnvironmentStep(env, {}, {}, void_agents={self.behavior_id: agents})
+            self.explorer.end_episodes(step, self.behavior_id)
+
+
 class StandaloneTrainer(Trainer):
     """What a script needs besides a trainer: a policy that acts, managers that feed the queue, the export."""
 
@@ -136,7 +160,7 @@ class StandaloneTrainer(Trainer):
             TrainerError: The weights of `init_path` cannot be loaded.
         """
         name = BehaviorName.parse(behavior_id).name
-        read = self._settings(name, settings)
+        read = self._settings(name, settings, training)
         device, non_finite = torch.device(device), NonFinitePolicy.STOP
         algorithm = make_algorithm(spec, read, device, seed, non_finite)
         providers = make_reward_providers(algorithm, spec, read, device, seed, non_finite)
@@ -169,30 +193,34 @@ class StandaloneTrainer(Trainer):
         self._random_steps = read.hyperparameters.random_steps if training else 0
         start = initial_checkpoint(name, read.init_path, None)
         if start is not None:
-            self._start_from(start)
-        if read.threaded:
-            logger.warning(
-                "%s: threaded is for runs of lanista-learn; here updates are made one by one.", name
-            )
+            start_from(start, self, describe_behavior(name, spec, read, algorithm.network))
+        self._warn_of_what_only_a_run_does()
 
-    def _start_from(self, path: Path) -> None:
-        """Load what fits of a checkpoint."""
-        state = load_weights(path)
-        misfits = self.load_matching(state)
-        if misfits:
-            logger.warning("%s: not all of %s fits: %s.", self.name, path, "; ".join(misfits))
-        current = describe_behavior(self.name, self.spec, self.settings, self.algorithm.network)
-        warn_at_start(self.name, path, state, current)
+    def _warn_of_what_only_a_run_does(self) -> None:
+        own = self.settings
+        for key, given in (("threaded", own.threaded), ("test_frequency", own.tested), ("clone", own.clone)):
+            if given:
+                logger.warning("%s: %s is for runs of lanista-learn; here it has no effect.", self.name, key)
 
     @classmethod
-    def _settings(cls, name: str, settings: TrainerSettings | Mapping[str, Any] | None) -> TrainerSettings:
-        given = settings.as_dict() if isinstance(settings, TrainerSettings) else dict(settings or {})
-        tree = {"behaviors": {name: {**given, "trainer_type": cls.trainer_type}}}
-        return RunOptions.from_dict(tree).behavior(name)
+    def _settings(
+        cls, name: str, settings: TrainerSettings | Mapping[str, Any] | None, training: bool
+    ) -> TrainerSettings:
+        options = RunOptions()
+        given: Any = settings if isinstance(settings, TrainerSettings) else dict(settings or {})
+        options.behaviors[name] = given
+        source = options.as_source("")
+        kind = source.data["behaviors"][name].setdefault("trainer_type", cls.trainer_type)
+        if kind != cls.trainer_type:
+            message = f"found {found(kind)}; {cls.__name__} takes settings of {cls.trainer_type} alone"
+            raise TrainerConfigError([Problem(("behaviors", name, "trainer_type"), message)])
+        read = RunOptions.from_source(source).behavior(name)
+        require_trainable(name, read, by_hand=training)
+        return read
 
     def make_manager(self, behavior_id: str) -> AgentManager:
         """An agent manager for this behavior, or for another team of it, whose queue the trainer reads."""
-        manager = AgentManager(
+        manager = _ScriptManager(
             behavior_id,
             self.spec,
             self.settings.time_horizon,
@@ -201,6 +229,7 @@ class StandaloneTrainer(Trainer):
             places=self.algorithm.traits.roster_size,
             by_worker=self.settings.worker_statistics,
         )
+        manager.explorer = self.algorithm.explorer
         self.subscribe(manager.trajectory_queue)
         self.episodes.expect(behavior_id)
         return manager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -24,12 +25,15 @@ def paused(threads: Sequence[LearnerThread]) -> Iterator[None]:
             thread.resume()
 
 
-def stop_all(threads: Sequence[LearnerThread], timeout: float | None = None) -> None:
-    """Let the current update of each be its last; wait at most `timeout` seconds for each thread."""
+def stop_all(threads: Sequence[LearnerThread], timeout: float = math.inf) -> None:
+    """Let the current update of each be its last; wait at most `timeout` seconds for all threads."""
     for thread in threads:
         thread.request_stop()
+    end = time.monotonic() + timeout
     for thread in threads:
-        thread.join(timeout)
+        # In slices: without a limit, Windows would not let Ctrl-C through.
+        while thread.is_alive() and time.monotonic() < end:
+            thread.join(LearnerThread.POLL_INTERVAL)
 
 
 class LearnerThread(threading.Thread):

@@ -28,6 +28,7 @@ from ..networks.fast.onednn import large_products
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
 from ..settings.models.behavior import TrainerSettings
+from ..stats.earned import EPISODES
 from ..stats.timers import Timers
 from ..utils import distributed
 from ..utils.errors import TrainerError
@@ -69,7 +70,6 @@ class Trainer(ABC):
         events: TrainerEvents,
         *,
         advance_interval: int,
-        returns_since_update: int | None = None,
         **options: Unpack[TrainerOptions],
     ) -> None:
         """Prepare to process trajectories.
@@ -79,7 +79,6 @@ class Trainer(ABC):
             stats: gets the statistics.
             events: is called when something is due.
             advance_interval: decisions after which it is worth calling `advance`; summaries may lower it.
-            returns_since_update: how many returns of finished episodes `mean_since_update` counts; None: all.
             options: see `TrainerOptions`.
         """
         self.settings = settings
@@ -108,7 +107,6 @@ class Trainer(ABC):
             options.get("returns_kept", 1),
             groups=algorithm.traits.is_team,
             by_seat=settings.self_play is None,  # there the rating decides
-            most_since_update=returns_since_update,
         )
         self.episodes.by_worker = settings.worker_statistics
         self.queues: list[TrajectoryQueue] = []
@@ -327,7 +325,7 @@ class Trainer(ABC):
         wanted = self.settings.stop_at_reward
         if wanted is None or not self.should_still_train or distributed.rank():  # rank 0 decides for all
             return
-        reached = self.episodes.history.recent_mean()
+        reached = self.episodes.history.recent_mean(EPISODES)
         if reached is not None and self.rating is not None:
             reached = self.rating()
         if reached is not None and reached >= wanted:

@@ -43,6 +43,7 @@ def made(text):
 def test_callbacks_are_named_with_or_without_arguments(here):
     found = made(
         """\
+behaviors: {Ball: {}}
 callbacks:
   - sheepdog:Watch
   - sheepdog:Watch: {every: 5}

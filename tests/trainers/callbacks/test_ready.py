@@ -3,24 +3,25 @@
 import json
 import logging
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from lanista.trainers.callbacks import (
+    Callback,
     CheckpointSaved,
     EpisodeEnd,
     EvaluationEnd,
-    EvaluationStep,
     TrainingBegin,
 )
 from lanista.trainers.callbacks import video as write_video
-from lanista.trainers.callbacks.events import EpisodeScore
 from lanista.trainers.callbacks.keep_best import KeepBest
 from lanista.trainers.callbacks.stop_at_reward import StopAtReward
 from lanista.trainers.callbacks.video import WriteVideo
+from lanista.trainers.runner.evaluation.evaluator import Evaluator
 from lanista.trainers.settings import RunOptions
-from lanista.trainers.utils.films import has_ffmpeg
-from line_game import LineGame
+from lanista.trainers.utils.films import Frame, has_ffmpeg
+from line_game import Line, LineGame
 from line_runs import EVALUATED, START
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -50,6 +51,33 @@ def test_stop_at_reward_compares_the_mean_of_a_behavior_s_last_episodes():
     again = StopAtReward(2.0, behavior="A", episodes=3)
     again.load_state_dict(json.loads(json.dumps(stop.state_dict())))
     assert "3 episodes of A is 2.000, at least 2" in again.on_episode_end(episode(1.0))
+
+
+def test_stop_at_reward_compares_what_groups_earn_and_each_team_alike():
+    def ends(reward, of_group, seat):
+        return stop.on_episode_end(EpisodeEnd("A", 1, 0, 0, reward, of_group, 5, seat))
+
+    stop = StopAtReward(2.0, episodes=2)
+    assert ends(9.0, None, "A?team=0") is None and ends(9.0, 3.0, "A?team=0") is None
+    assert ends(9.0, 3.0, "A?team=0"), "the last two of its only team"
+    assert ends(9.0, 0.0, "A?team=1") is None, "the other team is waited for"
+    assert ends(9.0, 0.0, "A?team=1") is None, "(3 + 0) / 2"
+    assert ends(9.0, 2.0, "A?team=1") and ends(9.0, 9.0, "A?team=1")
+
+
+def test_a_resumed_stop_at_reward_compares_all_teams():
+    """The one whose episode ends first would decide a game that one wins and the other loses."""
+
+    def ends(stop, reward, seat):
+        return stop.on_episode_end(EpisodeEnd("A", 1, 0, 0, reward, 0.0, 5, seat))
+
+    stop = StopAtReward(0.5, episodes=3)
+    for _ in range(5):
+        ended = [ends(stop, reward, seat) for seat, reward in (("A?team=0", 1.0), ("A?team=1", -1.0))]
+    assert ended == [None, None]
+    again = StopAtReward(0.5, episodes=3)
+    again.load_state_dict(json.loads(json.dumps(stop.state_dict())))
+    assert ends(again, 1.0, "A?team=0") is None, "(1 - 1) / 2"
 
 
 def test_stop_at_reward_may_compare_the_score_of_an_evaluation():
@@ -126,6 +154,25 @@ def test_a_first_evaluation_supersedes_training_rewards(tmp_path):
     assert (tmp_path / "best" / "A.pt").read_text() == "2"
 
 
+def test_returns_of_groups_supersede_those_of_agents_in_keep_best(tmp_path):
+    keep = kept(tmp_path)
+    keep.on_checkpoint(checkpoint(tmp_path, 1, 9.0))
+    for step, reward in (2, 0.25), (3, 0.5), (4, 0.25):
+        if step == 4:  # a resumed run
+            state, keep = json.loads(json.dumps(keep.state_dict())), kept(tmp_path)
+            keep.load_state_dict(state)
+        keep.on_checkpoint(replace(checkpoint(tmp_path, step, reward), by_groups=True))
+    assert (tmp_path / "best" / "A.pt").read_text() == "3"
+
+
+def test_keep_best_of_a_run_of_before_had_compared_groups_in_evaluations_alone(tmp_path):
+    keep = kept(tmp_path)
+    keep.load_state_dict({"best": {"A": 0.0, "B": 0.5}, "tested": ["B"]})
+    keep.on_checkpoint(replace(checkpoint(tmp_path, 1, -1.0), by_groups=True))
+    keep.on_evaluation_end(replace(judged(0.25, "B"), by_groups=True))
+    assert keep.state_dict()["best"] == {"A": -1.0, "B": 0.5}
+
+
 def test_keep_best_copies_no_brains_of_other_steps(tmp_path):
     """A run that returned to an older checkpoint has files of later steps with the same prefix."""
     keep = kept(tmp_path)
@@ -151,36 +198,43 @@ def test_a_best_policy_that_could_not_be_saved_does_not_count(tmp_path):
     assert (tmp_path / "best" / "A.pt").read_text() == "2" and keep.state_dict()["best"] == {"A": 4.0}
 
 
-def step(number, ended=(), oldest=0, newest=0, render=None):
-    drawn = render or (lambda: np.full((8, 8, 3), number, np.uint8))
-    return EvaluationStep(number, None, {"A": 10}, ended, oldest, newest, drawn)
+def filmed(frames, score=4.0, **more):
+    """The end of an evaluation whose best episode is so many frames long, or has no film."""
+    pixels = [np.full((8, 8, 3), number, np.uint8) for number in range(frames or 0)]
+    asked = []
+
+    def film(most):
+        asked.append(most)
+        return None if frames is None else [Frame(each) for each in pixels[:most]]
+
+    return replace(judged(score, **more), film=film), asked
 
 
-def test_the_video_is_the_best_episode_from_its_start(tmp_path, monkeypatch):
+def test_the_video_is_of_the_best_episode_and_only_asked_for_if_it_is_written(tmp_path, monkeypatch):
     films = []
     monkeypatch.setattr(write_video, "has_ffmpeg", lambda: False)
     monkeypatch.setattr(
         write_video, "gif", lambda frames, ms: films.append([f.pixels()[0, 0, 0] for f in frames]) or b"film"
     )
-    shown = []
-    film = WriteVideo(pictures=4)
-    film.on_evaluation_step(step(0))
-    film.on_evaluation_step(step(1, [EpisodeScore("A", 1, 3.0, 1, 0, 1)], oldest=0, newest=1))
-    for number in range(2, 9):
-        film.on_evaluation_step(step(number, oldest=0, newest=1))
-    film.on_evaluation_step(step(9, [EpisodeScore("A", 2, 5.0, 8, 1, 9)], oldest=0, newest=1))
-    film.on_evaluation_step(step(10, [EpisodeScore("A", 3, 4.0, 10, 0, 10)], oldest=10, newest=10))
-    film.on_evaluation_end(judged(4.0, folder=tmp_path, shown=lambda *told: shown.append(told)))
-    assert films == [[1, 2, 3, 4]], "of the episode with 5, the first four pictures"
+    shown, asked = [], []
+    film = WriteVideo(pictures=4, every=2, without=["B"])
+    for behavior in ("A", "A", "A", "B"):
+        told = lambda *told: shown.append(told)  # noqa: E731
+        event, most = filmed(9, behavior=behavior, folder=tmp_path, shown=told)
+        film.on_evaluation_end(event)
+        asked.append(most)
+    assert asked == [[4], [], [4], []]
+    assert films == [[0, 1, 2, 3]] * 2
     assert (tmp_path / "videos" / "A-10.gif").read_bytes() == b"film"
-    assert shown == [("Evaluation/Best Episode", b"film", (8, 8))]
+    assert shown == [("Evaluation/Best Episode", b"film", (8, 8))] * 2
 
 
 def test_an_environment_that_does_not_render_is_reported_once(caplog, tmp_path):
     film = WriteVideo()
+    film.on_evaluation_end(filmed(None, folder=tmp_path)[0])
+    assert not caplog.records, "the replay has failed, which is told elsewhere"
     for _ in range(2):
-        film.on_evaluation_step(step(0, render=lambda: None))
-        film.on_evaluation_end(judged(1.0, folder=tmp_path))
+        film.on_evaluation_end(filmed(0, folder=tmp_path)[0])
     assert sum("There will be no videos" in record.message for record in caplog.records) == 1
     assert not list(tmp_path.iterdir())
 
@@ -194,9 +248,7 @@ def test_a_video_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch, capl
     monkeypatch.setattr(write_video, "encode", encode)
     if fails == "disk":
         (tmp_path / "videos").write_text("in the way")
-    film = WriteVideo()
-    film.on_evaluation_step(step(0, [EpisodeScore("A", 1, 3.0, 1, 0, 0)]))
-    film.on_evaluation_end(judged(3.0, folder=tmp_path))
+    WriteVideo().on_evaluation_end(filmed(1, folder=tmp_path)[0])
     (warning,) = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     if fails == "disk":
         assert "could not be written" in warning
@@ -206,9 +258,13 @@ def test_a_video_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch, capl
 
 
 class Drawn(LineGame):
-    """Renders itself; with `fails`, the third frame raises an error."""
+    """Renders itself; with `fails`, the third frame raises an error; with `other`, no launch repeats one."""
 
-    drawn, fails = 0, False
+    drawn, launched, fails, other = 0, 0, False, False
+
+    def __init__(self, seed, max_len, **rules):
+        type(self).launched += 1
+        super().__init__(seed, max_len=max_len - self.other * (self.launched % 3), **rules)
 
     def draw(self):
         type(self).drawn += 1
@@ -217,9 +273,10 @@ class Drawn(LineGame):
         return np.full((10, 12, 3), 20 * self.steps % 256, np.uint8)
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_run_with_test_video_records_its_evaluations(runs, tmp_path, capsys, monkeypatch, fails):
-    kind = type("Drawn", (Drawn,), {"fails": fails})
+@pytest.mark.parametrize("trouble", [None, "fails", "other"])
+def test_a_run_with_test_video_records_its_evaluations(runs, tmp_path, capsys, monkeypatch, trouble):
+    fails, other = trouble == "fails", trouble == "other"
+    kind = type("Drawn", (Drawn,), {"fails": fails, "other": other})
     monkeypatch.setattr("line_runs.LineGame", kind)
     write(runs, "[]", "  test_video: true\n")
     assert runs(*START) == 0
@@ -230,6 +287,39 @@ def test_a_run_with_test_video_records_its_evaluations(runs, tmp_path, capsys, m
         assert out.count("Evaluations are not filmed: OSError: no screen") == 1 and not films
         return
     assert [film.stem for film in films] == [f"Tiny-{step}" for step, _ in _tests(out)]
+    assert ("the environment did not repeat the test" in out) == other
+    assert kind.drawn <= 4 * 13, "of each test one episode, which has at most 12 steps"
     events = EventAccumulator(str(folder))
     events.Reload()
     assert len(events.Images("Evaluation/Best Episode")) == 4
+
+
+def test_of_teams_the_film_is_of_the_group_that_has_earned_most(runs, monkeypatch):
+    """Whatever its agents have earned beside, here the less the more their group earns."""
+    act, ends, tests, films = Line.act, [0], [], []
+
+    def rising(line, action):
+        act(line, action)
+        won = line.terminals.group_reward > 0
+        ends[0] += 1
+        line.terminals.group_reward[won] = ends[0]
+        line.terminals.reward[won] = -ends[0]
+
+    class Watching(Callback):
+        def on_evaluation_step(self, event):
+            if not event.number:
+                tests.append([])
+            tests[-1].extend(event.ended)
+
+    def film(evaluator, evaluated, parameters, should_stop, best, most):
+        films.append(best)
+        return []
+
+    monkeypatch.setattr(Line, "act", rising)
+    monkeypatch.setattr(Evaluator, "_film", film)
+    runs.rules["groups"] = True
+    write(runs, "[]", "  test_video: true\n")
+    runs.train(*START, callbacks=[Watching()])
+    assert len(films) == len(tests) == 4
+    for best, ended in zip(films, tests):
+        assert best.group_reward == max(one.group_reward for one in ended if one.group_reward is not None) > 1

@@ -1,94 +1,23 @@
 """Changed settings that no tensor's shape shows: what --resume and --initialize-from make of a checkpoint."""
 
-import copy
-import logging
-import re
 import sys
 import textwrap
 
 import pytest
 import torch
-from crowd import Crowd, Mortals, learn_from, make_learner, write_demonstration
-from lanista.trainers.checkpoints.compatibility import TABLE, recorded_settings
-from lanista.trainers.checkpoints.file import load_checkpoint, save_checkpoint
+import yaml
+from changed_runs import MEMORY, RND, SENSORS, Runs, spec_of, warnings
+from crowd import Crowd, Mortals, learn_from, write_demonstration
+from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.shared_weights import save_shared
-from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.utils.errors import CheckpointError
-from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from specs import sensor
 from trainers_and_networks import SMALL, TRAINERS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-SENSORS = [sensor((3,), "near"), sensor((3,), "far"), sensor((1,), "own")]
-MEMORY = {"memory_size": 4, "sequence_length": 4}
 CRITICS = [trainer for trainer in TRAINERS if trainer != "dqn"]
 """Trainers with a critic."""
-
-
-def spec_of(trainer, sensors=SENSORS):
-    _, (continuous, branches) = TRAINERS[trainer]
-    return BehaviorSpec(sensors, ActionSpec(continuous, branches))
-
-
-def with_changes(settings, changes):
-    """Settings with others put in, by their paths."""
-    changed = copy.deepcopy(settings)
-    for path, value in changes.items():
-        *parents, key = path.split(".")
-        place = changed
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[key] = value
-    return changed
-
-
-def behavior_of(trainer, before):
-    hyper, _ = TRAINERS[trainer]
-    yaml = {"trainer_type": trainer, "hyperparameters": hyper, "network_settings": SMALL, "time_horizon": 5}
-    return with_changes(yaml, before)
-
-
-class Runs:
-    """A run that was saved, and runs that resume it or start from it with changed settings."""
-
-    def __init__(self, folder, trainer, before, sensors=SENSORS):
-        self.folder, self.spec, self.yaml = folder, spec_of(trainer, sensors), behavior_of(trainer, before)
-        self.learner = make_learner(folder / "old", self.spec, self.yaml)
-
-    @property
-    def file(self):
-        return self.folder / "old" / "Crowd" / "checkpoint.pt"
-
-    def save(self):
-        self.learner.checkpointer.exports_onnx = False
-        assert self.learner.save()
-        return self
-
-    def rewrite(self, change):
-        """Let the checkpoint be as another release wrote it."""
-        state = load_checkpoint(self.file)
-        change(state)
-        save_checkpoint(self.file, state)
-
-    def resumed(self, changes, **context):
-        yaml = with_changes(self.yaml, changes)
-        return make_learner(self.folder / "old", self.spec, yaml, resume=True, **context)
-
-    def started(self, changes, start=None):
-        yaml = with_changes(self.yaml, changes)
-        return make_learner(
-            self.folder / "new", self.spec, yaml, initialize_from=start or self.folder / "old"
-        )
-
-
-def warnings(caplog):
-    """Those of settings that have changed."""
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    return [text for text in told if re.search(r" was .*, is | dropped", text)]
-
-
-RND = {"reward_signals": {"extrinsic": {}, "rnd": {"network_settings": SMALL}}}
 TWO = {"reward_signals": {"extrinsic": {}, "curiosity": {"network_settings": SMALL}}}
 MUST_EQUAL = [
     *((trainer, {}, {"network_settings.activation": "tanh"}) for trainer in TRAINERS),
@@ -218,7 +147,7 @@ def test_what_is_refused_is_not_warned_of_before(tmp_path, monkeypatch, caplog):
 
 
 MAY_CHANGE = [
-    ("ppo", {}, {"network_settings.deterministic": True, "network_settings.initialization": "orthogonal"}),
+    ("ppo", {}, {"network_settings.deterministic": True}),
     (
         "ppo",
         {},
@@ -229,7 +158,7 @@ MAY_CHANGE = [
     ("ppo", {"network_settings.num_layers": 0}, {"network_settings.num_layers": 1}),
     ("coma", {"network_settings.memory": MEMORY}, {"network_settings.memory.sequence_length": 2}),
     ("ppo", {}, {"reward_signals": {"extrinsic": {"network_settings": {"activation": "tanh"}}}}),
-    ("sac", {}, {"hyperparameters.n_step": 3, "hyperparameters.init_entcoef": 0.1}),
+    ("sac", {}, {"hyperparameters.n_step": 3, "hyperparameters.tau": 0.1}),
     ("dqn", {}, {"hyperparameters.double": False}),
     ("ddpg", {}, {"hyperparameters.noise_type": "ornstein_uhlenbeck"}),
 ]
@@ -355,12 +284,19 @@ def test_a_saved_replay_is_dropped_where_its_rewards_were_of_another_strength(tm
 
 
 def test_runs_of_earlier_releases_are_held_to_what_they_record(tmp_path, caplog):
-    """Of the networks of signals and of returns nothing was recorded: such runs go on as they did."""
+    """Of the networks of signals and of returns nothing was recorded; configuration.yaml has them."""
     runs, waiting = waiting_run(tmp_path, "ppo", **RND)
     runs.rewrite(lambda state: state["brain"].pop("settings"))
     signal = {"reward_signals.rnd.network_settings.activation": "tanh", "hyperparameters.lambd": 0.5}
     assert len(runs.resumed(signal).trainer.buffer) >= waiting
     assert not warnings(caplog)
+    (tmp_path / "old" / "configuration.yaml").write_text(yaml.safe_dump({"behaviors": {"Crowd": runs.yaml}}))
+    assert len(runs.resumed({}).trainer.buffer) >= waiting
+    with pytest.raises(CheckpointError, match=r"rnd\.network_settings\.activation was 'swish', is 'tanh'"):
+        runs.resumed(signal)
+    assert not len(runs.resumed({"hyperparameters.lambd": 0.5}).trainer.buffer)
+    (tmp_path / "old" / "configuration.yaml").unlink()
+    caplog.clear()
     with pytest.raises(CheckpointError, match=r"network_settings\.activation was 'swish', is 'tanh'"):
         runs.resumed({"network_settings.activation": "tanh"})
     assert not len(runs.resumed({LENGTH: 8}).trainer.buffer)
@@ -390,19 +326,3 @@ def test_a_start_from_one_file_is_warned_of_too(tmp_path, caplog):
         assert f"the weights of {file} fit" in caplog.text
         runs.started({"network_settings.activation": "tanh", "init_path": str(file)}, start=tmp_path)
         assert caplog.text.count("mean something else") == 2
-
-
-def test_every_setting_of_the_table_is_recorded():
-    signals = {"extrinsic": {}, "gail": {"demo_path": "a.demo"}}
-    behaviors = {
-        trainer: {
-            "trainer_type": trainer,
-            "network_settings": {"memory": {}},
-            "hyperparameters": {"batch_size": 128},
-            "reward_signals": signals,
-        }
-        for trainer in ("ppo", "coma", "sac")
-    }
-    options = RunOptions.from_dict({"behaviors": behaviors})
-    recorded = {path for name in behaviors for path in recorded_settings(options.behavior(name))}
-    assert {path.replace(".gail.", ".*.").replace(".extrinsic.", ".*.") for path in recorded} == TABLE.keys()

@@ -1,12 +1,14 @@
 """Each run that an earlier release left is resumed: no key of its files is lost."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import lanista
 import pytest
 import torch
+from lanista.trainers.utils.errors import CheckpointError
 
 pytestmark = pytest.mark.slow
 
@@ -50,3 +52,31 @@ def test_a_run_of_an_earlier_release_is_resumed(name, monkeypatch, tmp_path):
     assert set(result.brains) == {behavior}
     moved = load(run)
     assert any(not torch.equal(tensor, moved[key]) for key, tensor in before.items() if "weight" in key)
+
+
+REFUSED = r"cannot be resumed: {} was "
+CHANGED = [
+    ("sac", "hyperparameters.init_entcoef", 0.1, r"{} was .*: it has no effect, since"),
+    ("sac", "network_settings.hidden_units", 9, REFUSED),
+    ("dqn", "hyperparameters.dueling", True, REFUSED),
+    ("coma", "hyperparameters.max_num_agents", 9, REFUSED),
+    ("ppo", "hyperparameters.shared_critic", True, REFUSED),
+]
+
+
+@pytest.mark.parametrize("name, key, value, says", CHANGED)
+def test_changed_settings_are_found_by_configuration_yaml(
+    monkeypatch, tmp_path, capsys, name, key, value, says
+):
+    """Its checkpoints record the network alone."""
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "results" / name
+    shutil.copytree(RUNS / name, run)
+    (behavior,) = (path.parent.name for path in run.glob("*/checkpoint.pt"))
+    changed = {f"behaviors.{behavior}.{key}": value}
+    try:
+        lanista.train(run / "configuration.yaml", run_id=name, resume=True, overrides=changed)
+        said = "".join(capsys.readouterr())
+    except CheckpointError as error:
+        said = str(error)
+    assert re.search(says.format(re.escape(key)), said)

@@ -195,5 +195,5 @@ def test_a_pipe_for_the_record_of_a_run_is_not_waited_for(tmp_path, caplog):
     os.mkfifo(tmp_path / "configuration.yaml")
     assert run_folder.recorded_seed(tmp_path) is None
     assert "configuration.yaml cannot be read: it is a pipe or a device" in caplog.text
-    assert run_folder.recorded_behavior(tmp_path, "Ball") is None
+    assert run_folder.recorded_behaviors(tmp_path) == {}
     assert run_folder.recorded_start(tmp_path) is None

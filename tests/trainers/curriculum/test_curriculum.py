@@ -46,6 +46,17 @@ def test_non_finite_returns_end_no_lesson_and_are_not_smoothed():
     assert curriculum.smoothed["wall"] == 0.0
 
 
+def test_what_groups_earn_ends_a_lesson_that_measures_it(caplog):
+    def earns(*returns, by_groups):
+        return lambda behavior: TrainingProgress(10, 100, returns, by_groups=by_groups)
+
+    curriculum = make(LESSONS.replace("threshold: 1}", "threshold: 1, measure: group_reward}"))
+    for _ in range(2):
+        assert curriculum.advance(earns(9.0, by_groups=False)) is None
+    assert caplog.text.count("none of its groups has earned one yet") == 1
+    assert curriculum.advance(earns(9.0, by_groups=True)).parameters == ("wall",)
+
+
 def test_a_rating_ends_a_lesson():
     curriculum = make(LESSONS.replace("threshold: 1}", "threshold: 1250, measure: Elo}"))
     assert curriculum.advance(earned(9.0)) is None

@@ -78,6 +78,7 @@ class FakeLearner:
     restart_due = False
     should_continue = True
     in_thread = False
+    self_play = None
     inference = SimpleNamespace(acts_by_slot=False, remembers_agents=False)
     checkpointer = SimpleNamespace(newly_saved=False)
 
@@ -231,8 +232,8 @@ def test_a_failure_in_a_learner_s_last_update_is_raised(monkeypatch):
         def raise_error(self):
             pass
 
-        def join(self, timeout=None):
-            pass
+        def is_alive(self):
+            return False
 
     controller = trained(FakeLearner, training=False)
     monkeypatch.setattr(controller, "_train", lambda: controller._threads.append(Failed()))

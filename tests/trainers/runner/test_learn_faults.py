@@ -259,7 +259,7 @@ def test_without_an_intact_checkpoint_the_old_run_is_not_overwritten(trained):
             "hidden_units: 16, activation: tanh",
             "network_settings.activation was 'swish', is 'tanh'. Set that back",
         ),
-        ("trainer_type: ppo", "trainer_type: sac", "it was trained by ppo, the file says sac"),
+        ("trainer_type: ppo", "trainer_type: sac", "trainer_type was 'ppo', is 'sac'"),
         (
             "batch_size: 8",
             "batch_size: 8, shared_critic: true",
@@ -311,4 +311,4 @@ def test_a_recipe_is_named_instead_of_the_keys_that_it_sets(tmp_path):
     error = learn(
         tmp_path, *engine, "--resume", yaml=plain.replace("batch_size: 8", "batch_size: 8, recipe: simba")
     ).error
-    assert "cannot be resumed: hyperparameters.recipe was nothing, is 'simba'. Set that back" in error
+    assert "cannot be resumed: hyperparameters.recipe was 'mlagents', is 'simba'. Set that back" in error

@@ -95,6 +95,8 @@ class Trainings:
     def __init__(self, monkeypatch, folder):
         self.folder, self.runs, self.patch = folder, Runs(monkeypatch), monkeypatch
         self.runs.rules["max_len"] = 9
+        self.of_rank = ({}, {})
+        """Rules that differ."""
         monkeypatch.chdir(folder)
 
     def configure(self, trainer, hyper, memory, rules, more):
@@ -109,6 +111,7 @@ class Trainings:
 
         def train(rank):
             last = {}
+            self.runs.rules |= self.of_rank[rank]
 
             def saved(files, *rest, **keys):
                 last.update(files._state(None), lessons=files.run.curriculum.numbers)
@@ -159,6 +162,24 @@ def test_all_ranks_have_the_same_weights(trainings, case):
     if case == "ppo, threaded":
         workers = [trainings.curve("r", f"Environment/Worker {k}/Cumulative Reward") for k in range(4)]
         assert [bool(curve) for curve in workers] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("steps", [(150, 20), (20, 150)])
+def test_a_team_that_one_rank_meets_late_is_known_to_all(trainings, steps):
+    trainings.configure(*CASES["ppo with self-play"])
+    trainings.of_rank = tuple({"late": {"Tiny?team=1": step}} for step in steps)
+    first, second = (state["self_play"] for state in trainings("--run-id", "r"))
+    assert first["teams"] == second["teams"] == [0, 1]
+    assert first["rotation"] == second["rotation"] and first["rotation"]["changes"] >= 3
+
+
+def test_a_behavior_that_one_rank_never_meets_is_named(trainings, capfd):
+    other = "  Other: {trainer_type: ppo, max_steps: 1400}\n"
+    trainings.configure("ppo", ON_POLICY, "", {"behaviors": ["Tiny?team=0", "Other?team=0"]}, other)
+    trainings.of_rank = ({}, {"late": {"Other?team=0": 10**9}})
+    first, _ = trainings("--run-id", "r")
+    assert first["step"] > 1400 and not list(trainings.folder.rglob("Other*.pt"))
+    assert capfd.readouterr().out.count("Other was not trained: not every learner's environments") == 1
 
 
 @pytest.mark.parametrize("case", ["ppo with a memory, signals and cloning", "td3"])

@@ -33,8 +33,8 @@ class Run:
     """A run without an end that has saved its first checkpoint, and the process of this kind."""
 
     def __init__(self, folder, kind, *arguments):
-        module, yaml, flags = KINDS[kind]
-        self.folder, self.named = folder, NAMED[kind]
+        _, yaml, flags = KINDS[kind]
+        self.folder, self.kind, self.named = folder, kind, NAMED[kind]
         engine = [
             "--env",
             executable(folder, "greet(); steps(10**9)"),
@@ -44,6 +44,9 @@ class Run:
         self.log = folder / "said"
         with self.log.open("w") as out:
             self.process = start(folder, *engine, *flags, *arguments, yaml=yaml, stdout=out)
+
+    def await_checkpoint(self):
+        module, folder = KINDS[self.kind][0], self.folder
         assert until(lambda: any(folder.rglob("*.onnx"))), self.said
         children = psutil.Process(self.process.pid).children()
         (self.other,) = (child for child in children if module in child.cmdline())
@@ -69,6 +72,7 @@ def begun(tmp_path, monkeypatch):
 
     def begin(kind, *arguments):
         runs.append(Run(tmp_path, kind, *arguments))
+        runs[-1].await_checkpoint()
         return runs[-1]
 
     yield begin

@@ -1,9 +1,12 @@
 """default_settings, unlisted behaviors, and defaults that depend on other keys."""
 
 import pytest
+import yaml
 from lanista.trainers.settings import RunOptions, TrainerConfigError
+from lanista.trainers.settings.command_line import assign
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.models.hyperparameters import ScheduleType
+from lanista.trainers.settings.yaml_source import Source
 
 
 def read(text):
@@ -78,6 +81,90 @@ behaviors: {{A: {{hyperparameters: {{learning_rate_schedule: constant}}}}}}
     assert RunOptions.from_dict(options.as_dict()).behaviors == options.behaviors
 
 
+FOLLOWING = {
+    "hyperparameters.beta_schedule": ("ppo", "", "hyperparameters: {learning_rate_schedule: constant}"),
+    "hyperparameters.epsilon_schedule": ("poca", "", "hyperparameters: {learning_rate_schedule: constant}"),
+    "hyperparameters.reward_signal_steps_per_update": ("sac", "", "hyperparameters: {steps_per_update: 20}"),
+    "self_play.team_change": ("ppo", "self_play: {window: 5}", "self_play: {save_steps: 50000}"),
+    "checkpoint_interval": ("ppo", "even_checkpoints: true, max_steps: 1000", "even_checkpoints: false"),
+}
+"""Keys that follow from others: the trainer, what default settings and what the behavior write."""
+VALUES = {
+    "hyperparameters.beta_schedule": ("linear", "constant"),
+    "hyperparameters.epsilon_schedule": ("linear", "constant"),
+    "hyperparameters.reward_signal_steps_per_update": (1.0, 20.0),
+    "self_play.team_change": (100000, 250000),
+    "checkpoint_interval": (200, 500000),
+}
+"""What ML-Agents makes of default settings before a behavior overrides them; what follows."""
+
+
+def value_of(options, key):
+    value = options.as_dict()["behaviors"]["A"]
+    for part in key.split("."):
+        value = value[part]
+    return value
+
+
+@pytest.mark.parametrize("key", FOLLOWING)
+def test_what_default_settings_complete_is_as_in_mlagents_with_a_note(key, caplog):
+    """So that the same file trains as there."""
+    trainer, default, own = FOLLOWING[key]
+    text = f"default_settings: {{trainer_type: {trainer}, {default}}}\nbehaviors: {{A: {{%s}}}}"
+    of_mlagents, follows = VALUES[key]
+    options = read(text % own)
+    assert value_of(options, key) == of_mlagents
+    assert f"behaviors.A.{key}: not written, so {of_mlagents} as in default_settings" in caplog.text
+    assert f"by what A writes it would be {follows}" in caplog.text
+    caplog.clear()
+    assert value_of(RunOptions.from_dict(options.as_dict()), key) == of_mlagents, "as a run records it"
+    read(text % "time_horizon: 8")
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("key", FOLLOWING)
+@pytest.mark.parametrize("where", ["the behavior", "the defaults", "another trainer", "--set", "Python"])
+def test_what_follows_from_other_keys_does_so_wherever_they_are_written(key, where, caplog):
+    trainer, default, own = FOLLOWING[key]
+    follows = VALUES[key][1]
+    if where == "the behavior":
+        options = read(f"behaviors: {{A: {{trainer_type: {trainer}, {own}}}}}")
+    elif where == "the defaults":
+        options = read(f"default_settings: {{trainer_type: {trainer}, {own}}}\nbehaviors: {{A: {{}}}}")
+    elif where == "another trainer":  # which ML-Agents does not read
+        other = "dqn" if trainer == "sac" else "mappo"
+        defaults = f"default_settings: {{trainer_type: {trainer}, {default}}}"
+        options = read(f"{defaults}\nbehaviors: {{A: {{trainer_type: {other}, {own}}}}}")
+    else:
+        text = f"behaviors: {{A: {{trainer_type: {trainer}, {default}}}}}"
+        source = Source(yaml.safe_load(text)) if where == "--set" else read(text).as_source("")
+        ((name, value),) = yaml.safe_load(f"{{{own}}}").items()
+        inner = value if isinstance(value, dict) else {None: value}
+        for part, given in inner.items():
+            path = ("behaviors", "A", name, part) if part else ("behaviors", "A", name)
+            assign(source, path, given, where)
+        options = RunOptions.from_source(source)
+    assert value_of(options, key) == follows
+    assert "not written" not in caplog.text
+
+
+def test_options_that_python_has_changed_are_checked_and_completed_when_a_run_begins():
+    options = read("behaviors: {A: {trainer_type: ppo, network_settings: {critic: {num_layers: 1}}}}")
+    a = options.behaviors["A"]
+    a.hyperparameters.learning_rate_schedule = "constant"
+    a.network_settings.hidden_units = 64
+    a.network_settings.encoders["Eye"] = "eyes:Eye"
+    again = options.read_again().behaviors["A"]
+    schedules = again.hyperparameters.learning_rate_schedule, again.hyperparameters.beta_schedule
+    assert schedules == (ScheduleType.CONSTANT, ScheduleType.CONSTANT)
+    assert again.network_settings.critic.hidden_units == 64
+    assert again.network_settings.encoders == {"Eye": "eyes:Eye"}
+    assert "self_play" not in again.model_fields_set, "null is asked for only where it is written"
+    a.time_horizon = 0
+    with pytest.raises(TrainerConfigError, match=r"ball\.yaml: behaviors\.A\.time_horizon: found 0"):
+        options.read_again()
+
+
 ANEW = [
     """
 default_settings:
@@ -114,6 +201,8 @@ def test_what_is_written_is_read_as_the_same_whatever_the_defaults(text):
     again = RunOptions.from_dict(options.as_dict())
     assert again.behaviors == options.behaviors and again.default_settings == options.default_settings
     assert again.as_dict() == options.as_dict()
+    begun = options.read_again()
+    assert begun == options and begun.as_dict() == options.as_dict()
 
 
 def test_unlisted_behavior_gets_its_own_copy_of_the_default_settings():

@@ -124,6 +124,10 @@ OF_A_BEHAVIOR = {
 }
 OF_THE_RUN = {
     CRITERIA: ("environment_parameters.m.curriculum.0.completion_criteria.x", "passes over"),
+    "default_settings: {trainer_type: poca}\nenvironment_parameters: {m: {curriculum: [{name: a, value: 1, "
+    "completion_criteria: {behavior: Team}}, {name: b, value: 2}]}}": (
+        *("environment_parameters.m.curriculum.0.completion_criteria", "what groups earn where groups earn"),
+    ),
     "torch_settings: {gpu: 1}": ("torch_settings.gpu", "passes over"),
     "torch_settings: {num_threads: 1}": ("torch_settings.num_threads", "ML-Agents passes over it"),
     f"environment_parameters: {{m: {INTERVALS}}}": (

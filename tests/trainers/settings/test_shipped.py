@@ -39,6 +39,7 @@ def test_is_read_as_written_without_a_warning(file, caplog):
     assert {settings.trainer_type for settings in options.behaviors.values()} == {file.parent.name}
     assert not caplog.records
     assert RunOptions.from_dict(options.as_dict()).as_dict() == options.as_dict()
+    assert options.read_again() == options
 
 
 def test_each_is_a_preset():

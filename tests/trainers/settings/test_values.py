@@ -246,3 +246,17 @@ def test_a_learning_rate_that_is_too_large_by_far_is_a_warning(of, caplog):
     assert not caplog.text
     RunOptions.from_text(f"behaviors: {{B: {{trainer_type: sac, {of % 'learning_rate: 0.3'}}}}}")
     assert "learning_rate: found 0.3, which is too large as a rule" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("signals", "warned"),
+    [
+        ("{extrinsic: {strength: 0}}", True),
+        ("{extrinsic: {strength: 0}, rnd: {strength: 0}}", True),
+        ("{extrinsic: {strength: 0}, rnd: {strength: 0.1}}", False),
+        ("{extrinsic: {}}", False),
+    ],
+)
+def test_a_policy_that_no_reward_reaches_is_a_warning(signals, warned, caplog):
+    RunOptions.from_text(f"behaviors: {{B: {{trainer_type: ppo, reward_signals: {signals}}}}}")
+    assert ("every strength is 0: no reward reaches the policy" in caplog.text) is warned

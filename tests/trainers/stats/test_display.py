@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.stats.display import LiveDisplay, PlainDisplay, make_display
+from lanista.trainers.stats.earned import GROUP_REWARD, REWARD
 from lanista.trainers.stats.progress import (
     BehaviorProgress,
     History,
@@ -20,6 +21,7 @@ from lanista.trainers.stats.progress import (
     sparkline,
 )
 from lanista.trainers.stats.reporter import StatsReporter
+from lanista.trainers.stats.summary import StatsSummary
 from lanista.trainers.stats.writer import StatsPropertyType
 from lanista.trainers.utils.logging import ConsoleHandler
 from rich.console import Console
@@ -51,6 +53,14 @@ def train(display, clock, behavior="Ball", max_steps=10_000):
     reporter.add_stats("Environment/Cumulative Reward", [10.0, 14.0], StatsAggregationMethod.HISTOGRAM)
     reporter.write_stats(2000)
     display.checkpoint(behavior, 1500)
+
+
+@pytest.mark.parametrize("of_groups, shown", [(0.0, 12.0), (5.0, 5.0)])
+def test_a_team_s_reward_is_what_its_groups_earn(of_groups, shown):
+    progress, how = BehaviorProgress("Team"), StatsAggregationMethod.HISTOGRAM
+    progress.update({REWARD: StatsSummary([1.0], how), GROUP_REWARD: StatsSummary([0.0], how)})
+    progress.update({REWARD: StatsSummary([12.0], how), GROUP_REWARD: StatsSummary([of_groups], how)})
+    assert progress.reward == shown and progress.rewards.points == ([shown] if of_groups else [1.0, shown])
 
 
 def test_the_display_shows_steps_rate_reward_time_left_and_checkpoint(clock):

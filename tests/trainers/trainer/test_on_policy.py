@@ -336,12 +336,12 @@ def test_a_resumed_trainer_keeps_the_newest_returns(kept):
     saved = trainer_with()
     saved.episodes = EpisodeStats(["extrinsic"], returns_kept=5)
     for value in range(8):
-        saved.episodes.recent_returns.appendleft(float(value))
+        saved.episodes.history.last.appendleft(float(value))
     resumed = trainer_with()
     resumed.episodes = EpisodeStats(["extrinsic"], returns_kept=kept)
-    resumed.episodes.recent_returns.appendleft(99.0)
+    resumed.episodes.history.last.appendleft(99.0)
     resumed.load_state_dict(saved.state_dict())
-    assert list(resumed.episodes.recent_returns) == [7.0, 6.0, 5.0, 4.0, 3.0][:kept]
+    assert list(resumed.episodes.history.last) == [7.0, 6.0, 5.0, 4.0, 3.0][:kept]
 
 
 def test_a_resumed_trainer_learns_bit_for_bit_what_the_first_one_learns(gathered):

@@ -126,6 +126,35 @@ def test_a_greedy_policy_explores_while_it_is_trained(name, rules):
     assert len({(action.discrete.tobytes(), action.continuous.tobytes()) for action in taken}) > 1
 
 
+def test_noise_begins_anew_with_every_episode():
+    game = LineGame(1, ["Tiny?team=0"], agents=4, max_len=10, cont=1)
+    game.reset()
+    noise = OFF_POLICY["hyperparameters"] | {"noise_type": "ornstein_uhlenbeck"}
+    spec = game.behavior_specs["Tiny?team=0"]
+    trainer = trainers.DDPGTrainer("Tiny?team=0", spec, COMMON | {"hyperparameters": noise})
+    manager, decided, ended = trainer.make_manager("Tiny?team=0"), None, 0
+    kept = trainer.algorithm.explorer.states
+
+    def states(agents):
+        return kept.read([(0, "Tiny?team=0")], [decisions])[np.isin(decisions.agent_id, agents)]
+
+    for _ in range(30):
+        decisions, terminals = game.get_steps("Tiny?team=0")
+        manager.add_experiences(decisions, terminals, env=0, decided=decided)
+        going = np.setdiff1d(decisions.agent_id, terminals.agent_id)
+        assert not states(terminals.agent_id).any()
+        assert decided is None or states(going).all()
+        ended += len(terminals)
+        decided = trainer.act(decisions, manager)
+        game.set_actions("Tiny?team=0", decided.env_action)
+        game.step()
+    assert ended >= 8 and states(decisions.agent_id).all()
+    manager.reset_agents(0, decisions.agent_id[:1])
+    assert states(decisions.agent_id).all(axis=1).tolist() == [False, True, True, True]
+    manager.end_episode()
+    assert not states(decisions.agent_id).any()
+
+
 def test_the_events_of_a_script_are_called():
     class Events(trainers.trainer.standalone.SummaryEvents):
         updates = 0

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...._tools import is_provided, provided
+from ...episodes import MAX_DECISIONS
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.logging import print_error
@@ -34,7 +35,10 @@ def make_report(player: Player, given: str, environment: str | None) -> dict[str
         given: the models, as they were named.
         environment: as it was named; None for the Unity Editor.
     """
-    rewards = [reward for result in player.finished.values() for reward in result.rewards]
+    from .player import figures
+
+    seats = player.finished
+    rewards = [reward for seat in seats.values() for reward in seat.rewards]
     return {
         "brain": given,
         "models": {name: str(model.source) for name, model in sorted(player.model_of.items()) if model},
@@ -42,13 +46,13 @@ def make_report(player: Player, given: str, environment: str | None) -> dict[str
         "actions": "deterministic" if player.deterministic else "sampled",
         "episodes": len(rewards),
         "interrupted": player.interrupted,
-        "mean_reward": sum(rewards) / len(rewards) if rewards else None,
-        "behaviors": {name: result.as_dict() for name, result in sorted(player.finished.items())},
+        "mean_reward": sum(rewards) / len(rewards) if len(seats) == 1 else None,
+        "behaviors": {name: figures(seat) for name, seat in seats.items()},
     }
 
 
 def print_report(report: Mapping[str, Any], wanted: int) -> None:
-    """Print a report as a table; `wanted`: how many episodes were to be counted."""
+    """Print a report as a table; `wanted`: how many episodes of each behavior were to be counted."""
     from rich.console import Console
 
     from ...utils.logging import plain
@@ -61,7 +65,12 @@ def print_report(report: Mapping[str, Any], wanted: int) -> None:
             groups = figures["group_episodes"]
             print(plain(f"{name}: {groups} groups, mean group reward {mean:.3f}, std {std:.3f}."))
     if report["interrupted"]:
-        print(f"Stopped after {report['episodes']} of {wanted} episodes.")
+        counts = {
+            name: one.get("group_episodes", one["episodes"]) for name, one in report["behaviors"].items()
+        }
+        each = " and ".join(f"{count} ({plain(name)})" for name, count in counts.items())
+        found = each if len(counts) > 1 else sum(counts.values())
+        print(f"Stopped after {found} of {wanted} episodes.")
     for demo in report.get("demonstrations", ()):
         print(f"Recorded in {demo}. See it with: lanista demo show {demo}")
     if "film" in report:
@@ -116,13 +125,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "python:MODULE:FUNCTION (of a run: the one that it was trained in; else press Play in the Unity "
         "Editor)",
     )
-    parser.add_argument("--episodes", type=count_from_1, default=100, help="episodes to count (100)")
+    parser.add_argument(
+        "--episodes",
+        type=count_from_1,
+        default=100,
+        help="episodes to count of each behavior and team, of groups where agents are in groups (100)",
+    )
     parser.add_argument(
         "--max-decisions",
         metavar="N",
         type=count_from_1,
-        default=5000,
-        help="decisions after which an episode that does not end is cut and counted (5000)",
+        default=MAX_DECISIONS,
+        help=f"decisions after which an episode that does not end is cut and counted ({MAX_DECISIONS})",
     )
     style = parser.add_mutually_exclusive_group()
     style.add_argument(
@@ -207,6 +221,7 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
     from .film import Film, StepRenderer, Window
     from .player import NoModelError, NothingToDecideError, Player
     from .progress import Progress, terminal
+    from .sampling import hints
 
     console = terminal()
     configure_logging(console=console).setLevel(logging.WARNING if arguments.json else logging.INFO)
@@ -246,6 +261,8 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
         if arguments.record_demos is None:
             raise
         raise CommandError(f"The demonstrations could not be written: {error}.") from error
+    for line in hints(player):
+        logging.getLogger(__name__).warning("%s", line)
     report = make_report(player, arguments.title, arguments.env)
     if recorder is not None:
         report["demonstrations"] = [str(path) for path in recorder.paths]

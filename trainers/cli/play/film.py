@@ -192,7 +192,7 @@ class Window:
         if self._opened.is_set():
             self._looked.wait(_LAST_POLL_SECONDS)
         self._server.shutdown()
-        self._thread.join()
+        self._thread.join(_LAST_POLL_SECONDS)
         self._server.server_close()
 
     def add(self, image: Image) -> None:

@@ -1,18 +1,18 @@
-"""Lets models act in an environment and counts what the agents earn."""
+"""Lets models act in an environment, and counts what their agents earn."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 
-from ....envs.base import MAX_IDLE_STEPS
+from ....envs.base import MAX_IDLE_STEPS, BehaviorId, BehaviorName
 from ....envs.demonstrations.recorder import DemonstrationRecorder
+from ...episodes import MAX_DECISIONS
+from ...episodes.scores import EpisodeCounter, Scores, SeatScores
 from ...policies.onnx.loaded_policy import misfits
-from ...runner.evaluation.scores import GroupReturns
 from ..models import Model
 
 logger = logging.getLogger(__name__)
@@ -20,8 +20,6 @@ logger = logging.getLogger(__name__)
 STEPS_WITHOUT_MODEL = 100
 """Steps within which a behavior that a model is for has to appear: engines describe a behavior only with its
 first agent."""
-MAX_DECISIONS = 5_000
-"""Decisions after which an episode that does not end is counted as it stands."""
 
 
 class NothingToDecideError(Exception):
@@ -32,53 +30,29 @@ class NoModelError(Exception):
     """None of the models can act in the environment, or one does not fit the behavior of its name."""
 
 
-@dataclass
-class Episode:
-    """An agent's running episode."""
-
-    counted: bool
-    """Whether the episode is among the first `episodes` that started."""
-    reward: float = 0.0
-    decisions: int = 0
-
-
-@dataclass
-class BehaviorResult:
-    """The finished episodes of one behavior."""
-
-    rewards: list[float] = field(default_factory=list)
-    groups: GroupReturns = field(default_factory=GroupReturns)
-    lengths: list[int] = field(default_factory=list)
-    """Decisions in each episode."""
-
-    def add(self, episode: Episode) -> None:
-        """Add a finished episode."""
-        self.rewards.append(episode.reward)
-        self.lengths.append(episode.decisions)
-
-    def as_dict(self) -> dict[str, float | int]:
-        """Statistics of all episodes, and of groups if there were any."""
-        rewards = np.array(self.rewards)
-        figures: dict[str, float | int] = {
-            "episodes": len(rewards),
-            "mean_reward": float(rewards.mean()),
-            "std_reward": float(rewards.std()),
-            "min_reward": float(rewards.min()),
-            "max_reward": float(rewards.max()),
-            "mean_length": float(np.mean(self.lengths)),
-        }
-        if self.groups.finished:
-            figures["group_episodes"] = len(self.groups.finished)
-            figures["mean_group_reward"] = float(np.mean(self.groups.finished))
-            figures["std_group_reward"] = float(np.std(self.groups.finished))
-        return figures
+def figures(seat: SeatScores) -> dict[str, float | int]:
+    """Statistics of the episodes of one behavior id, and of its groups if there were any."""
+    rewards, groups = np.array(seat.rewards), seat.groups.finished
+    found: dict[str, float | int] = {
+        "episodes": len(rewards),
+        "mean_reward": float(rewards.mean()),
+        "std_reward": float(rewards.std()),
+        "min_reward": float(rewards.min()),
+        "max_reward": float(rewards.max()),
+        "mean_length": float(np.mean(seat.decisions)),
+        "cut": seat.num_cut,
+    }
+    if groups:
+        found["group_episodes"] = len(groups)
+        found["mean_group_reward"] = float(np.mean(groups))
+        found["std_group_reward"] = float(np.std(groups))
+    return found
 
 
 class Player:
     """Plays one environment, each behavior with the model of its name, else with the first file that fits.
 
-    It counts the first `episodes` episodes that start, each to its end: those that end first would be the
-    short ones, with another mean.
+    Of every behavior id, which is a team or a seat, it counts `episodes` episodes (see `Scores`).
     """
 
     def __init__(
@@ -98,28 +72,24 @@ class Player:
         self.deterministic = deterministic
         self.max_decisions = max_decisions
         self.steps = 0
-        """The number of steps of the environment so far."""
+        """The number of steps that the environment has taken."""
         self.interrupted = False
         """Whether Ctrl-C ended the playing before all counted episodes were over."""
-        self.cut = 0
-        """The number of episodes that did not end by themselves within `max_decisions`."""
-        self.results: dict[str, BehaviorResult] = {}
-        self._running: dict[tuple[str, int], Episode] = {}
-        self.model_of: dict[str, Model | None] = {}
-        """The model that acts for each behavior; None: its agents stand still."""
-        self._unplayed: dict[str, str] = {}
+        self.counter = EpisodeCounter()
+        self.model_of: dict[BehaviorId, Model | None] = {}
+        """Which model acts for a behavior; None: its agents stand still."""
+        self._unplayed: dict[BehaviorId, str] = {}
         """Why no model acts for some behaviors, until it is said."""
-        self._begun = 0
-        self._cut_now: set[int] = set()
-        """Agents of the current behavior whose episode was cut and counted at this step."""
+        self._warned = False
+        """Whether it is said that an episode was cut."""
 
     @property
-    def finished(self) -> dict[str, BehaviorResult]:
-        """The results of the behaviors of which a counted episode has ended."""
-        return {name: result for name, result in self.results.items() if result.rewards}
+    def finished(self) -> dict[BehaviorId, SeatScores]:
+        """The behavior ids of which a counted episode has ended, in the order of their names."""
+        return {name: seat for name, seat in sorted(self.counter.seats.items()) if seat.rewards}
 
-    def play(self, *after_step: Callable[[], object]) -> Mapping[str, BehaviorResult]:
-        """Play until all counted episodes are over, or Ctrl-C; return the results of those that have ended.
+    def play(self, *after_step: Callable[[], object]) -> Mapping[BehaviorId, SeatScores]:
+        """Play until all counted episodes are over, or Ctrl-C; the results of those that have ended.
 
         Args:
             after_step: called after the reset and every step.
@@ -139,13 +109,12 @@ class Player:
         self.env.reset()
         for each in after_step:
             each()
-        idle = 0
         while True:
-            idle = 0 if self._act() else idle + 1
+            self._act()
             self._explain_unplayed()
-            if self._is_over():
-                return
-            if idle > MAX_IDLE_STEPS:
+            if self.counter.over:
+                break
+            if self.counter.idle_steps > MAX_IDLE_STEPS:
                 raise NothingToDecideError(
                     f"In {MAX_IDLE_STEPS} steps no agent that a model is for asked for a decision. In Unity "
                     "and Unreal, agents need a Decision Requester, or must call RequestDecision."
@@ -154,43 +123,46 @@ class Player:
             self.steps += 1
             for each in after_step:
                 each()
+        for name in (name for name, model in self.model_of.items() if model):
+            seat = self.counter.seats.get(name)
+            count = 0 if seat is None else len(seat.last_rewards)
+            if count < self.episodes:
+                logger.warning(
+                    "%s: %d episodes were counted instead of %d: its agents took part in no more of them.",
+                    name,
+                    count,
+                    self.episodes,
+                )
 
-    def _is_over(self) -> bool:
-        running = any(episode.counted for episode in self._running.values())
-        groups = any(result.groups.running for result in self.results.values())
-        return self._begun >= self.episodes and not running and not groups
-
-    def _act(self) -> bool:
-        """Process what the agents report and decide for those that request it; return whether any did."""
-        asked = False
-        for name in list(self.env.behavior_specs):
-            model = self._model(name)
-            if model is None:
-                continue
-            decisions, terminals = self.env.get_steps(name)
-            groups = self.results.setdefault(name, BehaviorResult()).groups
-            groups.add(decisions, terminals, counting=self._begun < self.episodes)
-            self._end(name, terminals)
-            model.policy.reset_agents(terminals.agent_id, name)
-            self._continue(name, decisions)
+    def _act(self) -> None:
+        """Count what the agents report, and decide for those that request it."""
+        played = {name: model for name in list(self.env.behavior_specs) if (model := self._model(name))}
+        steps = {name: self.env.get_steps(name) for name in played}
+        self.counter.add(steps)
+        self._explain_cut()
+        for name, (decisions, terminals) in steps.items():
+            if self.recorder is not None:
+                self.recorder.end(name, self.env.behavior_specs[name], terminals)
+            played[name].policy.reset_agents(terminals.agent_id, name)
             if len(decisions):
-                asked = True
-                action = model.policy.act(decisions, self.deterministic, name)
+                action = played[name].policy.act(decisions, self.deterministic, name)
                 self.env.set_actions(name, action)
-                self._record(name, decisions, action)
-        return asked
+                self._record(name, decisions, terminals, action)
 
-    def _record(self, name: str, decisions: DecisionSteps, action: ActionTuple) -> None:
+    def _record(
+        self, name: BehaviorId, decisions: DecisionSteps, terminals: TerminalSteps, action: ActionTuple
+    ) -> None:
         """Record the actions of agents whose episodes are counted."""
         if self.recorder is None:
             return
-        wanted = {
-            agent for (behavior, agent), each in self._running.items() if behavior == name and each.counted
-        }
-        cut, self._cut_now = self._cut_now, set()
-        self.recorder.act(name, self.env.behavior_specs[name], decisions, action, wanted=wanted, cut=cut)
+        seat = self.counter.seats[name]
+        seat.cut_agents.difference_update(terminals.agent_id.tolist())
+        cut = seat.cut_agents.intersection(decisions.agent_id.tolist())
+        seat.cut_agents -= cut
+        spec, wanted = self.env.behavior_specs[name], seat.counted_agents()
+        self.recorder.act(name, spec, decisions, action, wanted=wanted, cut=cut)
 
-    def _model(self, name: str) -> Model | None:
+    def _model(self, name: BehaviorId) -> Model | None:
         """The model that acts for a behavior, chosen when the behavior first appears."""
         if name not in self.model_of:
             spec = self.env.behavior_specs[name]
@@ -208,6 +180,10 @@ class Player:
                     else f"{model.source} does not fit: {_listed(found)}"
                     for model, found in problems.items()
                 )
+            else:
+                behavior = BehaviorName.parse(name).name
+                scores = Scores(behavior, self.episodes, self.max_decisions, self.env)
+                self.counter.scores.setdefault(behavior, scores)
         return self.model_of[name]
 
     def _explain_unplayed(self) -> None:
@@ -226,40 +202,15 @@ class Player:
             )
             raise NoModelError(" ".join(reasons))
 
-    def _end(self, name: str, terminals: TerminalSteps) -> None:
-        if self.recorder is not None:
-            self.recorder.end(name, self.env.behavior_specs[name], terminals)
-        for row, agent in enumerate(terminals.agent_id.tolist()):
-            episode = self._running.pop((name, agent), None)
-            if episode is None or not episode.counted:
-                continue
-            episode.reward += float(terminals.reward[row])
-            self.results[name].add(episode)
-
-    def _continue(self, name: str, decisions: DecisionSteps) -> None:
-        for row, agent in enumerate(decisions.agent_id.tolist()):
-            episode = self._running.get((name, agent))
-            if episode is not None:
-                episode.reward += float(decisions.reward[row])
-                if episode.counted and episode.decisions >= self.max_decisions:
-                    self._cut(name, episode)
-                    self.results[name].groups.cut(int(decisions.group_id[row]))
-                    self._cut_now.add(agent)
-                    episode = None
-            if episode is None:
-                episode = self._running[name, agent] = Episode(counted=self._begun < self.episodes)
-                self._begun += 1
-            episode.decisions += 1
-
-    def _cut(self, name: str, episode: Episode) -> None:
-        """Count an episode that may never end (a stuck policy in a scene without a step limit)."""
-        self.results[name].add(episode)
-        self.cut += 1
-        if self.cut == 1:
+    def _explain_cut(self) -> None:
+        """Warn once of an episode that may never end (a stuck policy in a scene without a step limit)."""
+        cut = next((name for name, seat in self.counter.seats.items() if seat.num_cut), None)
+        if cut is not None and not self._warned:
+            self._warned = True
             logger.warning(
                 "An episode of %s did not end within %d decisions. Such episodes are counted as they stand; "
                 "--max-decisions changes after how many.",
-                name,
+                cut,
                 self.max_decisions,
             )
 

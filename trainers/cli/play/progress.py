@@ -73,12 +73,22 @@ class Progress:
 
     def text(self) -> str:
         """Episodes, their mean reward, steps and speed."""
-        player = self.player
-        rewards = [reward for result in player.finished.values() for reward in result.rewards]
-        seconds = self._clock() - self._begun
-        mean = f"mean reward {sum(rewards) / len(rewards):.3f}, " if rewards else ""
+        player, seconds = self.player, self._clock() - self._begun
+        seats = player.counter.seats
+        fewest = min((len(seat.last_rewards) for seat in seats.values()), default=0)
+        means = {
+            name: sum(returns) / len(returns)
+            for scores in player.counter.scores.values()
+            for name, seat in scores.seats.items()
+            if (returns := scores.returns_of(seat))
+        }
+        if len(seats) > 1:
+            shown = ", ".join(f"{name} {mean:.3f}" for name, mean in sorted(means.items()))
+            each, mean = " of each", f"mean rewards {shown}, " if means else ""
+        else:
+            each, mean = "", "".join(f"mean reward {mean:.3f}, " for mean in means.values())
         speed = f", {player.steps / seconds:,.0f}/s" if seconds > 1 else ""
-        return f"{len(rewards)} of {player.episodes} episodes, {mean}step {player.steps:,}{speed}"
+        return f"{fewest} of {player.episodes} episodes{each}, {mean}step {player.steps:,}{speed}"
 
     def _line(self) -> Text:
         from rich.text import Text

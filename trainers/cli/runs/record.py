@@ -18,11 +18,10 @@ from ....envs.utils.bounded_yaml import load_json, load_yaml
 from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock
 from ....envs.utils.regular_files import read_text
 from ...settings.yaml_source import UNREADABLE_YAML
+from ...stats.earned import GROUP_REWARD, REWARD, earned
 from ...stats.event_files import FILE_NAME, PATTERN, read_extent
 from ...utils.plugins import cause
 
-REWARD = "Environment/Cumulative Reward"
-GROUP_REWARD = "Environment/Group Cumulative Reward"
 STATES = ("running", "finished", "stopped", "unfinished", "empty", "damaged")
 CARD = "README.md"
 """The model card in a folder of models, where model hubs look for it."""
@@ -271,7 +270,7 @@ def _behavior(run: RunRecord, folder: Path, settings: Any) -> BehaviorRecord:
     run.problems += [f"{folder.name}: {problem}" for problem in extent.problems]
     behavior.updated = extent.time if 0 <= extent.time < _END_OF_TIME else 0.0
     own, group = (_finite(extent.values.get(tag, [])) for tag in (REWARD, GROUP_REWARD))
-    rewards = group if any(group) else own
+    rewards = earned(own, group)
     if rewards:
         behavior.last_reward, behavior.best_reward = rewards[-1], max(rewards)
     status = _mapping(run.status.get(folder.name))

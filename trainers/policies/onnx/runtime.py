@@ -17,14 +17,12 @@ import onnxruntime
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps
 from numpy.typing import NDArray
 
+from ....agent_processor.groups import GroupSlots, GroupSlotsFullError
 from ....envs.base import BehaviorId
 from ....envs.images import as_floats
 from ....envs.utils.regular_files import read_bytes
 from ..agent_states import AgentStates
 from .loaded_policy import LoadError, PlayablePolicy, misfits, shape_mismatch
-
-_Key = tuple[BehaviorId, int]
-"""A behavior id, and the id that an agent or group has in it."""
 
 
 class SlotPolicies:
@@ -40,11 +38,13 @@ class SlotPolicies:
         self.continuous_size = policies[0].continuous_size
         self.branches = policies[0].branches
         self.memory_size = policies[0].memory_size
-        self._taken: dict[_Key, set[int]] = {}
-        """The slots that were given in each group that is not over."""
-        self._members: dict[_Key, set[_Key]] = {}
-        self._seats: dict[_Key, tuple[_Key, int]] = {}
-        """The group and slot of each member."""
+        self._groups = GroupSlots("", len(policies))
+        self._behaviors: dict[BehaviorId, int] = {}
+        """A number for each behavior id, since agents and groups of two may have the same ids."""
+        self._agents: dict[tuple[BehaviorId, int], int] = {}
+        """A number for each agent that has decided."""
+        self._free: list[int] = []
+        """The numbers of agents whose episodes have ended."""
 
     @property
     def has_deterministic(self) -> bool:
@@ -64,8 +64,7 @@ class SlotPolicies:
         Raises:
             LoadError: a group has more members than there are slots.
         """
-        members = zip(steps.agent_id.tolist(), steps.group_id.tolist(), strict=True)
-        slots = np.array([self._slot((behavior_id, agent), group) for agent, group in members])
+        slots = self._slots(steps, behavior_id)
         actions = ActionTuple(
             np.zeros((len(steps), self.continuous_size), np.float32),
             np.zeros((len(steps), len(self.branches)), np.int32),
@@ -80,35 +79,28 @@ class SlotPolicies:
         """Drop the memories of these agents, and let them leave their groups."""
         for policy in self._policies:
             policy.reset_agents(agent_ids, behavior_id)
-        for agent in agent_ids.tolist():
-            self._leave((behavior_id, agent))
+        known = [
+            self._agents.pop(key) for a in agent_ids.tolist() if (key := (behavior_id, a)) in self._agents
+        ]
+        self._groups.remove(np.array(known, np.intp))
+        self._groups.settle()
+        self._free += known
 
-    def _slot(self, agent: _Key, group_id: int) -> int:
-        if group_id <= 0:
-            return 0
-        group = agent[0], group_id
-        if agent in self._seats and self._seats[agent][0] != group:
-            self._leave(agent)
-        if agent not in self._seats:
-            taken = self._taken.setdefault(group, set())
-            slot = next((slot for slot in range(len(self._policies)) if slot not in taken), None)
-            if slot is None:
-                raise LoadError(
-                    f"A group has more than {len(self._policies)} members in one episode, those that have "
-                    "left it counted; the models are for so many (hyperparameters.max_num_agents)"
-                )
-            taken.add(slot)
-            self._members.setdefault(group, set()).add(agent)
-            self._seats[agent] = group, slot
-        return self._seats[agent][1]
-
-    def _leave(self, agent: _Key) -> None:
-        if agent not in self._seats:
-            return
-        group, _ = self._seats.pop(agent)
-        self._members[group].discard(agent)
-        if not self._members[group]:
-            del self._members[group], self._taken[group]
+    def _slots(self, steps: DecisionSteps, behavior_id: BehaviorId) -> NDArray[np.int64]:
+        """The slots [n] of these agents."""
+        for agent in steps.agent_id.tolist():
+            if (behavior_id, agent) not in self._agents:
+                self._agents[behavior_id, agent] = self._free.pop() if self._free else len(self._agents)
+        agents = np.array([self._agents[behavior_id, agent] for agent in steps.agent_id.tolist()], np.intp)
+        behavior = self._behaviors.setdefault(behavior_id, len(self._behaviors))
+        try:
+            self._groups.seat(behavior, agents, steps.group_id, agents)
+        except GroupSlotsFullError as error:
+            raise LoadError(
+                f"A group has more than {len(self._policies)} members in one episode, those that have "
+                "left it counted; the models are for so many (hyperparameters.max_num_agents)"
+            ) from error
+        return self._groups.place_of(agents)
 
 
 def _select(steps: DecisionSteps, rows: NDArray[np.intp]) -> DecisionSteps:
@@ -177,6 +169,14 @@ class Brain:
     def has_deterministic(self) -> bool:
         """Whether the file also gives the likeliest actions; old ones only give sampled actions."""
         return all(f"deterministic_{name}" in self._outputs for name in self._action_names)
+
+    @property
+    def trained_reward(self) -> float | None:
+        """The mean reward of the training when the file was exported, if the file tells."""
+        try:
+            return float(self._session.get_modelmeta().custom_metadata_map["reward"])
+        except (KeyError, ValueError, UnicodeDecodeError):
+            return None
 
     @property
     def _action_names(self) -> list[str]:

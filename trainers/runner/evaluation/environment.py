@@ -13,7 +13,6 @@ from ....envs.manager.manager import EnvManager
 from ....envs.manager.restarts import RestartLimits
 from ....envs.validation import NonFinitePolicy
 from ...utils.films import Image, as_image
-from .scores import GameIndex
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ class EvaluationEnvironment:
         self._env: BaseEnv | None = None
         self._renders = True
         self._rendered = False
-        """Whether the environment was launched to render itself."""
+        """Whether the environment was launched to render itself, and does."""
 
     @contextmanager
     def launched(self, *, rendered: bool, should_stop: Callable[[], bool]) -> Iterator[EnvManager]:
@@ -68,6 +67,7 @@ class EvaluationEnvironment:
         if self._rendered:
             try:
                 self._env = self._make(True)
+                self._rendered = hasattr(self._env, "draw")
                 return self._env
             except UnityEnvironmentException as error:
                 self._renders = self._rendered = False
@@ -76,17 +76,21 @@ class EvaluationEnvironment:
         return self._env
 
     @property
-    def games(self) -> GameIndex | None:
-        """The launched environment, if it knows the games that its agents play."""
-        return self._env if isinstance(self._env, GameIndex) else None
+    def env(self) -> BaseEnv | None:
+        """The launched environment."""
+        return self._env
+
+    @property
+    def draws(self) -> bool:
+        """Whether the environment that was launched last renders itself."""
+        return self._rendered and self._renders
 
     def render(self) -> Image | None:
         """The current state of the environment, [height, width, 3]; None if it cannot render itself."""
-        draw = getattr(self._env, "draw", None)
-        if draw is None or not self._rendered or not self._renders:
+        if self._env is None or not self.draws:
             return None
         try:
-            return as_image(draw())
+            return as_image(self._env.draw())  # type: ignore[attr-defined]
         except NotImplementedError:
             return None
         except Exception as error:  # of any renderer: a package may be missing; no reason to end training

@@ -7,21 +7,23 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from ....envs.base import EngineStatistics, StatsAggregationMethod
+from ....envs.base import EngineStatistics, EnvironmentStep, StatsAggregationMethod
 from ....envs.manager.async_env import Parameters
 from ....envs.manager.restarts import StopAsked
 from ...callbacks.dispatcher import CallbackDispatcher
-from ...callbacks.events import EvaluationEnd
+from ...callbacks.events import EvaluationEnd, EvaluationStep
+from ...episodes.scores import EpisodeScore, Scores
 from ...stats.summary import StatsSummary
+from ...utils.films import Frame
 from .environment import EVALUATION_SEED, EvaluationEnvironment, warnings_only
-from .rollout import EvaluationPolicy, EvaluationRollout
-from .scores import Scores
+from .rollout import EvaluationPolicy, EvaluationRollout, Watch
 
 if TYPE_CHECKING:
     from ...trainer.learner import Learner
@@ -79,10 +81,25 @@ class Evaluator:
         }
         for learner in learners.values():
             learner.trainer.finish_update()
+        best: dict[tuple[str, bool], tuple[float, EpisodeScore]] = {}  # of agents, and of groups
+        steps = {name: learner.trainer.step for name, learner in evaluated.items()}
+
+        def watch(number: int, step: EnvironmentStep, ended: Sequence[EpisodeScore]) -> bool:
+            for episode in ended:
+                for by_groups, earned in (False, episode.reward), (True, episode.group_reward):
+                    key = episode.behavior, by_groups
+                    if earned is not None and (key not in best or earned > best[key][0]):
+                        best[key] = earned, episode
+            if self._callbacks.has_hook(EvaluationStep):
+                event = EvaluationStep(number, step, steps, ended, self._environment.render)
+                self._callbacks.dispatch(event)
+            return True
+
         start = self._clock()
         try:
-            with isolated_random_state(EVALUATION_SEED), warnings_only():
-                rollout = self._roll_out(learners, evaluated, parameters, should_stop)
+            with isolated_random_state(EVALUATION_SEED):
+                self._copy_weights(learners)
+            rollout = self._roll_out(evaluated, parameters, should_stop, watch)
         except StopAsked:
             rollout = None
         except Exception as error:  # of an engine, or of a user's environment: no reason to end training
@@ -104,16 +121,13 @@ class Evaluator:
         seconds = self._clock() - start
         for name, learner in evaluated.items():
             learner.evaluation_schedule.advance(learner.trainer.step)
-            report(learner, rollout.scores[name], rollout.statistics, seconds)
+            scores = rollout.counter.scores[name]
+            _, shown = best.get((name, scores.by_groups), (0.0, None))
+            film = partial(self._film, evaluated, parameters, should_stop, shown)
+            report(learner, scores, rollout.statistics, seconds, film)
 
-    def _roll_out(
-        self,
-        learners: Mapping[str, Learner],
-        evaluated: Mapping[str, Learner],
-        parameters: Parameters,
-        should_stop: Callable[[], bool],
-    ) -> EvaluationRollout | None:
-        """The finished rollout; None if it was aborted."""
+    def _copy_weights(self, learners: Mapping[str, Learner]) -> None:
+        """Take over the newest weights of all behaviors."""
         for name, learner in learners.items():
             if name not in self._policies:
                 self._policies[name] = EvaluationPolicy(
@@ -123,17 +137,73 @@ class Evaluator:
                     learner.algorithm.traits.roster_size,
                 )
             self._policies[name].reset(learner.algorithm.network.state_dict())
-        steps = {name: learner.trainer.step for name, learner in evaluated.items()}
-        rendered = self._callbacks.wants_frames
-        with self._environment.launched(rendered=rendered, should_stop=should_stop) as envs:
-            games = self._environment.games
-            scores = {
-                name: Scores(name, one.settings.test_episodes, one.settings.test_max_decisions, games)
+
+    def _roll_out(
+        self,
+        evaluated: Mapping[str, Learner],
+        parameters: Parameters,
+        should_stop: Callable[[], bool],
+        watch: Watch,
+    ) -> EvaluationRollout | None:
+        """The finished rollout of the copied weights; None if it was aborted."""
+        for policy in self._policies.values():
+            policy.reset({})
+        rendered, environment = self._callbacks.wants_frames, self._environment
+        with (
+            isolated_random_state(EVALUATION_SEED),
+            warnings_only(),
+            environment.launched(rendered=rendered, should_stop=should_stop) as envs,
+        ):
+            scores = [
+                Scores(
+                    name,
+                    one.settings.test_episodes,
+                    one.settings.test_max_decisions,
+                    environment.env,
+                    groups_earn=one.trainer.episodes.history.by_groups,
+                )
                 for name, one in evaluated.items()
-            }
-            render = self._environment.render
-            rollout = EvaluationRollout(envs, self._policies, scores, self._callbacks, steps, render)
+            ]
+            rollout = EvaluationRollout(envs, self._policies, scores, watch)
             return rollout if rollout.run(parameters, should_stop) else None
+
+    def _film(
+        self,
+        evaluated: Mapping[str, Learner],
+        parameters: Parameters,
+        should_stop: Callable[[], bool],
+        best: EpisodeScore | None,
+        most: int,
+    ) -> list[Frame] | None:
+        """The first frames of an episode of the evaluation, which is replayed; see `EvaluationEnd.film`."""
+        if best is None or not self._environment.draws:
+            return []
+        frames, replayed = list[Frame](), list[EpisodeScore]()
+
+        def shoot(number: int, step: EnvironmentStep, ended: Sequence[EpisodeScore]) -> bool:
+            replayed.extend(ended)
+            if best.first <= number < best.first + most:
+                image = self._environment.render()
+                if image is None:
+                    frames.clear()
+                    return False
+                frames.append(Frame(image))
+            return number < best.last
+
+        try:
+            done = self._roll_out(evaluated, parameters, should_stop, shoot)
+        except StopAsked:
+            return None
+        except Exception as error:  # as in `run`
+            logger.warning("%s: the test was not filmed. %s: %s", best.behavior, type(error).__name__, error)
+            return None
+        if frames and done and best not in replayed:
+            logger.warning(
+                "%s: the environment did not repeat the test, though it got the same seed: the video shows "
+                "another episode than the best one.",
+                best.behavior,
+            )
+        return frames if done else None
 
 
 @contextmanager
@@ -154,7 +224,13 @@ def isolated_random_state(seed: int) -> Iterator[None]:
         torch.random.set_rng_state(states[2])
 
 
-def report(learner: Learner, scores: Scores, statistics: EngineStatistics, seconds: float) -> None:
+Film = Callable[[int], "list[Frame] | None"]
+"""Renders the best episode of an evaluation; see `EvaluationEnd.film`."""
+
+
+def report(
+    learner: Learner, scores: Scores, statistics: EngineStatistics, seconds: float, film: Film
+) -> None:
     """Report an evaluation of `learner`'s policy that took `seconds`; save one of the best policies."""
     if not scores.rewards:
         logger.warning(
@@ -164,9 +240,11 @@ def report(learner: Learner, scores: Scores, statistics: EngineStatistics, secon
         )
         return
     step = learner.trainer.step
+    if scores.by_groups:  # this and the next score then compare, and with what training tells
+        learner.trainer.episodes.history.count_groups()
     learner.reporter.write_between(metrics(scores, statistics, seconds), step)
     logger.info("%s", line(scores, step, seconds))
-    _notify_callbacks(learner, scores, seconds, learner.save_if_best(scores.mean()))
+    _notify_callbacks(learner, scores, seconds, learner.save_if_best(scores.mean()), film)
 
 
 def metrics(scores: Scores, statistics: EngineStatistics, seconds: float) -> dict[str, StatsSummary]:
@@ -177,7 +255,7 @@ def metrics(scores: Scores, statistics: EngineStatistics, seconds: float) -> dic
         "Evaluation/Episode Length": (scores.lengths, AVERAGE),
         "Evaluation/Seconds": ([seconds], AVERAGE),
     }
-    if any(scores.group_rewards):
+    if scores.by_groups:
         values["Evaluation/Group Cumulative Reward"] = (scores.group_rewards, HISTOGRAM)
         values["Evaluation/Group Cumulative Reward Std"] = ([_std(scores.group_rewards)], AVERAGE)
     seats = scores.returns_by_seat()
@@ -187,7 +265,11 @@ def metrics(scores: Scores, statistics: EngineStatistics, seconds: float) -> dic
     for key, entries in statistics.items():
         method = entries[-1][1]
         samples = [value for value, _ in entries]
-        values[f"Evaluation/{key}"] = (samples[-1:] if method is MOST_RECENT else samples, method)
+        tag = f"Evaluation/{key}"
+        values[f"Evaluation/Game/{key}" if tag in values else tag] = (
+            samples[-1:] if method is MOST_RECENT else samples,
+            method,
+        )
     return {key: StatsSummary(list(samples), method) for key, (samples, method) in values.items()}
 
 
@@ -207,7 +289,9 @@ def _std(values: Sequence[float]) -> float:
     return StatsSummary(values).std
 
 
-def _notify_callbacks(learner: Learner, scores: Scores, seconds: float, saved: Path | None) -> None:
+def _notify_callbacks(
+    learner: Learner, scores: Scores, seconds: float, saved: Path | None, film: Film
+) -> None:
     callbacks = learner.run.callbacks
     if not callbacks.has_hook(EvaluationEnd):
         return
@@ -221,6 +305,7 @@ def _notify_callbacks(learner: Learner, scores: Scores, seconds: float, saved: P
             behavior=scores.behavior,
             step=step,
             score=scores.mean() if learner.self_play is None else learner.self_play.elo,
+            by_groups=scores.by_groups and learner.self_play is None,
             std=scores.std(),
             rewards=scores.rewards,
             group_rewards=scores.group_rewards,
@@ -230,5 +315,6 @@ def _notify_callbacks(learner: Learner, scores: Scores, seconds: float, saved: P
             folder=learner.checkpointer.folder,
             save=lambda: saved or learner.checkpointer.save_now(),
             show_video=show,
+            film=film,
         )
     )

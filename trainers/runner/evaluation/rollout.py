@@ -23,14 +23,11 @@ from ....envs.base import (
 )
 from ....envs.manager.async_env import Parameters
 from ....envs.manager.manager import EnvManager
-from ...callbacks.dispatcher import CallbackDispatcher
-from ...callbacks.events import EpisodeScore, EvaluationStep
+from ...episodes.scores import EpisodeCounter, EpisodeScore, Scores
 from ...policies.agent_states import AgentStates, BatchSource
 from ...policies.policy import ActContext, SlotPolicy
 from ...trainer.factory import make_policy
 from ...utils.errors import TrainerError
-from ...utils.films import Image
-from .scores import Scores
 
 _SEED = 0
 """The seed of a policy that samples nothing."""
@@ -123,6 +120,10 @@ POLL_INTERVAL = 0.25
 """Seconds between checks whether the run is to end, while the engine does not answer."""
 
 
+Watch = Callable[[int, EnvironmentStep, Sequence[EpisodeScore]], bool]
+"""Called with every step's number, the step and the counted episodes that it ends; False ends the rollout."""
+
+
 class EvaluationRollout:
     """Rolls out the newest policy of every behavior in one environment, greedily."""
 
@@ -130,10 +131,8 @@ class EvaluationRollout:
         self,
         envs: EnvManager,
         policies: Mapping[str, EvaluationPolicy],
-        scores: Mapping[str, Scores],
-        callbacks: CallbackDispatcher,
-        steps: Mapping[str, int],
-        render: Callable[[], Image | None],
+        scores: Sequence[Scores],
+        watch: Watch,
     ) -> None:
         """Prepare to roll out.
 
@@ -141,23 +140,14 @@ class EvaluationRollout:
             envs: one environment, started.
             policies: by behavior; agents of other behaviors get zeros.
             scores: of the behaviors that are evaluated.
-            callbacks: get an event for every step.
-            steps: trainer steps of the behaviors that are evaluated.
-            render: renders the environment.
+            watch: called with every step.
         """
         self.envs = envs
         self.policies = policies
-        self.scores = scores
-        self.callbacks = callbacks
-        self.steps = steps
-        self.render = render
+        self.counter = EpisodeCounter(scores)
+        self.watch = watch
         self.statistics: dict[str, list[tuple[float, StatsAggregationMethod]]] = {}
         """The engine's own statistics."""
-        self._number = 0
-        self._idle = 0
-        self._limit = (1 + max(one.episodes for one in scores.values())) * max(
-            one.most_decisions for one in scores.values()
-        )
 
     def run(self, parameters: Parameters, should_stop: Callable[[], bool]) -> bool:
         """Run until all episodes are counted. False: the run is to end, and the evaluation was aborted.
@@ -177,30 +167,17 @@ class EvaluationRollout:
                     return False
                 answers = self.envs.wait(POLL_INTERVAL)
             (step,) = answers
-            self._number += 1
 
     def _collect(self, step: EnvironmentStep) -> bool:
-        """Count what the agents earned; return whether all episodes are counted."""
-        ended: list[EpisodeScore] = []
+        """Count what the agents earned; return whether the rollout is over."""
         for key, values in step.statistics.items():
             self.statistics.setdefault(key, []).extend(values)
-        for behavior_id, (decisions, terminals) in step.steps.items():
+        for behavior_id in step.steps:
             name = BehaviorName.parse(behavior_id).name
             if name in self.policies:
                 self.policies[name].collect(step, behavior_id)
-            if name in self.scores:
-                ended += self.scores[name].add(behavior_id, decisions, terminals, self._number)
-        limit = self._limit * max(1, *(scores.num_seats for scores in self.scores.values()))
-        if self._number >= limit:
-            for scores in self.scores.values():
-                ended += scores.cut_all(self._number)
-        if self.callbacks.has_hook(EvaluationStep):
-            firsts = [first for scores in self.scores.values() for first in scores.firsts()]
-            oldest, newest = min(firsts, default=self._number), max(firsts, default=self._number)
-            self.callbacks.dispatch(
-                EvaluationStep(self._number, step, self.steps, ended, oldest, newest, self.render)
-            )
-        return self._number >= limit or all(scores.complete for scores in self.scores.values())
+        ended = self.counter.add(step.steps)
+        return not self.watch(self.counter.number, step, ended) or self.counter.over
 
     def _act(self, step: EnvironmentStep) -> None:
         """Decide for all agents that request it, one forward pass per behavior, and send the actions."""
@@ -209,17 +186,13 @@ class EvaluationRollout:
             name = BehaviorName.parse(behavior_id).name
             if len(batch) and name in self.policies:
                 requests.setdefault(name, []).append((behavior_id, batch))
-        self._check_idle(requests.keys() & self.scores.keys())
+        if self.counter.idle_steps > MAX_IDLE_STEPS:
+            raise TrainerError(
+                f"in {MAX_IDLE_STEPS} steps no agent of {', '.join(self.counter.scores)} asked for a decision"
+            )
         decided: dict[BehaviorId, Decision] = {}
         for name, entries in requests.items():
             sources = [(step.env, behavior_id) for behavior_id, _ in entries]
             decisions = self.policies[name].act([batch for _, batch in entries], sources)
             decided.update(zip((behavior_id for _, behavior_id in sources), decisions, strict=True))
         self.envs.send(step.env, decided)
-
-    def _check_idle(self, requesting: set[str]) -> None:
-        self._idle = 0 if requesting else self._idle + 1
-        if self._idle > MAX_IDLE_STEPS:
-            raise TrainerError(
-                f"in {MAX_IDLE_STEPS} steps no agent of {', '.join(self.scores)} asked for a decision"
-            )

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from ...episodes import MAX_DECISIONS
 from ...utils.errors import did_you_mean
 from ...utils.plugins import PluginError
 from ..base import Flag, Integer, Number, Settings, Text, found, own, refuse, wrong
@@ -203,7 +204,7 @@ class TrainerSettings(Settings):
     test_episodes: Integer = own(10, ge=1)
     """Episodes of an evaluation; for teams whose members are in groups, episodes of groups. If a behavior has
     several teams or seats, this many of each."""
-    test_max_decisions: Integer = own(5000, ge=1)
+    test_max_decisions: Integer = own(MAX_DECISIONS, ge=1)
     """Decisions after which an evaluation's episode that does not end is cut and counted: an agent that
     always takes its best action may push against a wall forever."""
     test_video: Flag = own(False)
@@ -262,6 +263,13 @@ class TrainerSettings(Settings):
     @classmethod
     def _no_framework(cls, value: Any, info: ValidationInfo) -> None:
         note(info, "Framework option was deprecated but was specified")
+
+    @field_validator("reward_signals")
+    @classmethod
+    def _some_reward(cls, value: Any, info: ValidationInfo) -> Any:
+        if value and not any(signal.strength for signal in value.values()):
+            note(info, "every strength is 0: no reward reaches the policy, which learns nothing from it.")
+        return value
 
     @field_validator("test_frequency")
     @classmethod
@@ -415,5 +423,5 @@ class TrainerSettings(Settings):
             if self.keep_checkpoints < 1:
                 message = f"found {found(self.keep_checkpoints)}; even_checkpoints needs at least 1"
                 raise self._refusal("keep_checkpoints", message)
-            self.checkpoint_interval = max(1, int(self.max_steps / self.keep_checkpoints))
+            self.complete("checkpoint_interval", max(1, int(self.max_steps / self.keep_checkpoints)))
         return self

@@ -226,6 +226,8 @@ class MeasureType(str, Enum):
     """The measure of a lesson's completion."""
 
     REWARD = "reward"
+    GROUP_REWARD = "group_reward"
+    """Lanista's own: what groups earn, and nothing else."""
     PROGRESS = "progress"
     ELO = "Elo"
     """As ML-Agents' documentation names it; its code does not know it."""
@@ -237,8 +239,9 @@ class CompletionCriteriaSettings(Settings):
     behavior: Text
     """The behavior whose training is measured."""
     measure: MeasureType = MeasureType.REWARD
-    """reward: the mean return of its last episodes; progress: the part of max_steps that is done; Elo: its
-    rating from self_play."""
+    """reward: the mean return of its last episodes, of groups where these earn rewards, else of agents;
+    group_reward: that of groups alone; progress: the part of max_steps that is done; Elo: its rating from
+    self_play."""
     min_lesson_length: Integer = Field(default=0, ge=0)
     """Episodes that must have ended in this lesson before anything is measured; the reward is their mean."""
     signal_smoothing: Flag = True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from ....envs.base import BehaviorName
 from ....envs.scenes.registry import SCENES
 from ....envs.utils.regular_files import read_bytes
 from ...cli.runs.record import RunRecord
@@ -191,11 +192,18 @@ class Score:
 
     def rows(self) -> list[ScoredBehavior]:
         """The returns of each behavior."""
-        return [_scored(name, one) for name, one in self.report["behaviors"].items()]
+        behaviors: Mapping[str, Mapping[str, Any]] = self.report["behaviors"]
+        earning = {
+            BehaviorName.parse(name).name
+            for name, one in behaviors.items()
+            if one.get("mean_group_reward") or one.get("std_group_reward")
+        }
+        return [_scored(name, one, earning) for name, one in behaviors.items()]
 
 
-def _scored(behavior: str, one: Mapping[str, Any]) -> ScoredBehavior:
-    of_groups = bool(one.get("mean_group_reward") or one.get("std_group_reward"))
+def _scored(behavior: str, one: Mapping[str, Any], earning: Collection[str]) -> ScoredBehavior:
+    """A row; `earning`: the behaviors of which some team's groups earn rewards, by which all are scored."""
+    of_groups = "group_episodes" in one and BehaviorName.parse(behavior).name in earning
     episodes, mean, std = (
         ("group_episodes", "mean_group_reward", "std_group_reward")
         if of_groups

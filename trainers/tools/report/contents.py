@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ....envs.utils.regular_files import read_text
-from ...cli.runs.record import GROUP_REWARD, REWARD, BehaviorRecord, RunRecord
+from ...cli.runs.record import BehaviorRecord, RunRecord
+from ...stats.earned import GROUP_REWARD, REWARD, earned
 from ...stats.event_files import Curves, read_curves
 from ...stats.writer import flattened
 
@@ -48,14 +49,13 @@ class BehaviorCurves:
     @property
     def best(self) -> tuple[int, float] | None:
         """Step and value of the highest mean reward of a summary."""
-        points: list[tuple[int, float]] = []
-        for tag in (REWARD, GROUP_REWARD):
-            curve = self.curves.by_tag.get(tag)
-            found = list(zip(curve.steps, curve.values)) if curve else []
-            found = [(step, value) for step, value in found if abs(value) < float("inf")]
-            if tag == REWARD or any(value for _, value in found):
-                points = found
-        return max(points, key=lambda point: (point[1], -point[0]), default=None)
+        points = earned(self._points(REWARD), self._points(GROUP_REWARD))
+        return max(points.items(), key=lambda point: (point[1], -point[0]), default=None)
+
+    def _points(self, tag: str) -> dict[int, float]:
+        curve = self.curves.by_tag.get(tag)
+        points = zip(curve.steps, curve.values) if curve else ()
+        return {step: value for step, value in points if abs(value) < float("inf")}
 
 
 @dataclass

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...stats.earned import GROUP_REWARD, REWARD, earned
 from ...stats.event_files import FILE_NAME, FIRST_COLUMNS
 from ...utils.errors import nearest
 
@@ -17,7 +19,8 @@ class Metric:
     """A statistic, and how a run's value follows from it."""
 
     tag: str
-    """Its name in TensorBoard, such as `Environment/Cumulative Reward`."""
+    """Its name in TensorBoard. `Environment/Cumulative Reward` is what the behavior earns: the reward of its
+    groups where these earn any."""
     behavior: str | None
     """The behavior it belongs to; None for the only one."""
     last: int
@@ -28,12 +31,10 @@ class Metric:
 
         Non-finite summaries are ignored. If a resumed run reports a step again, the later report counts.
         """
-        reported: dict[int, float] = {}
-        for row in _rows(self._table(run)):
-            value = _number(row.get(self.tag, ""))
-            step = _number(row.get("step", ""))
-            if value is not None and step is not None:
-                reported[int(step)] = value
+        rows = _rows(self._table(run))
+        reported: Mapping[int, float] = _values(rows, self.tag)
+        if self.tag == REWARD:
+            reported = earned(reported, _values(rows, GROUP_REWARD))
         steps = sorted(reported)
         windows = [steps[max(0, k + 1 - self.last) : k + 1] for k in range(len(steps))]
         return {window[-1]: sum(reported[step] for step in window) / len(window) for window in windows}
@@ -62,6 +63,12 @@ class Metric:
 
 def _tables(run: Path) -> list[Path]:
     return sorted(run.glob(f"*/{FILE_NAME}"))
+
+
+def _values(rows: Sequence[Mapping[str, str]], tag: str) -> dict[int, float]:
+    """The finite values of a statistic by step."""
+    found = ((_number(row.get("step", "")), _number(row.get(tag, ""))) for row in rows)
+    return {int(step): value for step, value in found if step is not None and value is not None}
 
 
 def _rows(table: Path | None) -> list[dict[str, str]]:

@@ -132,7 +132,8 @@ class SweepSettings(Settings):
     """What to vary: any key of the configuration, as for --set, and its values: {min, max} with log or step,
     or {values: [...]}."""
     metric: Text = "Environment/Cumulative Reward"
-    """What to compare: the name of a statistic in TensorBoard."""
+    """What to compare: the name of a statistic in TensorBoard. Environment/Cumulative Reward stands for the
+    group's, Environment/Group Cumulative Reward, where groups earn rewards."""
     behavior: Text | None = None
     """The behavior whose statistic that is. Default: the only one."""
     last: Integer = Field(default=3, ge=1)

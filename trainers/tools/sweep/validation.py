@@ -13,7 +13,7 @@ from ...settings.command_line import split_path
 from ...settings.errors import Problem, TrainerConfigError
 from ...settings.models.run import EnvironmentSettings
 from ...settings.options import RunOptions
-from ...settings.validation import require_support
+from ...settings.validation import listed_behaviors, require_support
 from ...utils.errors import TrainerError, did_you_mean
 from .commands import Commands, Values, as_text
 from .metric import SweepError
@@ -140,7 +140,7 @@ def _require_behavior(settings: SweepSettings, options: RunOptions) -> None:
 
 
 def _require_an_end(options: RunOptions) -> None:
-    endless = [name for name, one in options.behaviors.items() if one.endless]
+    endless = [name or "default_settings" for name, one in listed_behaviors(options) if one.endless]
     if endless:
         raise SweepError(
             f"{endless[0]} has max_steps -1, so its trials would never end: set max_steps in the sweep."

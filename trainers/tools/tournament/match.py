@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
+from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps
 from numpy.typing import NDArray
 
 from ....envs.base import MAX_IDLE_STEPS, BehaviorId, BehaviorName
+from ...episodes import MAX_DECISIONS
+from ...episodes.scores import EpisodeCounter, Scores
 from ...policies.onnx.loaded_policy import PlayablePolicy, misfits
 from ...trainer.self_play.snapshots import DRAW, LOSS, WIN, result_of
 
 MAX_STEPS_ALONE = 1_000
 """Steps after a reset within which a second team has to appear: engines describe a behavior only with its
 first agent."""
-MAX_DECISIONS = 5_000
-"""Decisions after which a game that does not end is a draw."""
 
 
 class MatchError(Exception):
@@ -84,80 +84,6 @@ class Result(NamedTuple):
         return Result(*(mine + theirs for mine, theirs in zip(self, other)))
 
 
-@dataclass
-class _Game:
-    counted: bool
-    members: set[int] = field(default_factory=set)
-    """The game's living agents."""
-    decisions: int = 0
-
-
-class Games:
-    """Counts one team's games: a game is the episode of a group, or of an agent without a group.
-
-    The first `wanted` games that start are counted, each to its end. Counting those that end first would
-    favor short games.
-
-    Args:
-        wanted: how many games to count.
-        max_decisions: decisions after which a game is a draw.
-    """
-
-    def __init__(self, wanted: int, max_decisions: int) -> None:
-        self.results: list[float] = []
-        self._wanted = wanted
-        self._max_decisions = max_decisions
-        self._started = 0
-        self._games: dict[tuple[str, int], _Game] = {}
-        self._of_agent: dict[int, tuple[str, int]] = {}
-
-    @property
-    def over(self) -> bool:
-        """Whether all counted games have ended."""
-        return len(self.results) >= self._wanted
-
-    def add(self, decisions: DecisionSteps, terminals: TerminalSteps) -> None:
-        """Process one step of the team's agents."""
-        earned = (terminals.reward + terminals.group_reward).tolist()
-        for agent, reward, cut in zip(terminals.agent_id.tolist(), earned, terminals.interrupted.tolist()):
-            if agent in self._of_agent:
-                self._leave(agent, DRAW if cut else result_of(reward))
-        deciding = set()
-        for agent, group in zip(decisions.agent_id.tolist(), decisions.group_id.tolist()):
-            key = ("group", group) if group > 0 else ("agent", agent)
-            if self._of_agent.get(agent, key) != key:
-                self._leave(agent, DRAW)
-            if key not in self._games:
-                self._games[key] = _Game(self._started < self._wanted)
-                self._started += 1
-            self._games[key].members.add(agent)
-            self._of_agent[agent] = key
-            deciding.add(key)
-        for key in deciding:
-            game = self._games[key]
-            game.decisions += 1
-            if game.decisions > self._max_decisions:
-                self._end(game, DRAW)
-
-    def _leave(self, agent: int, result: float) -> None:
-        """Let the agent leave its game, whose result this is if it was the last one in it."""
-        key = self._of_agent.pop(agent)
-        game = self._games[key]
-        game.members.discard(agent)
-        if not game.members:
-            del self._games[key]
-            self._end(game, result)
-
-    def _end(self, game: _Game, result: float) -> None:
-        if game.counted:
-            game.counted = False
-            self.results.append(result)
-
-    def result(self) -> Result:
-        """The result of the counted games."""
-        return Result(*(self.results.count(kind) for kind in (WIN, DRAW, LOSS)))
-
-
 def teams_of(env: BaseEnv) -> list[int]:
     """Reset an environment, and step it until two teams have appeared; return the IDs of its teams.
 
@@ -209,35 +135,35 @@ def play_match(
     env.reset()
     policies: dict[BehaviorId, MatchPolicy] = {}
     counted: BehaviorId | None = None
-    tally = Games(games, max_decisions)
+    counter = EpisodeCounter()
     known: dict[BehaviorId, set[int]] = {}
-    silent = 0
     while True:
-        silent += 1
         for name in env.behavior_specs:
             if name not in policies:
                 policies[name], known[name] = _policy_for(env, sides, name), set()
         if counted is None:
             of_team = (name for name in policies if BehaviorName.parse(name).team_id == team)
             counted = min(of_team, default=None)
+            if counted is not None:
+                behavior = BehaviorName.parse(counted).name
+                counter.scores[behavior] = Scores(behavior, games, max_decisions, env)
+        counter.add({} if counted is None else {counted: env.get_steps(counted)})
         for name, policy in policies.items():
             decisions, terminals = env.get_steps(name)
-            if name == counted:
-                tally.add(decisions, terminals)
             if len(terminals):
                 policy.reset_agents(terminals.agent_id, name)
             if len(decisions):
-                silent = 0
                 known[name].update(decisions.agent_id.tolist())
                 env.set_actions(name, policy.act(decisions, deterministic, name))
-        if tally.over:
+        if counter.over:
             break
-        if silent > MAX_IDLE_STEPS:
-            raise MatchError(f"No agent requested a decision in {MAX_IDLE_STEPS} steps of the environment.")
+        if counter.idle_steps > MAX_IDLE_STEPS:
+            raise MatchError(f"No agent of team {team} requested a decision in {MAX_IDLE_STEPS} steps.")
         env.step()
     for name, policy in policies.items():
         policy.reset_agents(np.array(sorted(known[name]), np.int32), name)
-    return tally.result()
+    results = [result_of(last) for seat in counter.seats.values() for last in seat.last_rewards]
+    return Result(*(results.count(kind) for kind in (WIN, DRAW, LOSS)))
 
 
 def _policy_for(env: BaseEnv, sides: Mapping[int, Participant], name: BehaviorId) -> MatchPolicy:

@@ -53,6 +53,8 @@ class SelfPlayManager(SelfPlay):
         self._last_joined: BehaviorId = ""
         self._begun: int | None = None
         """The trainer's step at the first `advance`: as long as it stays there, teams may still appear."""
+        self._alone = False
+        """Whether the user knows that there was no opponent when the first steps had been learned from."""
         self._one_sided = settings.learn_from_both_sides
         """It is still to be checked whether there is another side to learn from."""
 
@@ -79,22 +81,38 @@ class SelfPlayManager(SelfPlay):
         """Do what is due after the trainer has advanced, at its `step`.
 
         Raises:
-            TrainerError: there is only one team.
+            TrainerError: another team is to learn now, and there is only one.
         """
         if self._begun is None:
             self._begun = step
-        has_advanced = step > self._begun
-        if has_advanced and self.rotation.teams < 2:
-            raise TrainerError(
-                f"The behavior {self.name} has a section self_play, but the environment has shown only one "
-                f"team, {self._last_joined}: self-play needs an opponent. Give the opponents "
-                "another Team Id (in Unity, in their Behavior Parameters); if they are another behavior, "
-                f"give that one a section self_play too; or remove behaviors.{self.name}.self_play."
-            )
-        if has_advanced and self._one_sided:
-            self._warn_of_one_side()
+        if step > self._begun:
+            if self.rotation.teams < 2:
+                self._require_opponent(step)
+            elif self._one_sided:
+                self._warn_of_one_side()
         self.follow_first_rank()
         super().advance(step)
+
+    def _require_opponent(self, step: int) -> None:
+        """Warn once that there is only one team; refuse that where another one is to learn now."""
+        if self._is_team_change_due(step):
+            raise TrainerError(
+                f"The behavior {self.name} has a section self_play, but the environment has shown only one "
+                f"team, {self._last_joined}, and at step {step} another one is to learn: self-play needs an "
+                "opponent. Give the opponents another Team Id (in Unity, in their Behavior Parameters); if "
+                "they are another behavior, give that one a section self_play too; or remove "
+                f"behaviors.{self.name}.self_play."
+            )
+        if not self._alone:
+            self._alone = True
+            logger.warning(
+                "The behavior %s has a section self_play, and the environment has shown only one team so "
+                "far, %s, which learns without an opponent. If there is still none when another team is to "
+                "learn (self_play.team_change: %d), the run ends.",
+                self.name,
+                self._last_joined,
+                self.settings.team_change,
+            )
 
     def _warn_of_one_side(self) -> None:
         """Warn once if all opponents are other behaviors, which learn by themselves in their turn."""

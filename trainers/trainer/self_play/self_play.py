@@ -291,7 +291,7 @@ class SelfPlay:
     def advance(self, step: int) -> None:
         """Change the team, save and swap snapshots as due, after the trainer has advanced to `step`."""
         settings = self.settings
-        if step - self.last_team_change > settings.team_change:
+        if self._is_team_change_due(step):
             self.rotation.change()
             self.last_team_change = step
         if step - self.last_save > settings.save_steps:
@@ -301,6 +301,9 @@ class SelfPlay:
         if changed or self.opponents_step - self.last_swap > settings.swap_steps:
             self._swap(changed)
             self.last_swap = self.opponents_step
+
+    def _is_team_change_due(self, step: int) -> bool:
+        return step - self.last_team_change > self.settings.team_change
 
     def _swap(self, changed: bool) -> None:
         """Assign another snapshot, or the newest weights, to every team that does not learn."""

@@ -45,8 +45,8 @@ class TeamRotation:
 
     @property
     def teams(self) -> int:
-        """How many teams have appeared."""
-        return len(self._behaviors)
+        """How many teams have appeared, in this run or in the one that it resumes."""
+        return 0 if self.learning is None else 1 + len(self.waiting)
 
     def join(self, team: int, behavior: RatedOpponent) -> None:
         """A behavior's team has appeared; the first one of all learns."""
@@ -81,7 +81,9 @@ class TeamRotation:
         """
         opponents = {team: sides for team, sides in self._behaviors.items() if team != self.learning}
         rated = [sides[0] for sides in opponents.values()]
-        change = rating_change(rating, rated[-1].opponent_rating if rated else 0.0, result)
+        if not rated:  # nobody plays against the learner yet
+            return 0.0
+        change = rating_change(rating, rated[-1].opponent_rating, result)
         for side in rated:
             side.lower_opponent_rating(change)
         for team, sides in opponents.items():

@@ -58,6 +58,8 @@ def refused(capsys, *arguments):
 def test_all_behaviors_of_a_run_act_in_the_environment_that_it_was_trained_in(results, capsys):
     report = played(capsys, "walls", "--results-dir", results)
     assert report["environment"] == WALLS and set(report["behaviors"]) == BEHAVIORS
+    assert [one["episodes"] for one in report["behaviors"].values()] == [30, 30], "of each behavior"
+    assert report["episodes"] == 60 and report["mean_reward"] is None
     assert {name.partition("?")[0] for name in report["models"]} == {"BigWallJump", "SmallWallJump"}
     assert all(name.partition("?")[0] in source for name, source in report["models"].items())
     assert played(capsys, results / "walls")["behaviors"] == report["behaviors"]
@@ -135,7 +137,9 @@ def test_ctrl_c_reports_the_episodes_so_far(results, capsys, monkeypatch):
     assert report["interrupted"] and 0 < report["episodes"] < 100000
     steps.clear()
     assert run(arguments) == 130
-    assert f"Stopped after {report['episodes']} of 100000 episodes." in capsys.readouterr().out
+    big, small = (report["behaviors"][name]["episodes"] for name in sorted(BEHAVIORS))
+    each = f"{big} (BigWallJump?team=0) and {small} (SmallWallJump?team=0)"
+    assert f"Stopped after {each} of 100000 episodes." in capsys.readouterr().out
     steps[:] = [1] * 39
     assert run(arguments) == 130, "before the first step"
     assert capsys.readouterr().out.endswith("Stopped after 0 of 100000 episodes.\n")

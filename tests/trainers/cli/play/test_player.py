@@ -1,5 +1,6 @@
 """Playing counts the episodes that start first, each to its end, and the rewards of their agents."""
 
+import copy
 import logging
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 from lanista.trainers.cli.models import Model
 from lanista.trainers.cli.play import player as playing
-from lanista.trainers.cli.play.player import NoModelError, NothingToDecideError, Player
+from lanista.trainers.cli.play.player import NoModelError, NothingToDecideError, Player, figures
+from lanista.trainers.episodes import scores
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 from specs import vector_spec
 
@@ -103,14 +105,14 @@ def test_the_reward_of_an_episode_is_the_sum_of_its_rewards():
     results = Player(Scripted([4, 4]), files(FakeBrain()), 2, True).play()
     # The reward that comes with the first observation belongs to no decision.
     assert results["Ball?team=0"].rewards == [4.0, 4.0]
-    assert results["Ball?team=0"].lengths == [4, 4]
+    assert results["Ball?team=0"].decisions == [4, 4]
 
 
 def test_the_episodes_that_start_first_count_not_those_that_end_first():
     results = Player(Scripted([2, 10]), files(FakeBrain()), 2, True).play()
-    assert sorted(results["Ball?team=0"].lengths) == [2, 10]
+    assert sorted(results["Ball?team=0"].decisions) == [2, 10]
     results = Player(Scripted([2, 10]), files(FakeBrain()), 4, True).play()
-    assert sorted(results["Ball?team=0"].lengths) == [2, 2, 2, 10]
+    assert sorted(results["Ball?team=0"].decisions) == [2, 2, 2, 10]
 
 
 def test_recurrent_states_of_ended_episodes_are_dropped():
@@ -199,19 +201,19 @@ def test_agents_that_never_request_decisions_are_an_error(monkeypatch):
 
 def test_the_statistics_of_a_report():
     results = Player(Scripted([2, 4]), files(FakeBrain()), 2, True).play()
-    figures = results["Ball?team=0"].as_dict()
-    assert figures["episodes"] == 2
-    assert figures["mean_reward"] == 3.0 and figures["std_reward"] == 1.0
-    assert (figures["min_reward"], figures["max_reward"], figures["mean_length"]) == (2.0, 4.0, 3.0)
-    assert "mean_group_reward" not in figures
+    found = figures(results["Ball?team=0"])
+    assert (found["episodes"], found["cut"]) == (2, 0)
+    assert found["mean_reward"] == 3.0 and found["std_reward"] == 1.0
+    assert (found["min_reward"], found["max_reward"], found["mean_length"]) == (2.0, 4.0, 3.0)
+    assert "mean_group_reward" not in found
 
 
 def test_an_episode_that_never_ends_is_cut_and_counted(caplog):
     player = Player(Scripted([10**9]), files(FakeBrain()), 2, True, max_decisions=7)
     with caplog.at_level(logging.WARNING):
         results = player.play()
-    assert results["Ball?team=0"].lengths == [7, 7]
-    assert player.cut == 2
+    assert results["Ball?team=0"].decisions == [7, 7]
+    assert figures(results["Ball?team=0"])["cut"] == 2
     assert "did not end within 7 decisions" in caplog.text
 
 
@@ -225,8 +227,8 @@ def test_a_group_that_never_ends_is_cut_with_its_agents():
 
     player = Player(Grouped([10**9, 10**9]), files(FakeBrain()), 2, True, max_decisions=7)
     results = player.play()
-    assert results["Ball?team=0"].lengths == [7, 7]
-    assert results["Ball?team=0"].groups.finished == [3.5]
+    assert results["Ball?team=0"].decisions == [7, 7, 7, 7]
+    assert results["Ball?team=0"].groups.finished == [3.5, 3.5]
 
 
 def test_ctrl_c_leaves_the_episodes_that_have_ended():
@@ -239,5 +241,67 @@ def test_ctrl_c_leaves_the_episodes_that_have_ended():
 
     player = Player(env, files(FakeBrain()), 3, True)
     results = player.play(stop)
-    assert player.interrupted and results["Ball?team=0"].lengths == [2, 2]
+    assert player.interrupted and results["Ball?team=0"].decisions == [2, 2]
     assert player.steps == 7, "the first call follows the reset"
+
+
+class Several(Scripted):
+    """Behavior ids with agents of their own; those of `groups` are in groups of two."""
+
+    def __init__(self, names, lasts, group=False):
+        super().__init__(lasts)
+        self._specs, self.group = {name: spec() for name in names}, group
+
+    def get_steps(self, name):
+        shift, steps = 1000 * list(self._specs).index(name), []
+        for each in (self.decisions, self.terminals):
+            each = copy.deepcopy(each)
+            each.agent_id[:] += shift
+            if self.group:
+                each.group_id[:] = each.agent_id // 2 + 1
+            steps.append(each)
+        return tuple(steps)
+
+
+@pytest.mark.parametrize(
+    "names", [["A?team=0", "B?team=0"], ["A?team=0", "A?team=1"]], ids=["names", "teams"]
+)
+@pytest.mark.parametrize("episodes", [4, 6, 9])
+@pytest.mark.parametrize("group", [False, True], ids=["agents", "groups"])
+def test_so_many_episodes_of_every_behavior_id_are_counted(names, episodes, group, caplog):
+    results = Player(Several(names, [3] * 8, group), files(FakeBrain()), episodes, True).play()
+    each = 2 * episodes if group else episodes
+    assert {name: len(seat.rewards) for name, seat in results.items()} == dict.fromkeys(names, each)
+    assert {len(seat.groups.finished) for seat in results.values()} == {episodes if group else 0}
+    assert not caplog.messages
+
+
+def test_a_behavior_without_agents_is_not_awaited_for_ever(monkeypatch, caplog):
+    monkeypatch.setattr(scores, "MAX_IDLE_STEPS", 20)
+    env = Scripted([3], others=["Ball?team=1", "Late?team=0"])
+    env._specs = dict.fromkeys(env._specs, spec())
+    player = Player(env, files(FakeBrain()), 2, True)
+    assert set(player.play()) == {"Ball?team=0"} and 20 <= player.steps < 30
+    said = "{}: 0 episodes were counted instead of 2"
+    assert [name for name in env._specs if said.format(name) in caplog.text] == ["Ball?team=1", "Late?team=0"]
+
+
+class Recorder:
+    """Notes of whom actions are recorded, and whose episodes are cut."""
+
+    def __init__(self):
+        self.wanted, self.cut = [], []
+
+    def end(self, name, spec, terminals):
+        pass
+
+    def act(self, name, spec, decisions, action, *, wanted, cut):
+        self.wanted.append(sorted(wanted))
+        self.cut.append(sorted(cut))
+
+
+def test_the_recorded_episodes_are_the_counted_ones():
+    recorder = Recorder()
+    Player(Scripted([2, 10**9, 2]), files(FakeBrain()), 2, True, max_decisions=4, recorder=recorder).play()
+    assert recorder.wanted == [[0, 1], [0, 1], [1], [1], []]
+    assert recorder.cut == [[], [], [], [], [1]]

@@ -2,21 +2,24 @@
 
 import io
 import logging
-from dataclasses import dataclass, field
 
-from lanista.trainers.cli.play.player import BehaviorResult, Episode
 from lanista.trainers.cli.play.progress import BETWEEN, Progress
+from lanista.trainers.episodes.scores import EpisodeCounter, Scores
 from rich.console import Console
+from told_steps import asking, ending
 
 
-@dataclass
 class FakePlayer:
-    episodes: int = 4
-    steps: int = 0
-    finished: dict = field(default_factory=dict)
+    episodes = 4
 
-    def end(self, reward):
-        self.finished.setdefault("Ball", BehaviorResult()).add(Episode(True, reward, 3))
+    def __init__(self, steps=0):
+        self.steps = steps
+        self.counter = EpisodeCounter([Scores("Ball", 4), Scores("Goal", 4)])
+
+    def end(self, reward, name="Ball?team=0"):
+        agent = self.counter.number
+        self.counter.add({name: (asking((agent, 0)), ending())})
+        self.counter.add({name: (asking(), ending((agent, reward)))})
 
 
 def test_elsewhere_than_on_a_terminal_there_is_a_message_now_and_then(caplog):
@@ -44,3 +47,23 @@ def test_on_a_terminal_a_line_is_drawn_and_removed_at_the_end(caplog):
         progress.step()
     assert "0 of 4 episodes, step 3" in screen.getvalue() and not caplog.messages
     assert screen.getvalue().endswith("\x1b[2K"), "the line is erased"
+
+
+def test_several_behaviors_and_teams_have_a_mean_each():
+    player = FakePlayer(steps=7)
+    player.end(1.0)
+    player.end(2.0)
+    player.end(-1.0, "Goal?team=1")
+    text = Progress(player, None, lambda: 1.0).text()
+    assert text == "1 of 4 episodes of each, mean rewards Ball?team=0 1.500, Goal?team=1 -1.000, step 7"
+
+
+def test_teams_are_told_in_the_same_terms_also_where_groups_of_one_earn_nothing():
+    player = FakePlayer(steps=7)
+    for team, of_group in (0, 0.5), (1, 0.0):
+        agent = player.counter.number
+        name = f"Ball?team={team}"
+        player.counter.add({name: (asking((agent, 0, 7)), ending())})
+        player.counter.add({name: (asking(), ending((agent, -9, 7, of_group)))})
+    text = Progress(player, None, lambda: 1.0).text()
+    assert "mean rewards Ball?team=0 0.500, Ball?team=1 0.000, step 7" in text

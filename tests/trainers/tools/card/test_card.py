@@ -91,6 +91,7 @@ def test_agents_that_earn_as_groups_have_the_score_of_their_groups():
     alone = {"group_episodes": 2, "mean_group_reward": 0.0, "std_group_reward": 0.0}
     report = {"actions": "deterministic", "behaviors": {"a": own | groups, "b": own | alone, "c": own}}
     report["behaviors"]["d"] = own | {"group_episodes": 2, "mean_group_reward": 0.0, "std_group_reward": 1.0}
+    report["behaviors"] |= {"e?team=0": own | groups, "e?team=1": own | alone}
     score = Score(report, 0)
     assert score.actions == "likeliest"
     assert [tuple(row) for row in score.rows()] == [
@@ -98,6 +99,8 @@ def test_agents_that_earn_as_groups_have_the_score_of_their_groups():
         ("b", 6, False, -1.0, 0.5),
         ("c", 6, False, -1.0, 0.5),
         ("d", 2, True, 0.0, 1.0),
+        ("e?team=0", 2, True, 3.0, 0.25),
+        ("e?team=1", 2, True, 0.0, 0.0),
     ]
 
 

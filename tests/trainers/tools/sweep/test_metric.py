@@ -37,6 +37,14 @@ def test_the_curve_is_empty_before_the_first_summary(tmp_path):
     assert Metric(TAG, "Ball", 1).curve(tmp_path) == {}
 
 
+@pytest.mark.parametrize("of_groups, found", [((0, 0), {10: 1.0, 20: 2.0}), ((0, 5), {10: 0.0, 20: 5.0})])
+def test_a_team_s_reward_is_what_its_groups_earn(tmp_path, of_groups, found):
+    group = "Environment/Group Cumulative Reward"
+    first, second = of_groups
+    table(tmp_path, f"step,time,{TAG},{group}\n10,0,1,{first}\n20,0,2,{second}\n")
+    assert Metric(TAG, None, 1).curve(tmp_path) == found
+
+
 @pytest.mark.parametrize(
     "metric, says",
     [

@@ -70,6 +70,14 @@ def test_an_invalid_sweep_starts_no_trial(tmp_path, change, says, capsys):
     assert says in said and "Traceback" not in said
 
 
+def test_trials_of_behaviors_that_are_not_listed_end_too(tmp_path, capsys):
+    file = tmp_path / "c.yaml"
+    file.write_text("default_settings: {trainer_type: sac, max_steps: -1}")
+    rate = "default_settings.hyperparameters.learning_rate"
+    told = {"config": str(file), "env": "scene:basic", "parameters": {rate: {"min": 1e-4, "max": 1e-2}}}
+    assert "default_settings has max_steps -1, so its trials would never" in complaint(tmp_path, told, capsys)
+
+
 def test_a_missing_package_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("lanista.trainers.tools.sweep.command.find_spec", lambda name: None)
     assert "pip install 'lanista[sweep]'" in complaint(tmp_path, GOOD, capsys)

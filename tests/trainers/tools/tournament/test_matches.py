@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from card_game import Cards
 from lanista.envs.python.pettingzoo.turn_based import TurnBasedEnvironment
+from lanista.trainers.tools.tournament import match
 from lanista.trainers.tools.tournament.match import (
-    Games,
     MatchError,
     Participant,
     Result,
@@ -14,7 +14,7 @@ from lanista.trainers.tools.tournament.match import (
 )
 from lanista.trainers.tools.tournament.plot import plot_tournament
 from lanista.trainers.tools.tournament.round_robin import RoundRobin
-from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
+from mlagents_envs.base_env import ActionTuple
 
 
 class Always:
@@ -45,6 +45,26 @@ def test_a_match_counts_the_given_number_of_games_of_one_side():
     assert play_match(cards(), {0: high, 1: low}, 1, 7) == Result(0, 0, 7)
     assert play_match(cards(), {0: high, 1: player(2)}, 0, 4) == Result(0, 4, 0)
     assert high.policies[""].played == high.policies[""].forgotten
+
+
+class Endless(Cards):
+    """Nobody ever wins."""
+
+    def step(self, action):
+        super().step(action)
+        self.terminations = dict.fromkeys(self.terminations, False)
+
+
+def test_a_game_that_never_ends_is_a_draw_and_played_once():
+    """Its agents act on under the same ids."""
+    env = TurnBasedEnvironment(Endless, seed=1, areas=3, self_play=True)
+    assert play_match(env, {0: player(2), 1: player(1)}, 0, 3, max_decisions=4) == Result(0, 3, 0)
+
+
+def test_a_team_without_agents_is_told(monkeypatch):
+    monkeypatch.setattr(match, "MAX_IDLE_STEPS", 20)
+    with pytest.raises(MatchError, match=r"No agent of team 2 requested a decision in 20 steps"):
+        play_match(cards(), {0: player(2), 1: player(1)}, 2, 1)
 
 
 class Seeing(Always):
@@ -127,56 +147,6 @@ def test_titles_and_ratings_lie_within_the_picture(count):
     for box in (text.get_window_extent() for text in texts):
         assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
     assert all(text.get_window_extent().x1 <= bars.bbox.x1 for text in bars.texts)
-
-
-def steps(kind, ids, groups, rewards=None, interrupted=False):
-    n = len(ids)
-    reward = np.array(rewards or [0] * n, np.float32)
-    arrays = [np.array(ids, np.int32), np.array(groups, np.int32)]
-    nothing = np.zeros(n, np.float32)
-    obs = [np.zeros((n, 1), np.float32)]
-    if kind is DecisionSteps:
-        return DecisionSteps(obs, reward, arrays[0], None, arrays[1], nothing)
-    return TerminalSteps(obs, reward, np.full(n, interrupted), arrays[0], arrays[1], nothing)
-
-
-def told(games, decisions=((), ()), terminals=((), (), None, False)):
-    games.add(steps(DecisionSteps, *decisions), steps(TerminalSteps, *terminals))
-
-
-def test_a_group_s_game_ends_with_its_last_member():
-    games = Games(3, 100)
-    told(games, ([1, 2], [7, 7]))
-    told(games, ([2], [7]), ([1], [7], [-1], False))
-    assert not games.results
-    told(games, ([3, 4], [8, 8]), ([2], [7], [1], False))
-    assert games.result() == Result(1, 0, 0)
-    told(games, ([5], [0]), ([3, 4], [8, 8], [5, 5], True))
-    assert games.result() == Result(1, 1, 0), "an interrupted game is drawn"
-    told(games, terminals=([5], [0], [-1], False))
-    assert games.over and games.result() == Result(1, 1, 1)
-
-
-def test_whoever_changes_its_group_leaves_the_game_of_the_former_one():
-    games = Games(3, 100)
-    told(games, ([1, 2], [7, 7]))
-    told(games, ([1, 2], [7, 8]))
-    told(games, ([1, 2], [8, 8]))
-    assert games.result() == Result(0, 1, 0), "group 7 was left by all"
-    told(games, ([3], [7]), ([1, 2], [8, 8], [1, 1], False))
-    assert games.result() == Result(1, 1, 0)
-    told(games, terminals=([3], [7], [-1], False))
-    assert games.result() == Result(1, 1, 1)
-
-
-def test_the_games_that_start_first_are_counted_and_endless_ones_are_draws():
-    games = Games(2, max_decisions=3)
-    told(games, ([1, 2, 3], [0, 0, 0]))
-    told(games, ([1, 2, 4], [0, 0, 0]), ([3], [0], [1], False))
-    assert not games.results, "the third that began is not counted, though it ended first"
-    told(games, ([1, 2], [0, 0]), ([4], [0], [1], False))
-    told(games, ([1], [0]), ([2], [0], [-1], False))
-    assert games.over and games.result() == Result(0, 1, 1)
 
 
 def test_an_environment_of_one_team_and_a_participant_without_a_brain_are_refused():

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from lanista.trainers.trainer.episode_stats import EPISODES, FEWEST, PATIENCE, RewardHistory
+from lanista.trainers.stats.earned import EPISODES, FEWEST, PATIENCE, RewardHistory
 
 FIRST, SECOND = "p?team=0", "p?team=1"
 
@@ -39,30 +39,32 @@ def test_the_mean_of_the_last_episodes_is_known_once_there_are_enough():
     record = RewardHistory()
     record.add(FIRST, 100.0)
     add(record, FIRST, 1.0, EPISODES - 2)
-    assert record.recent_mean() is None
+    assert record.recent_mean(EPISODES) is None
     for each in (record, reloaded(record, FIRST), again := reloaded(record)):
         each.add(FIRST, 1.0)
-        assert each.recent_mean() == pytest.approx(1.99)
+        assert each.recent_mean(EPISODES) == pytest.approx(1.99)
         each.add(FIRST, 1.0)
-        assert each.recent_mean() == 1.0
+        assert each.recent_mean(EPISODES) == 1.0
         assert each.next_mean() == pytest.approx((100 + EPISODES) / (EPISODES + 1))
     assert again.state_dict() == record.state_dict()
 
 
 def test_without_episodes_there_is_no_mean():
     for record in (history(), history(FIRST)):
-        assert record.recent_mean() is None and record.next_mean() is None
+        assert record.recent_mean(EPISODES) is None and record.next_mean() is None
 
 
 def test_each_seat_s_episodes_count_alike_however_many_finish_first():
     record = history(FIRST, SECOND)
     for so_far in (None, 0.0):
         add(record, FIRST, 1.0, 3 * EPISODES)
-        assert record.recent_mean() == so_far and record.next_mean() is None, "the second is waited for"
+        assert record.recent_mean(EPISODES) == so_far and record.next_mean() is None, (
+            "the second is waited for"
+        )
         add(record, SECOND, -1.0, EPISODES)
         again = reloaded(record, SECOND, FIRST)
-        assert again.recent_mean() == again.next_mean() == 0.0
-        assert record.recent_mean() == record.next_mean() == 0.0
+        assert again.recent_mean(EPISODES) == again.next_mean() == 0.0
+        assert record.recent_mean(EPISODES) == record.next_mean() == 0.0
 
 
 @pytest.mark.parametrize("at_first", [0, 5, EPISODES], ids=["never", "a little", "at first"])
@@ -71,11 +73,11 @@ def test_a_seat_that_no_longer_plays_is_not_waited_for(at_first):
     add(record, SECOND, -1.0, at_first)
     add(record, FIRST, 1.0, 2 * PATIENCE)
     waited_for = 0.0 if at_first == EPISODES else None
-    assert record.recent_mean() == waited_for
+    assert record.recent_mean(EPISODES) == waited_for
     record.add(FIRST, 1.0)
-    assert record.recent_mean() == record.next_mean() == 1.0
+    assert record.recent_mean(EPISODES) == record.next_mean() == 1.0
     record.add(SECOND, -1.0)
-    assert record.recent_mean() == waited_for, "it plays again"
+    assert record.recent_mean(EPISODES) == waited_for, "it plays again"
 
 
 def test_a_seat_of_before_that_does_not_appear_after_a_resume_is_not_waited_for():
@@ -83,9 +85,9 @@ def test_a_seat_of_before_that_does_not_appear_after_a_resume_is_not_waited_for(
     add(record, SECOND, -1.0, 5)
     again = reloaded(record, FIRST)
     add(again, FIRST, 1.0, EPISODES)
-    assert again.recent_mean() == again.next_mean() == 1.0
+    assert again.recent_mean(EPISODES) == again.next_mean() == 1.0
     add(late := reloaded(again, FIRST, SECOND), SECOND, -1.0, EPISODES - 5)
-    assert late.recent_mean() == 0.0, "its first five were kept"
+    assert late.recent_mean(EPISODES) == 0.0, "its first five were kept"
 
 
 def test_a_group_s_returns_take_the_place_of_its_agents_returns():
@@ -94,12 +96,42 @@ def test_a_group_s_returns_take_the_place_of_its_agents_returns():
     for _ in range(EPISODES):
         record.add(FIRST, 0.25, 3.0, ended=False)
         record.add(FIRST, 0.25, 3.0)
-    add(record, SECOND, 1.0, EPISODES)  # agents without a group
-    assert record.recent_mean() == record.next_mean() == 2.0
-    assert reloaded(record, FIRST, SECOND).recent_mean() == 2.0
+    add(record, SECOND, 1.0, EPISODES)  # its groups earn nothing, whatever its agents do
+    assert record.recent_mean(EPISODES) == record.next_mean() == 1.5
+    assert reloaded(record, FIRST, SECOND).recent_mean(EPISODES) == 1.5
     new = record.cleared()
     new.add(FIRST, 0.25, 0.0, ended=False)
     assert new.state_dict()["finished"] == 0, "whether groups earn rewards stays known"
+
+
+def test_the_first_group_reward_drops_the_returns_of_agents_one_by_one_too():
+    record = RewardHistory(kept=3)
+    for reward in (1.0, 2.0, 3.0, 4.0):
+        record.add(FIRST, reward)
+    assert list(record.last) == [4.0, 3.0, 2.0] and not record.by_groups
+    record.add(FIRST, 5.0, 7.0, ended=False)
+    assert list(record.last) == [] and record.by_groups
+    record.add(FIRST, 5.0, 8.0)
+    assert list(record.last) == list(reloaded(record).last) == [8.0] and reloaded(record).by_groups
+
+
+def test_a_mean_is_told_from_enough_episodes_on():
+    record = RewardHistory()
+    add(record, FIRST, 1.0, FEWEST - 1)
+    assert record.recent_mean() is None
+    record.add(FIRST, 11.0)
+    assert record.recent_mean() == pytest.approx(2.0)
+
+
+def test_of_an_older_version_s_seats_those_of_agents_start_anew_beside_those_of_groups():
+    of = {"number": 1, "since": [0, 0.0], "recent": [4.0] * FEWEST}
+    seats = {FIRST: {"of_groups": True, **of}, SECOND: {"of_groups": False, **of}}
+    record = RewardHistory()
+    record.load_state_dict({"finished": FEWEST, "seats": seats})
+    record.expect(FIRST)
+    assert record.by_groups and record.recent_mean() == 4.0
+    record.expect(SECOND)
+    assert record.recent_mean() is None
 
 
 @pytest.mark.parametrize(
@@ -130,6 +162,18 @@ def test_what_is_malformed_is_refused_when_it_is_loaded(record):
 def test_a_history_of_an_older_version_starts_anew():
     record = history(FIRST)
     record.load_state_dict({"of_groups": False, "recent": [1.0] * EPISODES, "since": [3, 3.0]})
-    assert record.recent_mean() is None
+    assert record.recent_mean(EPISODES) is None
     add(record, FIRST, 2.0, EPISODES)
-    assert record.recent_mean() == 2.0
+    assert record.recent_mean(EPISODES) == 2.0
+
+
+def test_a_team_that_appears_again_later_brings_no_returns_of_agents():
+    record = history(FIRST, SECOND)
+    for seat in (FIRST, SECOND):
+        add(record, seat, 5.0, EPISODES)
+    again = reloaded(record)
+    add(again, FIRST, 5.0, EPISODES, of_group=0.5)
+    again.expect(SECOND)
+    assert again.by_groups and again.recent_mean() is None, "the second is waited for"
+    add(again, SECOND, 5.0, FEWEST, of_group=1.5)
+    assert again.recent_mean() == 1.0
