@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from lanista.trainers.stats.earned import EPISODES, FEWEST, PATIENCE, RewardHistory
+from lanista.agent_processor.processor import RESULT_TAGS
+from lanista.trainers.stats.earned import EPISODES, FEWEST, GROUP_REWARD, PATIENCE, REWARD, RewardHistory
 
 FIRST, SECOND = "p?team=0", "p?team=1"
 
@@ -177,3 +178,7 @@ def test_a_team_that_appears_again_later_brings_no_returns_of_agents():
     assert again.by_groups and again.recent_mean() is None, "the second is waited for"
     add(again, SECOND, 5.0, FEWEST, of_group=1.5)
     assert again.recent_mean() == 1.0
+
+
+def test_no_statistic_of_a_game_passes_for_a_reward():
+    assert {REWARD, GROUP_REWARD} <= RESULT_TAGS
