@@ -42,7 +42,12 @@ NEW_TAGS = (
     *("Losses/Value Explained Variance", "Losses/Baseline Explained Variance"),
 )
 """Tags that were added after the hashes had been computed first; curves are compared without them."""
-NEW_ENTRIES = (".brain.trainer_type", ".due.summary_freq", ".due.checkpoint_interval")
+NEW_ENTRIES = (
+    ".brain.trainer_type",
+    ".due.summary_freq",
+    ".due.checkpoint_interval",
+    *(".record", ".returns", ".brain.settings"),
+)
 """Entries of checkpoints that are newer than the first hashes; weights are compared without them."""
 
 ON_POLICY = {"batch_size": 32, "buffer_size": 128, "num_epoch": 2}
@@ -212,6 +217,9 @@ def _of_models(models: list[Path]) -> str:
     for path in models:
         model = onnx.load(path)
         model.ClearField("producer_version")
+        learned = [entry for entry in model.metadata_props if entry.key != "reward"]  # that is told
+        del model.metadata_props[:]
+        model.metadata_props.extend(learned)
         digest.update(path.name.encode() + model.SerializeToString(deterministic=True))
     return digest.hexdigest()[:16]
 
