@@ -33,13 +33,29 @@ def load_yaml(text: str, loader: type[Any] = yaml.SafeLoader) -> Any:
     require_bounds(text)
     opened = loader(text)
     try:
-        node = opened.get_single_node()
+        node = single_node(opened)
         if node is None:
             return None
         require_size(node)
         return opened.construct_document(node)
     finally:
         opened.dispose()
+
+
+def single_node(opened: Any) -> yaml.Node | None:
+    """The tree of a loader's text, which `require_bounds` has seen; None if it is empty.
+
+    Newer versions of libyaml refuse deep nesting before they tell of it, so that `require_bounds` leaves such
+    text to its loader; PyYAML's own one then descends as far as Python does.
+
+    Raises:
+        yaml.YAMLError: it is not YAML, or nested too deeply.
+    """
+    try:
+        node: yaml.Node | None = opened.get_single_node()
+    except RecursionError:
+        raise _TooMuchError(None, None, _TOO_DEEP, None) from None
+    return node
 
 
 def load_json(text: str | bytes) -> Any:

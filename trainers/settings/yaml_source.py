@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from ...envs.utils.bounded_yaml import require_bounds, require_size
+from ...envs.utils.bounded_yaml import require_bounds, require_size, single_node
 from ...envs.utils.regular_files import MOST_BYTES, refuse_pipe
 from ..utils.errors import nearest
 from .errors import Path, Problem, TrainerConfigError
@@ -193,7 +193,7 @@ def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
     require_bounds(text)
     loader = _Loader(text)
     try:
-        node = loader.get_single_node()
+        node = single_node(loader)
         if node is None:
             return None
         require_size(node)
