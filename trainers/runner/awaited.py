@@ -39,9 +39,9 @@ class AwaitedDecisions:
         self.asked_at: dict[BehaviorId, int] = {}
         """What `count` returned when an agent of each id asked last; none has of ids that are not in it."""
         self._interval = SILENT_STEPS
-        self._next_look = 0
+        self._next_check = 0
         self._seen: dict[str, tuple[int, int]] = {}
-        """By the names of the behaviors that still wanted steps at the last look: step, and last request."""
+        """By the names of the behaviors that still wanted steps at the last check: step, and last request."""
 
     def begin(self) -> None:
         """The environments have started."""
@@ -60,8 +60,8 @@ class AwaitedDecisions:
         """
         if not self.asked_at:
             self._check_deadline(envs)
-        elif self._answers >= self._next_look:
-            self._look(max(1, envs.num_envs), learners)
+        elif self._answers >= self._next_check:
+            self._check_silent(max(1, envs.num_envs), learners)
 
     def _check_deadline(self, envs: EnvManager) -> None:
         timeout = self._run.timeout
@@ -77,8 +77,8 @@ class AwaitedDecisions:
                 "RequestDecision."
             )
 
-    def _look(self, num_envs: int, learners: Mapping[str, Learner]) -> None:
-        """Warn if since the last look none of the behaviors that want steps has asked or got any."""
+    def _check_silent(self, num_envs: int, learners: Mapping[str, Learner]) -> None:
+        """Warn if since the last check none of the behaviors that want steps has asked or got any."""
         awaited = [learner for learner in learners.values() if learner.should_continue]
         seen = {one.name: (one.trainer.step, self._last_request(one, learners)) for one in awaited}
         if awaited and all(self._seen.get(name) == state for name, state in seen.items()):
@@ -86,7 +86,7 @@ class AwaitedDecisions:
                 self._warn(learner, (self._answers - seen[learner.name][1]) // num_envs)
             self._interval *= 2
         self._seen = seen
-        self._next_look = self._answers + self._interval * num_envs
+        self._next_check = self._answers + self._interval * num_envs
 
     def _last_request(self, learner: Learner, learners: Mapping[str, Learner]) -> int:
         """When agents asked last of whom the behavior gets steps: in self-play, of the team that learns."""

@@ -87,31 +87,33 @@ def require_support(options: RunOptions) -> None:
         raise TrainerConfigError(problems)
 
 
-def require_trainable(name: str, settings: TrainerSettings, learners: int = 1, by_hand: bool = False) -> None:
+def require_trainable(
+    name: str, settings: TrainerSettings, learners: int = 1, standalone: bool = False
+) -> None:
     """Refuse a behavior that cannot be trained with these settings, at whatever door they came in.
 
     Args:
         name: the behavior's.
         settings: its own.
         learners: how many learn it together.
-        by_hand: a script advances its trainer to learn, and nothing of a run is there.
+        standalone: a script advances its trainer to learn, and nothing of a run is there.
 
     Raises:
         TrainerConfigError: naming each such key.
     """
-    problems = [problem.within(section_of(name)) for problem in refusals(settings, by_hand)]
+    problems = [problem.within(section_of(name)) for problem in refusals(settings, standalone)]
     problems += [Problem(LEARNERS, why) for why in _behavior_refusals(name, settings, learners)]
     if problems:
         raise TrainerConfigError(problems)
 
 
-def refusals(settings: TrainerSettings, by_hand: bool = False) -> list[Problem]:
+def refusals(settings: TrainerSettings, standalone: bool = False) -> list[Problem]:
     """Why a behavior cannot be trained with these settings; paths begin at its section.
 
-    `by_hand`: a script advances its trainer, and nothing of a run is there.
+    `standalone`: a script advances its trainer, and nothing of a run is there.
     """
     problems = [*_unsupported_settings(settings), *_unrewarded(settings)]
-    if by_hand and settings.self_play is not None:
+    if standalone and settings.self_play is not None:
         message = "opponents with older weights play in a run alone (lanista.train): remove this section"
         problems.append(Problem(("self_play",), message))
     return problems

@@ -112,14 +112,14 @@ class _ScriptManager(AgentManager):
     explorer: Explorer | None = None
 
     def _end_episodes(self, env: int, terminals: TerminalSteps) -> Slots:
-        self._forget(env, np.asarray(terminals.agent_id))
+        self._end_exploration(env, np.asarray(terminals.agent_id))
         return super()._end_episodes(env, terminals)
 
     def _reset(self, env: int, slots: Slots) -> None:
-        self._forget(env, self._agents.agent[slots].astype(np.int32))
+        self._end_exploration(env, self._agents.agent[slots].astype(np.int32))
         super()._reset(env, slots)
 
-    def _forget(self, env: int, agents: NDArray[np.int32]) -> None:
+    def _end_exploration(self, env: int, agents: NDArray[np.int32]) -> None:
         if self.explorer is not None:
             step = EnvironmentStep(env, {}, {}, void_agents={self.behavior_id: agents})
             self.explorer.end_episodes(step, self.behavior_id)
@@ -215,7 +215,7 @@ class StandaloneTrainer(Trainer):
             message = f"found {found(kind)}; {cls.__name__} takes settings of {cls.trainer_type} alone"
             raise TrainerConfigError([Problem(("behaviors", name, "trainer_type"), message)])
         read = RunOptions.from_source(source).behavior(name)
-        require_trainable(name, read, by_hand=training)
+        require_trainable(name, read, standalone=training)
         return read
 
     def make_manager(self, behavior_id: str) -> AgentManager:
