@@ -259,4 +259,5 @@ def test_a_learning_rate_that_is_too_large_by_far_is_a_warning(of, caplog):
 )
 def test_a_policy_that_no_reward_reaches_is_a_warning(signals, warned, caplog):
     RunOptions.from_text(f"behaviors: {{B: {{trainer_type: ppo, reward_signals: {signals}}}}}")
-    assert ("every strength is 0: no reward reaches the policy" in caplog.text) is warned
+    where = "line 1: behaviors.B.reward_signals: every strength is 0: no reward reaches the policy"
+    assert (where in caplog.text) is warned

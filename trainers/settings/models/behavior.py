@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     SerializeAsAny,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     create_model,
     field_validator,
     model_validator,
@@ -264,12 +265,17 @@ class TrainerSettings(Settings):
     def _no_framework(cls, value: Any, info: ValidationInfo) -> None:
         note(info, "Framework option was deprecated but was specified")
 
-    @field_validator("reward_signals")
+    @field_validator("reward_signals", mode="wrap")
     @classmethod
-    def _some_reward(cls, value: Any, info: ValidationInfo) -> Any:
-        if value and not any(signal.strength for signal in value.values()):
-            note(info, "every strength is 0: no reward reaches the policy, which learns nothing from it.")
-        return value
+    def _some_reward(cls, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        signals = read(value)
+        if signals and not any(signal.strength for signal in signals.values()):
+            note(
+                info,
+                "every strength is 0: no reward reaches the policy, which learns nothing.",
+                value,
+            )
+        return signals
 
     @field_validator("test_frequency")
     @classmethod
