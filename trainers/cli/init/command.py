@@ -16,7 +16,7 @@ from ....envs.python import in_process
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.text import typed
-from ..arguments import add_engine_flags, engine_words
+from ..arguments import ENVIRONMENTS, add_engine_flags, engine_words
 from .suggest import ON_POLICY, TRAINERS, Suggestion, UnsuitableTrainerError, suggest
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--env",
-        help="an executable, a scene such as scene:ball3d, godot:PATH, unreal:PATH, registry:NAME, "
-        "gymnasium:ID, pettingzoo:MODULE or python:MODULE:FUNCTION; without it, press Play in the Editor",
+        help=f"{ENVIRONMENTS}; without it, press Play in the Unity Editor",
     )
     parser.add_argument(
         "-o",
