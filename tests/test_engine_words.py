@@ -256,6 +256,20 @@ def test_attached_engines_of_several_kinds_each_get_their_words():
     assert said.count("In Unity: ") == said.count("In Python: ") == 1 and "Godot" not in said
 
 
+class Written(SimpleNamespace):
+    """An environment whose engine has written something."""
+
+    def output(self):
+        return self.text
+
+
+def test_what_an_engine_has_written_follows_the_advice():
+    """The cause often stands there, as a script that cannot be parsed."""
+    envs = [Written(terms=GODOT, text=text) for text in ("", " The last lines: SCRIPT ERROR", "more")]
+    assert terms.advice(envs) == f"{GODOT.deciding} The last lines: SCRIPT ERROR"
+    assert terms.advice([]) == UNKNOWN.deciding
+
+
 def test_a_shared_group_is_mended_in_the_words_of_the_engine(caplog):
     batch = SimpleNamespace(group_id=np.int32([1]))
     step = SimpleNamespace(env=0, steps={"A": (batch, batch), "B": (batch, batch)})

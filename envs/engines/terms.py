@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +210,14 @@ UNKNOWN = Terms(
 """Engines that connect by themselves, before it is known what they are."""
 
 
+@runtime_checkable
+class _WithOutput(Protocol):
+    """An environment whose engine writes something."""
+
+    def output(self) -> str:
+        """The last lines of it, to be appended to a message; may be empty."""
+
+
 def terms_of(env: object) -> Terms:
     """The words for an open environment: of its engine, else Python's; of ML-Agents' own class Unity's."""
     of_mlagents = any(kind.__module__ == "mlagents_envs.environment" for kind in type(env).__mro__)
@@ -218,3 +227,19 @@ def terms_of(env: object) -> Terms:
 def kinds_of(envs: Iterable[object]) -> list[Terms]:
     """The words for open environments, once for every kind."""
     return list(dict.fromkeys(map(terms_of, envs)))
+
+
+def advice(envs: Iterable[object], otherwise: Terms = UNKNOWN) -> str:
+    """What the agents of these open environments need in order to ask for decisions, in whole sentences.
+
+    The last lines that one of the engines has written follow.
+
+    Args:
+        envs: The environments; where their kinds differ, each is named.
+        otherwise: The words to use where there is no environment.
+    """
+    present = list(envs)
+    kinds = kinds_of(present) or [otherwise]
+    sentences = [f"In {one.name}: {one.deciding}" if len(kinds) > 1 else one.deciding for one in kinds]
+    written = (env.output() for env in present if isinstance(env, _WithOutput))
+    return " ".join(sentences) + next(filter(None, written), "")

@@ -9,7 +9,7 @@ from typing import Any
 from mlagents_envs.base_env import ActionTuple, BaseEnv
 
 from ..base import MAX_IDLE_STEPS, BehaviorName
-from ..engines.terms import terms_of
+from ..engines.terms import advice
 from ..side_channels import SideChannel
 from .agents import SlottedAgents
 from .errors import UnityGymException, no_environment
@@ -127,7 +127,7 @@ class EngineStepper:
             self._update()
         raise UnityGymException(
             f"In {MAX_IDLE_STEPS} messages of the engine no agent has requested a decision: those of "
-            f"{', '.join(self.batches) or 'no behavior at all'} are silent. {terms_of(self.env).deciding}"
+            f"{', '.join(self.batches) or 'no behavior at all'} are silent. {advice([self.env])}"
         )
 
     def _update(self) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING
 
 from ...envs.base import BehaviorId
-from ...envs.engines.environment import EngineEnvironment
-from ...envs.engines.terms import kinds_of
+from ...envs.engines.terms import advice
 from ..settings.errors import dotted
 from ..trainer.context import RunContext
 from ..trainer.self_play.snapshots import team_of
@@ -74,15 +73,8 @@ class AwaitedDecisions:
             raise TrainerError(
                 f"No agent has asked for a decision within {timeout:g} s "
                 "(env_settings.timeout_wait, --timeout-wait), although the environment keeps stepping; "
-                f"behaviors that it has shown: {shown}. {self._advice(envs.present)}"
+                f"behaviors that it has shown: {shown}. {advice(envs.present, self._run.terms)}"
             )
-
-    def _advice(self, present: Sequence[object]) -> str:
-        """What agents of each kind of engine need, and the last lines that an engine has written."""
-        kinds = kinds_of(present) or [self._run.terms]
-        advice = [f"In {one.name}: {one.deciding}" if len(kinds) > 1 else one.deciding for one in kinds]
-        written = (env.output() for env in present if isinstance(env, EngineEnvironment))
-        return " ".join(advice) + next(filter(None, written), "")
 
     def _check_silent(self, num_envs: int, learners: Mapping[str, Learner]) -> None:
         """Warn if since the last check none of the behaviors that want steps has asked or got any."""

@@ -104,6 +104,7 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
     """What the environment showed, once it is closed again."""
     from mlagents_envs.exception import UnityException
 
+    from ....envs.engines.terms import advice
     from ....envs.python.calls import close_checked
     from ...settings.errors import TrainerConfigError
     from ...utils.logging import configure_logging
@@ -116,9 +117,11 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
             env = _opened(arguments, logs)
             try:
                 facts = observe(env)
+                advised = advice([env])
             finally:
                 close_checked(env)
-        shutil.rmtree(logs, ignore_errors=True)
+        if facts:
+            shutil.rmtree(logs, ignore_errors=True)
     except (UnityException, TrainerConfigError, ValueError) as error:
         raise CommandError(str(error)) from error
     finally:
@@ -126,7 +129,7 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
             logs.rmdir()
     silent = [name for name, one in facts.items() if not one.agents]
     if not facts:
-        raise CommandError("The environment showed no behavior: no agent was there to be trained.")
+        raise CommandError(f"The environment showed no behavior: no agent was there to be trained. {advised}")
     if silent:
         print(
             f"No agent of {', '.join(silent)} asked for a decision; its settings are a guess.",
