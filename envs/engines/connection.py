@@ -16,6 +16,7 @@ from mlagents_envs.exception import (
 )
 
 from .clients import ClientRules
+from .terms import Terms
 
 logger = logging.getLogger(__name__)
 
@@ -31,16 +32,14 @@ _MAX_REASON = 500
 class EngineKind:
     """What is particular to a kind of engine: its words in messages, and how it is told to quit."""
 
-    name: str
-    """Such as `Unity`."""
+    terms: Terms
     quit: bytes
     """The message after which it ends."""
-    never_called: str
-    """A sentence for one that has not called: what may be wrong."""
-    checklist: str
-    """What to look at when one does not begin, a line each."""
-    displays: str
-    """A further line for one that was launched with a window."""
+
+    @property
+    def name(self) -> str:
+        """Such as `Unity`."""
+        return self.terms.name
 
 
 def was_rejected(rejection: str) -> str:
@@ -77,6 +76,10 @@ class EngineSession(Protocol):
     @property
     def disconnected(self) -> bool:
         """Whether the engine has gone."""
+
+    @property
+    def has_client(self) -> bool:
+        """Whether somebody is connected, the engine or one that has not shown yet whether it is."""
 
     def watch(self, selector: BaseSelector | None, token: object = None) -> None:
         """Let a selector report when to call `pump`; None ends that."""
@@ -152,6 +155,8 @@ class EngineConnection:
         windowless: bool = False,
     ) -> None:
         self.kind = kind
+        self.terms = kind.terms
+        """The words for the engine in messages: those of its kind, unless more is known of it."""
         self._windowless = windowless
         self._session = session
         self._process = process
@@ -164,10 +169,8 @@ class EngineConnection:
         self._dropped_at: float | None = None
         """When the connection was first seen to be gone while the process still ran."""
         self._has_called = False
-        self.answered = False
-        """Whether it has answered a reset, so that its scene is set up correctly."""
-        self.stage = kind.never_called
-        """What the engine has done so far, for the message of a timeout."""
+        self.stage = ""
+        """What the engine has done so far, for the message of a timeout; empty before its first call."""
 
     @property
     def port(self) -> int:
@@ -250,7 +253,7 @@ class EngineConnection:
         if not (self._lost and self.accepts_reconnect()):
             return False
         self._our_turn = self._lost = self._has_called = False
-        self.stage = self.kind.never_called
+        self.stage = "Who has called has left before the handshake was complete, and nobody has called since."
         return True
 
     def gone(self) -> bool:
@@ -285,14 +288,21 @@ class EngineConnection:
         state = "" if self._process is None else f" {self._process.describe()}"
         rejected = "" if self._has_called else was_rejected(self._session.rejection)
         late = (
-            f"The {self.kind.name} environment took too long to respond: {self._name} did not answer within "
-            f"{self.timeout:g} s. {rejected or self.stage}{state}"
+            f"The {self.terms.name} environment took too long to respond: {self._name} did not answer within "
+            f"{self.timeout:g} s. {rejected or self.stage or self._why_no_call()}{state}"
         )
         error = None if self._process is None else self._process.external_error()
-        if not (self.answered or rejected):
-            late += f"\nMake sure that :\n{self.kind.checklist}"
-            late += "" if self._windowless else f"\n{self.kind.displays}"
+        if not (self.stage or rejected):
+            late += f"\nMake sure that :\n{self.terms.checklist}"
+            late += "" if self._windowless or not self.terms.displays else f"\n{self.terms.displays}"
         return error or UnityTimeOutException(late)
+
+    def _why_no_call(self) -> str:
+        """What may be wrong with an engine that has not called."""
+        if self._session.has_client:
+            return self.terms.connected
+        started = self._process is not None
+        return self.terms.never_called if started else self.terms.not_played or self.terms.never_called
 
     def reply(self, message: bytes) -> None:
         """Answer the engine's call, so that it continues.
@@ -396,7 +406,7 @@ class EngineConnection:
             what = (
                 f"The engine ended before it called the trainer: {rejected or 'what it wrote may tell why.'} "
             )
-            if not (self._windowless or rejected):
+            if self.terms.displays and not (self._windowless or rejected):
                 what += "Where there is no display, --no-graphics helps. "
         else:
             what = ""

@@ -20,13 +20,9 @@ from ..validation import NO_AGENTS, NonFinitePolicy, check_finite, check_shape, 
 from . import shutdown
 from .connection import EngineConnection
 from .options import Connect, EngineOptions
+from .terms import Terms
 
 logger = logging.getLogger(__name__)
-
-_SILENT = (
-    "It answered before, and then no more. If one of its scripts has thrown an exception, its log or console "
-    "says so."
-)
 
 
 class StepMessage(Protocol):
@@ -154,6 +150,11 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         return self._connection.port
 
     @property
+    def terms(self) -> Terms:
+        """The words for the engine in messages to its users."""
+        return self._connection.terms
+
+    @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
         """The behaviors that the engine has described so far; none before the first reset."""
         return self._specs  # type: ignore[no-any-return]
@@ -238,8 +239,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
             raise pending
         message = pending.result()
         self._check(message)
-        self._connection.stage = _SILENT
-        self._connection.answered = True
+        self._connection.stage = self.terms.silent
         self._actions.clear()
         self._update(message.steps or {})
         self._process(message)
@@ -318,6 +318,10 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
             UnityEnvironmentException: The engine takes no such parameters.
         """
 
+    def output(self) -> str:
+        """The last lines that the engine has written, to be appended to a message; may be empty."""
+        return self._connection.output()
+
     def timed_out(self) -> UnityException:
         """Abandon the engine, which has not answered in time: `close` will not wait for it.
 
@@ -368,7 +372,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
 
     def _check_loaded(self) -> None:
         if not self._loaded:
-            raise UnityEnvironmentException(f"No {self._connection.kind.name} environment is loaded.")
+            raise UnityEnvironmentException(f"No {self.terms.name} environment is loaded.")
 
     def _check_behavior(self, name: str) -> None:
         if name not in self._known_specs:

@@ -209,7 +209,6 @@ def launched(
     kind: EngineKind,
     listen: Callable[[EngineOptions], EngineSession],
     start: Callable[[int], EngineProcess] | None,
-    play: str,
 ) -> EngineConnection:
     """Listen for an engine, and start it unless an editor plays it.
 
@@ -218,7 +217,6 @@ def launched(
         kind: The engine's kind.
         listen: Opens the session at which it calls.
         start: Starts the engine, so that it calls on this port; None for an editor.
-        play: What begins the training in an editor, for the log.
 
     Raises:
         ValueError: An entry of `allow` is not a network.
@@ -230,7 +228,7 @@ def launched(
     session.client_rules = ClientRules(networks)
     process = None
     if start is None:
-        logger.info("Listening on port %d. Start training by %s.", session.port, play)
+        logger.info("Listening on port %d. Start training by %s.", session.port, kind.terms.playing)
     else:
         try:
             process = start(session.port)

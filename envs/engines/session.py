@@ -139,6 +139,11 @@ class SocketSession(ABC, Generic[C]):
         """Whether the engine has gone."""
         return self._gone
 
+    @property
+    def has_client(self) -> bool:
+        """Whether somebody is connected, the engine or one that has not shown yet whether it is."""
+        return bool(self._clients.connected)
+
     def watch(self, selector: BaseSelector | None, token: object = None) -> None:
         """Register all sockets, now and later, with a selector, so that it reports when to call `pump`.
 

@@ -130,10 +130,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         except WireError as error:
             raise self._with_script_errors(error, connection) from error
         self.specs.update(self._messages.specs)
-        connection.stage = (
-            "It connected and described its agents, but did not answer a reset: is its scene tree paused, or "
-            "does a script wait?"
-        )
+        connection.stage = self.terms.idle
         if "lanista" in info:
             plugin = f"Lanista's addon {info.get('addon_version', '')}"
         else:

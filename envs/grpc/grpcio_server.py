@@ -106,6 +106,11 @@ class GrpcioSession:
         """Whether the engine has gone while it waited for an answer."""
         return self._gone
 
+    @property
+    def has_client(self) -> bool:
+        """Whether the engine has called: grpcio does not tell who is connected."""
+        return bool(self._admitted)
+
     def watch(self, selector: BaseSelector | None, token: object = None) -> None:
         """Register a socket with a selector, so that it reports when to call `pump` or `receive`."""
         if self._watcher is not None:

@@ -13,6 +13,7 @@ from mlagents_envs.exception import UnityTimeOutException
 from numpy.typing import NDArray
 
 from ..base import BehaviorId, BehaviorSteps, EngineStatistics
+from ..engines.terms import terms_of
 from ..validation import NO_AGENTS
 
 Parameters = Mapping[str, object]
@@ -95,6 +96,7 @@ class SyncAdapter:
     def __init__(self, env: BaseEnv) -> None:
         """Take ownership of `env`: closing this closes it."""
         self.env = env
+        self.terms = terms_of(env)
         self.on_arrival: Callable[[], None] | None = None
         self.timeout_wait = math.inf
         self._pending: Callable[[], None] | None = None

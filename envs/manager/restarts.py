@@ -44,7 +44,7 @@ class HostLostError(UnityEnvironmentException):  # type: ignore[misc]
 
 
 class EngineStopped(UnityCommunicatorStoppedException):  # type: ignore[misc]
-    """Stop was pressed in the Editor: finish the run and save."""
+    """The game was stopped in the editor: finish the run and save."""
 
 
 class StopAsked(Exception):  # noqa: N818 (as the one above it is no fault)

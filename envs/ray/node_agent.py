@@ -30,6 +30,7 @@ from ..remote.relay import (
     until_admitted,
 )
 from ..remote.tls import UntrustedError, client_context
+from ..terms import terms_for
 from ..unity.executables import check_executable
 from ..unity.launch import resolve, start_engine
 from .nodes import LaunchSpec
@@ -130,7 +131,8 @@ def check(spec: LaunchSpec) -> RemoteTrainer:
             f"it has Lanista {__version__}, and the learner {spec.version}: install the same version on both"
         )
     try:
-        check_executable(_command(resolve_registered(spec.options()))[0])
+        options = resolve_registered(spec.options())
+        check_executable(_command(options)[0], terms=terms_for(options.path))
     except UnityException as error:
         raise NodeAgentError(str(error)) from error
     context = client_context(pinned=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..engines.terms import UNITY, Terms
 from .plugin import UNITY_PLUGIN, Plugin
 
 _SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
@@ -17,12 +18,23 @@ _PLATFORMS = {".x86_64": "Linux", ".x86": "Linux", ".app": "macOS", ".exe": "Win
 _MACH_O = tuple(bytes.fromhex(magic) for magic in ("feedface", "feedfacf", "cefaedfe", "cffaedfe"))
 
 
-def find_executable(file_name: str, platform: str = sys.platform, plugin: Plugin = UNITY_PLUGIN) -> str:
+def find_executable(
+    file_name: str,
+    platform: str = sys.platform,
+    plugin: Plugin = UNITY_PLUGIN,
+    terms: Terms | None = None,
+) -> str:
     """The program that `file_name` means on this platform; the suffix may be left out.
 
     On Linux `NAME.x86_64`, `NAME.x86` or `NAME` (of Unreal `NAME.sh`, `NAME`, or the first one in the folder
     `NAME`); on macOS the program inside `NAME.app`, or `NAME`; on Windows `NAME.exe` or the only program in
     the folder `NAME`.
+
+    Args:
+        file_name: As it was given.
+        platform: As `sys.platform`.
+        plugin: Whose suffixes count on Linux.
+        terms: The words for the engine; None: those of the plug-in.
 
     Raises:
         UnityEnvironmentException: There is none; the message says what was looked for and what is there.
@@ -47,12 +59,12 @@ def find_executable(file_name: str, platform: str = sys.platform, plugin: Plugin
     where = "" if path.is_absolute() else f" in {Path.cwd()}"
     raise UnityEnvironmentException(
         f"Couldn't launch the {stem.name} environment. Provided filename does not match any environments: "
-        f"{file_name!r}. {_suggestion(file_name) or _hint(path, stem, platform, plugin)} Looked for "
+        f"{file_name!r}. {_suggestion(file_name) or _hint(path, stem, platform, plugin, terms)} Looked for "
         f"{looked_for}{where}."
     )
 
 
-def check_executable(program: str, platform: str = sys.platform) -> None:
+def check_executable(program: str, platform: str = sys.platform, terms: Terms = UNITY) -> None:
     """Refuse a program that cannot be started, as far as its file shows that.
 
     Raises:
@@ -69,17 +81,17 @@ def check_executable(program: str, platform: str = sys.platform) -> None:
             head = file.read(256)
     except OSError:  # the user may execute it, but not read it
         return
-    fault = _fault(head, platform)
+    fault = _fault(head, platform, terms)
     if fault:
         raise UnityEnvironmentException(f"{program} cannot be started: {fault}")
 
 
-def _fault(head: bytes, platform: str) -> str:
+def _fault(head: bytes, platform: str, terms: Terms) -> str:
     """Why a program that begins with these bytes cannot be started, and what to do; empty if it may."""
     if not head:
         return "the file is empty. Build it again, or copy it again."
     if head.startswith(_MACH_O) and platform != "darwin":
-        return "it is a program for macOS. Make a build for this machine in Unity's build settings."
+        return f"it is a program for macOS. Make a build for this machine in {terms.build or UNITY.build}."
     line, newline, _ = head.partition(b"\n")
     if platform == "win32" or not line.startswith(b"#!") or not newline:
         return ""
@@ -148,12 +160,12 @@ def _suggestion(name: str) -> str:
     return ""
 
 
-def _hint(path: Path, stem: Path, platform: str, plugin: Plugin) -> str:
+def _hint(path: Path, stem: Path, platform: str, plugin: Plugin, terms: Terms | None) -> str:
     """What was found in its place."""
     own = {"darwin": "macOS", "win32": "Windows"}.get(platform, "Linux")
     if path.exists() and _PLATFORMS.get(path.suffix, own) != own:
-        settings = f"{plugin.kind.name}'s build settings"
-        return f"That is a build for {_PLATFORMS[path.suffix]}; make one for {own} in {settings}."
+        menu = (terms or plugin.kind.terms).build
+        return f"That is a build for {_PLATFORMS[path.suffix]}; make one for {own} in {menu}."
     folder = stem if stem.is_dir() else stem.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..base import BehaviorSteps, no_steps
 from ..engines.options import UNCHANGED, EngineOptions
+from ..engines.terms import Terms, terms_of
 from ..godot import is_godot, is_godot_editor
 from ..opening import open_environment, with_default_channels
 from ..python import in_process
@@ -67,6 +68,11 @@ class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
         """The behaviors that the engine has reported so far."""
         return self._env.behavior_specs  # type: ignore[no-any-return]
+
+    @property
+    def terms(self) -> Terms:
+        """The words for the engine in messages to its users."""
+        return terms_of(self._env)
 
     def set_parameters(self, parameters: Mapping[str, object]) -> None:
         """Set environment parameters, numbers or samplers; they arrive with the next step or reset.
@@ -243,6 +249,7 @@ class JoinedEnvironment(InProcessEnvironment):
         """Take ownership of the engines; `close` closes them."""
         super().__init__()
         self._engines = list(engines)
+        self.terms = terms_of(self._engines[0])
         self._specs: dict[str, BehaviorSpec] = {}
 
     @property

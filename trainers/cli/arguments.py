@@ -12,6 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+ENVIRONMENTS = (
+    "an executable, a scene such as scene:ball3d, godot:PATH, unreal:PATH, registry:NAME, gymnasium:ID, "
+    "pettingzoo:MODULE or python:MODULE:FUNCTION; godot: or unreal: alone awaits that engine's editor"
+)
+"""The help of `--env`: all that it takes."""
+
 
 def add_results_dir(parser: argparse.ArgumentParser) -> None:
     """Add `--results-dir`."""

@@ -10,6 +10,7 @@ from ..._version import __version__
 from ...envs.protocol.handshake import API_VERSION, PACKAGE_VERSION
 from ..settings.options import RunOptions
 from ..utils.text import typed
+from .engine_options import terms_of_run
 
 PASSED_ENV = "lanista_env_"
 """The prefix of modules that hold environments passed to `lanista.train` as objects."""
@@ -67,12 +68,13 @@ def _play(options: RunOptions, model: Path) -> str:
     """The command that plays a brain, or a run's folder, which tells the environment itself."""
     env = options.env_settings
     words = ["lanista", "play", str(model)]
-    if env.env_path is None:
-        return f"{typed(words)}  (then press Play in the Unity Editor)"
+    then = f"  (then {terms_of_run(options).play})"
+    if env.attaches:
+        return f"{typed([*words, '--listen', env.listen])}{then}"
     of_run = model.is_dir()
-    words += [] if of_run else ["--env", env.env_path]
+    words += [] if of_run or env.env_path is None else ["--env", env.env_path]
     if env.editor:
-        return f"{typed(words)}  (then press Play in the editor)"
+        return f"{typed(words)}{then}"
     if options.engine_settings.no_graphics:
         words.append("--no-graphics")
     if env.env_args and not of_run:

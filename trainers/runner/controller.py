@@ -75,7 +75,7 @@ class TrainerController:
         self._threads: list[LearnerThread] = []
         self._awaited = AwaitedDecisions(run)
         self._on_first_learner = on_first_learner
-        self._shared_groups = SharedGroups()
+        self._shared_groups = SharedGroups(lambda: self.envs.present)
         self._timers = run.timers
         self._policies = JointPolicies()
         self._callbacks = run.callbacks

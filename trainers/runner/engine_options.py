@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ...envs.engines.options import EngineOptions
 from ...envs.engines.ports import FIRST_PORT
+from ...envs.engines.terms import UNKNOWN, Terms
 from ...envs.side_channels import EngineConfig
+from ...envs.terms import terms_for
 from ..settings.models.algorithms import reads_offered_state
 from ..settings.models.run import EngineSettings, EnvironmentSettings
 from ..settings.options import RunOptions
@@ -32,6 +34,12 @@ def engine_options(options: RunOptions) -> EngineOptions:
         with_state=takes_state(options),
         self_play=uses_self_play(options),
     )
+
+
+def terms_of_run(options: RunOptions) -> Terms:
+    """The words for the environments of a run, before these are open."""
+    env = options.env_settings
+    return UNKNOWN if env.attaches else terms_for(env.env_path)
 
 
 def base_port(env: EnvironmentSettings) -> int | None:

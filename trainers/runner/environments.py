@@ -22,6 +22,7 @@ from ...envs.manager.restarts import RestartLimits
 from ...envs.opening import open_environment, resolve_registered
 from ...envs.python import in_process
 from ...envs.python.sources import check_source
+from ...envs.terms import terms_for
 from ...envs.unity.executables import check_executable
 from ...envs.unity.launch import listen, resolve
 from ...envs.unity.names import is_unreal
@@ -53,7 +54,7 @@ def check_environment(options: RunOptions) -> None:
             executable cannot be started; or the port or address cannot be used.
         PortInUseError: The port is taken.
         TrainerConfigError: There are environment parameters, and the environment takes none; or evaluations
-            are configured, and the environment is the Editor.
+            are configured, and the environment is an editor.
     """
     _refuse_tests_in_the_editor(options)
     env = options.env_settings
@@ -101,11 +102,11 @@ def _tool_for(setting: str) -> Any:
 
 
 def _refuse_tests_in_the_editor(options: RunOptions) -> None:
-    """Evaluations need another environment, but there is one Editor, and engines that connect all train."""
+    """Evaluations need another environment, but there is one editor, and engines that connect all train."""
     attaches = options.env_settings.attaches
     if not (attaches or options.env_settings.editor) or options.checkpoint_settings.inference:
         return
-    why = "engines that connect by themselves are all trained with" if attaches else "there is one Editor"
+    why = "engines that connect by themselves are all trained with" if attaches else "there is one editor"
     settings: dict[tuple[str, ...], TrainerSettings] = {
         ("behaviors", name): one for name, one in options.behaviors.items()
     }
@@ -154,7 +155,7 @@ def _check_program(options: RunOptions) -> None:
         if name.partition("?")[0] not in SCENES:
             raise
         raise UnityEnvironmentException(f"{error} The scene is named --env scene:{name}.") from error
-    check_executable(command[0])
+    check_executable(command[0], terms=terms_for(path))
     if not is_unreal(path) and Path(command[0]).with_name("Engine").joinpath("Binaries").is_dir():
         logger.warning(
             "%s lies beside Unreal's folder Engine. If it is a game of Unreal, name it --env unreal:%s.",

@@ -45,7 +45,7 @@ from ..utils import distributed
 from ..utils.errors import TrainerError
 from .banner import next_steps
 from .controller import TrainerController
-from .engine_options import takes_state
+from .engine_options import takes_state, terms_of_run
 from .environments import NodeLauncher, make_env_manager, make_evaluation_environment, tested
 from .evaluation.evaluator import Evaluator
 from .ranked_controller import RankedController
@@ -84,6 +84,7 @@ def train(
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
         curriculum=_curriculum(options, folder, status),
         timeout=options.env_settings.timeout_wait,
+        terms=terms_of_run(options),
     )
     timers = context.timers
     controller = _controller(options, context, signals, cluster, envs)

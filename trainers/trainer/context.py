@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypedDict
 
 import torch
 
+from ...envs.engines.terms import UNKNOWN, Terms
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.fast.threads import ACTING_THREADS, UpdateThreads
 from ..callbacks.dispatcher import CallbackDispatcher
@@ -120,5 +121,7 @@ class RunContext:
     callbacks: CallbackDispatcher = field(default_factory=CallbackDispatcher)
     """What receives the run's events."""
     stop: StopRequest = field(default_factory=StopRequest)
+    terms: Terms = UNKNOWN
+    """The words for the environments in messages to their users."""
     timeout: float = 60.0
     """Seconds after which a process of the run that shows no sign of life counts as lost."""

@@ -6,11 +6,12 @@ import socket
 import pytest
 from lanista.envs.engines import connection as engine_connection
 from lanista.envs.engines.connection import EngineConnection, EngineKind
+from lanista.envs.engines.terms import UNITY
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.server import ServerSession
 from mlagents_envs.exception import UnityCommunicationException, UnityEnvironmentException
 
-KIND = EngineKind("Unity", b"quit", "It has not called.", "", "")
+KIND = EngineKind(UNITY, b"quit")
 
 
 class Clock:

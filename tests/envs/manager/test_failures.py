@@ -256,7 +256,11 @@ FINAL = {
         {"limits": FREELY},
         (ZeroDivisionError, None),
     ),
-    "Stop in the Editor": (crashing(STOP), {"editor": True}, (EngineStopped, "Editor")),
+    "Stop in the Editor": (
+        crashing(STOP),
+        {"editor": True},
+        (EngineStopped, "The editor has ended the session"),
+    ),
     "a game that quits too often": (
         crashing(STOP),
         {"limits": RestartLimits(0)},

@@ -232,8 +232,8 @@ def test_games_of_unity_and_of_unreal_are_trained_on_together(tmp_path, scene):
     run = AttachedRun(tmp_path, free_port(), "--num-envs", "2", max_steps=400)
     games = [scene(run.port), scene(run.port, unreal=True)]
     ended = run.end()
-    assert "Connected to scene:basic (Unity's protocol)" in ended.out
-    assert "Connected to scene:basic (Unreal's protocol)" in ended.out
+    assert "Connected to scene:basic (ML-Agents' protocol)" in ended.out
+    assert "Connected to scene:basic (UnrealMLAgents' protocol)" in ended.out
     assert [process.wait(PATIENCE) for process in games] == [0, 0]
 
 

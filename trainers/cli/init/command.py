@@ -16,7 +16,7 @@ from ....envs.python import in_process
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.text import typed
-from ..arguments import add_engine_flags, engine_words
+from ..arguments import ENVIRONMENTS, add_engine_flags, engine_words
 from .suggest import ON_POLICY, TRAINERS, Suggestion, UnsuitableTrainerError, suggest
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--env",
-        help="an executable, a scene such as scene:ball3d, godot:PATH, unreal:PATH, registry:NAME, "
-        "gymnasium:ID, pettingzoo:MODULE or python:MODULE:FUNCTION; without it, press Play in the Editor",
+        help=f"{ENVIRONMENTS}; without it, press Play in the Unity Editor",
     )
     parser.add_argument(
         "-o",
@@ -105,6 +104,7 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
     """What the environment showed, once it is closed again."""
     from mlagents_envs.exception import UnityException
 
+    from ....envs.engines.terms import advice
     from ....envs.python.calls import close_checked
     from ...settings.errors import TrainerConfigError
     from ...utils.logging import configure_logging
@@ -117,9 +117,11 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
             env = _opened(arguments, logs)
             try:
                 facts = observe(env)
+                advised = advice([env])
             finally:
                 close_checked(env)
-        shutil.rmtree(logs, ignore_errors=True)
+        if facts:
+            shutil.rmtree(logs, ignore_errors=True)
     except (UnityException, TrainerConfigError, ValueError) as error:
         raise CommandError(str(error)) from error
     finally:
@@ -127,7 +129,7 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
             logs.rmdir()
     silent = [name for name, one in facts.items() if not one.agents]
     if not facts:
-        raise CommandError("The environment showed no behavior: no agent was there to be trained.")
+        raise CommandError(f"The environment showed no behavior: no agent was there to be trained. {advised}")
     if silent:
         print(
             f"No agent of {', '.join(silent)} asked for a decision; its settings are a guess.",

@@ -39,14 +39,15 @@ class EnvironmentSettings(Settings):
     """The environments, where steps come from."""
 
     env_path: Text | None = None
-    """A Unity executable, unreal:PATH for a game of Unreal (unreal: alone waits for its editor), scene:NAME
-    for an embedded scene, registry:NAME for one that is downloaded, gymnasium:ID or pettingzoo:MODULE for an
-    environment of Gymnasium or PettingZoo, python:MODULE:FUNCTION for what a function of your own makes. Not
-    given: wait for the Unity Editor."""
+    """A Unity executable, godot:PATH for a Godot project or game, unreal:PATH for a game of Unreal (godot: or
+    unreal: alone waits for that engine's editor), scene:NAME for an embedded scene, registry:NAME for one
+    that is downloaded, gymnasium:ID or pettingzoo:MODULE for an environment of Gymnasium or PettingZoo,
+    python:MODULE:FUNCTION for what a function of your own makes. Not given: wait for the Unity Editor."""
     env_args: Arguments | None = None
     """Arguments for the environment itself. As a flag it must be the last: it takes the rest of the line."""
     base_port: Integer = Field(default=5005, ge=1, le=65535)
-    """The port of the first environment; the others get the ports after it. The Editor always uses 5004."""
+    """The port of the first environment; the others get the ports after it. The Unity Editor
+    always uses 5004; if no other port is chosen, Unreal's editor uses 5004 too, and Godot's 11008."""
     num_envs: Integer = Field(default=1, ge=1)
     """Number of environments that run in parallel."""
     env_workers: Integer = own(0, ge=0)
