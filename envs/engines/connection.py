@@ -23,6 +23,8 @@ _POLL_SECONDS = 0.1
 """How often the engine's process is checked while waiting for its message."""
 _EXIT_SECONDS = 2.0
 """How long an engine whose connection is gone may take to end, so that its exit code can be reported."""
+_DEAF_SECONDS = 1.0
+"""How long an engine that need not heed the message to quit yet may take to end."""
 _MAX_REASON = 500
 """Characters of the reason that an engine is given for a disconnect."""
 
@@ -160,12 +162,21 @@ class EngineConnection:
         self._arrived: bytes | None = None
         self._our_turn = False
         self._quit_sent = False
-        self._lost = False
+        self._failure: UnityException | None = None
+        """Why the engine is lost, to be raised again whatever else is asked of it."""
         self._dropped_at: float | None = None
         """When the connection was first seen to be gone while the process still ran."""
         self._has_called = False
         self.answered = False
         """Whether it has answered a reset, so that its scene is set up correctly."""
+        self.heeds_quit = True
+        """Whether it ends when it is told to quit. A Unity player does not before the first reset, when the
+        Academy begins: it goes on without a trainer."""
+        self.introduces_itself = True
+        """Whether its introduction is logged at once: False where others decide first whether it may take
+        part."""
+        self.introduction = ""
+        """What is still to be logged of it."""
         self.stage = kind.never_called
         """What the engine has done so far, for the message of a timeout."""
 
@@ -203,6 +214,7 @@ class EngineConnection:
             UnityEnvironmentException: The engine's process has ended, or lost its connection.
             UnityCommunicatorStoppedException: The Editor's connection is gone.
         """
+        self._check_not_lost()
         deadline = time.monotonic() + self.timeout
         while self._arrived is None and not self._is_diagnosed():
             remaining = deadline - time.monotonic()
@@ -215,8 +227,8 @@ class EngineConnection:
         if message is None:  # gone; its last message may have come in the same instant
             message = self._session.receive(0.0)
         if message is None:
-            self._lost = True
-            raise self._why_gone()
+            self._failure = self._why_gone()
+            raise self._failure
         self._our_turn = self._has_called = True
         return message
 
@@ -247,15 +259,16 @@ class EngineConnection:
 
         None may where we have started the engine, or where it was met elsewhere.
         """
-        if not (self._lost and self.accepts_reconnect()):
+        if self._failure is None or not self.accepts_reconnect():
             return False
-        self._our_turn = self._lost = self._has_called = False
+        self._failure = None
+        self._our_turn = self._has_called = False
         self.stage = self.kind.never_called
         return True
 
     def gone(self) -> bool:
-        """Whether the engine has disconnected, and `receive` can say why without waiting."""
-        return self._is_diagnosed() and self._time_to_exit() <= 0
+        """Whether the engine is lost, and `receive` can say why without waiting."""
+        return self._failure is not None or (self._is_diagnosed() and self._time_to_exit() <= 0)
 
     def _is_diagnosed(self) -> bool:
         """Whether the engine has disconnected, and all that can be known is known, but how it ends."""
@@ -281,7 +294,6 @@ class EngineConnection:
         Returns:
             The error to raise, with what is known of the engine.
         """
-        self._lost = True
         state = "" if self._process is None else f" {self._process.describe()}"
         rejected = "" if self._has_called else was_rejected(self._session.rejection)
         late = (
@@ -292,7 +304,13 @@ class EngineConnection:
         if not (self.answered or rejected):
             late += f"\nMake sure that :\n{self.kind.checklist}"
             late += "" if self._windowless else f"\n{self.kind.displays}"
-        return error or UnityTimeOutException(late)
+        self._failure = error or UnityTimeOutException(late)
+        return self._failure
+
+    def _check_not_lost(self) -> None:
+        """Raise the error with which the engine was lost, if it was: the next call has the same cause."""
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
 
     def reply(self, message: bytes) -> None:
         """Answer the engine's call, so that it continues.
@@ -300,7 +318,9 @@ class EngineConnection:
         Raises:
             UnityCommunicatorStoppedException: The engine was told to quit.
             UnityCommunicationException: The engine has not called since the last reply.
+            UnityException: The engine is lost: the error that told so.
         """
+        self._check_not_lost()
         if self._quit_sent:
             raise UnityCommunicatorStoppedException(
                 f"Communicator has exited. {self._name} was told to quit."
@@ -320,7 +340,8 @@ class EngineConnection:
             self._arrived = self._session.receive(0.0)  # a call that has just come
         self._our_turn = self._our_turn or self._arrived is not None
         if self._our_turn:
-            self.reply(self.kind.quit)
+            self._our_turn = False
+            self._session.reply(self.kind.quit)
             self._quit_sent = True
 
     def output(self) -> str:
@@ -345,17 +366,20 @@ class EngineConnection:
 
         Args:
             timeout: Seconds to wait; by default the connection's own. An engine that has failed to
-                answer, or has never called, gets none: it would not receive the message to quit.
+                answer, or has never called, gets none: it would not receive the message to quit. One that
+                need not heed it yet has nothing to lose, and gets a second.
         """
-        if self._lost or not self._has_called:
+        if self._failure is not None or not self._has_called:
             timeout = 0.0
         elif timeout is None:
             timeout = self.timeout
+        if not self.heeds_quit:
+            timeout = min(timeout, _DEAF_SECONDS)
         deadline = time.monotonic() + timeout
         try:
             self._quit(deadline)
             if self._process is not None and not self._process.wait(max(0.0, deadline - time.monotonic())):
-                if timeout > 0:
+                if timeout > 0 and self.heeds_quit:
                     logger.warning("Environment timed out shutting down. Killing... (%s)", self._name)
                 self._process.kill()
         except BaseException:  # a second Ctrl-C must not leave the engine behind

@@ -57,7 +57,8 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
     """An engine and its agents.
 
     `step` and `reset` wait for the engine. To drive several environments, send first (`send_step`,
-    `send_reset`), and receive from each when `poll` is true.
+    `send_reset`), and receive from each when `poll` is true. Once the engine is lost, because it has ended or
+    has not answered in time, each of these raises the error that told so.
 
     A subclass reads and writes the messages of one protocol: it defines the methods that are abstract here.
     Its own constructor takes keyword arguments, and `of` the options as one value.
@@ -154,6 +155,11 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         return self._connection.port
 
     @property
+    def introduction(self) -> str:
+        """What is to be logged of the engine once it may take part; empty if that was logged."""
+        return self._connection.introduction
+
+    @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
         """The behaviors that the engine has described so far; none before the first reset."""
         return self._specs  # type: ignore[no-any-return]
@@ -184,6 +190,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         self._check_loaded()
         self._connection.reply(self._encode_reset())
         self._was_reset = True
+        self._connection.heeds_quit = True
 
     def send_step(self) -> None:
         """Answer the engine with the actions that were set; return at once."""

@@ -103,6 +103,8 @@ class Admission:
     def joined(self, worker: Worker, present: int) -> None:
         """An environment's first answer has been checked; `present` take part now, itself included."""
         worker.has_joined = True
+        if introduction := getattr(worker.env, "introduction", ""):
+            self._messages.log(INFO, "%s", introduction)
         state = f"{_engines(present)} now"
         if self._empty:
             self._empty = False
