@@ -122,7 +122,10 @@ UNITY_PLUGIN = Plugin(
     kind=EngineKind(
         name="Unity",
         quit=encode_quit(),
-        never_called="It has not called yet: it did not start, or it has no ML-Agents communicator.",
+        never_called=(
+            "It has not called yet: it did not start, or its scene has no active agent (with the first one "
+            "ML-Agents' Academy wakes), or it was built without ML-Agents or with a release before 0.15."
+        ),
         checklist="""\
 \t The environment does not need user interaction to launch
 \t The Agents' Behavior Parameters > Behavior Type is set to "Default"
