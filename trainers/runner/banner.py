@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..._version import __version__
+from ...envs.engines.address import split_address
 from ...envs.protocol.handshake import API_VERSION, PACKAGE_VERSION
 from ..settings.options import RunOptions
 from ..utils.text import typed
@@ -67,6 +68,15 @@ def _play(options: RunOptions, model: Path) -> str:
     """The command that plays a brain, or a run's folder, which tells the environment itself."""
     env = options.env_settings
     words = ["lanista", "play", str(model)]
+    if env.attaches:
+        words += [
+            "--listen",
+            env.listen,
+            *(word for network in env.allow or () for word in ("--allow", network)),
+        ]
+        port = split_address(env.listen)[1]
+        where = f"port {port}" if port else "the port that is then logged"
+        return f"{typed(words)}  (then start an engine that calls {where})"
     if env.env_path is None:
         return f"{typed(words)}  (then press Play in the Unity Editor)"
     of_run = model.is_dir()
