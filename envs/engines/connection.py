@@ -172,11 +172,8 @@ class EngineConnection:
         self.heeds_quit = True
         """Whether it ends when it is told to quit. A Unity player does not before the first reset, when the
         Academy begins: it goes on without a trainer."""
-        self.introduces_itself = True
-        """Whether its introduction is logged at once: False where others decide first whether it may take
-        part."""
-        self.introduction = ""
-        """What is still to be logged of it."""
+        self.introduction: list[str] | None = None
+        """What is still to be logged of it, where others decide first whether it may take part; else None."""
         self.stage = kind.never_called
         """What the engine has done so far, for the message of a timeout."""
 
@@ -193,6 +190,13 @@ class EngineConnection:
     def watch(self, selector: BaseSelector | None, token: object) -> None:
         """Let a selector report, with `token` as its keys' data, when to call `poll`; None ends that."""
         self._session.watch(selector, token)
+
+    def introduce(self, line: str) -> None:
+        """Log what the engine has said of itself, or keep it until it may take part."""
+        if self.introduction is None:
+            logger.info("%s", line)
+        else:
+            self.introduction.append(line)
 
     def poll(self) -> bytes | None:
         """The engine's next message if it has arrived, processing all that the sockets have."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from selectors import BaseSelector
@@ -20,8 +19,6 @@ from ..validation import NO_AGENTS, NonFinitePolicy, check_finite, check_shape, 
 from . import shutdown
 from .connection import EngineConnection
 from .options import Connect, EngineOptions
-
-logger = logging.getLogger(__name__)
 
 _SILENT = (
     "It answered before, and then no more. If one of its scripts has thrown an exception, its log or console "
@@ -154,10 +151,10 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """The port on which the engine calls."""
         return self._connection.port
 
-    @property
-    def introduction(self) -> str:
-        """What is to be logged of the engine once it may take part; empty if that was logged."""
-        return self._connection.introduction
+    def take_introduction(self) -> list[str]:
+        """What is to be logged of the engine now that it may take part; it is not kept back any longer."""
+        lines, self._connection.introduction = self._connection.introduction, None
+        return lines or []
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
@@ -367,7 +364,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """Store every behavior's agents, none where the message does not mention it."""
         for name, spec in self._known_specs.items():
             if name not in self._steps:
-                logger.info("Connected new brain: %s", name)
+                self._connection.introduce(f"Connected new brain: {name}")
             found = steps.get(name) or no_steps(spec)
             if self._non_finite is not None:
                 found, _ = check_finite(found, spec, self.name, name, self._non_finite, self._warned)

@@ -95,11 +95,7 @@ class Handshake:
         return hello.capabilities
 
     def _announce(self, hello: EngineHello) -> None:
-        introduction = _introduction(self.plugin, hello)
-        if self.connection.introduces_itself:
-            logger.info("%s", introduction)
-        else:
-            self.connection.introduction = introduction
+        self.connection.introduce(_introduction(self.plugin, hello))
         if not hello.capabilities.base_rl:
             logger.warning(
                 "%s: the engine does not report that it supports reinforcement learning at all.", self.name

@@ -97,7 +97,7 @@ def make_attached(options: RunOptions, seed: int, *, spin: bool) -> EnvManager:
 
         def connect(on_exit: Callable[[], None]) -> EngineConnection:
             connection = engine.connection(name, given.timeout_wait)
-            connection.introduces_itself = False  # its behaviors may be refused
+            connection.introduction = []  # kept back: its behaviors may be refused
             return connection
 
         its = replace(

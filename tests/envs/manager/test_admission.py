@@ -128,13 +128,13 @@ def test_an_engine_is_introduced_once_it_was_accepted(manage, source, caplog):
     answer(manager, manager.reset())
     with caplog.at_level(logging.INFO):
         misfit, guest = FakeEngine(9, spec=ball_spec(5)), FakeEngine(9)
-        misfit.introduction, guest.introduction = "Connected to Cubes", "Connected to Balls"
+        misfit.take_introduction, guest.take_introduction = lambda: ["To Cubes"], lambda: ["To Balls"]
         source.add(misfit)
         until(manager, lambda step: step.left)
-        assert "Connected to" not in caplog.text
+        assert "To Cubes" not in caplog.text
         source.add(guest)
         until(manager, lambda step: step.fresh)
-    assert "Connected to Balls" in caplog.text
+    assert "To Balls" in caplog.text
 
 
 def test_a_late_environment_joins_with_the_parameters_of_the_run(manage, source):
