@@ -162,7 +162,7 @@ def test_an_engine_that_has_called_is_not_told_that_it_did_not_start(engine):
 
 def test_who_has_called_and_left_is_told():
     made = connection(UNITY)
-    made._lost = True
+    made.timed_out()
     assert made.wait_for_reconnect()
     assert "left before the handshake was complete" in str(made.timed_out())
 
@@ -205,7 +205,7 @@ def test_a_name_tells_whose_words_are_used(name):
         ("{env_path: 'unreal:'}", "--env unreal:  (then press Play in Unreal's editor)"),
         (
             "{listen: 'localhost:6000'}",
-            "--listen localhost:6000  (then start the engine, which connects there)",
+            "--listen localhost:6000  (then start an engine that calls port 6000)",
         ),
         ("{env_path: 'godot:project'}", "--env godot:project"),
     ],

@@ -24,6 +24,8 @@ _POLL_SECONDS = 0.1
 """How often the engine's process is checked while waiting for its message."""
 _EXIT_SECONDS = 2.0
 """How long an engine whose connection is gone may take to end, so that its exit code can be reported."""
+_DEAF_SECONDS = 1.0
+"""How long an engine that need not heed the message to quit yet may take to end."""
 _MAX_REASON = 500
 """Characters of the reason that an engine is given for a disconnect."""
 
@@ -165,10 +167,16 @@ class EngineConnection:
         self._arrived: bytes | None = None
         self._our_turn = False
         self._quit_sent = False
-        self._lost = False
+        self._failure: UnityException | None = None
+        """Why the engine is lost, to be raised again whatever else is asked of it."""
         self._dropped_at: float | None = None
         """When the connection was first seen to be gone while the process still ran."""
         self._has_called = False
+        self.heeds_quit = True
+        """Whether it ends when it is told to quit. A Unity player does not before the first reset, when the
+        Academy begins: it goes on without a trainer."""
+        self.introduction: list[str] | None = None
+        """What is still to be logged of it, where others decide first whether it may take part; else None."""
         self.stage = ""
         """What the engine has done so far, for the message of a timeout; empty before its first call."""
 
@@ -185,6 +193,13 @@ class EngineConnection:
     def watch(self, selector: BaseSelector | None, token: object) -> None:
         """Let a selector report, with `token` as its keys' data, when to call `poll`; None ends that."""
         self._session.watch(selector, token)
+
+    def introduce(self, line: str) -> None:
+        """Log what the engine has said of itself, or keep it until it may take part."""
+        if self.introduction is None:
+            logger.info("%s", line)
+        else:
+            self.introduction.append(line)
 
     def poll(self) -> bytes | None:
         """The engine's next message if it has arrived, processing all that the sockets have."""
@@ -206,6 +221,7 @@ class EngineConnection:
             UnityEnvironmentException: The engine's process has ended, or lost its connection.
             UnityCommunicatorStoppedException: The Editor's connection is gone.
         """
+        self._check_not_lost()
         deadline = time.monotonic() + self.timeout
         while self._arrived is None and not self._is_diagnosed():
             remaining = deadline - time.monotonic()
@@ -218,8 +234,8 @@ class EngineConnection:
         if message is None:  # gone; its last message may have come in the same instant
             message = self._session.receive(0.0)
         if message is None:
-            self._lost = True
-            raise self._why_gone()
+            self._failure = self._why_gone()
+            raise self._failure
         self._our_turn = self._has_called = True
         return message
 
@@ -250,15 +266,16 @@ class EngineConnection:
 
         None may where we have started the engine, or where it was met elsewhere.
         """
-        if not (self._lost and self.accepts_reconnect()):
+        if self._failure is None or not self.accepts_reconnect():
             return False
-        self._our_turn = self._lost = self._has_called = False
+        self._failure = None
+        self._our_turn = self._has_called = False
         self.stage = "Who has called has left before the handshake was complete, and nobody has called since."
         return True
 
     def gone(self) -> bool:
-        """Whether the engine has disconnected, and `receive` can say why without waiting."""
-        return self._is_diagnosed() and self._time_to_exit() <= 0
+        """Whether the engine is lost, and `receive` can say why without waiting."""
+        return self._failure is not None or (self._is_diagnosed() and self._time_to_exit() <= 0)
 
     def _is_diagnosed(self) -> bool:
         """Whether the engine has disconnected, and all that can be known is known, but how it ends."""
@@ -284,7 +301,6 @@ class EngineConnection:
         Returns:
             The error to raise, with what is known of the engine.
         """
-        self._lost = True
         state = "" if self._process is None else f" {self._process.describe()}"
         rejected = "" if self._has_called else was_rejected(self._session.rejection)
         late = (
@@ -295,7 +311,13 @@ class EngineConnection:
         if not (self.stage or rejected):
             late += f"\nMake sure that :\n{self.terms.checklist}"
             late += "" if self._windowless or not self.terms.displays else f"\n{self.terms.displays}"
-        return error or UnityTimeOutException(late)
+        self._failure = error or UnityTimeOutException(late)
+        return self._failure
+
+    def _check_not_lost(self) -> None:
+        """Raise the error with which the engine was lost, if it was: the next call has the same cause."""
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
 
     def _why_no_call(self) -> str:
         """What may be wrong with an engine that has not called."""
@@ -310,7 +332,9 @@ class EngineConnection:
         Raises:
             UnityCommunicatorStoppedException: The engine was told to quit.
             UnityCommunicationException: The engine has not called since the last reply.
+            UnityException: The engine is lost: the error that told so.
         """
+        self._check_not_lost()
         if self._quit_sent:
             raise UnityCommunicatorStoppedException(
                 f"Communicator has exited. {self._name} was told to quit."
@@ -330,7 +354,8 @@ class EngineConnection:
             self._arrived = self._session.receive(0.0)  # a call that has just come
         self._our_turn = self._our_turn or self._arrived is not None
         if self._our_turn:
-            self.reply(self.kind.quit)
+            self._our_turn = False
+            self._session.reply(self.kind.quit)
             self._quit_sent = True
 
     def output(self) -> str:
@@ -355,17 +380,20 @@ class EngineConnection:
 
         Args:
             timeout: Seconds to wait; by default the connection's own. An engine that has failed to
-                answer, or has never called, gets none: it would not receive the message to quit.
+                answer, or has never called, gets none: it would not receive the message to quit. One that
+                need not heed it yet has nothing to lose, and gets a second.
         """
-        if self._lost or not self._has_called:
+        if self._failure is not None or not self._has_called:
             timeout = 0.0
         elif timeout is None:
             timeout = self.timeout
+        if not self.heeds_quit:
+            timeout = min(timeout, _DEAF_SECONDS)
         deadline = time.monotonic() + timeout
         try:
             self._quit(deadline)
             if self._process is not None and not self._process.wait(max(0.0, deadline - time.monotonic())):
-                if timeout > 0:
+                if timeout > 0 and self.heeds_quit:
                     logger.warning("Environment timed out shutting down. Killing... (%s)", self._name)
                 self._process.kill()
         except BaseException:  # a second Ctrl-C must not leave the engine behind

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from selectors import BaseSelector
@@ -21,8 +20,6 @@ from . import shutdown
 from .connection import EngineConnection
 from .options import Connect, EngineOptions
 from .terms import Terms
-
-logger = logging.getLogger(__name__)
 
 
 class StepMessage(Protocol):
@@ -53,7 +50,8 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
     """An engine and its agents.
 
     `step` and `reset` wait for the engine. To drive several environments, send first (`send_step`,
-    `send_reset`), and receive from each when `poll` is true.
+    `send_reset`), and receive from each when `poll` is true. Once the engine is lost, because it has ended or
+    has not answered in time, each of these raises the error that told so.
 
     A subclass reads and writes the messages of one protocol: it defines the methods that are abstract here.
     Its own constructor takes keyword arguments, and `of` the options as one value.
@@ -149,6 +147,11 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """The port on which the engine calls."""
         return self._connection.port
 
+    def take_introduction(self) -> list[str]:
+        """What is to be logged of the engine now that it may take part; it is not kept back any longer."""
+        lines, self._connection.introduction = self._connection.introduction, None
+        return lines or []
+
     @property
     def terms(self) -> Terms:
         """The words for the engine in messages to its users."""
@@ -185,6 +188,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         self._check_loaded()
         self._connection.reply(self._encode_reset())
         self._was_reset = True
+        self._connection.heeds_quit = True
 
     def send_step(self) -> None:
         """Answer the engine with the actions that were set; return at once."""
@@ -364,7 +368,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """Store every behavior's agents, none where the message does not mention it."""
         for name, spec in self._known_specs.items():
             if name not in self._steps:
-                logger.info("Connected new brain: %s", name)
+                self._connection.introduce(f"Connected new brain: {name}")
             found = steps.get(name) or no_steps(spec)
             if self._non_finite is not None:
                 found, _ = check_finite(found, spec, self.name, name, self._non_finite, self._warned)

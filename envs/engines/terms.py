@@ -73,7 +73,10 @@ UNITY = Terms(
         "The scene needs an active agent whose Behavior Type is Default, and each agent a Decision "
         "Requester component or code that calls RequestDecision."
     ),
-    never_called="It has not called yet: it did not start, or it has no ML-Agents communicator.",
+    never_called=(
+        "It has not called yet: it did not start, or its scene has no active agent (with the first one "
+        "ML-Agents' Academy wakes), or it was built without ML-Agents or with a release before 0.15."
+    ),
     not_played=(
         "It has not called yet: was Play pressed in the Unity Editor, and is an agent in the scene? The "
         "Academy calls once, when the first agent is enabled."

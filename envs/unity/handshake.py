@@ -92,9 +92,17 @@ class Handshake:
             hello = ready.hello  # of another one, which has called where the first one has left
         self.connection.begin(self.decoder.continues)
         # Not before: who greets and leaves must not fill the log.
-        _announce(self.plugin, hello, self.name)
+        self._announce(hello)
+        self.connection.heeds_quit = hello.name.startswith(OWN_ENGINE)
         self.connection.stage = self.connection.terms.idle
         return hello.capabilities
+
+    def _announce(self, hello: EngineHello) -> None:
+        self.connection.introduce(_introduction(self.plugin, hello))
+        if not hello.capabilities.base_rl:
+            logger.warning(
+                "%s: the engine does not report that it supports reinforcement learning at all.", self.name
+            )
 
     def _receive_hello(self) -> EngineHello:
         data = self.connection.receive()
@@ -136,17 +144,14 @@ def _asks_for_reset(data: bytes, where: str, plugin: Plugin) -> bool:
     return message.status == 200 and message.hello is None and message.steps is None
 
 
-def _announce(plugin: Plugin, hello: EngineHello, name: str) -> None:
+def _introduction(plugin: Plugin, hello: EngineHello) -> str:
     own_name = hello.name.removeprefix(OWN_ENGINE)
     own = own_name != hello.name
-    logger.info(
-        "Connected to %s with package version %s and communication version %s",
-        f"{own_name} ({plugin.protocol})" if own else f"{plugin.kind.name} environment",
-        hello.package_version,
-        hello.communication_version,
+    what = f"{own_name} ({plugin.protocol})" if own else f"{plugin.kind.name} environment"
+    return (
+        f"Connected to {what} with package version {hello.package_version} and communication version "
+        f"{hello.communication_version}"
     )
-    if not hello.capabilities.base_rl:
-        logger.warning("%s: the engine does not report that it supports reinforcement learning at all.", name)
 
 
 def _incompatible(plugin: Plugin, hello: EngineHello, terms: Terms, name: str) -> UnityEnvironmentException:

@@ -160,7 +160,8 @@ def launch(
         seed: Seeds the engine; further engines get the next numbers. None for a random one.
         reseed: Restart the engine, unless it is the Editor, when `reset` is given a seed.
         num_engines: How many engines, whose agents are combined. They compute in parallel.
-        time_scale: How much faster than real time the game runs; None leaves it unchanged.
+        time_scale: How much faster than real time the game runs; None leaves it unchanged. A frame of Unity,
+            and its `Update()`, lasts `time_scale` times as much game time as a frame at 1.
         parameters: Values of environment parameters, numbers or samplers.
         side_channels: Further channels, of a single engine. A channel for the engine's configuration,
             parameters or statistics replaces the one that Lanista would create.

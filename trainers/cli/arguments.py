@@ -92,7 +92,9 @@ ENGINE_FLAGS = (
     EngineFlag("engine_settings", "height", "of the engine's window in pixels"),
     EngineFlag("engine_settings", "quality_level", "Unity's quality level"),
     EngineFlag("engine_settings", "target_frame_rate", "frames per second that are drawn; -1: all"),
-    EngineFlag("engine_settings", "capture_frame_rate", "frames per second of game time; 0: as they come"),
+    EngineFlag(
+        "engine_settings", "capture_frame_rate", "frames per second of the engine's clock; 0: as they come"
+    ),
 )
 """All flags of `lanista-learn` about a single environment, except `--env` and `--env-args`."""
 

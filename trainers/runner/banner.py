@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..._version import __version__
+from ...envs.engines.address import split_address
 from ...envs.protocol.handshake import API_VERSION, PACKAGE_VERSION
 from ..settings.options import RunOptions
 from ..utils.text import typed
@@ -70,7 +71,14 @@ def _play(options: RunOptions, model: Path) -> str:
     words = ["lanista", "play", str(model)]
     then = f"  (then {terms_of_run(options).play})"
     if env.attaches:
-        return f"{typed([*words, '--listen', env.listen])}{then}"
+        words += [
+            "--listen",
+            env.listen,
+            *(word for network in env.allow or () for word in ("--allow", network)),
+        ]
+        port = split_address(env.listen)[1]
+        where = f"port {port}" if port else "the port that is then logged"
+        return f"{typed(words)}  (then start an engine that calls {where})"
     of_run = model.is_dir()
     words += [] if of_run or env.env_path is None else ["--env", env.env_path]
     if env.editor:

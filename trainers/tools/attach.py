@@ -18,6 +18,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 from ...envs.base import BehaviorName
 from ...envs.engines import ports
 from ...envs.engines.address import AllowedNetworks, join_address, split_address
+from ...envs.engines.connection import EngineConnection
 from ...envs.engines.listening import listen
 from ...envs.manager.manager import EnvManager
 from ...envs.opening import open_environment
@@ -93,12 +94,14 @@ def make_attached(options: RunOptions, seed: int, *, spin: bool) -> EnvManager:
 
     def make(index: int, engine: AttachedEngine) -> BaseEnv:
         name = f"environment {index} ({engine.where})"
+
+        def connect(on_exit: Callable[[], None]) -> EngineConnection:
+            connection = engine.connection(name, given.timeout_wait)
+            connection.introduction = []  # kept back: its behaviors may be refused
+            return connection
+
         its = replace(
-            given,
-            path=engine.file_name,
-            seed=seed_of(seed, index),
-            engine_name=name,
-            connect=lambda _: engine.connection(name, given.timeout_wait),
+            given, path=engine.file_name, seed=seed_of(seed, index), engine_name=name, connect=connect
         )
         return open_environment(its)
 

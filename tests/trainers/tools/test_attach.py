@@ -223,6 +223,8 @@ def test_a_run_takes_engines_as_they_come_and_go(tmp_path, scene):
     assert [process.wait(PATIENCE) for process in (second, third, stranger)] == [0, 0, 0], (
         "all receive the command to quit"
     )
+    assert "Connected to scene:basic" in ended.out and "Connected new brain: Basic" in ended.out
+    assert "Connected to scene:ball3d" not in ended.out and "Connected new brain: 3DBall" not in ended.out
     assert weights_are_finite(ended.files("*.pt")) and ended.files("Basic.onnx")
     recorded = (tmp_path / "results" / "r" / "configuration.yaml").read_text()
     assert f"listen: 127.0.0.1:{run.port}" in recorded

@@ -161,12 +161,13 @@ class EngineSettings(Settings):
     quality_level: WireInteger = 5
     """Unity's quality level."""
     time_scale: WireNumber = 20.0
-    """How much faster than real time the engine may run."""
+    """How much faster than real time the engine may run. A frame, and so an Update() of Unity, then lasts
+    time_scale / capture_frame_rate seconds of game time: 1/3 s with 20 and 60, 16.7 steps of physics."""
     target_frame_rate: WireInteger = -1
     """Target frame rate in frames per second. -1: as many as possible."""
     capture_frame_rate: WireInteger = 60
-    """Frames per second of game time: with 60, a frame lasts 1/60 s of game time. 0: as long as it really
-    took."""
+    """Frames per second: each lasts time_scale / capture_frame_rate seconds of game time. 0: as long as it
+    really took, times time_scale."""
     no_graphics: Flag = False
     """Run without graphics. Camera observations are not available then."""
     no_graphics_monitor: Flag = False
