@@ -1,4 +1,4 @@
-"""The errors that engines print, as the user is told of them: the first of each kind at once, and all counted.
+"""The errors that engines print, as users hear of them: the first of each kind at once, and all counted.
 
 A listener (`listener.py`) finds them in what an engine writes. `EngineErrors` is where the listeners of all
 engines of a run meet: a run makes one and passes it to its engines in `EngineOptions.errors`; an environment
@@ -11,6 +11,7 @@ import logging
 import re
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -21,6 +22,10 @@ MOST_KINDS = 100
 """Kinds of errors that are told apart; errors of further kinds are counted together."""
 MOST_TOLD = 20
 """Kinds that are told at once; further ones are only counted."""
+MOST_SUMMED = 5
+"""Kinds that a summary names, the most frequent ones."""
+MOST_SHOWN = 200
+"""Characters of an error in a summary."""
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
 """What differs between two errors of one kind: numbers and addresses."""
 
@@ -84,6 +89,12 @@ class EngineErrors:
         self._by_environment: dict[str, int] = {}
 
     @property
+    def first(self) -> EngineError | None:
+        """The first error; None if there was none."""
+        with self._lock:
+            return next((one.first for one in self._counts.values()), None)
+
+    @property
     def should_stop(self) -> bool:
         """Whether the run is to end for an error; see `ErrorPolicy.STOP`."""
         return self.policy is ErrorPolicy.STOP and bool(self._counts)
@@ -91,7 +102,8 @@ class EngineErrors:
     @property
     def total(self) -> int:
         """How many errors were printed so far."""
-        return sum(self._by_environment.values())
+        with self._lock:
+            return sum(self._by_environment.values())
 
     def counts(self) -> list[ErrorCount]:
         """Every kind that is told apart, in the order of their first errors."""
@@ -104,6 +116,8 @@ class EngineErrors:
 
     def take_new(self) -> list[EngineError]:
         """The first error of each kind that has come since the last call."""
+        if not self._new:
+            return []
         with self._lock:
             new = list(self._new)
             self._new.clear()
@@ -111,6 +125,8 @@ class EngineErrors:
 
     def add(self, error: EngineError, times: int = 1) -> None:
         """Count an error, and tell it if it is the first of its kind."""
+        if self.policy is ErrorPolicy.IGNORE:
+            return
         kind = error.kind
         with self._lock:
             self._by_environment[error.environment] = self.of_environment(error.environment) + times
@@ -126,6 +142,44 @@ class EngineErrors:
             number = len(self._counts)
         if number <= MOST_TOLD:
             where = f" Its log: {error.log}" if error.log is not None else ""
-            logger.warning("%s (%s) has printed an error: %s.%s", error.environment, error.engine, error, where)
+            logger.warning(
+                "%s (%s) has printed an error: %s.%s", error.environment, error.engine, error, where
+            )
         if number == MOST_TOLD:
             logger.warning("Errors of further kinds that engines print are only counted.")
+
+    def summary(self) -> str:
+        """What the engines have printed, in one sentence; empty if that was no error."""
+        kinds = self.counts()
+        if not kinds:
+            return ""
+        with self._lock:
+            names = list(self._by_environment)
+        who, have = names[0], "has"
+        if len(names) > 1:
+            shown = names[:MOST_SUMMED]
+            others = f"{len(names) - len(shown)} more" if len(names) > len(shown) else shown.pop()
+            who, have = f"{', '.join(shown)} and {others}", "have"
+        engines = "/".join(dict.fromkeys(one.first.engine for one in kinds))
+        return f"{who} ({engines}) {have} printed {in_words(self.total, kinds)}"
+
+
+def in_words(total: int, kinds: Sequence[ErrorCount]) -> str:
+    """Errors of several kinds as the end of a sentence, the most frequent kinds first, and where they stand.
+
+    Args:
+        total: How many there were, of all kinds.
+        kinds: Those that were told apart; at least one.
+    """
+    shown = sorted(kinds, key=lambda one: -one.count)[:MOST_SUMMED]
+    words = [f"{one.count:,} x {_shortened(str(one.first))}" for one in shown]
+    others = total - sum(one.count for one in shown)
+    if others > 0:
+        words.append(f"{others:,} others")
+    logs = dict.fromkeys(str(one.first.log) for one in shown if one.first.log is not None)
+    where = f" See {', '.join(logs)}." if logs else ""
+    return f"{total:,} error{'s' if total > 1 else ''}: {', '.join(words)}.{where}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."

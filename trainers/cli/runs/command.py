@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ....envs.engines.engine_errors import in_words
 from ...utils.errors import CommandError
 from ...utils.text import harmless
 from ..arguments import finite
@@ -76,6 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"No such run in {harmless(str(arguments.folder))}.")
         return 0
     print("\n".join(_table(runs, now)))
+    for run in runs:
+        errors = run.engine_errors
+        if errors.total:
+            words = in_words(errors.total, errors.kinds)
+            print(harmless(f"The engines of {run.name} have printed {words}"))
     for run in runs:
         for problem in run.problems:
             print(f"{harmless(run.name)} is damaged: {harmless(problem)}", file=sys.stderr)
@@ -142,6 +148,7 @@ def _as_dict(run: RunRecord) -> dict[str, Any]:
             }
             for one in run.behaviors
         },
+        "engine_errors": run.engine_errors.as_dict(),
         "problems": run.problems,
     }
 
