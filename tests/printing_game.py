@@ -14,6 +14,10 @@ THROWN = ("NullReferenceException: Object reference not set", "Assets/MyAgent.cs
 FAILED = ("Assertion failed", "Assets/Arena.cs:7", 1)
 
 
+IS_WARNING = False
+"""Whether what is printed is a warning."""
+
+
 class PrintingGame(LineGame):
     """A `LineGame` that prints errors in some of its steps, counted from 1.
 
@@ -37,5 +41,5 @@ class PrintingGame(LineGame):
     def _print(self, step: int) -> None:
         log = Path("results", "r", "run_logs", f"Player-{self.number}.log").absolute()
         for text, place, times in self.prints.get(step, ()):
-            error = EngineError("Unity", f"environment {self.number}", text, place, log)
+            error = EngineError("Unity", f"environment {self.number}", text, place, log, IS_WARNING)
             self.errors.add(error, times)

@@ -1,4 +1,4 @@
-"""The errors that engines print, as users hear of them: the first of each kind at once, and all counted.
+"""The errors that engines print, as users are told of them: the first of each kind at once, all counted.
 
 A listener (`listener.py`) finds them in what an engine writes. `EngineErrors` is where the listeners of all
 engines of a run meet: a run makes one and passes it to its engines in `EngineOptions.errors`; an environment
@@ -11,7 +11,6 @@ import logging
 import re
 import threading
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -22,10 +21,8 @@ MOST_KINDS = 100
 """Kinds of errors that are told apart; errors of further kinds are counted together."""
 MOST_TOLD = 20
 """Kinds that are told at once; further ones are only counted."""
-MOST_SUMMED = 5
-"""Kinds that a summary names, the most frequent ones."""
-MOST_SHOWN = 200
-"""Characters of an error in a summary."""
+_MOST_LISTED = 5
+"""Kinds that the summary lists: those of which most were printed."""
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
 """What differs between two errors of one kind: numbers and addresses."""
 
@@ -55,6 +52,8 @@ class EngineError:
     """The user's file and line, `res://agent.gd:19`; a method where no file is known; empty if neither is."""
     log: Path | None = None
     """The file that holds it, if there is one."""
+    is_warning: bool = False
+    """Whether it is a warning of Lanista's addon: told and counted as errors are, and no reason to stop."""
 
     @property
     def kind(self) -> tuple[str, str, str]:
@@ -87,23 +86,35 @@ class EngineErrors:
         self._of_further_kinds = 0
         self._new: deque[EngineError] = deque()
         self._by_environment: dict[str, int] = {}
-
-    @property
-    def first(self) -> EngineError | None:
-        """The first error; None if there was none."""
-        with self._lock:
-            return next((one.first for one in self._counts.values()), None)
+        self._first: EngineError | None = None
+        self._incomplete: set[str] = set()
 
     @property
     def should_stop(self) -> bool:
         """Whether the run is to end for an error; see `ErrorPolicy.STOP`."""
-        return self.policy is ErrorPolicy.STOP and bool(self._counts)
+        return self.policy is ErrorPolicy.STOP and self._first is not None
+
+    @property
+    def first(self) -> EngineError | None:
+        """The first error that is no warning; None if there was none."""
+        return self._first
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all errors were counted; not if an engine has printed faster than was read."""
+        return not self._incomplete
 
     @property
     def total(self) -> int:
         """How many errors were printed so far."""
         with self._lock:
             return sum(self._by_environment.values())
+
+    @property
+    def environments(self) -> list[str]:
+        """The environments that have printed errors."""
+        with self._lock:
+            return list(self._by_environment)
 
     def counts(self) -> list[ErrorCount]:
         """Every kind that is told apart, in the order of their first errors."""
@@ -129,6 +140,8 @@ class EngineErrors:
             return
         kind = error.kind
         with self._lock:
+            if self._first is None and not error.is_warning:
+                self._first = error
             self._by_environment[error.environment] = self.of_environment(error.environment) + times
             known = self._counts.get(kind)
             if known is not None:
@@ -141,45 +154,41 @@ class EngineErrors:
             self._new.append(error)
             number = len(self._counts)
         if number <= MOST_TOLD:
+            what = "a warning" if error.is_warning else "an error"
             where = f" Its log: {error.log}" if error.log is not None else ""
             logger.warning(
-                "%s (%s) has printed an error: %s.%s", error.environment, error.engine, error, where
+                "%s (%s) has printed %s: %s.%s", error.environment, error.engine, what, error, where
             )
         if number == MOST_TOLD:
             logger.warning("Errors of further kinds that engines print are only counted.")
 
-    def summary(self) -> str:
-        """What the engines have printed, in one sentence; empty if that was no error."""
-        kinds = self.counts()
-        if not kinds:
-            return ""
-        with self._lock:
-            names = list(self._by_environment)
-        who, have = names[0], "has"
-        if len(names) > 1:
-            shown = names[:MOST_SUMMED]
-            others = f"{len(names) - len(shown)} more" if len(names) > len(shown) else shown.pop()
-            who, have = f"{', '.join(shown)} and {others}", "have"
-        engines = "/".join(dict.fromkeys(one.first.engine for one in kinds))
-        return f"{who} ({engines}) {have} printed {in_words(self.total, kinds)}"
+    def leave_out(self, environment: str) -> None:
+        """Note that an environment prints faster than is read, so that not all errors are counted."""
+        if environment not in self._incomplete:
+            self._incomplete.add(environment)
+            logger.warning(
+                "%s prints more than is looked through for errors: part of it is left out, and there may be "
+                "more errors than are counted.",
+                environment,
+            )
 
 
-def in_words(total: int, kinds: Sequence[ErrorCount]) -> str:
-    """Errors of several kinds as the end of a sentence, the most frequent kinds first, and where they stand.
+def summary(errors: EngineErrors) -> str:
+    """How many errors engines have printed, and which, in one line; empty if none.
 
-    Args:
-        total: How many there were, of all kinds.
-        kinds: Those that were told apart; at least one.
+    Such as `environment 0 (Unity) has printed 6,801 errors: 6,800 x NullReferenceException: ... (A.cs:42)`.
     """
-    shown = sorted(kinds, key=lambda one: -one.count)[:MOST_SUMMED]
-    words = [f"{one.count:,} x {_shortened(str(one.first))}" for one in shown]
-    others = total - sum(one.count for one in shown)
-    if others > 0:
-        words.append(f"{others:,} others")
-    logs = dict.fromkeys(str(one.first.log) for one in shown if one.first.log is not None)
-    where = f" See {', '.join(logs)}." if logs else ""
-    return f"{total:,} error{'s' if total > 1 else ''}: {', '.join(words)}.{where}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+    counts = sorted(errors.counts(), key=lambda each: -each.count)
+    if not counts:
+        return ""
+    names = errors.environments
+    engines = ", ".join(sorted({each.first.engine for each in counts}))
+    who = f"{names[0]} ({engines}) has" if len(names) == 1 else f"{len(names)} environments ({engines}) have"
+    warnings = {each.first.is_warning for each in counts}
+    what = "errors" if warnings == {False} else "warnings" if warnings == {True} else "errors and warnings"
+    listed = "; ".join(f"{each.count:,} x {each.first}" for each in counts[:_MOST_LISTED])
+    more = f"; and {len(counts) - _MOST_LISTED} more kinds" if len(counts) > _MOST_LISTED else ""
+    log = counts[0].first.log
+    where = "" if log is None else f". The log of {counts[0].first.environment}: {log}"
+    at_least = "" if errors.is_complete else "at least "
+    return f"{who} printed {at_least}{errors.total:,} {what}: {listed}{more}{where}"

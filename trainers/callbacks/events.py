@@ -136,6 +136,8 @@ class EngineErrorPrinted(Event):
     """The user's file and line, such as `res://agent.gd:19`, or a method; empty where neither is known."""
     log: Path | None
     """The file that holds it, if there is one."""
+    is_warning: bool
+    """Whether it is a warning of Lanista's addon for Godot."""
     steps: Mapping[str, int]
     """Trainer steps so far, by behavior."""
 

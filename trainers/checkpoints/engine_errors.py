@@ -19,6 +19,8 @@ MOST_BYTES = 1 << 20
 """The most bytes of a file: a hundred kinds take some ten KiB."""
 MOST_TEXT = 2000
 """Characters of an error's sentence that are kept."""
+MOST_LISTED = 5
+"""Kinds that are named in a line."""
 _NAME = re.compile(r"engine_errors(-[0-9]+)?\.json")
 _TEXTS = ("engine", "environment", "text", "place", "log")
 
@@ -73,6 +75,13 @@ class ErrorRecord:
                 found[one.first.kind] = one
         return ErrorRecord(self.total + total, tuple(found.values()))
 
+    def in_words(self) -> str:
+        """The number of errors, and the most frequent kinds."""
+        kinds = sorted(self.kinds, key=lambda one: -one.count)
+        listed = "; ".join(f"{one.count:,} x {one.first}" for one in kinds[:MOST_LISTED])
+        more = len(kinds) - MOST_LISTED
+        return f"{self.total:,} errors: {listed}{f'; and {more} more kinds' if more > 0 else ''}"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         kinds = [
@@ -81,6 +90,7 @@ class ErrorRecord:
                 "environment": one.first.environment,
                 "text": one.first.text[:MOST_TEXT],
                 "place": one.first.place[:MOST_TEXT],
+                "is_warning": one.first.is_warning,
                 "log": None if one.first.log is None else one.first.log.as_posix(),
                 "count": one.count,
             }
@@ -93,7 +103,8 @@ def _count(entry: Any) -> ErrorCount:
     if not isinstance(entry, dict):
         raise ValueError(f"found {type(entry).__name__} among its kinds, expected an object")
     engine, environment, text, place, log = (_text(entry, key) for key in _TEXTS)
-    error = EngineError(engine, environment, text, place, Path(log) if log else None)
+    warns = entry.get("is_warning", False) is True
+    error = EngineError(engine, environment, text, place, Path(log) if log else None, warns)
     return ErrorCount(error, _number(entry.get("count"), "count"))
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...envs.engines.engine_errors import EngineError, EngineErrors, ErrorPolicy, in_words
+from ...envs.engines.engine_errors import EngineError, EngineErrors, ErrorPolicy, summary
 from ..callbacks.events import EngineErrorPrinted
 from ..checkpoints.engine_errors import ErrorRecord, RecordedErrors, errors_file, errors_files
 from ..settings.options import RunOptions
@@ -58,7 +58,7 @@ def dispatch_new(
 ) -> None:
     """Tell callbacks of the errors of new kinds; `steps` returns the trainer steps so far, by behavior."""
     for error in printed.take_new():
-        told = error.engine, error.environment, error.text, error.place, error.log
+        told = error.engine, error.environment, error.text, error.place, error.log, error.is_warning
         callbacks.dispatch(EngineErrorPrinted(*told, steps()))
 
 
@@ -86,14 +86,12 @@ def errors_recorded(options: RunOptions, folder: Path, rank: int = 0) -> Iterato
         yield recorded
     finally:
         recorded.save()
-        summary = printed.summary()
-        if summary:
-            logger.warning("%s", summary)
+        if printed.total:
+            logger.warning("%s", summary(printed))
         for path, record in (_of_others(folder) if several else {}).items():
             if record.total > before.get(path, ErrorRecord()).total:
                 name = path.stem.rpartition("-")[2]
-                words = in_words(record.total, record.kinds)
-                logger.warning("The environments of the learner %s have printed %s", name, words)
+                logger.warning("The environments of learner %s have printed %s", name, record.in_words())
 
 
 def _of_others(folder: Path) -> dict[Path, ErrorRecord]:

@@ -60,7 +60,7 @@ def test_the_first_of_each_kind_is_told_at_once_and_all_are_counted(runs, capsys
     assert out.index("has printed an error") < out.index("Step: 100")
     summary = (
         "environment 0 (Unity) has printed 7 errors: 6 x NullReferenceException: Object reference not set "
-        "(Assets/MyAgent.cs:42), 1 x Assertion failed (Assets/Arena.cs:7). See "
+        "(Assets/MyAgent.cs:42); 1 x Assertion failed (Assets/Arena.cs:7). The log of environment 0: "
     )
     assert out.count(summary) == 1 and out.index("The brain of Tiny") < out.index(summary)
     assert summary in Path("results/r/run_logs/warnings.log").read_text()
@@ -71,6 +71,7 @@ def test_the_first_of_each_kind_is_told_at_once_and_all_are_counted(runs, capsys
         "environment": "environment 0",
         "text": THROWN[0],
         "place": "Assets/MyAgent.cs:42",
+        "is_warning": False,
         "log": "run_logs/Player-0.log",
         "count": 6,
     }
@@ -106,6 +107,20 @@ def test_the_run_ends_saved_with_the_first_error_where_that_is_wanted(runs, caps
     assert "Learning was interrupted" in said.out and "Traceback" not in said.err
     assert Path("results/r/Tiny.onnx").exists() and 0 < runs.state()["step"] < 400
     assert kept()["kinds"][0]["text"] == THROWN[0]
+
+
+def test_a_warning_of_an_addon_is_told_and_ends_nothing(runs, capsys, monkeypatch):
+    monkeypatch.setattr("printing_game.IS_WARNING", True)
+    assert runs(*START, *STOP) == 0
+    out = capsys.readouterr().out
+    assert "has printed a warning: " in out and "has printed 7 warnings: " in out
+    assert kept()["kinds"][0]["is_warning"]
+
+
+def test_the_errors_of_several_environments_are_summed_up_together(runs, capsys):
+    assert runs(*START, "--num-envs", "2") == 0
+    out = capsys.readouterr().out
+    assert "2 environments (Unity) have printed 14 errors: 12 x NullReferenceException" in out
 
 
 def test_a_game_that_is_corrected_goes_on_where_the_error_ended_the_run(runs):
@@ -325,5 +340,5 @@ def test_errors_of_other_ranks_are_summed_up_on_the_console(runs, tmp_path, capf
     assert launch(tmp_path, lambda rank: runs(*flags)) == [0, 0]
     out = capfd.readouterr().out
     assert "environment 0 (Unity) has printed 7 errors" in out
-    assert "The environments of the learner 1 have printed 7 errors: 6 x NullReferenceException" in out
+    assert "The environments of learner 1 have printed 7 errors: 6 x NullReferenceException" in out
     assert kept()["total"] == kept(rank="-1")["total"] == 7

@@ -14,7 +14,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ....envs.engines.engine_errors import in_words
 from ...utils.errors import CommandError
 from ...utils.text import harmless
 from ..arguments import finite
@@ -80,8 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     for run in runs:
         errors = run.engine_errors
         if errors.total:
-            words = in_words(errors.total, errors.kinds)
-            print(harmless(f"The engines of {run.name} have printed {words}"))
+            print(harmless(f"The engines of {run.name} have printed {errors.in_words()}"))
     for run in runs:
         for problem in run.problems:
             print(f"{harmless(run.name)} is damaged: {harmless(problem)}", file=sys.stderr)
