@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ class ErrorRecord:
     """All errors, also of kinds that are not told apart."""
     kinds: tuple[ErrorCount, ...] = ()
     """At most `MOST_KINDS`, in the order of their first errors."""
+    is_complete: bool = True
+    """Whether all were counted; not if an engine has printed faster than was read."""
 
     @classmethod
     def read(cls, path: Path) -> ErrorRecord:
@@ -62,25 +64,29 @@ class ErrorRecord:
         kinds = tree.get("kinds") if isinstance(tree, dict) else None
         if not isinstance(kinds, list) or len(kinds) > MOST_KINDS:
             raise ValueError(f"expected an object with `total`, and `kinds`, a list of at most {MOST_KINDS}")
-        return cls(_number(tree.get("total"), "total"), tuple(map(_count, kinds)))
+        complete = tree.get("is_complete", True) is True
+        return cls(_number(tree.get("total"), "total"), tuple(map(_count, kinds)), complete)
 
-    def plus(self, total: int, kinds: Iterable[ErrorCount]) -> ErrorRecord:
+    def plus(self, later: ErrorRecord) -> ErrorRecord:
         """This record with later errors added."""
         found = {one.first.kind: one for one in self.kinds}
-        for one in kinds:
+        for one in later.kinds:
             known = found.get(one.first.kind)
             if known is not None:
                 found[one.first.kind] = ErrorCount(known.first, known.count + one.count)
             elif len(found) < MOST_KINDS:
                 found[one.first.kind] = one
-        return ErrorRecord(self.total + total, tuple(found.values()))
+        complete = self.is_complete and later.is_complete
+        return ErrorRecord(self.total + later.total, tuple(found.values()), complete)
 
     def in_words(self) -> str:
         """The number of errors, and the most frequent kinds."""
         kinds = sorted(self.kinds, key=lambda one: -one.count)
         listed = "; ".join(f"{one.count:,} x {one.first}" for one in kinds[:MOST_LISTED])
         more = len(kinds) - MOST_LISTED
-        return f"{self.total:,} errors: {listed}{f'; and {more} more kinds' if more > 0 else ''}"
+        at_least, plural = "" if self.is_complete else "at least ", "s" if self.total > 1 else ""
+        others = f"; and {more} more kinds" if more > 0 else ""
+        return f"{at_least}{self.total:,} error{plural}: {listed}{others}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -96,7 +102,7 @@ class ErrorRecord:
             }
             for one in self.kinds
         ]
-        return {"total": self.total, "kinds": kinds}
+        return {"total": self.total, "is_complete": self.is_complete, "kinds": kinds}
 
 
 def _count(entry: Any) -> ErrorCount:
@@ -153,8 +159,8 @@ class RecordedErrors:
         if self._path is None or total == self._saved:
             return
         self._saved = total
-        kinds = (ErrorCount(self._placed(one.first), one.count) for one in self.printed.counts())
-        tree = self._earlier.plus(total, kinds).as_dict()
+        kinds = tuple(ErrorCount(self._placed(one.first), one.count) for one in self.printed.counts())
+        tree = self._earlier.plus(ErrorRecord(total, kinds, self.printed.is_complete)).as_dict()
         try:
             atomic_write_text(self._path, json.dumps(tree, indent=1) + "\n")
         except OSError as error:

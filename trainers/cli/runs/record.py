@@ -236,11 +236,9 @@ def _engine_errors(run: RunRecord) -> ErrorRecord:
     found = ErrorRecord()
     for path in errors_files(run.path):
         try:
-            one = ErrorRecord.read(path)
+            found = found.plus(ErrorRecord.read(path))
         except (OSError, ValueError) as error:
             run.problems.append(f"{path.name}: {_cause(error)}")
-        else:
-            found = found.plus(one.total, one.kinds)
     return found
 
 
