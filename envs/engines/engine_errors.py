@@ -11,6 +11,7 @@ import logging
 import re
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -178,17 +179,29 @@ def summary(errors: EngineErrors) -> str:
 
     Such as `environment 0 (Unity) has printed 6,801 errors: 6,800 x NullReferenceException: ... (A.cs:42)`.
     """
-    counts = sorted(errors.counts(), key=lambda each: -each.count)
+    counts = errors.counts()
     if not counts:
         return ""
     names = errors.environments
     engines = ", ".join(sorted({each.first.engine for each in counts}))
     who = f"{names[0]} ({engines}) has" if len(names) == 1 else f"{len(names)} environments ({engines}) have"
+    most = max(counts, key=lambda each: each.count).first
+    where = "" if most.log is None else f". The log of {most.environment}: {most.log}"
+    return f"{who} printed {in_words(errors.total, counts, is_complete=errors.is_complete)}{where}"
+
+
+def in_words(total: int, counts: Sequence[ErrorCount], *, is_complete: bool) -> str:
+    """The number of errors, and the kinds of which most were printed: `6,801 errors: 6,800 x ...; 1 x ...`.
+
+    Args:
+        total: Of all kinds, also of those that are not told apart.
+        counts: The kinds.
+        is_complete: Whether all were counted.
+    """
+    most = sorted(counts, key=lambda each: -each.count)
     warnings = {each.first.is_warning for each in counts}
-    what = "errors" if warnings == {False} else "warnings" if warnings == {True} else "errors and warnings"
-    listed = "; ".join(f"{each.count:,} x {each.first}" for each in counts[:_MOST_LISTED])
-    more = f"; and {len(counts) - _MOST_LISTED} more kinds" if len(counts) > _MOST_LISTED else ""
-    log = counts[0].first.log
-    where = "" if log is None else f". The log of {counts[0].first.environment}: {log}"
-    at_least = "" if errors.is_complete else "at least "
-    return f"{who} printed {at_least}{errors.total:,} {what}: {listed}{more}{where}"
+    what = "warning" if warnings == {True} else "error" if True not in warnings else "errors and warning"
+    what += "s" if total > 1 else ""
+    listed = "; ".join(f"{each.count:,} x {each.first}" for each in most[:_MOST_LISTED])
+    more = f"; and {len(most) - _MOST_LISTED} more kinds" if len(most) > _MOST_LISTED else ""
+    return f"{'' if is_complete else 'at least '}{total:,} {what}: {listed}{more}"

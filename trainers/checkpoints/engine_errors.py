@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...envs.engines.engine_errors import MOST_KINDS, EngineError, EngineErrors, ErrorCount
+from ...envs.engines.engine_errors import MOST_KINDS, EngineError, EngineErrors, ErrorCount, in_words
 from ...envs.utils.bounded_yaml import load_json
 from ...envs.utils.regular_files import read_text
 from ..utils.atomic_files import atomic_write_text
@@ -19,8 +19,6 @@ MOST_BYTES = 1 << 20
 """The most bytes of a file: a hundred kinds take some ten KiB."""
 MOST_TEXT = 2000
 """Characters of an error's sentence that are kept."""
-MOST_LISTED = 5
-"""Kinds that are named in a line."""
 _NAME = re.compile(r"engine_errors(-[0-9]+)?\.json")
 _TEXTS = ("engine", "environment", "text", "place", "log")
 
@@ -81,12 +79,7 @@ class ErrorRecord:
 
     def in_words(self) -> str:
         """The number of errors, and the most frequent kinds."""
-        kinds = sorted(self.kinds, key=lambda one: -one.count)
-        listed = "; ".join(f"{one.count:,} x {one.first}" for one in kinds[:MOST_LISTED])
-        more = len(kinds) - MOST_LISTED
-        at_least, plural = "" if self.is_complete else "at least ", "s" if self.total > 1 else ""
-        others = f"; and {more} more kinds" if more > 0 else ""
-        return f"{at_least}{self.total:,} error{plural}: {listed}{others}"
+        return in_words(self.total, self.kinds, is_complete=self.is_complete)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

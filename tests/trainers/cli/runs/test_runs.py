@@ -169,7 +169,8 @@ def test_errors_of_engines_of_all_learners_are_listed(tmp_path, capsys):
     assert run(["runs", str(tmp_path)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert (
-        last == "The engines of first have printed at least 10 errors: 4 x Oh\\x1b[2J; 2 x Ah (res://a.gd:3)"
+        last
+        == "The engines of first have printed at least 10 errors and warnings: 4 x Oh\\x1b[2J; 2 x Ah (res://a.gd:3)"
     )
 
 
