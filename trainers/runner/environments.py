@@ -14,6 +14,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ..._tools import provided
 from ...envs.engines.connection import EngineSession
+from ...envs.engines.engine_errors import EngineErrors
 from ...envs.engines.options import EngineOptions
 from ...envs.engines.ports import FIRST_PORT, LAST_PORT
 from ...envs.godot import is_godot
@@ -215,12 +216,25 @@ def number_of_environments(options: RunOptions) -> int:
 
 
 def make_env_manager(
-    options: RunOptions, seed: int, log_folder: Path, cluster: NodeLauncher | None = None
+    options: RunOptions,
+    seed: int,
+    log_folder: Path,
+    cluster: NodeLauncher | None = None,
+    errors: EngineErrors | None = None,
 ) -> EnvManager:
-    """The environments of a run, not yet started; on the nodes of a cluster, if there is one."""
+    """The environments of a run, not yet started; on the nodes of a cluster, if there is one.
+
+    Args:
+        options: The run's.
+        seed: The first environment's.
+        log_folder: Where the engines' logs go.
+        cluster: Where the engines are started; None: on this machine.
+        errors: Where the errors go that the engines print.
+    """
     env = options.env_settings
     if env.attaches:
-        manager: EnvManager = _tool_for("listen").make_attached(options, seed, spin=_may_spin(options))
+        spin = _may_spin(options)
+        manager: EnvManager = _tool_for("listen").make_attached(options, seed, spin=spin, errors=errors)
         return manager
     limits = RestartLimits(
         env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
@@ -229,7 +243,13 @@ def make_env_manager(
 
     def make(index: int) -> BaseEnv:
         worker_id = own[index]
-        return make_environment(options, seed_of(seed, worker_id), log_folder, worker_id, cluster)
+        its = replace(
+            engine_options(options, errors),
+            seed=seed_of(seed, worker_id),
+            log_folder=log_folder,
+            worker_id=worker_id,
+        )
+        return open_environment(its if cluster is None else cluster.connected(its))
 
     return EnvManager(
         make,
@@ -251,7 +271,7 @@ def _steps_here(options: RunOptions) -> bool:
 
 @contextmanager
 def launched_early(
-    options: RunOptions, folder: Path, cluster: NodeLauncher | None
+    options: RunOptions, folder: Path, cluster: NodeLauncher | None, errors: EngineErrors
 ) -> Iterator[EnvManager | None]:
     """The environments of a run on their way while torch is loaded, closed in the end; None where they wait.
 
@@ -263,7 +283,7 @@ def launched_early(
     if _steps_here(options) or several:
         yield None
         return
-    envs = make_env_manager(options, env.seed, folder / "run_logs", cluster)
+    envs = make_env_manager(options, env.seed, folder / "run_logs", cluster, errors)
     try:
         envs.launch()
         yield envs
@@ -274,12 +294,18 @@ def launched_early(
 
 
 def make_evaluation_environment(
-    options: RunOptions, log_folder: Path, cluster: NodeLauncher | None = None
+    options: RunOptions,
+    log_folder: Path,
+    cluster: NodeLauncher | None = None,
+    errors: EngineErrors | None = None,
 ) -> EvaluationEnvironment:
     """The environment of evaluations, with the first worker id after those of the training."""
     env = options.env_settings
     given = replace(
-        engine_options(options), worker_id=env.environments, seed=EVALUATION_SEED, log_folder=log_folder
+        engine_options(options, errors),
+        worker_id=env.environments,
+        seed=EVALUATION_SEED,
+        log_folder=log_folder,
     )
     # A rendered image shows the first copy; the best episode may be another's.
     one_copy = ("--areas", "1") if in_process(env.env_path) else ()
@@ -298,25 +324,6 @@ def tested(options: RunOptions) -> bool:
     """Whether any behavior is evaluated in training, or would be if an environment showed it."""
     settings = [*options.behaviors.values(), options.default_settings or TrainerSettings()]
     return not options.checkpoint_settings.inference and any(one.tested for one in settings)
-
-
-def make_environment(
-    options: RunOptions, seed: int, log_folder: Path, worker_id: int, cluster: NodeLauncher | None = None
-) -> BaseEnv:
-    """One environment of a run, started.
-
-    Args:
-        options: The run's.
-        seed: The environment's own.
-        log_folder: Where its engine's log goes.
-        worker_id: Its index.
-        cluster: Where it is started; None: on this machine.
-
-    Raises:
-        UnityException: It cannot be started, or did not answer in time.
-    """
-    own = replace(engine_options(options), seed=seed, log_folder=log_folder, worker_id=worker_id)
-    return open_environment(own if cluster is None else cluster.connected(own))
 
 
 def _may_spin(options: RunOptions) -> bool:

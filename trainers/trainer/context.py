@@ -13,6 +13,7 @@ from ...envs.engines.terms import UNKNOWN, Terms
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.fast.threads import ACTING_THREADS, UpdateThreads
 from ..callbacks.dispatcher import CallbackDispatcher
+from ..checkpoints.engine_errors import RecordedErrors
 from ..checkpoints.status import TrainingStatus
 from ..curriculum import Curriculum
 from ..networks.modules.passes import Precision
@@ -120,6 +121,8 @@ class RunContext:
     """The bytes that each behavior holds when its buffer or replay is full, by its name."""
     callbacks: CallbackDispatcher = field(default_factory=CallbackDispatcher)
     """What receives the run's events."""
+    errors: RecordedErrors = field(default_factory=RecordedErrors)
+    """What the engines print of errors."""
     stop: StopRequest = field(default_factory=StopRequest)
     terms: Terms = UNKNOWN
     """The words for the environments in messages to their users."""

@@ -69,6 +69,10 @@ class EnvironmentSettings(Settings):
     non_finite: Literal["stop", "drop", "zero"] = own("stop")
     """For NaN or infinite observations and rewards. stop: end the run, naming sensor and agent; drop: discard
     the agent's unfinished trajectory; zero: replace them by zero."""
+    engine_errors: Literal["warn", "stop", "ignore"] = own("warn")
+    """For errors that engines print, such as exceptions in a game's scripts. warn: tell the first of each
+    kind, and count all; stop: end the run after the first, saved, with exit status 1; ignore: do not read
+    what engines print."""
     listen: Text = own("localhost")
     """An address at which environments reach the trainer, in addition to localhost, which those on this
     machine use. localhost: this machine only. As ADDRESS:PORT (IPv6 in brackets), without --env: train on
