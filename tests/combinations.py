@@ -178,9 +178,7 @@ def attempt(one: Combination, number: int, seed: int) -> Found:
             raise Difference(f"the resumed run ended at {resumed.steps}")
     except TrainerConfigError as error:
         outcome, reason = ("refused" if where == "train" else "failed"), str(error)
-    except TrainerError as error:
-        outcome, reason = ("refused" if where == "train" else "failed"), str(error)
-    except Difference as error:
+    except (TrainerError, Difference) as error:
         outcome, reason = "failed", str(error)
     except BaseException:
         outcome, reason = "failed", traceback.format_exc()
