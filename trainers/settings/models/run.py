@@ -33,6 +33,8 @@ WINDOWS = os.name == "nt"
 
 DEVICE = r"(cpu|cuda|mps|xpu)(:[0-9]+)?"
 """What `torch_settings.device` takes."""
+MOST_AREAS = 1_000_000
+"""The most copies of its area that an environment is asked for: no machine holds more."""
 
 
 class EnvironmentSettings(Settings):
@@ -109,6 +111,8 @@ class EnvironmentSettings(Settings):
     def _some_area(cls, value: int) -> int:
         if value < 1:
             raise wrong(f"found {value}; num_areas must be set to a positive number >= 1")
+        if value > MOST_AREAS:
+            raise wrong(f"found {value}; an environment makes at most {MOST_AREAS:,} copies of its area")
         return value
 
     @field_validator("listen")
