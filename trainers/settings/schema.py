@@ -21,7 +21,7 @@ from .models.environment_parameters import (
 from .models.networks import MemorySettings
 from .models.outputs import BUILT_IN, READY
 from .models.rewards import REWARD_SIGNAL_SETTINGS
-from .models.run import DEVICE, MOST_AREAS, EnvironmentSettings, TorchSettings
+from .models.run import DEVICE, EnvironmentSettings, TorchSettings
 from .options import RunOptions
 from .registry import trainer_types
 
@@ -133,7 +133,7 @@ _SPECIAL: dict[tuple[type[Settings], str], Schema] = {
 
 # What validators require of single keys beyond their types and bounds.
 _NARROWER: dict[tuple[type[Settings], str], Schema] = {
-    (EnvironmentSettings, "num_areas"): {"minimum": 1, "maximum": MOST_AREAS},
+    (EnvironmentSettings, "num_areas"): {"minimum": 1},
     (EnvironmentSettings, "env_args"): {"type": ["array", "string", "null"]},
     (MemorySettings, "memory_size"): {"minimum": 2, "multipleOf": 2},
     (TorchSettings, "device"): {"pattern": f"^({DEVICE})$"},

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -55,7 +55,7 @@ class EnvironmentSettings(Settings):
     env_workers: Integer = own(0, ge=0)
     """Number of processes that each host one environment, for those in Python (gymnasium:, pettingzoo:,
     python:). 0: num_envs of them are stepped within the run's own process."""
-    num_areas: WireInteger = 1
+    num_areas: Annotated[Integer, Field(le=MOST_AREAS)] = 1
     """Number of training areas that each environment is asked to make."""
     timeout_wait: Integer = Field(default=60, ge=1)
     """Seconds to wait for an environment to start or to answer; also for another process that learns for
@@ -111,8 +111,6 @@ class EnvironmentSettings(Settings):
     def _some_area(cls, value: int) -> int:
         if value < 1:
             raise wrong(f"found {value}; num_areas must be set to a positive number >= 1")
-        if value > MOST_AREAS:
-            raise wrong(f"found {value}; an environment makes at most {MOST_AREAS:,} copies of its area")
         return value
 
     @field_validator("listen")
