@@ -1,6 +1,7 @@
 """The connection to one engine: waiting for its messages, and why it does not answer."""
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -168,6 +169,9 @@ class EngineConnection:
         """Whether it has answered a reset, so that its scene is set up correctly."""
         self.stage = kind.never_called
         """What the engine has done so far, for the message of a timeout."""
+        self._opened_by = os.getpid()
+        self._disowned = False
+        """Whether this is a forked process, and the engine its parent's."""
 
     @property
     def port(self) -> int:
@@ -183,8 +187,22 @@ class EngineConnection:
         """Let a selector report, with `token` as its keys' data, when to call `poll`; None ends that."""
         self._session.watch(selector, token)
 
+    def disown(self) -> None:
+        """In a forked process: use the engine no more, and leave it alone."""
+        self._disowned = True
+
+    def _check_owner(self) -> None:
+        """Raises UnityEnvironmentException in a forked process."""
+        if self._disowned:
+            raise UnityEnvironmentException(
+                f"{self._name} was opened by process {self._opened_by}, and process {os.getpid()}, which was "
+                "forked from it, cannot use it: an engine talks to one process. Open the environment in the "
+                "process that steps it, as in the function that a pool or a vector environment calls there."
+            )
+
     def poll(self) -> bytes | None:
         """The engine's next message if it has arrived, processing all that the sockets have."""
+        self._check_owner()
         if self._our_turn:
             self._session.pump()
             return None
@@ -200,9 +218,11 @@ class EngineConnection:
 
         Raises:
             UnityTimeOutException: Nothing came within the timeout.
-            UnityEnvironmentException: The engine's process has ended, or lost its connection.
+            UnityEnvironmentException: The engine's process has ended, or lost its connection; or this process
+                was forked from the one that has opened the environment.
             UnityCommunicatorStoppedException: The Editor's connection is gone.
         """
+        self._check_owner()
         deadline = time.monotonic() + self.timeout
         while self._arrived is None and not self._is_diagnosed():
             remaining = deadline - time.monotonic()
@@ -300,7 +320,9 @@ class EngineConnection:
         Raises:
             UnityCommunicatorStoppedException: The engine was told to quit.
             UnityCommunicationException: The engine has not called since the last reply.
+            UnityEnvironmentException: This process was forked from the one that has opened the environment.
         """
+        self._check_owner()
         if self._quit_sent:
             raise UnityCommunicatorStoppedException(
                 f"Communicator has exited. {self._name} was told to quit."
@@ -347,6 +369,8 @@ class EngineConnection:
             timeout: Seconds to wait; by default the connection's own. An engine that has failed to
                 answer, or has never called, gets none: it would not receive the message to quit.
         """
+        if self._disowned:
+            return
         if self._lost or not self._has_called:
             timeout = 0.0
         elif timeout is None:

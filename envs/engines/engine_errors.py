@@ -126,6 +126,8 @@ class EngineErrors:
             number = len(self._counts)
         if number <= MOST_TOLD:
             where = f" Its log: {error.log}" if error.log is not None else ""
-            logger.warning("%s (%s) has printed an error: %s.%s", error.environment, error.engine, error, where)
+            logger.warning(
+                "%s (%s) has printed an error: %s.%s", error.environment, error.engine, error, where
+            )
         if number == MOST_TOLD:
             logger.warning("Errors of further kinds that engines print are only counted.")
