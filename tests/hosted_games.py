@@ -70,6 +70,16 @@ class Wrong(Cat):
         return (np.zeros(7), *answer[1:])
 
 
+def odd(method):
+    """A BaseEnv one of whose further methods fails."""
+    from foreign_env import Foreign
+
+    def fail(*_):
+        raise KeyError("speed")
+
+    return type("Odd", (Foreign,), {method: fail})()
+
+
 def unmade(seed):
     """Cannot be made."""
     raise RuntimeError(f"no licence for {seed}")

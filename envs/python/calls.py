@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException, UnityException
+from numpy.typing import NDArray
 
 from ..errors import EnvContractError
 
@@ -49,6 +50,18 @@ def call_method(game: object, method: str, *arguments: Any, **keywords: Any) -> 
         raise game_error(game, method, error) from error
 
 
+def read_attribute(game: object, name: str) -> Any:
+    """Read an attribute of the game, which may be a property.
+
+    Raises:
+        EnvContractError: There is none, or it raises an exception.
+    """
+    try:
+        return getattr(game, name)
+    except (Exception, SystemExit) as error:
+        raise game_error(game, name, error) from error
+
+
 def check_result(
     given: Any, game: object, method: str, parts: Sequence[str], *, by_agent: bool = False
 ) -> tuple[Any, ...]:
@@ -68,12 +81,12 @@ def check_result(
         found = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
         old = _OLD if isinstance(given, tuple) and (len(given), len(parts)) == (4, 5) else ""
         raise EnvContractError(
-            f"{method} of {game} returned {found}; expected {len(parts)}: {', '.join(parts)}.{old}"
+            f"{method} of {name_of(game)} returned {found}; expected {len(parts)}: {', '.join(parts)}.{old}"
         )
     for part, name in zip(given, parts) if by_agent else ((given[-1], parts[-1]),):
         if not isinstance(part, Mapping):
             raise EnvContractError(
-                f"{method} of {game} returned as {name} {shorten(part)} ({type(part).__name__}); "
+                f"{method} of {name_of(game)} returned as {name} {shorten(part)} ({type(part).__name__}); "
                 "expected a dict."
             )
     return given
@@ -89,7 +102,7 @@ def as_number(value: Any, what: str = "the reward") -> float:
         if isinstance(value, (str, bytes)):
             raise TypeError
         return float(value.item() if isinstance(value, np.ndarray) else value)
-    except (TypeError, ValueError):
+    except Exception:  # of the arrays of any library
         raise ValueError(f"{what} is {shorten(value)} ({type(value).__name__}); expected a number") from None
 
 
@@ -108,10 +121,33 @@ def as_bool(value: Any, what: str) -> bool:
     raise ValueError(f"{what} is {shorten(value)} ({type(value).__name__}); expected True or False")
 
 
+def check_frame(given: Any, game: object, method: str) -> NDArray[np.uint8]:
+    """Check that a method has returned a frame: [height, width, 3], of integers from 0 to 255.
+
+    Raises:
+        EnvContractError: It is something else.
+    """
+    found = f"{shorten(given)} ({type(given).__name__})"
+    with suppress(Exception):  # what NumPy cannot read is no frame
+        frame = np.asarray(given)
+        if frame.ndim == 3 and frame.shape[2] == 3 and frame.dtype.kind in "iu":
+            return frame.astype(np.uint8, copy=False)
+        if frame.ndim:
+            found = f"an array of the shape {frame.shape} and dtype {frame.dtype}"
+    raise EnvContractError(
+        f"{method} of {name_of(game)} returned {found}; expected an array of the shape (height, width, 3) "
+        f"and dtype uint8, as in the render mode {RGB_ARRAY!r}."
+    )
+
+
+def name_of(game: object) -> str:
+    """A game in messages: its text, which names its class where it has none of its own."""
+    return _ADDRESS.sub("", str(game))
+
+
 def game_error(game: object, method: str, error: BaseException) -> EnvContractError:
-    """The error for an exception that a game has raised; names its class, where it has no text of its own."""
-    name = _ADDRESS.sub("", str(game))
-    return EnvContractError(f"{method} of {name} raised {describe_error(error)}.{HINT}")
+    """The error for an exception that a game has raised."""
+    return EnvContractError(f"{method} of {name_of(game)} raised {describe_error(error)}.{HINT}")
 
 
 def close_all(games: Iterable[object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from mlagents_envs.base_env import BaseEnv
 
@@ -10,10 +11,16 @@ from ..images import Images
 from . import GYMNASIUM, PYTHON, function_source
 from .gymnasium import source as gymnasium_source
 from .pettingzoo import source as pettingzoo_source
+from .unbounded import not_told
 
 
-def check_source(path: str, arguments: Sequence[str] | None = None) -> None:
+def check_source(path: str, arguments: Sequence[str] | None = None, *, hosted: bool = False) -> None:
     """Refuse an environment that cannot be made, before anything is written or loaded for it.
+
+    Args:
+        path: As for `make_source`.
+        arguments: Likewise.
+        hosted: Another process makes the environment, so that this one warns of what can be done better.
 
     Raises:
         UnityEnvironmentException: As `make_source`; for PettingZoo, except for errors in the arguments.
@@ -22,12 +29,13 @@ def check_source(path: str, arguments: Sequence[str] | None = None) -> None:
         EnvContractError: A Gymnasium environment is played with lives and has none; or the first observation
             of an environment that a user's function makes is not in its space.
     """
-    if path.strip().startswith(PYTHON):
-        function_source.check(path, arguments or ())
-    elif path.strip().startswith(GYMNASIUM):
-        gymnasium_source.check(path, arguments or ())
-    else:
-        pettingzoo_source.check(path)
+    with nullcontext() if hosted else not_told():
+        if path.strip().startswith(PYTHON):
+            function_source.check(path, arguments or ())
+        elif path.strip().startswith(GYMNASIUM):
+            gymnasium_source.check(path, arguments or ())
+        else:
+            pettingzoo_source.check(path)
 
 
 def make_source(

@@ -64,7 +64,7 @@ def check_environment(options: RunOptions) -> None:
             _refuse_parameters(options)
         return
     if env.env_path is not None and in_process(env.env_path):
-        check_source(env.env_path, env.env_args)
+        check_source(env.env_path, env.env_args, hosted=bool(env.env_workers))
         _refuse_parameters(options)
         if env.env_workers:
             _check_ports(options)

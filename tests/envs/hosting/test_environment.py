@@ -81,6 +81,8 @@ def test_statistics_arrive():
         ),
         ("Wrong?how=raise", r"raised KeyError: 'speed' \(hosted_games\.py, line \d+\)"),
         ("Wrong?how=die", "raised SystemExit"),
+        ("odd?method=statistics", r"statistics of .*odd.* raised KeyError: 'speed' \(hosted_games"),
+        ("odd?method=lost_lives", r"lost_lives of .*odd.* raised KeyError: 'speed'"),
         ("unmade", r"unmade raised RuntimeError: no licence for 7 \(hosted_games\.py"),
         ("not_there", "has no function 'not_there'"),
         (
