@@ -15,6 +15,7 @@ from ..errors import EnvContractError
 from ..protocol.engine import AgentBatch
 from ..protocol.png_writer import STORED
 from ..protocol.specs import survives
+from ..python.call_watch import WATCH
 from ..python.calls import HINT
 from ..scenes.world import Actions, Batches, Parameters, Statistic, World
 from ..side_channels import SideChannel
@@ -108,7 +109,7 @@ class HostedWorld(World):
 
     def _advance(self, method: str) -> Batches:
         try:
-            getattr(self._running_env(), method)()
+            WATCH.call(getattr(self._running_env(), method), f"{method} of {self._source.path}")
             self._update_specs()
         except EnvContractError as error:
             self._report(error)

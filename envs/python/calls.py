@@ -9,8 +9,8 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -46,7 +46,9 @@ def call_method(game: object, method: str, *arguments: Any, **keywords: Any) -> 
     """
     try:
         return getattr(game, method)(*arguments, **keywords)
-    except (Exception, SystemExit) as error:  # a game may raise anything, and must not end the process
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a game may raise anything, and must not end the process
         raise game_error(game, method, error) from error
 
 
@@ -58,7 +60,9 @@ def read_attribute(game: object, name: str) -> Any:
     """
     try:
         return getattr(game, name)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise game_error(game, name, error) from error
 
 
@@ -163,7 +167,9 @@ def close_checked(env: BaseEnv) -> None:
         env.close()
     except UnityException as error:  # it names the environment
         logger.warning("%s", error)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         logger.warning("%s", game_error(env, "close", error))
 
 
@@ -201,7 +207,9 @@ def load_module(path: str, name: str) -> ModuleType:
         else:
             why = f"the module {name} needs the package {missing!r}, which is not installed: pip install it."
         raise UnityEnvironmentException(f"{path}: {why}") from error
-    except (Exception, SystemExit) as error:  # whatever the user's module raises
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the user's module raises
         raise UnityEnvironmentException(
             f"{path}: the module {name} cannot be imported: {describe_error(error)}."
         ) from error
@@ -211,6 +219,31 @@ def find_in_working_folder() -> None:
     """Make modules in the working directory importable, also for an installed command."""
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
+
+
+@contextmanager
+def working_folder_kept(path: str, *, refuse: bool = True) -> Iterator[None]:
+    """Keep the working directory, to which the files of a run are relative, from a user's environment.
+
+    Args:
+        path: The environment's name, for the message.
+        refuse: Raise if it changes the directory; in any case the directory is the same afterwards.
+
+    Raises:
+        UnityEnvironmentException: It has changed the directory.
+    """
+    before = os.getcwd()
+    try:
+        yield
+        after = os.getcwd()
+    finally:
+        os.chdir(before)
+    if refuse and after != before:
+        raise UnityEnvironmentException(
+            f"{path} has changed the working directory from {before} to {after}, where this process would "
+            "then look for its files and write them. Let it use absolute paths (Path(__file__).parent), or "
+            "train it in a process of its own: --env-workers 1."
+        )
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
@@ -225,12 +258,15 @@ def describe_error(error: BaseException) -> str:
         return f"{type(error).__name__}: {error.msg} ({Path(error.filename).name}, line {error.lineno})"
     message, kind = one_line(error), type(error).__name__
     message = message if len(message) <= _MAX_LENGTH else f"{message[:_MAX_LENGTH]}..."
-    frames = [
-        each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(_OURS)
-    ]
-    own = [each for each in frames if not _is_installed(each.filename)] or frames
-    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    place = place_of(traceback.extract_tb(error.__traceback__))
     return f"{kind}: {message}{place}" if message else f"{kind}{place}"
+
+
+def place_of(stack: Iterable[traceback.FrameSummary]) -> str:
+    """` (file, line n)` of the last line of the user's own, else of another's than Lanista's; or nothing."""
+    frames = [each for each in stack if not each.filename.startswith(_OURS)]
+    own = [each for each in frames if not _is_installed(each.filename)] or frames
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 def _is_installed(file: str) -> bool:

@@ -142,7 +142,9 @@ class CheckedEnvironment(InProcessEnvironment):
             yield
         except UnityException:  # an engine's failure, or an error that names the environment already
             raise
-        except (Exception, SystemExit) as error:  # it may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # it may raise anything
             raise game_error(self.name, what, error) from error
 
     def _call_specs(self) -> Mapping[str, BehaviorSpec]:

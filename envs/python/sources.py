@@ -9,6 +9,7 @@ from mlagents_envs.base_env import BaseEnv
 
 from ..images import Images
 from . import GYMNASIUM, PYTHON, function_source
+from .calls import working_folder_kept
 from .gymnasium import source as gymnasium_source
 from .pettingzoo import source as pettingzoo_source
 from .unbounded import not_told
@@ -23,13 +24,14 @@ def check_source(path: str, arguments: Sequence[str] | None = None, *, hosted: b
         hosted: Another process makes the environment, so that this one warns of what can be done better.
 
     Raises:
-        UnityEnvironmentException: As `make_source`; for PettingZoo, except for errors in the arguments.
+        UnityEnvironmentException: As `make_source`; for PettingZoo, except for errors in the arguments. Or it
+            changes the working directory of this process, which is to step it.
         UnsupportedSpaceError: A Gymnasium environment, or one that a user's function makes, has a space that
             cannot be used.
         EnvContractError: A Gymnasium environment is played with lives and has none; or the first observation
             of an environment that a user's function makes is not in its space.
     """
-    with nullcontext() if hosted else not_told():
+    with nullcontext() if hosted else not_told(), working_folder_kept(path, refuse=not hosted):
         if path.strip().startswith(PYTHON):
             function_source.check(path, arguments or ())
         elif path.strip().startswith(GYMNASIUM):

@@ -203,7 +203,9 @@ class PettingZooEnvironment(ReportingEnvironment):
                 f"{name_of(area.env)} has no global state: its state() is missing or not implemented. Leave "
                 "--state-observation out."
             ) from error
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if area.state is not None and not area.env.agents:  # made of agents, of whom none is left
                 return area.state
             raise game_error(area.env, "state", error) from error

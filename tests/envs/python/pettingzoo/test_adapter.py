@@ -136,7 +136,7 @@ def test_a_global_state_keeps_its_size():
             return np.ones(2 if self.time < 1 else 1)
 
     env, _ = environment(NOTHING, kind=Shrinking, state_observation=True)
-    with pytest.raises(EnvContractError, match="state of .* returned 1 values; expected 2, as before"):
+    with pytest.raises(EnvContractError, match=r"state of .* returned 1 values; expected 2, as before"):
         env.step()
 
 

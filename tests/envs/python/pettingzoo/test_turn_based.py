@@ -336,5 +336,5 @@ def test_spaces_that_cannot_be_told_are_named():
         def action_space(self, agent):
             return {}[agent]
 
-    with pytest.raises(EnvContractError, match="action_space of .* raised KeyError: 'player_0'"):
+    with pytest.raises(EnvContractError, match=r"action_space of .* raised KeyError: 'player_0'"):
         TurnBasedEnvironment(lambda: Spaceless(ONE))
