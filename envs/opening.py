@@ -42,18 +42,20 @@ def open_environment(options: EngineOptions, side_channels: Sequence[SideChannel
         areas = [] if options.num_areas == 1 else ["--areas", str(options.num_areas)]
         return make_in_process(path, options.seed, [*options.additional_args, *areas])
     if in_process(path) and (options.drawn or not options.hosted):
+        from .python.calls import working_folder_kept
         from .python.sources import make_source
 
-        return make_source(
-            path,
-            options.seed,
-            options.additional_args,
-            options.num_areas,
-            with_state=options.with_state,
-            self_play=options.self_play,
-            images=options.images,
-            drawn=options.drawn,
-        )
+        with working_folder_kept(path):
+            return make_source(
+                path,
+                options.seed,
+                options.additional_args,
+                options.num_areas,
+                with_state=options.with_state,
+                self_play=options.self_play,
+                images=options.images,
+                drawn=options.drawn,
+            )
     if options.hosted:
         from .hosting.environment import HostedEnvironment
 

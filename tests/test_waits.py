@@ -87,6 +87,7 @@ LOOPS = {
     "envs.manager.manager EnvManager._launch_all": ASKS_MANAGER,
     "envs.manager.manager EnvManager.reset": ASKS_MANAGER,
     "envs.manager.manager EnvManager.wait": "its timeout, without which the core does not call it",
+    "envs.python.call_watch CallWatch._watch": OWN_THREAD,
     "envs.unity.handshake Handshake._attempt": BY_ENGINE,
     "trainers.cli.play.film Window.add": "a user who opens the page, or Ctrl-C: both are said",
     "trainers.runner.controller TrainerController._train": "it is the run, which asks all the time",

@@ -1,6 +1,7 @@
 """The connection to one engine: waiting for its messages, and why it does not answer."""
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -179,6 +180,9 @@ class EngineConnection:
         """What is still to be logged of it, where others decide first whether it may take part; else None."""
         self.stage = ""
         """What the engine has done so far, for the message of a timeout; empty before its first call."""
+        self._opened_by = os.getpid()
+        self._disowned = False
+        """Whether this is a forked process, and the engine its parent's."""
 
     @property
     def port(self) -> int:
@@ -201,8 +205,18 @@ class EngineConnection:
         else:
             self.introduction.append(line)
 
+    def disown(self) -> None:
+        """In a forked process: use the engine no more, and leave it alone."""
+        self._disowned = True
+        self._failure = UnityEnvironmentException(
+            f"{self._name} was opened by process {self._opened_by}, and process {os.getpid()}, which was "
+            "forked from it, cannot use it: an engine talks to one process. Open the environment in the "
+            "process that steps it, as in the function that a pool or a vector environment calls there."
+        )
+
     def poll(self) -> bytes | None:
         """The engine's next message if it has arrived, processing all that the sockets have."""
+        self._check_not_lost()
         if self._our_turn:
             self._session.pump()
             return None
@@ -218,7 +232,8 @@ class EngineConnection:
 
         Raises:
             UnityTimeOutException: Nothing came within the timeout.
-            UnityEnvironmentException: The engine's process has ended, or lost its connection.
+            UnityEnvironmentException: The engine's process has ended, or lost its connection; or this process
+                was forked from the one that has opened the environment.
             UnityCommunicatorStoppedException: The Editor's connection is gone.
         """
         self._check_not_lost()
@@ -332,7 +347,7 @@ class EngineConnection:
         Raises:
             UnityCommunicatorStoppedException: The engine was told to quit.
             UnityCommunicationException: The engine has not called since the last reply.
-            UnityException: The engine is lost: the error that told so.
+            UnityException: The engine is lost, or another process's: the error that told so.
         """
         self._check_not_lost()
         if self._quit_sent:
@@ -383,6 +398,8 @@ class EngineConnection:
                 answer, or has never called, gets none: it would not receive the message to quit. One that
                 need not heed it yet has nothing to lose, and gets a second.
         """
+        if self._disowned:
+            return
         if self._failure is not None or not self._has_called:
             timeout = 0.0
         elif timeout is None:

@@ -52,6 +52,7 @@ class EngineProcess:
         self._ended = threading.Event()
         self._process = _start(self.command)
         self.pid = self._process.pid
+        self._started_by = os.getpid()
         # Also if this process ends while another thread is still closing the engine.
         atexit.register(self.kill)
         self._reader = threading.Thread(target=self._read, name=f"output of {self.pid}", daemon=True)
@@ -68,8 +69,8 @@ class EngineProcess:
         return self._ended.wait(timeout)
 
     def kill(self) -> None:
-        """End the process and its children at once."""
-        if not self._ended.is_set():
+        """End the process and its children at once; not from a forked process."""
+        if not self._ended.is_set() and self._started_by == os.getpid():
             _kill_all(self.pid)
             self._ended.wait(10.0)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,7 +67,7 @@ def check_environment(options: RunOptions) -> None:
             _refuse_parameters(options)
         return
     if env.env_path is not None and in_process(env.env_path):
-        check_source(env.env_path, env.env_args)
+        check_source(env.env_path, env.env_args, hosted=bool(env.env_workers))
         _refuse_parameters(options)
         if env.env_workers:
             _check_ports(options)
@@ -240,6 +241,8 @@ def make_env_manager(
         env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
     )
     own = distributed.shard(env.environments)
+    if _steps_here(options):
+        _name_crashes()
 
     def make(index: int) -> BaseEnv:
         worker_id = own[index]
@@ -267,6 +270,13 @@ def _steps_here(options: RunOptions) -> bool:
     """Whether this process steps the environments."""
     env = options.env_settings
     return env.env_path is not None and in_process(env.env_path) and not env.env_workers
+
+
+def _name_crashes() -> None:
+    """Let a crash in an environment's native code, which ends this process too, print the line it was on."""
+    if not faulthandler.is_enabled():
+        with suppress(Exception):  # standard error may be missing, or no file, as in a notebook
+            faulthandler.enable()
 
 
 @contextmanager
