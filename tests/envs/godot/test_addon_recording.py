@@ -82,7 +82,7 @@ def test_pictures_choices_masks_and_ends_are_recorded(godot_engine, project, tmp
         ('policy_name = "painter"', 'policy_name = "painter"\nreset_after = 11'),
     ]
     scene = recording_scene(project, "painters", tmp_path / "a.jsonl", *changes)
-    status, told = record(godot_engine, project, scene, 60)
+    status, told = record(godot_engine, project, scene, 63)
     assert status == 0, told
     demo = convert(tmp_path / "out", tmp_path / "a.jsonl")["painter.demo"]
     heard = demo.obs[0]

@@ -74,6 +74,17 @@ var _seen := {}
 var _widths := {}
 
 
+## Whether a trainer can take an agent's policy_name for a behavior's; if not, the session stops.
+static func has_valid_name(agent: Node) -> bool:
+	var name: String = agent.policy_name
+	if "?" in name:
+		var remedy := "Set policy_name to '%s', and the team as team_id" % name.get_slice("?", 0)
+		Failure.stop("policy_name of %s is '%s', and teams are told by team_id. %s" % [agent.get_path(), name, remedy])
+	elif name.strip_edges().is_empty():
+		Failure.stop("policy_name of %s is empty. Expected: the name of a behavior" % agent.get_path())
+	return not Failure.happened
+
+
 func _init(agent: Node) -> void:
 	key = "%s?team=%d" % [agent.policy_name, agent.team_id]
 	path = str(agent.get_path())

@@ -21,8 +21,8 @@ const MINOR_VERSION := "7"
 var channel := Channel.new()
 ## Environment parameters that the trainer has set.
 var parameters := {}
-## Called when the trainer asks all agents to begin anew, before they are reset.
-var on_reset := Callable()
+## To be emitted when the trainer asks all agents to begin anew, before their own reset_requested.
+var environment_reset: Signal
 
 var _dialect: RefCounted = BaseDialect.new()
 var _lanista := LanistaDialect.new()
@@ -40,12 +40,18 @@ func add_statistic(key: String, value: float, method: int) -> void:
 		_lanista.statistics.append([key, value, method])
 
 
+## Whether the next message has to have a decision of every agent.
+func all_decide() -> bool:
+	return _dialect != _lanista or _owed == "reset"
+
+
 ## Tell the trainer what has happened, and do what it asks for until the game has to go on.
 func exchange() -> Wish:
 	while not Failure.happened:
 		if not _owed.is_empty():
 			_add_newcomers()
-			_send(_dialect.steps(_owed))
+			if not Failure.happened:  # an agent that was refused has no behavior
+				_send(_dialect.steps(_owed))
 			_owed = ""
 		var message := {} if Failure.happened else channel.receive()
 		if message.is_empty():
@@ -56,7 +62,8 @@ func exchange() -> Wish:
 				_greet(message)
 			"env_info":
 				_add_newcomers()
-				_send(_dialect.env_info())
+				if not Failure.happened:
+					_send(_dialect.env_info())
 			"reset":
 				_owed = "reset"
 				_restart()
@@ -95,11 +102,15 @@ func _add_newcomers() -> void:
 			_dialect.add(state)
 
 
+## needs_reset is set before the signal, whose handlers may place bodies and call reset().
 func _restart() -> void:
-	on_reset.call()
+	for state in AgentState.all:
+		if state.trained:
+			state.restart(environment_reset.has_connections())
+	environment_reset.emit()
 	for state in AgentState.all_now():
 		if state.trained:
-			state.restart()
+			state.place()
 
 
 func _call(method: String) -> Array:
