@@ -1,3 +1,4 @@
+@icon("icon.svg")
 class_name LanistaAgent3D
 extends Node3D
 ## An agent of a 3D game: it observes, acts and is rewarded.
@@ -99,19 +100,19 @@ func get_obs_space():
 ## To be overridden: name to [code]{"size": n, "action_type": "continuous"}[/code], n numbers in [-1, 1], or to
 ## [code]{"size": n, "action_type": "discrete"}[/code], one of n choices.
 func get_action_space() -> Dictionary:
-	push_error("Lanista: %s does not override get_action_space()" % get_path())
+	_lanista_state.lacks("get_action_space")
 	return {}
 
 
 ## To be overridden: apply an action, name to a list of numbers or to a choice. It holds until the next one.
 func set_action(_action) -> void:
-	push_error("Lanista: %s does not override set_action()" % get_path())
+	_lanista_state.lacks("set_action")
 
 
 ## To be overridden to record demonstrations: the action that the player at the controls wants now, as
 ## [method set_action] takes it, which gets it next.
 func get_action():
-	push_error("Lanista: %s does not override get_action(), so nothing can be recorded" % get_path())
+	_lanista_state.lacks("get_action")
 	return {}
 
 

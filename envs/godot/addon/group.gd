@@ -1,3 +1,4 @@
+@icon("icon.svg")
 class_name LanistaGroup
 extends Node
 ## Agents that share rewards, for trainers such as POCA. An agent joins by its export [code]group[/code]; members may

@@ -1,11 +1,14 @@
+@tool
+@icon("icon.svg")
 class_name LanistaSync
 extends Node
 ## Connects the agents of a game with a trainer: one node of this kind in the scene, anywhere.
 ##
 ## Agents decide between two physics frames, every [member action_repeat] frames: then they are observed, and the game
 ## stands still until the trainer has chosen their actions. An ended episode's last observation is taken in the frame in
-## which it ends. Where it ends in the last frame before a decision, the decision waits a frame in which the game may place the body
-## (see [member LanistaAgent2D.needs_reset]). An agent that takes longer sits out, for at most [member action_repeat] frames.[br]
+## which it ends. If that is the last frame before a decision, the decision waits for one more, in which the game may
+## place the body (see [member LanistaAgent2D.needs_reset]). An agent whose body takes longer sits out, for at most
+## [member action_repeat] frames.[br]
 ## A game that a trainer starts gets arguments that replace the settings here: [code]--host[/code], [code]--port[/code],
 ## [code]--env_seed[/code], [code]--speedup[/code], [code]--action_repeat[/code]. It ends with the trainer.
 
@@ -33,9 +36,10 @@ const DemonstrationsFile := preload("core/demonstrations_file.gd")
 const Failure := preload("core/failure.gd")
 const Inference := preload("core/inference.gd")
 const Recording := preload("core/recording.gd")
+const SceneCheck := preload("core/scene_check.gd")
 const Session := preload("core/session.gd")
 
-const VERSION := "1.0.0"
+const VERSION := "1.1.0"
 
 ## How long a game that a trainer has started tries to connect, and one that was started by hand, in milliseconds.
 const PATIENCE := 5_000
@@ -51,6 +55,8 @@ static var _session: Session
 static var _current: LanistaSync
 ## Of agents that are recorded, once there is one; kept when the scene changes.
 static var _demonstrations: DemonstrationsFile
+## Names of statistics that were told not to be finite.
+static var _not_finite := {}
 ## As the project has them.
 static var _ticks := Engine.physics_ticks_per_second
 static var _most_steps := Engine.max_physics_steps_per_frame
@@ -83,7 +89,6 @@ var _frames := 0
 var _paused_at := 0
 var _told_pause := false
 
-
 ## The value that the trainer has given to an environment parameter, such as a lesson of a curriculum. New values arrive
 ## before the bodies are placed.
 static func parameter(key: String, default: float) -> float:
@@ -93,12 +98,26 @@ static func parameter(key: String, default: float) -> float:
 ## Report a value to the trainer's curves. Does nothing without a trainer that knows statistics.
 static func add_statistic(key: String, value: float, method := Statistic.AVERAGE) -> void:
 	if not is_finite(value):
-		push_error("Lanista: the statistic '%s' is %s" % [key, value])
+		if not _not_finite.has(key):
+			_not_finite[key] = true
+			push_error("Lanista: the statistic '%s' is %s" % [key, value])
 	elif _session != null:
 		_session.add_statistic(key, value, method)
 
 
+func _get_configuration_warnings() -> PackedStringArray:
+	return SceneCheck.warnings_of(owner if owner != null else self)
+
+
+## A scene is checked again when it is saved.
+func _notification(what: int) -> void:
+	if what == NOTIFICATION_EDITOR_PRE_SAVE:
+		update_configuration_warnings()
+
+
 func _enter_tree() -> void:
+	if Engine.is_editor_hint():
+		return
 	if is_instance_valid(_current):
 		push_error("Lanista: %s does nothing, since the scene has %s already" % [get_path(), _current.get_path()])
 		set_physics_process(false)
@@ -120,13 +139,15 @@ func _exit_tree() -> void:
 
 
 func _input(event: InputEvent) -> void:
-	if _demonstrations == null or remove_last_episode_key == null or not event.is_pressed() or event.is_echo():
+	if Engine.is_editor_hint() or _demonstrations == null or remove_last_episode_key == null or not event.is_pressed() or event.is_echo():
 		return
 	if event.is_match(remove_last_episode_key):
 		_demonstrations.remove_last()
 
 
 func _physics_process(_delta: float) -> void:
+	if Engine.is_editor_hint():
+		return
 	_frames += 1
 	for state in AgentState.all_now():
 		state.end_frame()

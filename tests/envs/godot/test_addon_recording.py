@@ -131,7 +131,7 @@ def test_nothing_is_overwritten_and_the_last_episode_can_be_taken_back(godot_eng
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        (None, "does not override get_action(), so nothing can be recorded"),
+        (None, "does not override get_action() (res://game/clumsy_agent.gd)"),
         ('return {"move": [1.0]}', "says of 'move' [1.0]. Expected: 2 numbers"),
         ('return {"move": [Vector2.ZERO]}', "Expected: 2 numbers"),
         ("return [0.5, 0.5, 0.5].slice(0, 1)", "Expected: 2 numbers"),

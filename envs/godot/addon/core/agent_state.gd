@@ -4,6 +4,7 @@ extends RefCounted
 ## An episode has an id from its first decision until it ends. Ids are never used twice in a session.
 
 const AgentState := preload("agent_state.gd")
+const Failure := preload("failure.gd")
 const Observations := preload("observations.gd")
 const Placement := preload("placement.gd")
 
@@ -36,6 +37,8 @@ static var has_sync := false
 
 static var _looked_for_sync := false
 static var _warned := false
+## Functions that scripts lack and that were named, as [script, function].
+static var _lacking: Array[Array] = []
 
 ## The LanistaAgent2D or LanistaAgent3D.
 var node: Node
@@ -146,7 +149,7 @@ func settle() -> void:
 		if _placement.is_pending():
 			text = "Lanista: what reset_requested of %s calls has not returned for %d physics frames, so the next episode begins. "
 			remedy = "What does it await?"
-		push_warning(text % [node.get_path(), _asked] + remedy)
+		push_warning(text % [node.get_path(), _asked] + remedy + Failure.place(node))
 	_answers = _placement.is_pending()
 	_placement.forget()
 
@@ -156,6 +159,14 @@ func placed() -> void:
 	frames = 0
 	_asked = 0
 	_answers = true
+
+
+## Say that the agent's script does not override a function that it has to, once for each script.
+func lacks(function: String) -> void:
+	var lacking := [node.get_script(), function]
+	if lacking not in _lacking:
+		_lacking.append(lacking)
+		push_error("Lanista: %s does not override %s()%s" % [node.get_path(), function, Failure.place(node)])
 
 
 ## Observe for a decision.

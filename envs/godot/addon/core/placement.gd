@@ -8,6 +8,7 @@ const LONGEST := 600
 
 var _pending := 0
 var _turn := 0
+var _is_beginning := false
 
 
 ## Call what is connected to a signal without arguments. Whether all of it has returned: if not, `then` is called once it
@@ -18,16 +19,16 @@ func begin(asked: Signal, then: Callable) -> bool:
 	if asked.get_object().is_blocking_signals() or connections.any(_only_by_emit):
 		asked.emit()
 		return true
+	_is_beginning = true
 	for connection: Dictionary in connections:
 		var handler: Callable = connection["callable"]
 		if not handler.is_valid():
 			continue  # another one has freed it
-		var returned: Variant = handler.call()
-		if returned is Object and returned.get_class() == "GDScriptFunctionState":
-			_pending += 1
-			returned.completed.connect(_returned.bind(_turn, then), CONNECT_ONE_SHOT)
-		else:
+		var before := _pending
+		_call(handler, _turn, then)
+		if _pending == before:
 			Unawaited.warn(handler)
+	_is_beginning = false
 	return _pending == 0
 
 
@@ -42,11 +43,13 @@ func forget() -> void:
 	_turn += 1
 
 
-func _returned(_value: Variant, turn: int, then: Callable) -> void:
+func _call(handler: Callable, turn: int, then: Callable) -> void:
+	_pending += 1
+	await handler.call()
 	if turn != _turn:
 		return
 	_pending -= 1
-	if _pending == 0:
+	if _pending == 0 and not _is_beginning:
 		then.call()
 
 
