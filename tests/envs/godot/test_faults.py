@@ -144,6 +144,7 @@ def test_an_error_of_a_script_is_in_the_log_and_only_that(play, fault, sentence,
             "not_awaited",
             ["res://faults/not_awaited.gd:5 calls place_body() without `await` for reset_requested"],
         ),
+        ("not_awaited_deep", ["not_awaited_deep.gd:14 calls fall_asleep() without `await`"]),
         (
             "never_returns",
             ["what reset_requested of /root/Stage/Walker0 calls has not returned for 600 physics frames"],

@@ -263,8 +263,11 @@ func end_frame() -> void:
 		node.zero_reward()
 	if id != 0 and is_leaving():
 		end(true)
-	_asked = _asked + 1 if node.needs_reset else 0
-	place()
+	if node.needs_reset:
+		_asked += 1
+		place()
+	else:
+		_asked = 0
 
 
 ## Whether the agent is freed at the end of this frame.
