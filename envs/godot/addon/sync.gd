@@ -35,6 +35,7 @@ const AgentState := preload("core/agent_state.gd")
 const DemonstrationsFile := preload("core/demonstrations_file.gd")
 const Failure := preload("core/failure.gd")
 const Inference := preload("core/inference.gd")
+const Placement := preload("core/placement.gd")
 const Recording := preload("core/recording.gd")
 const SceneCheck := preload("core/scene_check.gd")
 const Session := preload("core/session.gd")
@@ -160,7 +161,7 @@ func _between_frames() -> void:
 		return  # after one frame rays find bodies, and cameras have a picture
 	if Failure.happened or _is_paused():
 		return
-	if _frames < action_repeat or AgentState.decision_waits(_session != null and _session.all_decide()):
+	if _frames < action_repeat or _waits():
 		return
 	_frames = 0
 	for state in AgentState.all_now():
@@ -255,6 +256,17 @@ func _train() -> void:
 			_frames = action_repeat
 		Session.Wish.END:
 			_quit()
+
+
+## Whether the next decision has to wait for bodies that are being placed.
+func _waits() -> bool:
+	if _session != null and _session.is_resetting():
+		if _frames < Placement.LONGEST:
+			return true
+		_session.stop_resetting()
+		var text := "Lanista: what environment_reset of %s calls has not returned for %d physics frames, so episodes begin. "
+		push_warning(text % [get_path(), _frames] + "What does it await?")
+	return AgentState.decision_waits(_session != null and _session.all_decide())
 
 
 ## Whether the game stands still. A trainer that waits for it sees nothing of that, so it is told.

@@ -144,6 +144,10 @@ def test_an_error_of_a_script_is_in_the_log_and_only_that(play, fault, sentence,
             "not_awaited",
             ["res://faults/not_awaited.gd:5 calls place_body() without `await` for reset_requested"],
         ),
+        (
+            "environment_never_resets",
+            ["what environment_reset of /root/Stage/Sync calls has not returned for 600 physics frames"],
+        ),
         ("not_awaited_deep", ["not_awaited_deep.gd:14 calls fall_asleep() without `await`"]),
         (
             "never_returns",
@@ -167,7 +171,15 @@ def test_what_a_game_can_go_on_with_is_warned_of(play, fault, sentences):
 
 
 @pytest.mark.parametrize(
-    "fault", ["state", "awaits", "resets_by_signal", "places_itself_and_tells", "longer_from_the_start"]
+    "fault",
+    [
+        "state",
+        "awaits",
+        "awaits_in_environment_reset",
+        "resets_by_signal",
+        "places_itself_and_tells",
+        "longer_from_the_start",
+    ],
 )
 def test_a_game_without_a_fault_is_told_nothing(play, fault):
     """A script may have a `state` of its own, await, or place bodies when the environment is reset."""
@@ -175,8 +187,9 @@ def test_a_game_without_a_fault_is_told_nothing(play, fault):
     assert played.error is None and "Lanista" not in played.log and "ERROR" not in played.log, played.told
 
 
-def test_agents_whose_bodies_are_being_placed_are_asked_nothing(play):
-    placed = play("awaits").statistics["Placed"]
+@pytest.mark.parametrize("fault", ["awaits", "awaits_in_environment_reset"])
+def test_agents_whose_bodies_are_being_placed_are_asked_nothing(play, fault):
+    placed = play(fault).statistics["Placed"]
     assert len(placed) > STEPS and set(placed) == {1.0}
 
 

@@ -1,5 +1,5 @@
 extends RefCounted
-## Lets the game place an agent's body by reset_requested, and knows when that is done: what is connected may await.
+## Lets the game place bodies by a signal, and knows when that is done: what is connected may await.
 
 const Unawaited := preload("unawaited.gd")
 
@@ -27,7 +27,7 @@ func begin(asked: Signal, then: Callable) -> bool:
 		var before := _pending
 		_call(handler, _turn, then)
 		if _pending == before:
-			Unawaited.warn(handler)
+			Unawaited.warn(handler, asked.get_name())
 	_is_beginning = false
 	return _pending == 0
 
@@ -49,7 +49,7 @@ func _call(handler: Callable, turn: int, then: Callable) -> void:
 	if turn != _turn:
 		return
 	_pending -= 1
-	if _pending == 0 and not _is_beginning:
+	if _pending == 0 and not _is_beginning and then.is_valid():
 		then.call()
 
 

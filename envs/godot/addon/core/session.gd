@@ -14,6 +14,7 @@ const BaseDialect := preload("base_dialect.gd")
 const Channel := preload("channel.gd")
 const Failure := preload("failure.gd")
 const LanistaDialect := preload("lanista_dialect.gd")
+const Placement := preload("placement.gd")
 
 const MAJOR_VERSION := "0"
 const MINOR_VERSION := "7"
@@ -28,6 +29,8 @@ var _dialect: RefCounted = BaseDialect.new()
 var _lanista := LanistaDialect.new()
 ## The answer that the trainer waits for: "reset", "step" or none.
 var _owed := ""
+## What environment_reset calls.
+var _placement := Placement.new()
 
 
 func _init(action_repeat: int, addon_version: String) -> void:
@@ -43,6 +46,16 @@ func add_statistic(key: String, value: float, method: int) -> void:
 ## Whether the next message has to have a decision of every agent.
 func all_decide() -> bool:
 	return _dialect != _lanista or _owed == "reset"
+
+
+## Whether what environment_reset calls still awaits.
+func is_resetting() -> bool:
+	return _placement.is_pending()
+
+
+## Wait no longer for that.
+func stop_resetting() -> void:
+	_placement.forget()
 
 
 ## Tell the trainer what has happened, and do what it asks for until the game has to go on.
@@ -67,7 +80,7 @@ func exchange() -> Wish:
 			"reset":
 				_owed = "reset"
 				_restart()
-				if AgentState.any_unsettled():
+				if AgentState.any_unsettled() or is_resetting():
 					return Wish.RESET
 			"action":
 				_owed = "step"
@@ -107,7 +120,7 @@ func _restart() -> void:
 	for state in AgentState.all:
 		if state.trained:
 			state.restart(environment_reset.has_connections())
-	environment_reset.emit()
+	_placement.begin(environment_reset, Callable())
 	for state in AgentState.all_now():
 		if state.trained:
 			state.place()

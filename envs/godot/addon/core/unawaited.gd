@@ -1,29 +1,29 @@
 extends RefCounted
-## Names, in the source of what reset_requested calls, a function that awaits and is called without `await`. It goes on
+## Names, in the source of what a signal calls, a function that awaits and is called without `await`. It goes on
 ## after its caller has returned, so that nobody can know when the body is placed.
 
 static var _seen := {}
 
 
-## Warn, once for each script.
-static func warn(handler: Callable) -> void:
+## Warn, once for each script. `asked`: the signal to which the handler is connected.
+static func warn(handler: Callable, asked: StringName) -> void:
 	var object := handler.get_object()
 	var script: Script = object.get_script() if object != null else null
 	if script == null or not script.has_source_code() or _seen.has(script):
 		return
 	_seen[script] = true
-	var found := _find(script.source_code.split("\n"), str(handler.get_method()))
+	var found := _find(script.source_code.split("\n"), str(handler.get_method()), asked)
 	if not found.is_empty():
 		var place := "%s:%d" % [script.resource_path, found["line"]]
-		var text := "Lanista: %s calls %s() without `await` for reset_requested, and %s() awaits: "
+		var text := "Lanista: %s calls %s() without `await` for %s, and %s() awaits: "
 		var remedy := "episodes begin before bodies are placed. Write `await %s()` there, or connect %s itself"
-		push_warning((text + remedy) % [place, found["name"], found["name"], found["name"], found["name"]])
+		push_warning((text + remedy) % [place, found["name"], asked, found["name"], found["name"], found["name"]])
 
 
 ## The line of the call, from 1, and the name of what is called; empty if there is none.
-static func _find(lines: PackedStringArray, method: String) -> Dictionary:
+static func _find(lines: PackedStringArray, method: String, asked: StringName) -> Dictionary:
 	var functions := _functions(lines)
-	var ranges := [functions[method]] if functions.has(method) else _connected(lines)
+	var ranges := [functions[method]] if functions.has(method) else _connected(lines, asked)
 	var known := {method: true}
 	while not ranges.is_empty():
 		var at: Vector2i = ranges.pop_back()
@@ -50,10 +50,10 @@ static func _functions(lines: PackedStringArray) -> Dictionary:
 
 
 ## The lines on which lambdas are connected: the engine does not tell where a lambda stands.
-static func _connected(lines: PackedStringArray) -> Array:
+static func _connected(lines: PackedStringArray, asked: StringName) -> Array:
 	var ranges := []
 	for index in lines.size():
-		if "reset_requested.connect(func" in lines[index]:
+		if "%s.connect(func" % asked in lines[index]:
 			ranges.append(Vector2i(index, _end_of_block(lines, index)))
 	return ranges
 
