@@ -190,6 +190,11 @@ class EngineConnection:
         return self._session.port
 
     @property
+    def exit_code(self) -> int | None:
+        """The exit code of the engine's process; None while it runs, or where it is not known."""
+        return None if self._process is None else self._process.returncode
+
+    @property
     def awaits_call(self) -> bool:
         """Whether it is the engine's turn."""
         return not self._our_turn

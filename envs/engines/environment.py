@@ -237,7 +237,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """Process the engine's answer, waiting for it. Raises as `reset` does."""
         while self._pending is None:
             self._check_loaded()
-            self._start_reading(self._connection.receive())
+            self._start_reading(self._await_message(self._connection))
         pending, self._pending = self._pending, None
         if isinstance(pending, WireError):
             raise pending
@@ -247,6 +247,10 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         self._actions.clear()
         self._update(message.steps or {})
         self._process(message)
+
+    def _await_message(self, connection: EngineConnection) -> bytes:
+        """The engine's next message; raises as `EngineConnection.receive`."""
+        return connection.receive()
 
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
         """A behavior's agents in the last answer: DecisionSteps and TerminalSteps. Not a copy.

@@ -11,8 +11,8 @@ logger = logging.getLogger(__name__)
 
 LINES = 12
 """Last lines of a log that a message shows."""
-_THROWN = re.compile(r"\s*(Unhandled \w+:\s*)?[\w.]+(Exception|Error):|\s*SCRIPT ERROR:")
-"""How the report of an exception begins, in C# and GDScript."""
+_THROWN = re.compile(r"\s*(Unhandled \w+:\s*)?[\w.]+(Exception|Error):|\s*SCRIPT ERROR:|\s*ERROR: Lanista:")
+"""How the report of an exception begins, in C# and GDScript, and one of the addon for Godot."""
 KEPT = 10
 """Logs of earlier engines that are kept of each environment: the newest."""
 

@@ -19,6 +19,7 @@ from mlagents_envs.exception import (
 from ..base import BehaviorId, Decision, EnvironmentStep, processors
 from ..engines.selector import EventSelector
 from ..engines.terms import terms_of
+from ..errors import EnvContractError
 from ..images import ImageDtypes
 from ..validation import NonFinitePolicy
 from .admission import Admission
@@ -36,7 +37,8 @@ RESTARTABLE = (
     UnityCommunicatorStoppedException,
     UnitySideChannelException,
 )
-"""Failures of an engine that a restart may fix."""
+"""Failures of an engine that a restart may fix, unless they are `_HOPELESS` ones."""
+_HOPELESS = (SpecConflictError, EnvContractError)
 
 POLL_SECONDS = 0.1
 """Seconds between two polls of environments that have not announced anything."""
@@ -402,7 +404,7 @@ class EnvManager:
         try:
             worker.answer = worker.receive(env, self._specs, self._dtypes, self._non_finite, self._warned)
         except Exception as error:
-            restartable = isinstance(error, RESTARTABLE) and not isinstance(error, SpecConflictError)
+            restartable = isinstance(error, RESTARTABLE) and not isinstance(error, _HOPELESS)
             if worker.pending_env is None and not restartable:
                 raise
             self._failed(worker, error)

@@ -35,6 +35,8 @@ func env_info() -> Dictionary:
 
 ## An agent has entered the scene tree.
 func add(state: AgentState) -> void:
+	if not Behavior.has_valid_name(state.node):
+		return
 	var key := "%s?team=%d" % [state.node.policy_name, state.node.team_id]
 	if not _behaviors.has(key):
 		_behaviors[key] = Behavior.new(state.node)
@@ -63,6 +65,8 @@ func _add(state: AgentState) -> void:
 	var ending := state.take_ending()
 	if ending != null:
 		ending.behavior.add_terminal(ending)
+	if state.awaits_reset():
+		return
 	if state.id == 0:
 		_ids += 1
 		state.begin(_ids)
