@@ -72,7 +72,6 @@ LOOPS = {
     "agent_processor.queues AgentManagerQueue.put": "it asks whether the run is to end",
     "envs.engines.connection EngineConnection._quit": DEADLINE,
     "envs.engines.connection EngineConnection.receive": DEADLINE,
-    "envs.engines.environment EngineEnvironment.receive": BY_ENGINE,
     "envs.engines.process EngineProcess._read": OWN_THREAD,
     "envs.engines.selector EventSelector._take_posted": BYTES,
     "envs.engines.session SocketSession._wait": DEADLINE,

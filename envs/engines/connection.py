@@ -221,7 +221,8 @@ class EngineConnection:
 
     def poll(self) -> bytes | None:
         """The engine's next message if it has arrived, processing all that the sockets have."""
-        self._check_not_lost()
+        if self._failure is not None:
+            return None
         if self._our_turn:
             self._session.pump()
             return None
