@@ -73,6 +73,7 @@ LOOPS = {
     "envs.engines.connection EngineConnection._quit": DEADLINE,
     "envs.engines.connection EngineConnection.receive": DEADLINE,
     "envs.engines.environment EngineEnvironment.receive": BY_ENGINE,
+    "envs.engines.listener _ListenerThread._run": OWN_THREAD,
     "envs.engines.process EngineProcess._read": OWN_THREAD,
     "envs.engines.selector EventSelector._take_posted": BYTES,
     "envs.engines.session SocketSession._wait": DEADLINE,

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from selectors import BaseSelector
 from typing import Protocol
@@ -16,6 +16,7 @@ from mlagents_envs.exception import (
 )
 
 from .clients import ClientRules
+from .engine_errors import EngineError
 
 logger = logging.getLogger(__name__)
 
@@ -114,11 +115,14 @@ class Engine(Protocol):
     def kill(self) -> None:
         """End it at once, with all its children."""
 
-    def describe(self) -> str:
-        """Its state, or how it ended, with the last lines that it wrote."""
+    def describe(self, called: bool = True) -> str:
+        """Its state, or how it ended, with what it wrote; `called`: whether the trainer has heard from it."""
 
     def output(self) -> str:
         """The last lines that it has written so far; nothing where they cannot be had."""
+
+    def errors(self) -> Sequence[EngineError]:
+        """The first of each kind of error that it has printed so far, where that is known."""
 
     def is_diagnosed(self) -> bool:
         """Whether all that can be found out about a lost connection is known. Does not wait."""
@@ -282,7 +286,7 @@ class EngineConnection:
             The error to raise, with what is known of the engine.
         """
         self._lost = True
-        state = "" if self._process is None else f" {self._process.describe()}"
+        state = "" if self._process is None else f" {self._process.describe(self._has_called)}"
         rejected = "" if self._has_called else was_rejected(self._session.rejection)
         late = (
             f"The {self.kind.name} environment took too long to respond: {self._name} did not answer within "
@@ -323,13 +327,17 @@ class EngineConnection:
             self.reply(self.kind.quit)
             self._quit_sent = True
 
+    def errors(self) -> Sequence[EngineError]:
+        """The first of each kind of error that the engine has printed so far, where that is known."""
+        return () if self._process is None else self._process.errors()
+
     def output(self) -> str:
         """The last lines that the engine's process has written, while it runs; may be empty."""
         return "" if self._process is None else self._process.output()
 
     def log_tail(self) -> str:
         """The state and the last lines of the engine's process, to be appended to a message; may be empty."""
-        return "" if self._process is None else f" {self._process.describe()}"
+        return "" if self._process is None else f" {self._process.describe(self._has_called)}"
 
     def set_closing_reason(self, reason: str) -> None:
         """`close` will send the engine the first line of this."""
@@ -400,4 +408,4 @@ class EngineConnection:
                 what += "Where there is no display, --no-graphics helps. "
         else:
             what = ""
-        return UnityEnvironmentException(f"{self._name}: {what}{self._process.describe()}")
+        return UnityEnvironmentException(f"{self._name}: {what}{self._process.describe(self._has_called)}")

@@ -1,4 +1,4 @@
-"""The errors that engines print, as the user is told of them: the first of each kind at once, and all counted.
+"""The errors that engines print, as users are told of them: the first of each kind at once, all counted.
 
 A listener (`listener.py`) finds them in what an engine writes. `EngineErrors` is where the listeners of all
 engines of a run meet: a run makes one and passes it to its engines in `EngineOptions.errors`; an environment
@@ -21,6 +21,8 @@ MOST_KINDS = 100
 """Kinds of errors that are told apart; errors of further kinds are counted together."""
 MOST_TOLD = 20
 """Kinds that are told at once; further ones are only counted."""
+_MOST_LISTED = 5
+"""Kinds that the summary lists: those of which most were printed."""
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
 """What differs between two errors of one kind: numbers and addresses."""
 
@@ -50,6 +52,8 @@ class EngineError:
     """The user's file and line, `res://agent.gd:19`; a method where no file is known; empty if neither is."""
     log: Path | None = None
     """The file that holds it, if there is one."""
+    is_warning: bool = False
+    """Whether it is a warning of Lanista's addon: told and counted as errors are, and no reason to stop."""
 
     @property
     def kind(self) -> tuple[str, str, str]:
@@ -82,11 +86,18 @@ class EngineErrors:
         self._of_further_kinds = 0
         self._new: deque[EngineError] = deque()
         self._by_environment: dict[str, int] = {}
+        self._is_stopping = False
+        self._incomplete: set[str] = set()
 
     @property
     def should_stop(self) -> bool:
         """Whether the run is to end for an error; see `ErrorPolicy.STOP`."""
-        return self.policy is ErrorPolicy.STOP and bool(self._counts)
+        return self.policy is ErrorPolicy.STOP and self._is_stopping
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all errors were counted; not if an engine has printed faster than was read."""
+        return not self._incomplete
 
     @property
     def total(self) -> int:
@@ -113,6 +124,7 @@ class EngineErrors:
         """Count an error, and tell it if it is the first of its kind."""
         kind = error.kind
         with self._lock:
+            self._is_stopping = self._is_stopping or not error.is_warning
             self._by_environment[error.environment] = self.of_environment(error.environment) + times
             known = self._counts.get(kind)
             if known is not None:
@@ -125,7 +137,41 @@ class EngineErrors:
             self._new.append(error)
             number = len(self._counts)
         if number <= MOST_TOLD:
+            what = "a warning" if error.is_warning else "an error"
             where = f" Its log: {error.log}" if error.log is not None else ""
-            logger.warning("%s (%s) has printed an error: %s.%s", error.environment, error.engine, error, where)
+            logger.warning(
+                "%s (%s) has printed %s: %s.%s", error.environment, error.engine, what, error, where
+            )
         if number == MOST_TOLD:
             logger.warning("Errors of further kinds that engines print are only counted.")
+
+    def leave_out(self, environment: str) -> None:
+        """Note that an environment prints faster than is read, so that not all errors are counted."""
+        if environment not in self._incomplete:
+            self._incomplete.add(environment)
+            logger.warning(
+                "%s prints more than is looked through for errors: part of it is left out, and there may be "
+                "more errors than are counted.",
+                environment,
+            )
+
+
+def summary(errors: EngineErrors) -> str:
+    """How many errors engines have printed, and which, in one line; empty if none.
+
+    Such as `environment 0 (Unity) has printed 6,801 errors: 6,800 x NullReferenceException: ... (A.cs:42)`.
+    """
+    counts = sorted(errors.counts(), key=lambda each: -each.count)
+    if not counts:
+        return ""
+    names = {each.first.environment for each in counts}
+    engines = ", ".join(sorted({each.first.engine for each in counts}))
+    who = f"{min(names)} ({engines}) has" if len(names) == 1 else f"Environments ({engines}) have"
+    warnings = {each.first.is_warning for each in counts}
+    what = "errors" if warnings == {False} else "warnings" if warnings == {True} else "errors and warnings"
+    listed = "; ".join(f"{each.count:,} x {each.first}" for each in counts[:_MOST_LISTED])
+    more = f"; and {len(counts) - _MOST_LISTED} more kinds" if len(counts) > _MOST_LISTED else ""
+    log = counts[0].first.log
+    where = "" if log is None else f". The log of {counts[0].first.environment}: {log}"
+    at_least = "" if errors.is_complete else "at least "
+    return f"{who} printed {at_least}{errors.total:,} {what}: {listed}{more}{where}"

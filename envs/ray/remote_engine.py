@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from ..engines.engine_errors import EngineError
 from ..errors import ClusterError
 from ..manager.restarts import HostLostError
 from .driver_process import CallFailedError, DriverProcess
@@ -76,7 +77,11 @@ class RemoteEngine:
             return str(found["report"]["text"]) if "report" in found else ""
         return ""
 
-    def describe(self) -> str:
+    def errors(self) -> Sequence[EngineError]:
+        """Return none: what the engine has printed is told on its node, and in its last output."""
+        return ()
+
+    def describe(self, called: bool = True) -> str:
         """The engine's state or how it ended, with its last output and its node."""
         if not (self._ended.is_set() or self._inquired.is_set()):
             self._inquire()

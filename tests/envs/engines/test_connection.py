@@ -49,7 +49,7 @@ class Process:
     def external_error(self):
         return None
 
-    def describe(self):
+    def describe(self, called):
         return "Its process is described."
 
 
