@@ -61,7 +61,8 @@ class EngineError:
         return self.engine, _VARIABLE.sub("#", self.text), self.place
 
     def __str__(self) -> str:
-        return self.text + (f" ({self.place})" if self.place else "")
+        text = self.text.removesuffix(".")
+        return f"{text} ({self.place})" if self.place else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,8 @@ def summary(errors: EngineErrors) -> str:
     engines = ", ".join(sorted({each.first.engine for each in counts}))
     who = f"{min(names)} ({engines}) has" if len(names) == 1 else f"Environments ({engines}) have"
     warnings = {each.first.is_warning for each in counts}
-    what = "errors" if warnings == {False} else "warnings" if warnings == {True} else "errors and warnings"
+    what = "error" if warnings == {False} else "warning" if warnings == {True} else "errors and warning"
+    what += "s" if errors.total > 1 else ""
     listed = "; ".join(f"{each.count:,} x {each.first}" for each in counts[:_MOST_LISTED])
     more = f"; and {len(counts) - _MOST_LISTED} more kinds" if len(counts) > _MOST_LISTED else ""
     log = counts[0].first.log

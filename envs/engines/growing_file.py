@@ -18,6 +18,8 @@ _MARK = 64
 class LogPiece:
     """What has been read in one go."""
 
+    start: int
+    """Where it begins in the file."""
     data: bytes
     follows: bool
     """Whether it continues the piece before; else something was left out, or the file is another one."""
@@ -48,14 +50,20 @@ class GrowingFile:
         with suppress(OSError):  # told when it is read
             self._seek_end()
 
-    def read(self) -> list[LogPiece]:
+    def read(self, *, only_size: bool = False) -> list[LogPiece]:
         """What has been written since the last call.
+
+        Args:
+            only_size: Do not read it, but look how large the file is.
 
         Raises:
             OSError: The file is there and cannot be read, or is no file.
         """
         try:
-            if _version(os.stat(self.path)) == self._seen:
+            state = os.stat(self.path)
+            if only_size:
+                self.size = state.st_size
+            if only_size or _version(state) == self._seen:
                 return []
             file = _open(self.path)
         except FileNotFoundError:
@@ -70,11 +78,10 @@ class GrowingFile:
             for start, end in self._parts():
                 file.seek(start)
                 data = file.read(end - start)
-                pieces.append(
-                    LogPiece(data, follows=start == self._position and not (is_other and not pieces))
-                )
+                follows = start == self._position and not (is_other and not pieces)
+                pieces.append(LogPiece(start, data, follows))
                 self._position = start + len(data)
-                self._mark = (self._mark + data)[-_MARK:] if pieces[-1].follows else data[-_MARK:]
+                self._mark = (self._mark + data)[-_MARK:] if follows else data[-_MARK:]
         return pieces
 
     def _parts(self) -> list[tuple[int, int]]:

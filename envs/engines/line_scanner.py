@@ -33,6 +33,8 @@ class LineScanner:
         self._reader = reader
         self._partial = bytearray()
         """The beginning of a line whose end has not come."""
+        self._skips = False
+        """Whether the line that is coming is not to be read."""
         self._waited = False
         """Whether nothing has come for a while already."""
 
@@ -42,10 +44,13 @@ class LineScanner:
         self._waited = False
         end = data.rfind(b"\n")
         if end >= 0:
-            self._append(data[: data.index(b"\n")])
-            first, whole = bytes(self._partial), data[data.index(b"\n") : end]
+            begin = data.index(b"\n")
+            self._append(data[:begin])
+            first, whole = bytes(self._partial), data[begin:end]
             self._partial.clear()
-            found += self._reader.read(clean(first))
+            if not self._skips:
+                found += self._reader.read(clean(first))
+            self._skips = False
             for number, line in enumerate(self._lines(whole), 1):
                 found += self._reader.read(clean(line[:_LONGEST_LINE]))
                 if number % _LINES_AT_ONCE == 0:
@@ -66,9 +71,20 @@ class LineScanner:
             return []
         return self._reader.finish()
 
+    def cut(self, *, within_line: bool = True) -> list[FoundError]:
+        """Note that what comes next does not follow; return an open error if it is known where it was.
+
+        Args:
+            within_line: Whether it may begin in the middle of a line, the rest of which is not read then.
+        """
+        self._partial.clear()
+        self._skips = within_line
+        return [error for error in self._reader.finish() if error.place]
+
     def finish(self) -> list[FoundError]:
         """Take what has come for everything; return the errors that are complete with it."""
-        found = self._reader.read(clean(bytes(self._partial))) if self._partial else []
+        whole = self._partial and not self._skips
+        found = self._reader.read(clean(bytes(self._partial))) if whole else []
         self._partial.clear()
         return found + self._reader.finish()
 

@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.5
 _LONGEST_PAUSE = 5.0
 _SHARE = 0.01
 """The part of the time that the thread may work."""
-_MOST_BYTES = 1 << 18
+_MOST_BYTES = 1 << 19
 """Bytes of an output or a log that are read at once."""
 _LARGE_LOG = 100 << 20
 """Bytes from which on a log's growth is told."""
@@ -43,6 +43,8 @@ class EngineListener:
         environment: The environment's name in messages.
         engine: The engine's kind: `Unity`, `Godot`, `Unreal` or `Python`.
         log: The log that the engine writes; None if it is not known.
+        repeats: Whether the log only repeats the output. It is read all the same where the output is silent,
+            as that of a program with windows may be on Windows.
         summarizes: Whether to log the errors' summary when the engine has ended.
     """
 
@@ -53,11 +55,13 @@ class EngineListener:
         engine: str,
         log: Path | None,
         *,
+        repeats: bool = False,
         summarizes: bool = False,
     ) -> None:
         self._errors = errors
         self._environment = environment
         self._engine = engine
+        self._repeats = repeats
         self._summarizes = summarizes
         self._lock = threading.Lock()
         self._closed = False
@@ -68,7 +72,7 @@ class EngineListener:
         self._of_output: Counter[tuple[str, str, str]] = Counter()
         self._heard = bytearray()
         self._heard_lock = threading.Lock()
-        self._left_out = False
+        self._left_out = self._has_heard = False
         self._file = None if log is None else GrowingFile(log, _MOST_BYTES)
         self._logged = LineScanner(reader_of(engine))
         self._of_log: Counter[tuple[str, str, str]] = Counter()
@@ -76,12 +80,14 @@ class EngineListener:
         self._told_size = self._told_unreadable = False
 
     @classmethod
-    def of(cls, options: EngineOptions, engine: str, log: Path | None) -> EngineListener | None:
+    def of(
+        cls, options: EngineOptions, engine: str, log: Path | None, *, repeats: bool = False
+    ) -> EngineListener | None:
         """The listener of an engine that is about to start, unless its errors are to be ignored."""
         errors = options.errors or EngineErrors()
         if errors.policy is ErrorPolicy.IGNORE:
             return None
-        return cls(errors, options.name, engine, log, summarizes=options.errors is None)
+        return cls(errors, options.name, engine, log, repeats=repeats, summarizes=options.errors is None)
 
     def start(self) -> None:
         """Listen from now on."""
@@ -128,7 +134,7 @@ class EngineListener:
         if self._file is None:
             return
         try:
-            pieces = self._file.read()
+            pieces = self._file.read(only_size=self._repeats and self._has_heard)
         except OSError as error:
             if not self._told_unreadable:
                 self._told_unreadable = True
@@ -143,7 +149,7 @@ class EngineListener:
             self._report(self._logged.settle(), self._of_log)
         for piece in pieces:
             if not piece.follows:
-                self._report(self._logged.finish(), self._of_log)
+                self._report(self._logged.cut(within_line=piece.start > 0), self._of_log)
             self._report(self._logged.feed(piece.data), self._of_log)
         if self._file.left_out:
             self._errors.leave_out(self._environment)
@@ -152,12 +158,13 @@ class EngineListener:
     def _read_output(self) -> None:
         with self._heard_lock:
             data, left_out = bytes(self._heard), self._left_out
+            self._has_heard = self._has_heard or bool(data)
             self._heard.clear()
             self._left_out = False
         found = self._output.feed(data) if data else self._output.settle()
         self._report(found, self._of_output)
         if left_out:
-            self._report(self._output.finish(), self._of_output)
+            self._report(self._output.cut(), self._of_output)
             self._errors.leave_out(self._environment)
 
     def _report(self, found: Sequence[FoundError], of_source: Counter[tuple[str, str, str]]) -> None:

@@ -156,10 +156,12 @@ class EngineProcess:
             if sys.platform != "win32":  # macOS before Python 3.13
                 _kill_all(self.pid)
         REAPER.remove(self.pid)
-        if self._listener is not None:
-            self._reader.join(1.0)
-            self._listener.close()
-        self._ended.set()
+        try:
+            if self._listener is not None:
+                self._reader.join(1.0)
+                self._listener.close()
+        finally:
+            self._ended.set()
         atexit.unregister(self.kill)
         if self._on_exit is not None:
             self._on_exit()

@@ -154,7 +154,7 @@ def start_game(
         arguments += ["--log-file", str(log.path)]
     arguments += [f"--port={port}", f"--env_seed={options.seed}", f"--speedup={game.speedup:g}"]
     path = None if log is None else log.path
-    listener = EngineListener.of(options, KIND.name, path)
+    listener = EngineListener.of(options, KIND.name, path, repeats=True)
     arguments += [*game.arguments, *options.additional_args]
     return EngineProcess([*command, *arguments], log, on_exit, listener), path
 
