@@ -83,7 +83,7 @@ class GodotErrorReader(ErrorReader):
         if not opened.in_frames and at is not None and _NOISE_PLACES.match(frame["file"]):
             opened.told = opened.told and opened.is_warning
         method, file = frame["method"].removesuffix("()"), frame["file"]
-        is_sharp = at is None and not _FRAME(line)
+        is_sharp = file is not None and file.endswith(".cs") and "GodotSharp" not in file
         if file is None:
             opened.add_frame(method, not _SHARP_ENGINE.match(method))
         elif file.startswith("res://"):

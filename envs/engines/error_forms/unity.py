@@ -20,13 +20,16 @@ _THROWN = re.compile(
     r"(?:Unhandled Exception: |Rethrow as )?((?:\w[\w.`+]*\.)?\w+(?:Exception|Error)(?::.*)?|"
     r"Assertion failed(?: on expression:.*)?)$"
 )
+_SDK_WARNING = re.compile(r"(?:Fewer|More) observations \(\d+\) made than vector observation size .*$")
+"""What ML-Agents' package warns of, since agents then observe something else than was meant."""
 _THROWN_AGAIN = re.compile(r"\[ERROR\] FATAL UNHANDLED EXCEPTION: (.*)$")
 _CRASH = re.compile(
     r"(?:\* )?(Assertion(?: at|:) .+|Got a SIG\w+ while executing native code\.?|"
-    r"Caught fatal signal - signo:\d+.*|Crash!!!)"
+    r"Caught fatal signal - signo:\d+.*|Crash!!!|Stack overflow: IP: .*|Could not allocate memory: .*)"
 )
 _THROWN_FRAME = re.compile(
-    r"\s*at (?P<method>.+?) ?(?:\(.*\))? (?:\[0x\w+\] in (?P<file>.*):(?P<line>\d+)|<0x\w+.*>)\s*$"
+    r"\s+at (?P<method>\S+?|\(wrapper .+?) ?(?:\(.*\))?"
+    r"(?: (?:\[0x\w+\] )?in (?P<file>.*):(?:line )?(?P<line>\d+)| <0x\w+.*>)?\s*$"
 )
 _LISTED_FRAME = re.compile(
     r"(?P<method>[\w.`+<>|/\[\],]+[.:][\w.<>`|\[\],]+) ?\(.*?\)(?: \(at (?P<file>.*):(?P<line>\d+)\))?\s*$"
@@ -41,6 +44,7 @@ _LOGGED_AS_ERROR = re.compile(
     r"UnityEngine\.(?:(?:Debug|Logger)\.(?:LogError|LogException|LogAssertion|Assert)|Assertions\.Assert\b)"
 )
 _LOGGED_AS_LESS = re.compile(r"UnityEngine\.Debug\.Log(?:Warning)?(?:Format)?$")
+_LOGGING = re.compile(r"UnityEngine\.(?:StackTraceUtility|DebugLogHandler|Logger|Debug)\.")
 _ENGINE = re.compile(
     r"(?:Unity(?:Engine|Editor)?|System|Mono|Microsoft|Google|Grpc|Newtonsoft)\.|[(<]|object\."
 )
@@ -63,6 +67,10 @@ class _Line:
     thrown: str = ""
     """The sentence of an exception, an assertion or a crash."""
     is_crash: bool = False
+    is_warning: bool = False
+    """Whether the sentence is a warning of ML-Agents' package."""
+    is_thrown_frame: bool = False
+    """Whether the frame has the form of those of exceptions."""
 
 
 @lru_cache(1000)
@@ -75,6 +83,8 @@ def _parse(line: str) -> _Line:
     rest = line if native is None else native["rest"]
     frame = _THROWN_FRAME.match(rest) or _LISTED_FRAME.match(rest)
     if frame is None and native is None:
+        if _SDK_WARNING.match(line):
+            return _Line(line, thrown=line.strip(), is_warning=True)
         crash = _CRASH.match(line)
         thrown = crash or _THROWN.match(line) or _THROWN_AGAIN.match(line)
         return _Line(line, thrown="" if thrown is None else thrown[1], is_crash=crash is not None)
@@ -82,16 +92,21 @@ def _parse(line: str) -> _Line:
     file, number = ("", "0") if frame is None else (frame["file"] or "", frame["line"] or "0")
     if full is not None and full["file"]:
         file, number = full["file"], full["line"]
-    if number == "0" or file.startswith("<"):
-        return _Line(line, method, method)
-    return _Line(line, method, f"{_PROJECT.sub('', file, count=1)}:{number}".replace("\\", "/"))
+    place = method
+    if number != "0" and not file.startswith("<"):
+        place = f"{_PROJECT.sub('', file, count=1)}:{number}".replace("\\", "/")
+    is_thrown = frame is not None and frame.re is _THROWN_FRAME and frame["file"] is not None
+    return _Line(line, method, place, is_thrown_frame=is_thrown)
 
 
 class UnityErrorReader(ErrorReader):
     """Finds Unity's errors."""
 
     engine = "Unity"
-    words = (b"xception", b"Error", b"ssert", b"SIG", b"signo", b"Crash!!!")
+    words = (
+        *(b"xception", b"Error", b"ssert", b"] in ", b" observations ("),
+        *(b"SIG", b"signo", b"Crash!!!", b"Stack overflow", b"allocate memory"),
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +125,8 @@ class UnityErrorReader(ErrorReader):
                 return found
             found = self.finish()
         if parsed.thrown:
-            self._open, self._crashed = OpenError(parsed.thrown), parsed.is_crash
+            self._open = OpenError(parsed.thrown, is_warning=parsed.is_warning)
+            self._crashed = parsed.is_crash
         else:
             self._previous = "" if parsed.text.startswith(_END) else parsed.text.strip()
         return found
@@ -141,12 +157,14 @@ class UnityErrorReader(ErrorReader):
     def _add_frame(self, line: _Line, method: str) -> bool:
         """Add a frame to the open error; return False for one of no error."""
         if self._open is None:
-            if not self._previous or (method and not _ENGINE.match(method)):
+            if not self._previous or not (line.is_thrown_frame or not method or _ENGINE.match(method)):
                 return False
-            self._open = OpenError(self._previous, told=False)
+            # Of an exception whose class is called otherwise, or what a script has logged.
+            self._open = OpenError(self._previous, told=line.is_thrown_frame)
         if _LOGGED_AS_ERROR.match(method):
             self._open.told = True
         elif _LOGGED_AS_LESS.match(method):
-            self._open.told = self._crashed
-        self._open.add_frame(line.place, bool(method) and not _ENGINE.match(method))
+            self._open.told = self._crashed or self._open.is_warning
+        place = "" if _LOGGING.match(method) else line.place
+        self._open.add_frame(place, bool(method) and not _ENGINE.match(method))
         return True

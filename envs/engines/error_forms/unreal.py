@@ -28,7 +28,7 @@ _OF_SCRIPT_FAULT = matcher(r"Script call stack|Script Msg called by")
 _NOISE = matcher(
     r"Log(?:Audio\w*|ALAudio|Steam\w*|Online\w*|EOS\w*|Http|Udp\w*|Tcp\w*|Messaging\w*|Analytics\w*|HMD|XR|"
     r"OpenXR|\w*RHI|Vulkan\w*|D3D\w*|Shader\w*|Slate\w*|Input\w*|Zen\w*|DerivedDataCache|StudioTelemetry|"
-    r"SourceControl|CrashReport\w*|Stats|Core\w*Net|NetVersion|AutomationTest\w*|Unix\w*File|PakFile)$"
+    r"SourceControl|Class|StylusInput|CrashReport\w*|Stats|Core\w*Net|NetVersion|AutomationTest\w*|Unix\w*File|PakFile)$"
 )
 """Categories whose errors are about the machine: sound, screen, network, caches."""
 _CRASH_CATEGORIES = ("LogOutputDevice", "LogWindows", "LogCore", "LogUnix", "LogLinux", "LogMac")
