@@ -11,6 +11,7 @@ import logging
 import re
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -87,13 +88,18 @@ class EngineErrors:
         self._of_further_kinds = 0
         self._new: deque[EngineError] = deque()
         self._by_environment: dict[str, int] = {}
-        self._is_stopping = False
+        self._first: EngineError | None = None
         self._incomplete: set[str] = set()
 
     @property
     def should_stop(self) -> bool:
         """Whether the run is to end for an error; see `ErrorPolicy.STOP`."""
-        return self.policy is ErrorPolicy.STOP and self._is_stopping
+        return self.policy is ErrorPolicy.STOP and self._first is not None
+
+    @property
+    def first(self) -> EngineError | None:
+        """The first error that is no warning; None if there was none."""
+        return self._first
 
     @property
     def is_complete(self) -> bool:
@@ -103,7 +109,14 @@ class EngineErrors:
     @property
     def total(self) -> int:
         """How many errors were printed so far."""
-        return sum(self._by_environment.values())
+        with self._lock:
+            return sum(self._by_environment.values())
+
+    @property
+    def environments(self) -> list[str]:
+        """The environments that have printed errors."""
+        with self._lock:
+            return list(self._by_environment)
 
     def counts(self) -> list[ErrorCount]:
         """Every kind that is told apart, in the order of their first errors."""
@@ -116,6 +129,8 @@ class EngineErrors:
 
     def take_new(self) -> list[EngineError]:
         """The first error of each kind that has come since the last call."""
+        if not self._new:
+            return []
         with self._lock:
             new = list(self._new)
             self._new.clear()
@@ -123,9 +138,12 @@ class EngineErrors:
 
     def add(self, error: EngineError, times: int = 1) -> None:
         """Count an error, and tell it if it is the first of its kind."""
+        if self.policy is ErrorPolicy.IGNORE:
+            return
         kind = error.kind
         with self._lock:
-            self._is_stopping = self._is_stopping or not error.is_warning
+            if self._first is None and not error.is_warning:
+                self._first = error
             self._by_environment[error.environment] = self.of_environment(error.environment) + times
             known = self._counts.get(kind)
             if known is not None:
@@ -162,18 +180,29 @@ def summary(errors: EngineErrors) -> str:
 
     Such as `environment 0 (Unity) has printed 6,801 errors: 6,800 x NullReferenceException: ... (A.cs:42)`.
     """
-    counts = sorted(errors.counts(), key=lambda each: -each.count)
+    counts = errors.counts()
     if not counts:
         return ""
-    names = {each.first.environment for each in counts}
+    names = errors.environments
     engines = ", ".join(sorted({each.first.engine for each in counts}))
-    who = f"{min(names)} ({engines}) has" if len(names) == 1 else f"Environments ({engines}) have"
+    who = f"{names[0]} ({engines}) has" if len(names) == 1 else f"{len(names)} environments ({engines}) have"
+    most = max(counts, key=lambda each: each.count).first
+    where = "" if most.log is None else f". The log of {most.environment}: {most.log}"
+    return f"{who} printed {in_words(errors.total, counts, is_complete=errors.is_complete)}{where}"
+
+
+def in_words(total: int, counts: Sequence[ErrorCount], *, is_complete: bool) -> str:
+    """The number of errors, and the kinds of which most were printed: `6,801 errors: 6,800 x ...; 1 x ...`.
+
+    Args:
+        total: Of all kinds, also of those that are not told apart.
+        counts: The kinds.
+        is_complete: Whether all were counted.
+    """
+    most = sorted(counts, key=lambda each: -each.count)
     warnings = {each.first.is_warning for each in counts}
-    what = "error" if warnings == {False} else "warning" if warnings == {True} else "errors and warning"
-    what += "s" if errors.total > 1 else ""
-    listed = "; ".join(f"{each.count:,} x {each.first}" for each in counts[:_MOST_LISTED])
-    more = f"; and {len(counts) - _MOST_LISTED} more kinds" if len(counts) > _MOST_LISTED else ""
-    log = counts[0].first.log
-    where = "" if log is None else f". The log of {counts[0].first.environment}: {log}"
-    at_least = "" if errors.is_complete else "at least "
-    return f"{who} printed {at_least}{errors.total:,} {what}: {listed}{more}{where}"
+    what = "warning" if warnings == {True} else "error" if True not in warnings else "errors and warning"
+    what += "s" if total > 1 else ""
+    listed = "; ".join(f"{each.count:,} x {each.first}" for each in most[:_MOST_LISTED])
+    more = f"; and {len(most) - _MOST_LISTED} more kinds" if len(most) > _MOST_LISTED else ""
+    return f"{'' if is_complete else 'at least '}{total:,} {what}: {listed}{more}"
