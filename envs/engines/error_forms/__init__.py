@@ -8,10 +8,8 @@ from .python import PythonErrorReader
 from .unity import UnityErrorReader
 from .unreal import UnrealErrorReader
 
-__all__ = ["PYTHON", "ErrorReader", "FoundError", "reader_of"]
+__all__ = ["ErrorReader", "FoundError", "PythonErrorReader", "reader_of"]
 
-PYTHON = PythonErrorReader.engine
-"""The kind of engines that are Python programs: hosted environments and Lanista's scenes."""
 _READERS: dict[str, type[ErrorReader]] = {
     reader.engine: reader
     for reader in (UnityErrorReader, GodotErrorReader, UnrealErrorReader, PythonErrorReader)
