@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Iterable
 from functools import lru_cache
 
 from .error_forms import ErrorReader, FoundError
@@ -51,14 +50,34 @@ class LineScanner:
             if not self._skips:
                 found += self._reader.read(clean(first))
             self._skips = False
-            for number, line in enumerate(self._lines(whole), 1):
-                found += self._reader.read(clean(line[:_LONGEST_LINE]))
-                if number % _LINES_AT_ONCE == 0:
-                    time.sleep(0)
+            found += self._read_all(self._lines(whole))
         self._append(data[end + 1 :])
         return found
 
-    def _lines(self, whole: bytes) -> Iterable[bytes]:
+    def _read_all(self, lines: list[bytes]) -> list[FoundError]:
+        """Read whole lines. The repetitions of an error that repeats itself are only counted."""
+        found: list[FoundError] = []
+        last: list[FoundError] = []
+        at = last_at = yielded_at = 0
+        while at < len(lines):
+            new = self._reader.read(clean(lines[at][:_LONGEST_LINE]))
+            at += 1
+            if at - yielded_at > _LINES_AT_ONCE:
+                yielded_at = at
+                time.sleep(0)
+            if not new:
+                continue
+            found += new
+            # After the same line that has completed the same error, the reader is as it was after that one.
+            if new == last and lines[at - 1] == lines[last_at - 1]:
+                cycle = lines[last_at:at]
+                while lines[at : at + len(cycle)] == cycle:
+                    found += new
+                    at += len(cycle)
+            last, last_at = new, at
+        return found
+
+    def _lines(self, whole: bytes) -> list[bytes]:
         """The lines that are to be read, of text in which each follows a line's end."""
         if self._reader.is_open or any(word in whole for word in self._reader.words):
             return whole.split(b"\n")[1:]

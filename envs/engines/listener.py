@@ -169,7 +169,7 @@ class EngineListener:
 
     def _report(self, found: Sequence[FoundError], of_source: Counter[tuple[str, str, str]]) -> None:
         """Count errors of the output or of the log that the other has not brought before."""
-        for one in found:
+        for one, times in Counter(found).items():
             log = None if self._file is None else self._file.path
             error = EngineError(
                 self._engine, self._environment, one.text, one.place, log, is_warning=one.is_warning
@@ -177,11 +177,12 @@ class EngineListener:
             kind = error.kind
             if kind not in of_source and len(of_source) == _MOST_KINDS:
                 continue
-            of_source[kind] += 1
-            if of_source[kind] > self._counts[kind]:
-                self._counts[kind] += 1
+            of_source[kind] += times
+            more = of_source[kind] - self._counts[kind]
+            if more > 0:
+                self._counts[kind] += more
                 self._first.setdefault(kind, error)
-                self._errors.add(error)
+                self._errors.add(error, more)
 
     def _check_size(self, file: GrowingFile) -> None:
         if self._told_size or file.size < _LARGE_LOG:

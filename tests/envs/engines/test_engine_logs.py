@@ -64,6 +64,20 @@ def test_any_split_of_the_bytes_gives_the_same_errors(data):
     assert found + scanner.finish() == errors_in(engine, log)
 
 
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_an_error_that_repeats_itself_counts_as_often_as_line_by_line(data):
+    engine = data.draw(st.sampled_from(ENGINES))
+    parts = data.draw(st.lists(st.sampled_from(list(FAULTS[engine.lower()])), min_size=1, max_size=3))
+    times = data.draw(st.lists(st.integers(1, 5), min_size=len(parts), max_size=len(parts)))
+    log = b"".join(read(engine, name) * n for name, n in zip(parts, times)) * data.draw(st.integers(1, 4))
+    log = log[data.draw(st.integers(0, 300)) :]
+    reader, found = reader_of(engine), []
+    for line in log.split(b"\n"):
+        found += reader.read(clean(line))
+    assert errors_in(engine, log) == found + reader.finish()
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(ENGINES), st.binary(max_size=2000))
 def test_no_bytes_break_a_reader_and_what_is_told_can_be_shown(engine, data):
