@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.5
 _LONGEST_PAUSE = 5.0
 _SHARE = 0.01
 """The part of the time that the thread may work."""
-_MOST_BYTES = 1 << 19
+_MOST_BYTES = 1 << 20
 """Bytes of an output or a log that are read at once."""
 _LARGE_LOG = 100 << 20
 """Bytes from which on a log's growth is told."""
