@@ -24,7 +24,8 @@ logger = logging.getLogger(__name__)
 _POLL_SECONDS = 0.5
 _LONGEST_PAUSE = 5.0
 _SHARE = 0.01
-"""The part of the time that the thread may work."""
+"""The part of the time that the thread may work, beside what it has to say at first."""
+_CREDIT_SECONDS = 0.2
 _MOST_BYTES = 1 << 20
 """Bytes of an output or a log that are read at once."""
 _LARGE_LOG = 100 << 20
@@ -66,6 +67,8 @@ class EngineListener:
         self._lock = threading.Lock()
         self._closed = False
         self._first: dict[tuple[str, str, str], EngineError] = {}
+        self._placed: dict[str, EngineError] = {}
+        """The first error of each sentence that was told with a place."""
         self._counts: Counter[tuple[str, str, str]] = Counter()
         """How many of each kind were reported."""
         self._output = LineScanner(reader_of(engine))
@@ -100,6 +103,9 @@ class EngineListener:
                 self._left_out = True
             else:
                 self._heard += data
+            is_much = len(self._heard) > _MOST_BYTES // 2
+        if is_much:
+            _THREAD.wake()
 
     def poll(self) -> None:
         """Read what the engine has written since the last call."""
@@ -174,6 +180,10 @@ class EngineListener:
             error = EngineError(
                 self._engine, self._environment, one.text, one.place, log, is_warning=one.is_warning
             )
+            if error.place:
+                self._placed.setdefault(error.kind[1], error)
+            else:  # the lines that tell where it was may have been cut off, as at the engine's end
+                error = self._placed.get(error.kind[1], error)
             kind = error.kind
             if kind not in of_source and len(of_source) == _MOST_KINDS:
                 continue
@@ -206,6 +216,11 @@ class _ListenerThread:
         self._lock = threading.Lock()
         self._listeners: list[EngineListener] = []
         self._runs = False
+        self._wake = threading.Event()
+
+    def wake(self) -> None:
+        """Listen at once, if this has not worked too much yet."""
+        self._wake.set()
 
     def add(self, listener: EngineListener) -> None:
         """Listen to an engine."""
@@ -222,8 +237,8 @@ class _ListenerThread:
                 self._listeners.remove(listener)
 
     def _run(self) -> None:
+        began, worked_before = time.monotonic(), time.thread_time()
         while True:
-            began = time.thread_time()
             with self._lock:
                 listeners = list(self._listeners)
                 self._runs = bool(listeners)
@@ -235,8 +250,11 @@ class _ListenerThread:
                 except Exception:  # one engine's log must not end the listening to others
                     logger.exception("What an engine has printed could not be read.")
                     self.remove(listener)
-            spent = time.thread_time() - began
-            time.sleep(min(_LONGEST_PAUSE, max(_POLL_SECONDS, spent / _SHARE)))
+            worked = time.thread_time() - worked_before - _CREDIT_SECONDS
+            pause = worked / _SHARE - (time.monotonic() - began)
+            time.sleep(min(_LONGEST_PAUSE, max(0.0, pause)))
+            self._wake.wait(_POLL_SECONDS)
+            self._wake.clear()
 
 
 _THREAD = _ListenerThread()

@@ -28,8 +28,8 @@ _CRASH = re.compile(
     r"Caught fatal signal - signo:\d+.*|Crash!!!|Stack overflow: IP: .*|Could not allocate memory: .*)"
 )
 _THROWN_FRAME = re.compile(
-    r"\s+at (?P<method>\S+?|\(wrapper .+?) ?(?:\(.*\))?"
-    r"(?: (?:\[0x\w+\] )?in (?P<file>.*):(?:line )?(?P<line>\d+)| <0x\w+.*>)?\s*$"
+    r"\s+at (?P<method>\(wrapper .+?|\S+?) ?"
+    r"(?:\(.*\)(?: (?:\[0x\w+\] )?in (?P<file>.*):(?:line )?(?P<line>\d+))?|(?:\(.*\) )?<0x\w+.*>)\s*$"
 )
 _LISTED_FRAME = re.compile(
     r"(?P<method>[\w.`+<>|/\[\],]+[.:][\w.<>`|\[\],]+) ?\(.*?\)(?: \(at (?P<file>.*):(?P<line>\d+)\))?\s*$"

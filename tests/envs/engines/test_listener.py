@@ -87,6 +87,14 @@ def test_a_log_that_repeats_the_output_is_read_where_the_output_is_silent(tmp_pa
     assert told(errors) == [(1, "no target (res://agent.gd:7)")]
 
 
+def test_an_error_that_is_cut_off_at_the_end_is_of_the_kind_that_it_was_before(tmp_path):
+    log = tmp_path / "Player-0.log"
+    listener, errors = listening(log)
+    log.write_bytes(THROWN % 7 * 2 + b"NullReferenceException: no target\n  at Age")
+    listener.close()
+    assert told(errors) == [(3, TOLD % 7)]
+
+
 def replaced(log: Path) -> None:
     log.rename(log.with_suffix(".old"))
     log.write_bytes(THROWN % 2)
