@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from lanista.envs.engines import terms
-from lanista.envs.engines.connection import EngineConnection, EngineKind
+from lanista.envs.engines.connection import EngineConnection
+from lanista.envs.engines.interfaces import EngineKind
 from lanista.envs.engines.options import EngineOptions
 from lanista.envs.engines.process import launched
 from lanista.envs.engines.terms import GODOT, PYTHON, UNITY, UNKNOWN, UNREAL
@@ -83,7 +84,7 @@ class Process:
     def external_error(self):
         return None
 
-    def describe(self):
+    def describe(self, called=True):
         return "Its process is described."
 
 

@@ -72,6 +72,8 @@ LOOPS = {
     "agent_processor.queues AgentManagerQueue.put": "it asks whether the run is to end",
     "envs.engines.connection EngineConnection._quit": DEADLINE,
     "envs.engines.connection EngineConnection.receive": DEADLINE,
+    "envs.engines.line_scanner LineScanner._read_all": "there are no more lines; it only lets others go on",
+    "envs.engines.listener _ListenerThread._run": OWN_THREAD,
     "envs.engines.process EngineProcess._read": OWN_THREAD,
     "envs.engines.selector EventSelector._take_posted": BYTES,
     "envs.engines.session SocketSession._wait": DEADLINE,

@@ -3,10 +3,8 @@
 import logging
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from selectors import BaseSelector
-from typing import Protocol
 
 from mlagents_envs.exception import (
     UnityCommunicationException,
@@ -16,8 +14,8 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
 )
 
-from .clients import ClientRules
-from .terms import Terms
+from .engine_errors import EngineError
+from .interfaces import Engine, EngineKind, EngineSession
 
 logger = logging.getLogger(__name__)
 
@@ -31,106 +29,12 @@ _MAX_REASON = 500
 """Characters of the reason that an engine is given for a disconnect."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineKind:
-    """What is particular to a kind of engine: its words in messages, and how it is told to quit."""
-
-    terms: Terms
-    quit: bytes
-    """The message after which it ends."""
-
-    @property
-    def name(self) -> str:
-        """Such as `Unity`."""
-        return self.terms.name
-
-
 def was_rejected(rejection: str) -> str:
     """A sentence for an engine that has not begun: that who called was turned away; empty if nobody was.
 
     It goes before all guesses at what else may be wrong.
     """
     return rejection and f"A program called, and was turned away: {rejection}."
-
-
-class EngineSession(Protocol):
-    """A server for one engine's calls: `grpc.server.ServerSession`, or grpcio's.
-
-    One thread at a time uses it, and nothing happens between its calls.
-    """
-
-    closing_reason: str
-    """Why the session is closed, for the engine; `close` sends it."""
-    client_rules: ClientRules
-    """Who may call on the port."""
-    fault: str
-    """Why this side has cut the connection, where what the engine sends is no message at all; else empty."""
-    objection: Callable[[bytes], str] | None
-    """Why a first call on another connection is not the engine's, empty if it may be; None: any may."""
-
-    @property
-    def rejection(self) -> str:
-        """Why the last client was turned away; empty if there was none."""
-
-    @property
-    def port(self) -> int:
-        """The port on which the engine calls."""
-
-    @property
-    def disconnected(self) -> bool:
-        """Whether the engine has gone."""
-
-    @property
-    def has_client(self) -> bool:
-        """Whether somebody is connected, the engine or one that has not shown yet whether it is."""
-
-    def watch(self, selector: BaseSelector | None, token: object = None) -> None:
-        """Let a selector report when to call `pump`; None ends that."""
-
-    def pump(self) -> None:
-        """Process what has arrived and send what could not be sent before, without waiting."""
-
-    def receive(self, timeout: float) -> bytes | None:
-        """The engine's next request; None if none arrived within `timeout` seconds or the engine has gone."""
-
-    def reply(self, data: bytes) -> None:
-        """Respond to the request received last. Has no effect when the engine has gone meanwhile."""
-
-    def wait_for_reconnect(self) -> bool:
-        """Forget the engine, which has gone, so that another one may begin; whether one can call."""
-
-    def close(self, wait: bool = True) -> None:
-        """Tell an engine that still waits for an answer to quit, and stop serving.
-
-        Args:
-            wait: For the last answer to leave.
-        """
-
-
-class Engine(Protocol):
-    """The program at the other end: a process of ours (`EngineProcess`), or one on another machine."""
-
-    @property
-    def returncode(self) -> int | None:
-        """None while it runs, or where nothing is known; else its exit code."""
-
-    def wait(self, timeout: float) -> bool:
-        """Wait until it has ended, at most `timeout` seconds; whether it has."""
-
-    def kill(self) -> None:
-        """End it at once, with all its children."""
-
-    def describe(self) -> str:
-        """Its state, or how it ended, with the last lines that it wrote."""
-
-    def output(self) -> str:
-        """The last lines that it has written so far; nothing where they cannot be had."""
-
-    def is_diagnosed(self) -> bool:
-        """Whether all that can be found out about a lost connection is known. Does not wait."""
-
-    def external_error(self) -> UnityEnvironmentException | None:
-        """What to raise if something other than the engine is to blame for its end."""
 
 
 class EngineConnection:
@@ -322,7 +226,7 @@ class EngineConnection:
         Returns:
             The error to raise, with what is known of the engine.
         """
-        state = "" if self._process is None else f" {self._process.describe()}"
+        state = "" if self._process is None else f" {self._process.describe(self._has_called)}"
         rejected = "" if self._has_called else was_rejected(self._session.rejection)
         late = (
             f"The {self.terms.name} environment took too long to respond: {self._name} did not answer within "
@@ -379,13 +283,17 @@ class EngineConnection:
             self._session.reply(self.kind.quit)
             self._quit_sent = True
 
+    def errors(self) -> Sequence[EngineError]:
+        """The first of each kind of error that the engine has printed so far, where that is known."""
+        return () if self._process is None else self._process.errors()
+
     def output(self) -> str:
         """The last lines that the engine's process has written, while it runs; may be empty."""
         return "" if self._process is None else self._process.output()
 
     def log_tail(self) -> str:
         """The state and the last lines of the engine's process, to be appended to a message; may be empty."""
-        return "" if self._process is None else f" {self._process.describe()}"
+        return "" if self._process is None else f" {self._process.describe(self._has_called)}"
 
     def set_closing_reason(self, reason: str) -> None:
         """`close` will send the engine the first line of this."""
@@ -461,4 +369,4 @@ class EngineConnection:
                 what += "Where there is no display, --no-graphics helps. "
         else:
             what = ""
-        return UnityEnvironmentException(f"{self._name}: {what}{self._process.describe()}")
+        return UnityEnvironmentException(f"{self._name}: {what}{self._process.describe(self._has_called)}")

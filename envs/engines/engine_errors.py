@@ -54,7 +54,7 @@ class EngineError:
     log: Path | None = None
     """The file that holds it, if there is one."""
     is_warning: bool = False
-    """Whether it is a warning of Lanista's addon: told and counted as errors are, and no reason to stop."""
+    """Whether it is a warning of the plug-in that serves the trainer: told and counted, no reason to stop."""
 
     @property
     def kind(self) -> tuple[str, str, str]:
@@ -62,7 +62,8 @@ class EngineError:
         return self.engine, _VARIABLE.sub("#", self.text), self.place
 
     def __str__(self) -> str:
-        return self.text + (f" ({self.place})" if self.place else "")
+        text = self.text.removesuffix(".")
+        return f"{text} ({self.place})" if self.place else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..utils.regular_files import remove_link
+from .line_scanner import clean
 
 logger = logging.getLogger(__name__)
 
 LINES = 12
 """Last lines of a log that a message shows."""
-_THROWN = re.compile(r"\s*(Unhandled \w+:\s*)?[\w.]+(Exception|Error):|\s*SCRIPT ERROR:|\s*ERROR: Lanista:")
-"""How the report of an exception begins, in C# and GDScript, and one of the addon for Godot."""
+_ERROR = re.compile(
+    r"\s*(?:Unhandled \w+[:.]\s*)?[\w.]+(?:Exception|Error):|\s*(?:USER )?(?:SCRIPT )?ERROR:"
+    r"|\S*Log\w+: Error:"
+)
+"""How the report of an error begins, in C#, GDScript and Unreal."""
 KEPT = 10
 """Logs of earlier engines that are kept of each environment: the newest."""
 
@@ -67,14 +71,13 @@ def log_at(path: Path | None, own: EngineLog | None) -> EngineLog | None:
     return own if own is not None and path.absolute() == own.path.absolute() else EngineLog(path)
 
 
-def last_lines(text: str) -> list[str]:
-    """The last lines of a log, and how the report of its last exception begins, if that is before them."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    shown = lines[-LINES:]
-    thrown = next((line for line in reversed(lines) if _THROWN.match(line)), None)
-    if thrown is None or thrown in shown:
-        return shown
-    return [thrown, "    ...", *shown[2:]]
+def last_lines(data: bytes) -> list[str]:
+    """The last lines of a log, and how the report of its last error begins, if that is before them."""
+    lines = [clean(line) for line in data.splitlines() if line.strip()]
+    last = max((row for row, line in enumerate(lines) if _ERROR.match(line)), default=len(lines))
+    if last >= len(lines) - LINES:
+        return lines[-LINES:]
+    return [lines[last], "    ...", *lines[-LINES:][2:]]
 
 
 def _numbered(path: Path, number: int) -> Path:

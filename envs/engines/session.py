@@ -92,7 +92,7 @@ C = TypeVar("C", bound=Client)
 
 
 class SocketSession(ABC, Generic[C]):
-    """A server for one engine, which calls and waits for the answer: an `engines.connection.EngineSession`.
+    """A server for one engine, which calls and waits for the answer: an `engines.interfaces.EngineSession`.
 
     One thread at a time may use it, and nothing happens between its calls: `receive`, or `pump` when a
     selector passed to `watch` reports an event, must be called for anything to be processed. The engine's

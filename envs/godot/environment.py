@@ -219,9 +219,6 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
             ) from error
 
     def _with_script_errors(self, error: WireError, connection: EngineConnection) -> WireError:
-        """The error, with the last script error that the game has written: it is often the cause."""
-        lines = [line.strip() for line in connection.log_tail().splitlines()]
-        last = max((row for row, line in enumerate(lines) if "SCRIPT ERROR" in line), default=None)
-        if last is None:
-            return error
-        return type(error)(f"{error} The game wrote: {' '.join(lines[last : last + 2])}")
+        """The error, with the last kind of error that the game has printed: it is often the cause."""
+        printed = connection.errors()
+        return type(error)(f"{error} The game wrote: {printed[-1]}") if printed else error

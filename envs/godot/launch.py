@@ -19,7 +19,9 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.connection import EngineConnection, EngineKind
+from ..engines.connection import EngineConnection
+from ..engines.interfaces import EngineKind
+from ..engines.listener import EngineListener
 from ..engines.logs import new_log
 from ..engines.options import EngineOptions
 from ..engines.process import EngineProcess, launched
@@ -140,8 +142,10 @@ def start_game(
         log = new_log(options.log_folder.absolute(), options.worker_id)
         arguments += ["--log-file", str(log.path)]
     arguments += [f"--port={port}", f"--env_seed={options.seed}", f"--speedup={game.speedup:g}"]
-    process = EngineProcess([*command, *arguments, *game.arguments, *options.additional_args], log, on_exit)
-    return process, None if log is None else log.path
+    path = None if log is None else log.path
+    listener = EngineListener.of(options, KIND.name, path, repeats=True)
+    arguments += [*game.arguments, *options.additional_args]
+    return EngineProcess([*command, *arguments], log, on_exit, listener), path
 
 
 def listen(options: EngineOptions) -> GodotSession:

@@ -15,6 +15,7 @@ from mlagents_envs.exception import UnityException
 from ..._version import __version__
 from ..engines.address import AllowedNetworks
 from ..engines.clients import ClientRules
+from ..engines.engine_errors import EngineErrors, ErrorPolicy
 from ..engines.options import EngineOptions
 from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
@@ -59,6 +60,7 @@ class NodeAgent:
 
     def __init__(self, spec: LaunchSpec) -> None:
         trainer = check(spec)
+        self._errors = EngineErrors(ErrorPolicy.IGNORE if spec.ignores_errors else ErrorPolicy.WARN)
         self._relay = Relay(trainer, 0, spec.name)
         self.log: Path | None = None
         try:
@@ -71,7 +73,7 @@ class NodeAgent:
         threading.Thread(target=self._serve, name="relay", daemon=True).start()
 
     def _start(self, spec: LaunchSpec) -> EngineProcess:
-        options = resolve_registered(spec.options())
+        options = replace(resolve_registered(spec.options()), errors=self._errors)
         if options.log_folder is not None:
             options = replace(options, log_folder=_make_folder(options.log_folder))
         start = godot.start_game if is_godot(options.path) else start_engine
@@ -103,6 +105,20 @@ class NodeAgent:
             pass
         return self._report()
 
+    def errors(self) -> list[dict[str, Any]]:
+        """The errors that the engine has printed so far: the first of each kind, and how many; for JSON."""
+        return [
+            {
+                "engine": each.first.engine,
+                "text": each.first.text,
+                "place": each.first.place,
+                "log": None if each.first.log is None else str(each.first.log),
+                "is_warning": each.first.is_warning,
+                "count": each.count,
+            }
+            for each in self._errors.counts()
+        ]
+
     def end(self) -> None:
         """Kill the engine, and close its relay."""
         self._engine.kill()
@@ -114,6 +130,7 @@ class NodeAgent:
             "returncode": engine.returncode,
             "text": engine.describe(),
             "rejection": self._relay.rejection,
+            "errors": self.errors(),
         }
 
 

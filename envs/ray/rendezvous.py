@@ -12,6 +12,7 @@ from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutExcep
 from ..._version import __version__
 from ..engines.address import join_address, split_address
 from ..engines.connection import was_rejected
+from ..engines.engine_errors import ErrorPolicy
 from ..engines.options import HOSTED, REGISTRY, SCENE, EngineOptions
 from ..errors import ClusterError
 from ..godot import GODOT, is_godot
@@ -81,6 +82,7 @@ class Rendezvous:
                     seed=engine.seed,
                     real_time=engine.real_time,
                     allow=list(engine.allow),
+                    ignores_errors=engine.errors is not None and engine.errors.policy is ErrorPolicy.IGNORE,
                 ),
             )
 

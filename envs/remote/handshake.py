@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
 from ..engines.address import AllowedNetworks
-from ..engines.connection import Engine, EngineConnection, EngineKind, EngineSession
+from ..engines.connection import EngineConnection
+from ..engines.interfaces import Engine, EngineKind, EngineSession
 from ..engines.listening import has_hung_up
 from ..engines.session import Stream
 from ..grpc.server import Peer, ServerSession

@@ -9,7 +9,10 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.connection import EngineConnection, EngineSession
+from ..engines.connection import EngineConnection
+from ..engines.error_forms import PythonErrorReader
+from ..engines.interfaces import EngineSession
+from ..engines.listener import EngineListener
 from ..engines.logs import log_at, new_log
 from ..engines.options import HOSTED, SCENE, EngineOptions
 from ..engines.own_program import own_program
@@ -88,7 +91,9 @@ def start_engine(
     arguments, path = plugin_of(options.path).arguments(
         port, options.windowless, None if own is None else own.path, options.additional_args
     )
-    return EngineProcess([*command, *arguments], log_at(path, own), on_exit), path
+    engine = PythonErrorReader.engine if command[0] == sys.executable else plugin_of(options.path).kind.name
+    listener = EngineListener.of(options, engine, path)
+    return EngineProcess([*command, *arguments], log_at(path, own), on_exit, listener), path
 
 
 def listen(options: EngineOptions) -> EngineSession:

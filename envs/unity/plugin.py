@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..engines import terms
-from ..engines.connection import EngineKind
+from ..engines.interfaces import EngineKind
 from ..protocol.dialect import UNITY, UNREAL, Dialect
 from ..protocol.encoder import encode_quit
 

@@ -14,8 +14,8 @@ from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..._tools import provided
-from ...envs.engines.connection import EngineSession
 from ...envs.engines.engine_errors import EngineErrors
+from ...envs.engines.interfaces import EngineSession
 from ...envs.engines.options import EngineOptions
 from ...envs.engines.ports import FIRST_PORT, LAST_PORT
 from ...envs.godot import is_godot
