@@ -10,7 +10,6 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
 from ..engines.connection import EngineConnection
-from ..engines.error_forms import PythonErrorReader
 from ..engines.interfaces import EngineSession
 from ..engines.listener import EngineListener
 from ..engines.logs import log_at, new_log
@@ -91,7 +90,7 @@ def start_engine(
     arguments, path = plugin_of(options.path).arguments(
         port, options.windowless, None if own is None else own.path, options.additional_args
     )
-    engine = PythonErrorReader.engine if command[0] == sys.executable else plugin_of(options.path).kind.name
+    engine = terms_of_engine(options.path).name
     listener = EngineListener.of(options, engine, path)
     return EngineProcess([*command, *arguments], log_at(path, own), on_exit, listener), path
 
