@@ -14,7 +14,7 @@ from lanista.envs.engines.terms import GODOT, PYTHON, UNITY, UNKNOWN, UNREAL
 from lanista.envs.hosting.environment import HostedEnvironment
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.specs import SharedGroups
-from lanista.envs.terms import terms_for
+from lanista.envs.opening import terms_for
 from lanista.trainers.checkpoints.run_folder import require_folder_name
 from lanista.trainers.cli.main import run as run_command
 from lanista.trainers.cli.play import player

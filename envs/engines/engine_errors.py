@@ -63,7 +63,8 @@ class EngineError:
 
     def __str__(self) -> str:
         text = self.text.removesuffix(".")
-        return f"{text} ({self.place})" if self.place else text
+        is_named = not self.place or f"({self.place})" in text
+        return text if is_named else f"{text} ({self.place})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
 from ..godot import is_godot
 from ..godot import launch as godot
-from ..opening import resolve_registered
+from ..opening import resolve_registered, terms_for
 from ..remote.relay import (
     Relay,
     RelayRejectedError,
@@ -31,7 +31,6 @@ from ..remote.relay import (
     until_admitted,
 )
 from ..remote.tls import UntrustedError, client_context
-from ..terms import terms_for
 from ..unity.executables import check_executable
 from ..unity.launch import resolve, start_engine
 from .nodes import LaunchSpec

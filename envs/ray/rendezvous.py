@@ -19,11 +19,11 @@ from ..godot import GODOT, is_godot
 from ..godot.launch import GREETING
 from ..godot.launch import KIND as GODOT_KIND
 from ..godot.session import GodotSession
+from ..opening import terms_for
 from ..remote.expected import ExpectedEngine
 from ..remote.handshake import AccessRules, AttachedEngine, GreetedEngine
 from ..remote.server import AttachServer
 from ..remote.tls import self_signed
-from ..terms import terms_for
 from ..unity.names import PREFIX, is_unreal
 from .nodes import LaunchSpec
 from .remote_engine import RemoteEngine

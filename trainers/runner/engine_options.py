@@ -6,8 +6,8 @@ from ...envs.engines.engine_errors import EngineErrors
 from ...envs.engines.options import EngineOptions
 from ...envs.engines.ports import FIRST_PORT
 from ...envs.engines.terms import UNKNOWN, Terms
+from ...envs.opening import terms_for
 from ...envs.side_channels import EngineConfig
-from ...envs.terms import terms_for
 from ..settings.models.algorithms import reads_offered_state
 from ..settings.models.run import EngineSettings, EnvironmentSettings
 from ..settings.options import RunOptions

@@ -21,10 +21,9 @@ from ...envs.engines.ports import FIRST_PORT, LAST_PORT
 from ...envs.godot import is_godot
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import RestartLimits
-from ...envs.opening import open_environment, resolve_registered
+from ...envs.opening import open_environment, resolve_registered, terms_for
 from ...envs.python import in_process
 from ...envs.python.sources import check_source
-from ...envs.terms import terms_for
 from ...envs.unity.executables import check_executable
 from ...envs.unity.launch import listen, resolve
 from ...envs.unity.names import is_unreal

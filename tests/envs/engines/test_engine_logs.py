@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanista.envs.engines.engine_errors import EngineError
 from lanista.envs.engines.error_forms import FoundError, reader_of
 from lanista.envs.engines.line_scanner import LineScanner, clean
 
@@ -120,3 +121,12 @@ def test_a_line_without_an_end_takes_no_memory():
         scanner.feed(b"\nSCRIPT ERROR: " + b"y" * 100_000 + b"\n   at: f (res://a.gd:1)\n") + scanner.finish()
     )
     assert [(len(one.text) < 1000, one.place) for one in found] == [(True, "res://a.gd:1")]
+
+
+def test_a_place_that_the_sentence_names_itself_is_not_repeated():
+    """As in those of Lanista's addon: they name the agent's script."""
+    sentence = "Lanista: Walker0 does not override set_action() (res://walker.gd)"
+    reader = reader_of("Godot")
+    found = reader.read(f"ERROR: {sentence}") + reader.finish()
+    (error,) = (EngineError("Godot", "environment 0", one.text, one.place) for one in found)
+    assert error.place == "res://walker.gd" and str(error) == sentence

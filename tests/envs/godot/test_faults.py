@@ -27,6 +27,8 @@ class Played:
     error: UnityException | None
     log: str
     statistics: dict
+    printed: list[str]
+    """What the user was told of the game's output while it was played."""
 
     @property
     def told(self) -> str:
@@ -41,7 +43,7 @@ def faults(godot_engine):
 
 
 @pytest.fixture
-def play(faults, tmp_path):
+def play(faults, tmp_path, caplog):
     """Play a scene for some steps, its agents standing still; what was told."""
 
     def play(fault, scene="stage", **options):
@@ -64,7 +66,8 @@ def play(faults, tmp_path):
                 env.close()
         except UnityException as found:
             error = found
-        return Played(error, (tmp_path / "Player-0.log").read_text(), statistics)
+        told = [text for text in caplog.messages if re.match(r"environment 0 \(Godot\) has printed a", text)]
+        return Played(error, (tmp_path / "Player-0.log").read_text(), statistics, told)
 
     return play
 
@@ -122,10 +125,12 @@ def test_what_an_agent_must_not_give_is_told_first_and_is_not_retried(play, faul
         ("process_error", 'Node not found: "Legs"', "process_error.gd:6"),
     ],
 )
-def test_an_error_of_a_script_is_in_the_log_and_only_that(play, fault, sentence, place):
+def test_an_error_of_a_script_is_told_and_only_that(play, fault, sentence, place):
     """None of the addon's own scripts fails because one of the game does."""
-    log = play(fault).log
-    assert sentence in log and f"res://faults/{place})" in log, log
+    played = play(fault)
+    log = played.log
+    first = next((text for text in played.printed if sentence in text), "")
+    assert f"(res://faults/{place})." in first, (played.printed, log)
     wrong = [line for line in log.splitlines() if line.startswith("SCRIPT ERROR") and sentence not in line]
     assert not wrong or fault == "process_error", wrong
 
@@ -168,6 +173,8 @@ def test_what_a_game_can_go_on_with_is_warned_of(play, fault, sentences):
     played = play(fault)
     assert played.error is None, played.told
     assert [played.log.count(sentence) for sentence in sentences] == [1] * len(sentences), played.log
+    told = "\n".join(played.printed)
+    assert all(sentence in told for sentence in sentences), told
 
 
 @pytest.mark.parametrize(
@@ -185,6 +192,7 @@ def test_a_game_without_a_fault_is_told_nothing(play, fault):
     """A script may have a `state` of its own, await, or place bodies when the environment is reset."""
     played = play(fault)
     assert played.error is None and "Lanista" not in played.log and "ERROR" not in played.log, played.told
+    assert not played.printed
 
 
 @pytest.mark.parametrize("fault", ["awaits", "awaits_in_environment_reset"])
