@@ -15,7 +15,8 @@ from mlagents_envs.exception import (
 )
 
 from .engine_errors import EngineError
-from .interfaces import Engine, EngineKind, EngineSession
+from .interfaces import Engine, EngineKind, EngineSession, ErrorListener
+from .logs import FIRST_ERRORS, MOST_ERRORS, listed
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class EngineConnection:
         name: The environment's name in messages.
         kind: The engine's.
         windowless: It was launched without a window.
+        listener: Finds errors in the log of an engine without a process of ours; None if there is none.
     """
 
     def __init__(
@@ -60,8 +62,12 @@ class EngineConnection:
         kind: EngineKind,
         *,
         windowless: bool = False,
+        listener: ErrorListener | None = None,
     ) -> None:
         self.kind = kind
+        self._listener = listener
+        if listener is not None:
+            listener.start()
         self.terms = kind.terms
         """The words for the engine in messages: those of its kind, unless more is known of it."""
         self._windowless = windowless
@@ -226,7 +232,7 @@ class EngineConnection:
         Returns:
             The error to raise, with what is known of the engine.
         """
-        state = "" if self._process is None else f" {self._process.describe(self._has_called)}"
+        state = self.log_tail()
         rejected = "" if self._has_called else was_rejected(self._session.rejection)
         late = (
             f"The {self.terms.name} environment took too long to respond: {self._name} did not answer within "
@@ -285,7 +291,8 @@ class EngineConnection:
 
     def errors(self) -> Sequence[EngineError]:
         """The first of each kind of error that the engine has printed so far, where that is known."""
-        return () if self._process is None else self._process.errors()
+        source = self._process or self._listener
+        return () if source is None else source.errors()
 
     def output(self) -> str:
         """The last lines that the engine's process has written, while it runs; may be empty."""
@@ -293,7 +300,9 @@ class EngineConnection:
 
     def log_tail(self) -> str:
         """The state and the last lines of the engine's process, to be appended to a message; may be empty."""
-        return "" if self._process is None else f" {self._process.describe(self._has_called)}"
+        if self._process is not None:
+            return f" {self._process.describe(self._has_called)}"
+        return listed(FIRST_ERRORS, [str(error) for error in self.errors()[:MOST_ERRORS]])
 
     def set_closing_reason(self, reason: str) -> None:
         """`close` will send the engine the first line of this."""
@@ -333,6 +342,8 @@ class EngineConnection:
             raise
         finally:
             self._session.close()
+            if self._listener is not None:
+                self._listener.close()
 
     def _quit(self, deadline: float) -> None:
         """Answer the call in which the engine waits, or the one that it is about to make, with quit."""

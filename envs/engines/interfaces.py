@@ -107,3 +107,16 @@ class Engine(Protocol):
 
     def external_error(self) -> UnityEnvironmentException | None:
         """What to raise if something other than the engine is to blame for its end."""
+
+
+class ErrorListener(Protocol):
+    """Finds errors in what an engine prints: `listener.EngineListener`."""
+
+    def start(self) -> None:
+        """Listen from now on."""
+
+    def errors(self) -> Sequence[EngineError]:
+        """The first of each kind of error that the engine has printed so far."""
+
+    def close(self) -> None:
+        """Read the rest, and stop listening."""

@@ -126,7 +126,7 @@ class EngineListener:
         if self._summarizes and self._counts:
             logger.warning("%s", summary(self._errors))
 
-    def first_errors(self) -> Sequence[EngineError]:
+    def errors(self) -> Sequence[EngineError]:
         """The first of each kind of error that the engine has printed so far."""
         with self._lock:
             if not self._closed:

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,9 @@ _ERROR = re.compile(
     r"|\S*Log\w+: Error:"
 )
 """How the report of an error begins, in C#, GDScript and Unreal."""
+FIRST_ERRORS = "The first errors that it has printed"
+MOST_ERRORS = 5
+"""Kinds of errors that a message shows."""
 KEPT = 10
 """Logs of earlier engines that are kept of each environment: the newest."""
 
@@ -82,3 +86,8 @@ def last_lines(data: bytes) -> list[str]:
 
 def _numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.stem}.{number}{path.suffix}")
+
+
+def listed(title: str, lines: Sequence[str]) -> str:
+    """A paragraph of a message, to stand after a sentence; empty without lines."""
+    return "\n".join([f" {title}:", *(f"    {line}" for line in lines)]) if lines else ""

@@ -21,7 +21,7 @@ from .connection import EngineConnection
 from .engine_errors import EngineError
 from .interfaces import EngineKind, EngineSession
 from .listener import EngineListener
-from .logs import LINES, EngineLog, last_lines
+from .logs import FIRST_ERRORS, LINES, MOST_ERRORS, EngineLog, last_lines, listed
 from .options import EngineOptions
 from .reaper import REAPER
 
@@ -29,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 _KEPT = 8192
 """The number of bytes of a log that are read for its last lines."""
-_MOST_ERRORS = 5
-"""Kinds of errors that a message shows."""
 
 
 class EngineProcess:
@@ -106,7 +104,7 @@ class EngineProcess:
 
     def errors(self) -> Sequence[EngineError]:
         """The first of each kind of error that the engine has printed so far."""
-        return () if self._listener is None else self._listener.first_errors()
+        return () if self._listener is None else self._listener.errors()
 
     def _state(self) -> str:
         code = self.returncode
@@ -126,10 +124,10 @@ class EngineProcess:
         shown = [] if not logged.strip() else [(str(self._log), logged)]
         if not shown or ((by_signal or not called) and not _holds(logged, printed)):
             shown.append(("its output", printed))
-        told = [str(error) for error in self.errors()[:_MOST_ERRORS]]
-        parts = [_listed("The first errors that it has printed", told)]
+        told = [str(error) for error in self.errors()[:MOST_ERRORS]]
+        parts = [listed(FIRST_ERRORS, told)]
         for source, text in shown:
-            parts.append(_listed(f"The last lines of {source}", last_lines(text)))
+            parts.append(listed(f"The last lines of {source}", last_lines(text)))
         return "\n".join(part for part in parts if part) or " It wrote nothing."
 
     def _read(self) -> None:
@@ -202,11 +200,6 @@ def _kill_all(pid: int) -> None:
             logger.warning("Process %d of an engine could not be ended: %s.", member.pid, error)
 
 
-def _listed(title: str, lines: Sequence[str]) -> str:
-    """A paragraph of a message, to stand after a sentence; empty without lines."""
-    return "\n".join([f" {title}:", *(f"    {line}" for line in lines)]) if lines else ""
-
-
 def _holds(log: bytes, output: bytes) -> bool:
     """Whether all last lines of the output are in the log as well, as Godot writes them."""
     logged = {line.strip() for line in log.splitlines()}
@@ -253,6 +246,7 @@ def launched(
     kind: EngineKind,
     listen: Callable[[EngineOptions], EngineSession],
     start: Callable[[int], EngineProcess] | None,
+    editor_log: Path | None = None,
 ) -> EngineConnection:
     """Listen for an engine, and start it unless an editor plays it.
 
@@ -261,6 +255,7 @@ def launched(
         kind: The engine's kind.
         listen: Opens the session at which it calls.
         start: Starts the engine, so that it calls on this port; None for an editor.
+        editor_log: The log of the editor, where it is known.
 
     Raises:
         ValueError: An entry of `allow` is not a network.
@@ -270,8 +265,9 @@ def launched(
     networks = options.networks
     session = listen(options)
     session.client_rules = ClientRules(networks)
-    process = None
+    process = listener = None
     if start is None:
+        listener = EngineListener.of(options, kind.name, editor_log)
         logger.info("Listening on port %d. Start training by %s.", session.port, kind.terms.playing)
     else:
         try:
@@ -281,5 +277,11 @@ def launched(
             raise
         session.client_rules = ClientRules(networks, process.pid, REAPER.mark)
     return EngineConnection(
-        session, process, options.timeout_wait, options.name, kind, windowless=options.windowless
+        session,
+        process,
+        options.timeout_wait,
+        options.name,
+        kind,
+        windowless=options.windowless,
+        listener=listener,
     )

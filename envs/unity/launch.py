@@ -1,6 +1,7 @@
 """Launches the engine that an environment's name means."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +40,8 @@ def launch(options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnect
     """
     kind = plugin_of(options.path).kind
     if is_editor(options.path):
-        return launched(options, kind, listen, None)
+        log = None if is_unreal(options.path) else editor_log()
+        return launched(options, kind, listen, None, log)
     command = resolve(str(options.path))
     return launched(options, kind, listen, lambda port: start_engine(options, command, port, on_exit)[0])
 
@@ -61,6 +63,17 @@ def terms_of_engine(file_name: str | None) -> Terms:
     written = (file_name or "").strip()
     in_python = written.startswith((SCENE, HOSTED)) or written.endswith(".py")
     return PYTHON if in_python else plugin_of(file_name).kind.terms
+
+
+def editor_log(platform: str = sys.platform) -> Path:
+    """The log of the Unity Editor on this machine, where it writes what its Console shows.
+
+    Source: Unity's manual, "Log files reference".
+    """
+    home = Path(os.path.expanduser("~"))  # which fails for nobody
+    if platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData/Local") / "Unity/Editor/Editor.log"
+    return home / ("Library/Logs/Unity" if platform == "darwin" else ".config/unity3d") / "Editor.log"
 
 
 def is_editor(file_name: str | None) -> bool:

@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+from pathlib import Path
 from selectors import DefaultSelector
 
 import grpc
@@ -17,6 +18,7 @@ from lanista.envs.engines import shutdown
 from lanista.envs.engines.reaper import REAPER
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.unity import UnityEnvironment
+from lanista.envs.unity.launch import editor_log
 from mlagents_envs.exception import (
     UnityCommunicationException,
     UnityCommunicatorStoppedException,
@@ -354,6 +356,39 @@ def test_stop_in_the_editor_is_answered_at_once():
     with pytest.raises(UnityCommunicatorStoppedException, match="told to quit"):
         env.step()
     env.close()
+
+
+def test_what_the_editor_logs_while_it_is_attached_is_told(tmp_path, monkeypatch, caplog):
+    """Its Console may be hidden; of what it has logged before, nothing is told."""
+    monkeypatch.setattr("lanista.envs.unity.launch.editor_log", lambda: log)
+    log = tmp_path / "Editor.log"
+    thrown = "{}Exception: oops\n  at Ball.Act () [0x00001] in /game/Assets/Ball.cs:{} \n\n"
+    log.write_text(thrown.format("Old", 3))
+    port = free_port()
+    editor = ScriptedEngine(port, [hello(), observation(1)])
+    env = UnityEnvironment(base_port=port, timeout_wait=LONG)
+    env.reset()
+    with log.open("a") as file:
+        file.write(thrown.format("New", 7))
+    assert until(lambda: "NewException: oops (Assets/Ball.cs:7)" in caplog.text)
+    assert "Old" not in caplog.text
+    assert "NewException" in str(env.timed_out())
+    env.close()
+    editor.join(20)
+    assert "has printed 1 error" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("platform", "place"),
+    [
+        ("linux", ".config/unity3d/Editor.log"),
+        ("darwin", "Library/Logs/Unity/Editor.log"),
+        ("win32", "AppData/Local/Unity/Editor/Editor.log"),
+    ],
+)
+def test_where_the_editor_logs(platform, place, monkeypatch):
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    assert editor_log(platform) == Path.home() / place
 
 
 def test_the_engine_ends_the_session_in_the_handshake():
