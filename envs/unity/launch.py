@@ -1,7 +1,6 @@
 """Launches the engine that an environment's name means."""
 
 import logging
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +16,10 @@ from ..engines.logs import log_at, new_log
 from ..engines.options import HOSTED, SCENE, EngineOptions
 from ..engines.own_program import own_program
 from ..engines.process import EngineProcess, launched
-from ..engines.terms import PYTHON, Terms
+from ..engines.terms import PYTHON, UNITY, Terms
 from ..grpc.server import ServerSession
 from .executables import check_executable, find_executable
+from .logs import editor_log, player_log
 from .names import PREFIX, is_unreal, is_unreal_editor
 from .plugin import UNITY_PLUGIN, UNREAL_PLUGIN, Plugin
 
@@ -65,17 +65,6 @@ def terms_of_engine(file_name: str | None) -> Terms:
     return PYTHON if in_python else plugin_of(file_name).kind.terms
 
 
-def editor_log(platform: str = sys.platform) -> Path:
-    """The log of the Unity Editor on this machine, where it writes what its Console shows.
-
-    Source: Unity's manual, "Log files reference".
-    """
-    home = Path(os.path.expanduser("~"))  # which fails for nobody
-    if platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData/Local") / "Unity/Editor/Editor.log"
-    return home / ("Library/Logs/Unity" if platform == "darwin" else ".config/unity3d") / "Editor.log"
-
-
 def is_editor(file_name: str | None) -> bool:
     """Whether a name means an editor, which is not launched but calls by itself."""
     return file_name is None or is_unreal_editor(file_name)
@@ -103,8 +92,11 @@ def start_engine(
     arguments, path = plugin_of(options.path).arguments(
         port, options.windowless, None if own is None else own.path, options.additional_args
     )
-    engine = terms_of_engine(options.path).name
-    listener = EngineListener.of(options, engine, path)
+    terms = terms_of_engine(options.path)
+    heard = path
+    if heard is None and terms is UNITY and options.worker_id == 0:  # the others write to the same file
+        heard = player_log(Path(command[0]))
+    listener = EngineListener.of(options, terms.name, heard)
     return EngineProcess([*command, *arguments], log_at(path, own), on_exit, listener), path
 
 

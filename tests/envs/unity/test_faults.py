@@ -7,7 +7,6 @@ import signal
 import socket
 import threading
 import time
-from pathlib import Path
 from selectors import DefaultSelector
 
 import grpc
@@ -18,7 +17,6 @@ from lanista.envs.engines import shutdown
 from lanista.envs.engines.reaper import REAPER
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.unity.launch import editor_log
 from mlagents_envs.exception import (
     UnityCommunicationException,
     UnityCommunicatorStoppedException,
@@ -376,19 +374,6 @@ def test_what_the_editor_logs_while_it_is_attached_is_told(tmp_path, monkeypatch
     env.close()
     editor.join(20)
     assert "has printed 1 error" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("platform", "place"),
-    [
-        ("linux", ".config/unity3d/Editor.log"),
-        ("darwin", "Library/Logs/Unity/Editor.log"),
-        ("win32", "AppData/Local/Unity/Editor/Editor.log"),
-    ],
-)
-def test_where_the_editor_logs(platform, place, monkeypatch):
-    monkeypatch.delenv("LOCALAPPDATA", raising=False)
-    assert editor_log(platform) == Path.home() / place
 
 
 def test_the_engine_ends_the_session_in_the_handshake():
