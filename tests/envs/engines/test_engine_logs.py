@@ -1,5 +1,6 @@
 """Of the logs in tests/engine_logs every fault is named with its place, and nothing of good runs."""
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -109,6 +110,45 @@ def test_errors_of_all_engines_survive_noise_between_whole_logs(data):
 )
 def test_a_line_is_shown_without_what_a_terminal_acts_on(line, shown):
     assert clean(line) == shown
+
+
+LONG_LINES = [
+    ("Unity", "  at ", "()"),
+    ("Unity", "  at A.B ", ") in a:1"),
+    ("Unity", "[0", ".0"),
+    ("Unity", "A:B(", ") (at a:1"),
+    ("Unity", "  at A.B () [0x0] in ", "/x\\\\y:1"),
+    ("Godot", "ERROR: a", " res://"),
+    ("Godot", "  at ", "a (b) in c"),
+    ("Unreal", "LogWindows: Error: ", " "),
+    ("Unreal", "LogWindows: Error: ", "[File:a] [Line: "),
+    ("Unreal", "LogScript: Error: ", " in [/Game/"),
+    ("Unreal", "LogWindows: Error: [Callstack] 0x1 a", " [b:1"),
+    ("Python", "ERROR:", "a - "),
+]
+"""Lines as engines write in which patterns could try every place with every other."""
+
+
+@pytest.mark.parametrize(("engine", "start", "part"), LONG_LINES)
+def test_the_time_that_a_line_takes_grows_with_its_length_only(engine, start, part):
+    """Python does nothing else while a pattern is tried: the trainer would stand still."""
+    reader = reader_of(engine)
+    opening = {"Unity": "AException: b", "Godot": "SCRIPT ERROR: a", "Unreal": "LogCore: Error: a"}.get(
+        engine
+    )
+
+    def seconds(length: int) -> float:
+        took = []
+        for number in range(5):
+            line = (start + part * length)[:length] + f"{number}{length}!"
+            reader.finish()
+            reader.read(opening or "Traceback (most recent call last):")
+            began = time.thread_time()
+            reader.read(line)
+            took.append(time.thread_time() - began)
+        return min(took)
+
+    assert seconds(32_000) < 100 * seconds(2_000), "16 times as long took much more than 16 times as much"
 
 
 def test_a_line_without_an_end_takes_no_memory():
