@@ -24,8 +24,8 @@ _THROWN = re.compile(
 _ENGINES_OWN = re.compile(
     r"Assertion failed|Invalid (?:\w+)?AABB\b|Converting invalid MinMaxAABB|IsFinite\(|"
     r"\S+ assign attempt for '.*' is not valid\.|Coroutine couldn't be started because |"
-    r'"\w+" can only be called on |SendMessage \S+ has no receiver!|Trying to Invoke method: .* couldn\'t be |'
-    r"Scene '.*' couldn't be loaded because "
+    r'"\w+" can only be called on |SendMessage \S+ has no receiver!|'
+    r"Trying to Invoke method: .* couldn't be |Scene '.*' couldn't be loaded because "
 )
 """Errors that the engine itself prints of what scripts do, in one line; below them are at most the frames."""
 _SDK_WARNING = re.compile(r"(?:Fewer|More) observations \(\d+\) made than vector observation size .*$")
@@ -202,7 +202,7 @@ class UnityErrorReader(ErrorReader):
         return not opened.in_frames and opened.lines <= _MOST_LINES
 
     def _is_of_next(self, method: str) -> bool:
-        """Whether a frame is of a later message, since it logs no error and there was none of the open error."""
+        """Whether a frame is of a later message, for it logs no error, and the open error had none."""
         opened = self._open
         if opened is None or self._crashed or not _LOGGED_AS_LESS.match(method):
             return False

@@ -138,7 +138,7 @@ class UnrealErrorReader(ErrorReader):
         return self.finish() if opened.lines > most else []
 
     def _is_next(self, opened: OpenError, text: str) -> bool:
-        """Whether a line of a crash begins another one: each `ensure` is one, and what ends the game after it."""
+        """Whether a line of a crash begins another one: an `ensure`, or what ends the game after one."""
         begins = _NEXT(text)
         if begins is None or _WEAK.match(opened.text):
             return False

@@ -133,16 +133,15 @@ LONG_LINES = [
 def test_the_time_that_a_line_takes_grows_with_its_length_only(engine, start, part):
     """Python does nothing else while a pattern is tried: the trainer would stand still."""
     reader = reader_of(engine)
-    opening = {"Unity": "AException: b", "Godot": "SCRIPT ERROR: a", "Unreal": "LogCore: Error: a"}.get(
-        engine
-    )
+    openings = {"Unity": "AException: b", "Godot": "SCRIPT ERROR: a", "Unreal": "LogCore: Error: a"}
+    opening = openings.get(engine, "Traceback (most recent call last):")
 
     def seconds(length: int) -> float:
         took = []
         for number in range(5):
             line = (start + part * length)[:length] + f"{number}{length}!"
             reader.finish()
-            reader.read(opening or "Traceback (most recent call last):")
+            reader.read(opening)
             began = time.thread_time()
             reader.read(line)
             took.append(time.thread_time() - began)
@@ -160,3 +159,9 @@ def test_a_line_without_an_end_takes_no_memory():
         scanner.feed(b"\nSCRIPT ERROR: " + b"y" * 100_000 + b"\n   at: f (res://a.gd:1)\n") + scanner.finish()
     )
     assert [(len(one.text) < 1000, one.place) for one in found] == [(True, "res://a.gd:1")]
+
+
+def test_a_long_place_is_cut_where_the_file_and_the_line_remain():
+    log = b"AException: b\n  at A.B () [0x1] in /" + b"x" * 2000 + b"/A.cs:7 \n"
+    (error,) = errors_in("Unity", log)
+    assert len(error.place) < 600 and error.place.endswith("x/A.cs:7")

@@ -182,6 +182,20 @@ def test_a_flood_in_the_output_takes_no_memory():
     assert [text for _, text in told(errors)] == [TOLD % 2] and not errors.is_complete
 
 
+def test_errors_of_any_number_of_kinds_are_all_counted_once_and_take_no_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_KINDS", 200)
+    log = tmp_path / "Player-0.log"
+    listener, errors = listening(log)
+    names = [bytes(map(ord, f"{number:b}".translate(str.maketrans("01", "ab")))) for number in range(3000)]
+    report = b"".join((THROWN % 7).replace(b"no target", name) for name in names)
+    listener.hear(report)
+    log.write_bytes(report * 2)
+    listener.close()
+    assert errors.total == 2 * 3000
+    kept = (listener._counts, listener._first, listener._placed, listener._of_output, listener._of_log)
+    assert max(map(len, kept)) <= 201
+
+
 def test_a_log_of_a_terabyte_is_not_read_whole(tmp_path):
     log = tmp_path / "Player-0.log"
     listener, errors = listening(log)
