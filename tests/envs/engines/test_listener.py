@@ -63,6 +63,21 @@ def test_an_error_whose_place_does_not_come_is_told_after_a_while(tmp_path):
     assert told(errors) == [(1, "NullReferenceException: no target")]
 
 
+def test_half_a_line_that_may_tell_the_place_is_waited_for_but_not_for_ever(tmp_path):
+    log = tmp_path / "Player-0.log"
+    listener, errors = listening(log)
+    report = THROWN % 7
+    for part in (report[:50], report[50:], report[:50]):
+        append(log, part)
+        for _ in range(5):
+            listener.poll()
+    assert told(errors) == [(1, TOLD % 7)]
+    append(log, report[50:] + b"KeyNotFoundException: no ball\n" + b"half a line that nobody ends")
+    for _ in range(20):
+        listener.poll()
+    assert told(errors) == [(2, TOLD % 7), (1, "KeyNotFoundException: no ball")]
+
+
 @pytest.mark.parametrize("repeats", [False, True])
 def test_what_stands_in_the_output_and_in_the_log_counts_once(tmp_path, repeats):
     log = tmp_path / "Player-0.log"
