@@ -17,6 +17,8 @@ _LINES_KNOWN = 1000
 """Lines that need not be cleaned anew when they come again, as those of errors do."""
 _LINES_AT_ONCE = 100
 """Lines after which other threads may go on."""
+_WAITS_FOR_LINE = 10
+"""How often nothing may come while half a line has."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 """Colors, titles of windows and other commands to a terminal (ECMA-48)."""
 
@@ -34,13 +36,13 @@ class LineScanner:
         """The beginning of a line whose end has not come."""
         self._skips = False
         """Whether the line that is coming is not to be read."""
-        self._waited = False
-        """Whether nothing has come for a while already."""
+        self._waited = 0
+        """How often nothing has come since something came."""
 
     def feed(self, data: bytes) -> list[FoundError]:
         """Read what has come; return the errors that are complete with it."""
         found: list[FoundError] = []
-        self._waited = False
+        self._waited = 0
         end = data.rfind(b"\n")
         if end >= 0:
             begin = data.index(b"\n")
@@ -84,11 +86,14 @@ class LineScanner:
         return whole.rsplit(b"\n", _LAST_LINES)[1:]
 
     def settle(self, *, at_once: bool = False) -> list[FoundError]:
-        """Note that nothing has come; the second time, or at once, return an open error as it is."""
-        if not (self._waited or at_once):
-            self._waited = True
-            return []
-        return self._reader.finish()
+        """Note that nothing has come; the second time, or at once, return an open error as it is.
+
+        Half a line, as engines that write in blocks leave it, is waited for longer: it may yet tell where the
+        error was.
+        """
+        self._waited += 1
+        most = _WAITS_FOR_LINE if self._partial else 1
+        return self._reader.finish() if at_once or self._waited > most else []
 
     def cut(self, *, within_line: bool = True) -> list[FoundError]:
         """Note that what comes next does not follow; return an open error if it is known where it was.

@@ -31,7 +31,8 @@ _MOST_BYTES = 1 << 20
 _LARGE_LOG = 100 << 20
 """Bytes from which on a log's growth is told."""
 _MOST_KINDS = 1000
-"""Kinds of errors of which output and log are compared."""
+"""Kinds of errors of which output and log are compared one by one; of further ones, their numbers are."""
+_FURTHER = ("", "", "")
 
 
 class EngineListener:
@@ -181,12 +182,13 @@ class EngineListener:
                 self._engine, self._environment, one.text, one.place, log, is_warning=one.is_warning
             )
             if error.place:
-                self._placed.setdefault(error.kind[1], error)
+                if len(self._placed) < _MOST_KINDS:
+                    self._placed.setdefault(error.kind[1], error)
             else:  # the lines that tell where it was may have been cut off, as at the engine's end
                 error = self._placed.get(error.kind[1], error)
             kind = error.kind
-            if kind not in of_source and len(of_source) == _MOST_KINDS:
-                continue
+            if kind not in self._counts and len(self._counts) >= _MOST_KINDS:
+                kind = _FURTHER
             of_source[kind] += times
             more = of_source[kind] - self._counts[kind]
             if more > 0:

@@ -12,7 +12,7 @@ from typing import ClassVar
 _LINES_KNOWN = 1000
 """Lines that need not be matched anew when they come again, as those of errors do."""
 _LONGEST_TEXT = 500
-"""Characters of an error's sentence that are kept."""
+"""Characters of an error's sentence, and of its place, that are kept."""
 
 
 def matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
@@ -84,4 +84,6 @@ class ErrorReader(ABC):
             return []
         text = opened.text.strip()
         text = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
-        return [FoundError(text, opened.place or opened.other_place, opened.is_warning)]
+        place = opened.place or opened.other_place
+        place = place if len(place) <= _LONGEST_TEXT else f"...{place[-_LONGEST_TEXT:]}"
+        return [FoundError(text, place, opened.is_warning)]

@@ -22,7 +22,7 @@ _START = matcher(
 )
 _AT = matcher(r"\s*at: (?P<method>.+) \((?P<file>[^()]+):(?P<line>\d+)\)\s*$")
 _FRAME = matcher(r"\s*\[\d+\] (?P<method>.+) \((?P<file>[^()]+):(?P<line>\d+)\)\s*$")
-_SHARP_FRAME = matcher(r"\s*at (?P<method>[^:(]+\(.*?\))(?: in (?P<file>.+):line (?P<line>\d+))?\s*$")
+_SHARP_FRAME = matcher(r"\s*at (?P<method>[^:(]+\([^()]*\))(?: in (?P<file>.+):line (?P<line>\d+))?\s*$")
 _BACKTRACE = matcher(r"\s*\S+ backtrace \(most recent call first\):\s*$")
 _IN_TEXT = re.compile(r"res://[^\s\"':()]+(?::\d+)?")
 _ADDON = "Lanista: "

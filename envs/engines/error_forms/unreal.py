@@ -16,7 +16,8 @@ from .base import ErrorReader, FoundError, OpenError, matcher
 from .python import PythonErrorReader
 
 _LINE = matcher(
-    r"(?:\[[\d.:-]+\]\[\s*\d+\])?(?P<category>Log\w*|PIE|MapCheck|LoadErrors|AssetCheck|BlueprintLog): "
+    r"(?:\[[\d.:-]+\]\[\s*\d+\])?(?P<category>Log\w*|PIE|MapCheck|LoadErrors|AssetCheck|BlueprintLog|"
+    r"[A-Za-z]\w*(?=: (?:Fatal|Error|Warning|Display): )): "
     r"(?:(?P<level>Fatal|Error|Warning|Display|Log|Verbose|VeryVerbose): ?)?(?P<text>.*)$"
 )
 _ERRORS = ("Fatal", "Error")
@@ -28,24 +29,28 @@ _OF_SCRIPT_FAULT = matcher(r"Script call stack|Script Msg called by")
 _NOISE = matcher(
     r"Log(?:Audio\w*|ALAudio|Steam\w*|Online\w*|EOS\w*|Http|Udp\w*|Tcp\w*|Messaging\w*|Analytics\w*|HMD|XR|"
     r"OpenXR|\w*RHI|Vulkan\w*|D3D\w*|Shader\w*|Slate\w*|Input\w*|Zen\w*|DerivedDataCache|StudioTelemetry|"
-    r"SourceControl|Class|StylusInput|CrashReport\w*|Stats|Core\w*Net|NetVersion|AutomationTest\w*|Unix\w*File|PakFile)$"
+    r"SourceControl|Class|StylusInput|CrashReport\w*|Stats|Turnkey\w*|WebBrowser|MetaSound|Core\w*Net|NetVersion|AutomationTest\w*|Unix\w*File|PakFile)$"
 )
 """Categories whose errors are about the machine: sound, screen, network, caches."""
 _CRASH_CATEGORIES = ("LogOutputDevice", "LogWindows", "LogCore", "LogUnix", "LogLinux", "LogMac")
 _CRASH = matcher(r"Signal \d+ caught|Assertion failed: .*\[File:|Fatal error: .*\[File:")
+_NEXT = matcher(r"=== (?P<ensure>Handled ensure)|=== Critical error")
+"""How a failed `ensure`, and what ends the game, begin."""
 _HEADER = matcher(r"\s*$|===|Stack:|Fatal error!$|\[Callstack\]")
 """Lines of a crash that say nothing of its cause."""
 _WEAK = re.compile(r"Signal \d+ caught|Fatal error!$|$")
 """What a crash is called where no line says more."""
 _CAUSE = re.compile(r"Unhandled Exception: .+")
-_FILE = re.compile(r"\s*\[File:(?P<file>[^\]]*)\] \[Line: ?(?P<line>\d+)\]\s*")
-_FRAME = re.compile(r"(?:\[Callstack\] )?0x\w+ (?P<method>.+?) \[(?P<file>.+):(?P<line>\d+)\]\s*$")
+_FILE = re.compile(r"\[File:(?P<file>[^\[\]]*)\] \[Line: ?(?P<line>\d+)\]\s*")
+_FRAME = re.compile(r"(?:\[Callstack\] )?0x\w+ (?P<method>.+) \[(?P<file>[^\[\]]+):(?P<line>\d+)\]\s*$")
 _FUNCTION = matcher(r"\s+Function (?P<method>/\S+?)(?::[0-9A-F]{4})?\s*$")
-_IN_TEXT = re.compile(r"(?: in \[(/Game/[^\]]+)\]|Blueprint:  (\S+)$)")
+_IN_TEXT = re.compile(r"(?: in \[(/Game/[^\[\]]+)\]|Blueprint: +(\S+))")
 _ENGINE_FILE = re.compile(
     r"(?:.*[/\\])?engine[/\\](?:source|plugins)[/\\]|Runtime[/\\]|.*\+\+UE\d", re.IGNORECASE
 )
-_PROJECT = re.compile(r".*?[/\\](?=(?:Source|Plugins)[/\\])")
+_PROJECT = re.compile(r"^.*?[/\\](?=(?:Source|Plugins)[/\\])")
+_LINES_BEFORE_FUNCTION = 2
+"""Lines from the sentence of a Blueprint's fault to its function: the object is between them."""
 _MOST_LINES, _MOST_CRASH_LINES = 10, 300
 """Lines without a category after which what follows is no part of an error, or of a crash."""
 
@@ -77,21 +82,23 @@ class UnrealErrorReader(ErrorReader):
         if category == "LogPython" and level in _ERRORS:
             return super().finish() + self._python.read(parts["text"])
         is_crash = category in _CRASH_CATEGORIES and (
-            level in _ERRORS or text.startswith("=== Critical error")
+            level in _ERRORS or _NEXT(text) is not None or _CRASH(text) is not None
         )
         if self._open is not None:
-            if not self._category and category in _CRASH_CATEGORIES:
+            if not self._category and category in _CRASH_CATEGORIES and not self._is_next(self._open, text):
                 self._add_to_crash(self._open, text)
                 return []
             if category == self._category and _OF_SCRIPT_FAULT(text):
+                self._open.lines += _LINES_BEFORE_FUNCTION
                 return []
         found = self.finish()
-        text = text.removeprefix("Script Msg: ")
+        is_message, text = text.startswith("Script Msg"), text.removeprefix("Script Msg: ")
         if is_crash:
             self._open, self._category = OpenError(""), ""
             self._add_to_crash(self._open, text)
-        elif category == "LogScript" and _SCRIPT_FAULT(text):
-            self._start(category, text, text)
+        elif category == "LogScript" and (_SCRIPT_FAULT(text) or (level == "Warning" and not is_message)):
+            # In another language than English it is told to be a fault by the function below.
+            self._start(category, text, text, told=_SCRIPT_FAULT(text) is not None)
         elif level in _ERRORS and not _NOISE(category):
             named = category in ("LogScript", "LogBlueprintUserMessages", "PIE")
             self._start(category, text if named else f"{category}: {text}", text)
@@ -103,9 +110,9 @@ class UnrealErrorReader(ErrorReader):
             self._open.text = "Fatal error!"
         return super().finish() + self._python.finish()
 
-    def _start(self, category: str, text: str, of: str) -> None:
+    def _start(self, category: str, text: str, of: str, *, told: bool = True) -> None:
         self._category = category
-        self._open = OpenError(text)
+        self._open = OpenError(text, told)
         named = _IN_TEXT.search(of)
         if named is not None:
             self._open.place = named[1] or named[2]
@@ -122,12 +129,20 @@ class UnrealErrorReader(ErrorReader):
             return []
         function = _FUNCTION(line)
         if function is not None:
+            opened.told = opened.told or opened.lines < _LINES_BEFORE_FUNCTION
             opened.add_frame(function["method"], not function["method"].startswith("/Script/"))
         elif not self._category:
             self._add_to_crash(opened, line.strip())
         opened.lines += 1
         most = _MOST_LINES if self._category else _MOST_CRASH_LINES
         return self.finish() if opened.lines > most else []
+
+    def _is_next(self, opened: OpenError, text: str) -> bool:
+        """Whether a line of a crash begins another one: an `ensure`, or what ends the game after one."""
+        begins = _NEXT(text)
+        if begins is None or _WEAK.match(opened.text):
+            return False
+        return begins["ensure"] is not None or opened.text.startswith("Ensure condition failed")
 
     def _add_to_crash(self, opened: OpenError, text: str) -> None:
         """Read a line of a crash: its cause, or a frame of its stack."""
@@ -141,7 +156,7 @@ class UnrealErrorReader(ErrorReader):
             named = _FILE.search(text)
             if named is not None:
                 self._add_file(opened, named)
-                text = text[: named.start()] + text[named.end() :]
+                text = text[: named.start()].rstrip() + text[named.end() :]
             opened.text = text
 
     def _add_file(self, opened: OpenError, found: re.Match[str]) -> None:

@@ -1,5 +1,6 @@
 """Of the logs in tests/engine_logs every fault is named with its place, and nothing of good runs."""
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -112,6 +113,44 @@ def test_a_line_is_shown_without_what_a_terminal_acts_on(line, shown):
     assert clean(line) == shown
 
 
+LONG_LINES = [
+    ("Unity", "  at ", "()"),
+    ("Unity", "  at A.B ", ") in a:1"),
+    ("Unity", "[0", ".0"),
+    ("Unity", "A:B(", ") (at a:1"),
+    ("Unity", "  at A.B () [0x0] in ", "/x\\\\y:1"),
+    ("Godot", "ERROR: a", " res://"),
+    ("Godot", "  at ", "a (b) in c"),
+    ("Unreal", "LogWindows: Error: ", " "),
+    ("Unreal", "LogWindows: Error: ", "[File:a] [Line: "),
+    ("Unreal", "LogScript: Error: ", " in [/Game/"),
+    ("Unreal", "LogWindows: Error: [Callstack] 0x1 a", " [b:1"),
+    ("Python", "ERROR:", "a - "),
+]
+"""Lines as engines write in which patterns could try every place with every other."""
+
+
+@pytest.mark.parametrize(("engine", "start", "part"), LONG_LINES)
+def test_the_time_that_a_line_takes_grows_with_its_length_only(engine, start, part):
+    """Python does nothing else while a pattern is tried: the trainer would stand still."""
+    reader = reader_of(engine)
+    openings = {"Unity": "AException: b", "Godot": "SCRIPT ERROR: a", "Unreal": "LogCore: Error: a"}
+    opening = openings.get(engine, "Traceback (most recent call last):")
+
+    def seconds(length: int) -> float:
+        took = []
+        for number in range(5):
+            line = (start + part * length)[:length] + f"{number}{length}!"
+            reader.finish()
+            reader.read(opening)
+            began = time.thread_time()
+            reader.read(line)
+            took.append(time.thread_time() - began)
+        return min(took)
+
+    assert seconds(32_000) < 100 * seconds(2_000), "16 times as long took much more than 16 times as much"
+
+
 def test_a_line_without_an_end_takes_no_memory():
     scanner = LineScanner(reader_of("Godot"))
     for _ in range(100):
@@ -130,3 +169,9 @@ def test_a_place_that_the_sentence_names_itself_is_not_repeated():
     found = reader.read(f"ERROR: {sentence}") + reader.finish()
     (error,) = (EngineError("Godot", "environment 0", one.text, one.place) for one in found)
     assert error.place == "res://walker.gd" and str(error) == sentence
+
+
+def test_a_long_place_is_cut_where_the_file_and_the_line_remain():
+    log = b"AException: b\n  at A.B () [0x1] in /" + b"x" * 2000 + b"/A.cs:7 \n"
+    (error,) = errors_in("Unity", log)
+    assert len(error.place) < 600 and error.place.endswith("x/A.cs:7")

@@ -63,6 +63,21 @@ def test_an_error_whose_place_does_not_come_is_told_after_a_while(tmp_path):
     assert told(errors) == [(1, "NullReferenceException: no target")]
 
 
+def test_half_a_line_that_may_tell_the_place_is_waited_for_but_not_for_ever(tmp_path):
+    log = tmp_path / "Player-0.log"
+    listener, errors = listening(log)
+    report = THROWN % 7
+    for part in (report[:50], report[50:], report[:50]):
+        append(log, part)
+        for _ in range(5):
+            listener.poll()
+    assert told(errors) == [(1, TOLD % 7)]
+    append(log, report[50:] + b"KeyNotFoundException: no ball\n" + b"half a line that nobody ends")
+    for _ in range(20):
+        listener.poll()
+    assert told(errors) == [(2, TOLD % 7), (1, "KeyNotFoundException: no ball")]
+
+
 @pytest.mark.parametrize("repeats", [False, True])
 def test_what_stands_in_the_output_and_in_the_log_counts_once(tmp_path, repeats):
     log = tmp_path / "Player-0.log"
@@ -180,6 +195,20 @@ def test_a_flood_in_the_output_takes_no_memory():
     assert len(listener._heard) <= 1 << 20
     listener.close()
     assert [text for _, text in told(errors)] == [TOLD % 2] and not errors.is_complete
+
+
+def test_errors_of_any_number_of_kinds_are_all_counted_once_and_take_no_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_KINDS", 200)
+    log = tmp_path / "Player-0.log"
+    listener, errors = listening(log)
+    names = [bytes(map(ord, f"{number:b}".translate(str.maketrans("01", "ab")))) for number in range(3000)]
+    report = b"".join((THROWN % 7).replace(b"no target", name) for name in names)
+    listener.hear(report)
+    log.write_bytes(report * 2)
+    listener.close()
+    assert errors.total == 2 * 3000
+    kept = (listener._counts, listener._first, listener._placed, listener._of_output, listener._of_log)
+    assert max(map(len, kept)) <= 201
 
 
 def test_a_log_of_a_terabyte_is_not_read_whole(tmp_path):
