@@ -363,7 +363,8 @@ class EngineConnection:
         elif not self._has_called:
             rejected = was_rejected(self._session.rejection)
             what = (
-                f"The engine ended before it called the trainer: {rejected or 'what it wrote may tell why.'} "
+                f"The engine ended before it {self.terms.first_call}: "
+                f"{rejected or 'what it wrote may tell why.'} "
             )
             if self.terms.displays and not (self._windowless or rejected):
                 what += "Where there is no display, --no-graphics helps. "

@@ -86,6 +86,12 @@ def play(faults, tmp_path):
         ),
         ("no_actions", "has no actions: get_action_space() is empty", "no_actions.gd:4"),
         ("wrong_action_type", 'Allowed: {"size": n, "action_type": "continuous"', "wrong_action_type.gd:4"),
+        ("no_size", 'says of \'move\' { "sise": 1, "action_type": "continuous" }. Allowed:', "no_size.gd:4"),
+        (
+            "no_dictionary",
+            "get_obs() of /root/Stage/Walker0 gives [0.0, 1.0]. Expected: a Dictionary such as",
+            "no_dictionary.gd:4",
+        ),
         ("mask_of_nothing", "get_disabled_actions() of /root/Stage/Walker0 leaves no choice of", "g.gd:12"),
         (
             "other_observations",
@@ -108,6 +114,8 @@ def test_what_an_agent_must_not_give_is_told_first_and_is_not_retried(play, faul
     assert isinstance(played.error, RefusedByAddonError), played.told
     assert first.startswith("environment 0: Lanista's addon has ended the game: ")
     assert sentence in first and first.endswith(f"{place})."), first
+    assert first.count(place) == 1 and "before it called the trainer" not in played.told, played.told
+    assert "SCRIPT ERROR" not in played.log or fault == "observation_error", played.log
     assert "Nil" not in played.told, "the addon does not go on with what it has refused"
 
 
@@ -160,6 +168,13 @@ def test_an_error_of_a_script_is_in_the_log_and_only_that(play, fault, sentence,
         (
             "no_set_action",
             ["/root/Stage/Walker0 does not override set_action() (res://faults/no_set_action.gd)"],
+        ),
+        (
+            "text_as_reward",
+            [
+                "get_reward() of /root/Stage/Walker0 gives good, which counts as 0. Expected: a number "
+                "(res://faults/text_as_reward.gd:4)"
+            ],
         ),
         ("not_finite", ["the statistic 'Speed' is inf"]),
     ],

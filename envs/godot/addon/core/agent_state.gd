@@ -124,7 +124,7 @@ func sensor_observations() -> Dictionary:
 
 ## A space for each observation of `get_obs`.
 func default_spaces() -> Dictionary:
-	return Observations.default_spaces(node, node.get_obs())
+	return Observations.default_spaces(node, _get_obs())
 
 
 ## Begin an episode. What has been earned since the last one's end is nobody's.
@@ -163,23 +163,44 @@ func placed() -> void:
 
 ## Say that the agent's script does not override a function that it has to, once for each script.
 func lacks(function: String) -> void:
-	var lacking := [node.get_script(), function]
-	if lacking not in _lacking:
-		_lacking.append(lacking)
+	if _is_first(function):
 		push_error("Lanista: %s does not override %s()%s" % [node.get_path(), function, Failure.place(node)])
+
+
+func _is_first(function: String) -> bool:
+	var lacking := [node.get_script(), function]
+	if lacking in _lacking:
+		return false
+	_lacking.append(lacking)
+	return true
 
 
 ## Observe for a decision.
 func observe() -> Dictionary:
-	_observations = node.get_obs()
+	_observations = _get_obs()
 	return _observations
 
 
-## The reward since the last message.
+## What get_obs() gives; the session stops if that is no Dictionary.
+func _get_obs() -> Dictionary:
+	var given: Variant = node.get_obs()
+	if given is Dictionary:
+		return given
+	var text := "get_obs() of %s gives %s. Expected: a Dictionary such as {\"obs\": [0.0, 1.0]}. Is there a script error above?"
+	Failure.stop(text % [node.get_path(), given], node, "get_obs")
+	return {}
+
+
+## The reward since the last message. What is no number counts as 0, and is told once for each script.
 func take_reward() -> float:
-	var reward: float = node.get_reward()
+	var given: Variant = node.get_reward()
 	node.zero_reward()
-	return reward
+	if given is float or given is int or given is bool:
+		return given
+	if _is_first("get_reward"):
+		var text := "Lanista: get_reward() of %s gives %s, which counts as 0. Expected: a number"
+		push_error(text % [node.get_path(), given] + Failure.place(node, "get_reward"))
+	return 0.0
 
 
 ## The reward of the group since the last message.
@@ -209,7 +230,7 @@ func end(truncated: bool) -> void:
 	if ending != null and ending.is_open:
 		ending.truncated = ending.truncated and truncated
 	elif id != 0:
-		_end(truncated, node.get_obs())
+		_end(truncated, _get_obs())
 
 
 func _end(truncated: bool, observations: Dictionary) -> void:
