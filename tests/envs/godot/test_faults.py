@@ -189,6 +189,7 @@ def test_what_a_game_can_go_on_with_is_warned_of(play, fault, sentences):
     "fault",
     [
         "state",
+        "ends_where_it_is_asked",
         "awaits",
         "awaits_in_environment_reset",
         "resets_by_signal",
@@ -206,6 +207,11 @@ def test_a_game_without_a_fault_is_told_nothing(play, fault):
 def test_agents_whose_bodies_are_being_placed_are_asked_nothing(play, fault):
     placed = play(fault).statistics["Placed"]
     assert len(placed) > STEPS and set(placed) == {1.0}
+
+
+def test_a_script_may_end_its_episode_where_it_is_asked(play):
+    """In get_obs() and in get_reward() by turns, without being asked for a decision twice."""
+    assert max(play("ends_where_it_is_asked").statistics["Ends"]) > 10
 
 
 @pytest.mark.parametrize("fault", ["places_itself", "places_itself_and_tells"])
