@@ -179,8 +179,8 @@ def test_an_error_of_a_script_is_in_the_log_and_only_that(play, fault, sentence,
         (
             "takes_an_argument",
             [
-                "place_at() is connected to reset_requested, which gives no arguments, and needs 1: it is not "
-                "called (res://faults/takes_an_argument.gd:8)"
+                "place_at() is connected to reset_requested, which gives no arguments, and needs 1: it is "
+                "not called (res://faults/takes_an_argument.gd:8)"
             ],
         ),
         ("not_finite", ["the statistic 'Speed' is inf"]),
