@@ -373,9 +373,7 @@ class EngineConnection:
             what = "The engine has dropped its connection. "
         elif not self._has_called:
             rejected = was_rejected(self._session.rejection)
-            what = (
-                f"The engine ended before it called the trainer: {rejected or 'what it wrote may tell why.'} "
-            )
+            what = f"{self.terms.ended_early}: {rejected or 'what it wrote may tell why.'} "
             if self.terms.displays and not (self._windowless or rejected):
                 what += "Where there is no display, --no-graphics helps. "
         else:

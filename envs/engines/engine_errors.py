@@ -63,8 +63,9 @@ class EngineError:
 
     def __str__(self) -> str:
         text = self.text.removesuffix(".")
-        is_named = not self.place or f"({self.place})" in text
-        return text if is_named else f"{text} ({self.place})"
+        # What the sentence names itself, as those of Godot's addon do, is not said twice.
+        named = re.search(rf"(?<![\w/.:]){re.escape(self.place)}(?![\w/.:])", text)
+        return text if not self.place or named else f"{text} ({self.place})"
 
 
 @dataclass(frozen=True, slots=True)

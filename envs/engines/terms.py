@@ -39,6 +39,8 @@ class Terms:
     """Sentences for an engine that was started and has not called: what may be wrong."""
     not_played: str = ""
     """The same for one that somebody else starts, as an editor; empty: `never_called`."""
+    ended_early: str = "The engine ended before it called the trainer"
+    """The beginning of a sentence about one that has ended before its first message."""
     connected: str = (
         "It connected, but has not called: does it wait for something, or repeat itself without end?"
     )
@@ -159,6 +161,7 @@ GODOT = Terms(
         "It has not called yet: was the scene played in Godot's editor after this run began to listen? It "
         "calls only from a scene with a Sync node, and once: where it found nobody, it goes on in human mode."
     ),
+    ended_early="The engine ended before it described its agents",
     connected=(
         "It connected, and has not described its agents: does a script wait, or repeat itself without end, "
         "or is the scene tree paused?"

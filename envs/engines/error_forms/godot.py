@@ -30,7 +30,8 @@ _ADDON = "Lanista: "
 _PLUGINS = ("res://addons/lanista/", "res://addons/godot_rl_agents/")
 _SHARP_ENGINE = re.compile(r"(?:Godot|System|Microsoft)\.")
 _NOISE_PLACES = re.compile(r"(?:\./)?(?:drivers|platform|servers/audio|servers/rendering|core/templates)\b")
-"""Parts of the engine whose errors are about the machine: sound, screen, and memory at the end."""
+"""Parts of the engine whose errors are about the machine: sound, screen, and memory at the end. Those that a
+script of the game has called are about the script."""
 _NOISE = re.compile(r"\bat exit\b|\bexist at exit\b")
 _MOST_LINES, _MOST_CRASH_LINES = 20, 200
 """Lines of a message before the line that says where; lines of a crash."""
@@ -45,6 +46,8 @@ class GodotErrorReader(ErrorReader):
     def __init__(self) -> None:
         super().__init__()
         self._most_lines = _MOST_LINES
+        self._is_noise = False
+        """Whether the open error is not told since it is about the machine."""
 
     def read(self, line: str) -> list[FoundError]:
         """Read the next line; return the errors that are complete with it."""
@@ -64,6 +67,7 @@ class GodotErrorReader(ErrorReader):
         return found
 
     def _start(self, start: re.Match[str]) -> None:
+        self._is_noise = False
         self._most_lines = _MOST_CRASH_LINES if start["crash"] is not None else _MOST_LINES
         if start["kind"] is None:
             self._open = OpenError(start["thrown"] or start["crash"] or "")
@@ -81,6 +85,7 @@ class GodotErrorReader(ErrorReader):
         if frame is None:
             return False
         if not opened.in_frames and at is not None and _NOISE_PLACES.match(frame["file"]):
+            self._is_noise = opened.told and not opened.is_warning
             opened.told = opened.told and opened.is_warning
         method, file = frame["method"].removesuffix("()"), frame["file"]
         is_sharp = file is not None and file.endswith(".cs") and "GodotSharp" not in file
@@ -89,6 +94,7 @@ class GodotErrorReader(ErrorReader):
         elif file.startswith("res://"):
             if not file.startswith(_PLUGINS):
                 opened.add_frame(f"{file}:{frame['line']}", True)
+                opened.told = opened.told or self._is_noise
             elif not opened.text.startswith(_ADDON):
                 opened.add_frame(f"{file}:{frame['line']}", False)
         elif is_sharp:

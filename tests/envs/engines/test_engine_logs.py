@@ -1,9 +1,11 @@
 """Of the logs in tests/engine_logs every fault is named with its place, and nothing of good runs."""
 
+import re
 import time
 from collections import Counter
 from pathlib import Path
 
+import lanista
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -52,6 +54,20 @@ def test_there_are_twenty_faults_and_ten_good_runs_of_each_engine(engine):
     faults = {path.stem for path in (LOGS / engine.lower() / "faults").iterdir()}
     assert faults == set(FAULTS[engine.lower()]) and len(faults) >= 20
     assert len([path for each, path in GOOD if each == engine]) >= 10
+
+
+@pytest.mark.parametrize("engine", ["Unity", "Godot", "Unreal"])
+def test_the_page_on_faults_of_scripts_quotes_what_is_told(engine):
+    page = (Path(lanista.__file__).parent / "docs" / "troubleshooting.md").read_text("utf-8")
+    table = page.partition("## Faults of a game's scripts")[2].partition("\n## ")[0]
+    found = [one for name in FAULTS[engine.lower()] for one in errors_in(engine, read(engine, name))]
+    told = [str(EngineError(engine, "environment 0", one.text, one.place)) for one in found]
+    rows = re.findall(rf"^\| {engine}: .* \| (`.*) \|$", table, re.MULTILINE)
+    quoted = [quote for row in rows for quote in re.findall("`([^`]+)`", row)]
+    assert len(quoted) >= 4
+    for quote in quoted:
+        pattern = ".*".join(re.escape(piece.strip()) for piece in quote.split("..."))
+        assert any(re.search(pattern, each) for each in told), quote
 
 
 @settings(max_examples=60, deadline=None)

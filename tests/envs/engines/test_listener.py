@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from console_runs import until
 from lanista.envs.engines import listener as module
-from lanista.envs.engines.engine_errors import EngineErrors, ErrorPolicy, summary
+from lanista.envs.engines.engine_errors import EngineError, EngineErrors, ErrorPolicy, summary
 from lanista.envs.engines.listener import EngineListener
 from lanista.envs.engines.options import EngineOptions
 from lanista.envs.unity.environment import UnityEnvironment
@@ -390,3 +390,16 @@ def test_listening_is_silent_where_nothing_is_wrong(tmp_path, caplog):
     (tmp_path / "Player-0.log").write_bytes(b"Initialize engine version\nERROR: Shader x is not supported\n")
     listener.close()
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "told"),
+    [
+        ("it observes nothing (res://a.gd:11)", "res://a.gd:11", "it observes nothing (res://a.gd:11)"),
+        ('Failed to load script "res://a.gd"', "res://a.gd", 'Failed to load script "res://a.gd"'),
+        ("it differs from res://a.gd:112", "res://a.gd:11", "it differs from res://a.gd:112 (res://a.gd:11)"),
+        ("the scene is broken.", "", "the scene is broken"),
+    ],
+)
+def test_a_place_that_the_sentence_names_is_not_said_twice(text, place, told):
+    assert str(EngineError("Godot", "environment 0", text, place)) == told

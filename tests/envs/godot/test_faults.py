@@ -89,6 +89,12 @@ def play(faults, tmp_path, caplog):
         ),
         ("no_actions", "has no actions: get_action_space() is empty", "no_actions.gd:4"),
         ("wrong_action_type", 'Allowed: {"size": n, "action_type": "continuous"', "wrong_action_type.gd:4"),
+        ("no_size", 'says of \'move\' { "sise": 1, "action_type": "continuous" }. Allowed:', "no_size.gd:4"),
+        (
+            "no_dictionary",
+            "get_obs() of /root/Stage/Walker0 gives [0.0, 1.0]. Expected: a Dictionary such as",
+            "no_dictionary.gd:4",
+        ),
         ("mask_of_nothing", "get_disabled_actions() of /root/Stage/Walker0 leaves no choice of", "g.gd:12"),
         (
             "other_observations",
@@ -111,6 +117,8 @@ def test_what_an_agent_must_not_give_is_told_first_and_is_not_retried(play, faul
     assert isinstance(played.error, RefusedByAddonError), played.told
     assert first.startswith("environment 0: Lanista's addon has ended the game: ")
     assert sentence in first and first.endswith(f"{place})."), first
+    assert first.count(place) == 1 and "before it called the trainer" not in played.told, played.told
+    assert "SCRIPT ERROR" not in played.log or fault == "observation_error", played.log
     assert "Nil" not in played.told, "the addon does not go on with what it has refused"
 
 
@@ -166,6 +174,20 @@ def test_an_error_of_a_script_is_told_and_only_that(play, fault, sentence, place
             "no_set_action",
             ["/root/Stage/Walker0 does not override set_action() (res://faults/no_set_action.gd)"],
         ),
+        (
+            "text_as_reward",
+            [
+                "get_reward() of /root/Stage/Walker0 gives good, which counts as 0. Expected: a number "
+                "(res://faults/text_as_reward.gd:4)"
+            ],
+        ),
+        (
+            "takes_an_argument",
+            [
+                "place_at() is connected to reset_requested, which gives no arguments, and needs 1: it is "
+                "not called (res://faults/takes_an_argument.gd:8)"
+            ],
+        ),
         ("not_finite", ["the statistic 'Speed' is inf"]),
     ],
 )
@@ -181,6 +203,7 @@ def test_what_a_game_can_go_on_with_is_warned_of(play, fault, sentences):
     "fault",
     [
         "state",
+        "ends_where_it_is_asked",
         "awaits",
         "awaits_in_environment_reset",
         "resets_by_signal",
@@ -199,6 +222,11 @@ def test_a_game_without_a_fault_is_told_nothing(play, fault):
 def test_agents_whose_bodies_are_being_placed_are_asked_nothing(play, fault):
     placed = play(fault).statistics["Placed"]
     assert len(placed) > STEPS and set(placed) == {1.0}
+
+
+def test_a_script_may_end_its_episode_where_it_is_asked(play):
+    """In get_obs() and in get_reward() by turns, without being asked for a decision twice."""
+    assert max(play("ends_where_it_is_asked").statistics["Ends"]) > 10
 
 
 @pytest.mark.parametrize("fault", ["places_itself", "places_itself_and_tells"])

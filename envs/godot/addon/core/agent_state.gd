@@ -73,6 +73,11 @@ var _placement := Placement.new()
 var _asked := 0
 ## Whether the game tells when it has placed the body. One that has not told in time is not waited for again until it does.
 var _answers := true
+## Whether get_obs() or get_reward() is running. An end that they ask for comes with the next physics frame: an agent is not
+## asked for a decision in an episode that is over.
+var _is_asked := false
+## That end, as `end` takes it; null: none.
+var _late_end: Variant = null
 ## Whether handlers of environment_reset may have placed the body for the next episode.
 var _announced := false
 
@@ -124,7 +129,7 @@ func sensor_observations() -> Dictionary:
 
 ## A space for each observation of `get_obs`.
 func default_spaces() -> Dictionary:
-	return Observations.default_spaces(node, node.get_obs())
+	return Observations.default_spaces(node, _get_obs())
 
 
 ## Begin an episode. What has been earned since the last one's end is nobody's.
@@ -132,6 +137,7 @@ func begin(new_id: int) -> void:
 	id = new_id
 	frames = 0
 	group_reward = 0.0
+	_late_end = null
 	settle()
 	node.done = false
 	node.zero_reward()
@@ -163,23 +169,48 @@ func placed() -> void:
 
 ## Say that the agent's script does not override a function that it has to, once for each script.
 func lacks(function: String) -> void:
-	var lacking := [node.get_script(), function]
-	if lacking not in _lacking:
-		_lacking.append(lacking)
+	if _is_first(function):
 		push_error("Lanista: %s does not override %s()%s" % [node.get_path(), function, Failure.place(node)])
+
+
+func _is_first(function: String) -> bool:
+	var lacking := [node.get_script(), function]
+	if lacking in _lacking:
+		return false
+	_lacking.append(lacking)
+	return true
 
 
 ## Observe for a decision.
 func observe() -> Dictionary:
-	_observations = node.get_obs()
+	_observations = _get_obs()
 	return _observations
 
 
-## The reward since the last message.
+## What get_obs() gives; the session stops if that is no Dictionary.
+func _get_obs() -> Dictionary:
+	_is_asked = true
+	var given: Variant = node.get_obs()
+	_is_asked = false
+	if given is Dictionary:
+		return given
+	var text := "get_obs() of %s gives %s. Expected: a Dictionary such as {\"obs\": [0.0, 1.0]}. Is there a script error above?"
+	Failure.stop(text % [node.get_path(), given], node, "get_obs")
+	return {}
+
+
+## The reward since the last message. What is no number counts as 0, and is told once for each script.
 func take_reward() -> float:
-	var reward: float = node.get_reward()
+	_is_asked = true
+	var given: Variant = node.get_reward()
+	_is_asked = false
 	node.zero_reward()
-	return reward
+	if given is float or given is int or given is bool:
+		return given
+	if _is_first("get_reward"):
+		var text := "Lanista: get_reward() of %s gives %s, which counts as 0. Expected: a number"
+		push_error(text % [node.get_path(), given] + Failure.place(node, "get_reward"))
+	return 0.0
 
 
 ## The reward of the group since the last message.
@@ -204,12 +235,15 @@ func take_ending() -> Ending:
 ## End the episode. Observed at once, since the game may move the body right afterwards. In one physics frame the first
 ## call counts, except that an end that was truncated becomes a termination: `needs_reset` may be set before `done`.
 func end(truncated: bool) -> void:
+	if _is_asked:
+		_late_end = truncated and (_late_end == null or _late_end)
+		return
 	_is_over = true
 	_announced = false
 	if ending != null and ending.is_open:
 		ending.truncated = ending.truncated and truncated
 	elif id != 0:
-		_end(truncated, node.get_obs())
+		_end(truncated, _get_obs())
 
 
 func _end(truncated: bool, observations: Dictionary) -> void:
@@ -228,6 +262,7 @@ func _end(truncated: bool, observations: Dictionary) -> void:
 	ending.group_id = group_id()
 	ending.group_reward = take_group_reward()
 	ending.truncated = truncated
+	_late_end = null
 
 
 ## Whether an episode has ended since the last call.
@@ -242,6 +277,7 @@ func take_end() -> bool:
 func restart(announced: bool) -> void:
 	id = 0
 	ending = null
+	_late_end = null
 	node.done = false
 	node.needs_reset = true
 	_asked = 0
@@ -255,6 +291,9 @@ func end_frame() -> void:
 	frames += 1
 	if frames >= node.reset_after and node.reset_after > 0 and not node.needs_reset:
 		node.needs_reset = true
+	if _late_end != null:
+		end(_late_end)
+	_late_end = null
 	if ending != null and ending.is_open:
 		# What the game adds after `done = true` in the same frame belongs to the episode that ends.
 		ending.is_open = false

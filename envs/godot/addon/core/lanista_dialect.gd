@@ -39,7 +39,10 @@ func add(state: AgentState) -> void:
 		return
 	var key := "%s?team=%d" % [state.node.policy_name, state.node.team_id]
 	if not _behaviors.has(key):
-		_behaviors[key] = Behavior.new(state.node)
+		var behavior := Behavior.new(state.node)
+		if Failure.happened:
+			return
+		_behaviors[key] = behavior
 		_new_behaviors[key] = _behaviors[key].to_dictionary()
 	elif not _behaviors[key].accepts(state.node):
 		return
