@@ -77,6 +77,13 @@ class ErrorRecord:
         complete = self.is_complete and later.is_complete
         return ErrorRecord(self.total + later.total, tuple(found.values()), complete)
 
+    def since(self, earlier: ErrorRecord) -> ErrorRecord:
+        """What this record has more than an earlier one of the same file."""
+        known = {one.first.kind: one.count for one in earlier.kinds}
+        more = ((one.first, one.count - known.get(one.first.kind, 0)) for one in self.kinds)
+        kinds = tuple(ErrorCount(first, count) for first, count in more if count > 0)
+        return ErrorRecord(max(0, self.total - earlier.total), kinds, self.is_complete)
+
     def in_words(self) -> str:
         """The number of errors, and the most frequent kinds."""
         return in_words(self.total, self.kinds, is_complete=self.is_complete)
@@ -151,11 +158,11 @@ class RecordedErrors:
         total = self.printed.total
         if self._path is None or total == self._saved:
             return
-        self._saved = total
         kinds = tuple(ErrorCount(self._placed(one.first), one.count) for one in self.printed.counts())
         tree = self._earlier.plus(ErrorRecord(total, kinds, self.printed.is_complete)).as_dict()
         try:
             atomic_write_text(self._path, json.dumps(tree, indent=1) + "\n")
+            self._saved = total
         except OSError as error:
             logger.warning("%s could not be written (%s); the run goes on.", self._path, error)
 

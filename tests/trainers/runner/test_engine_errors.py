@@ -141,6 +141,16 @@ def test_an_error_at_the_launch_ends_the_run_with_nothing_to_save(runs, capsys):
     assert runs(*START, "--force") == 0 and kept() is None
 
 
+def test_what_engines_print_at_their_very_end_counts(runs):
+    """A listener looks twice a second: the last errors of a run are found as its engines are closed."""
+    runs.prints = {-1: [FAILED]}
+    watching = Watching()
+    assert runs(*START, *STOP) == 1
+    assert Path("results/r/Tiny.onnx").exists() and runs.state()["step"] >= 400
+    runs.train(*START, "--force", callbacks=[watching])
+    assert [event.text for event in watching.events] == [FAILED[0]]
+
+
 class Hanging(SyncAdapter):
     """From its 10th step on the game prints an error, and answers no more."""
 
@@ -332,6 +342,15 @@ def test_all_ranks_end_saved_with_an_error_of_any(runs, tmp_path, number, capfd)
     assert said.err.count(f"environment {number} (Unity) has printed an error, with which the run ends") >= 1
     assert Path("results/r/Tiny.onnx").exists()
     assert kept(rank="-1" if number else "")["total"] == 3 and kept(rank="" if number else "-1") is None
+
+
+@pytest.mark.slow
+def test_what_engines_of_another_rank_print_at_their_very_end_counts(runs, tmp_path, capfd):
+    game = runs._game
+    runs._game = lambda own, _, errors, **rules: game(own, {-1: [FAILED]} if own else {}, errors, **rules)
+    flags = [*START, *STOP, "--num-envs", "2", "--set", "torch_settings.num_threads=1"]
+    assert launch(tmp_path, lambda rank: runs(*flags)) == [1, 1]
+    assert "environment 1 (Unity) has printed an error, with which the run ends" in capfd.readouterr().err
 
 
 @pytest.mark.slow
