@@ -9,7 +9,7 @@ from lanista.envs.engines.engine_errors import EngineError, EngineErrors
 from line_game import LineGame
 
 Prints = Mapping[int, Sequence[tuple[str, str, int]]]
-"""Sentence, place and number of the errors that are printed, by steps; 0: as the game is launched; -1: as it is closed."""
+"""Sentence, place and number of the errors that are printed, by steps; 0: at the launch, -1: at the end."""
 THROWN = ("NullReferenceException: Object reference not set", "Assets/MyAgent.cs:42", 3)
 FAILED = ("Assertion failed", "Assets/Arena.cs:7", 1)
 

@@ -7,6 +7,7 @@ and so is the part of the time that it works: what is printed faster is left out
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import Counter
@@ -181,11 +182,13 @@ class EngineListener:
                 self._engine, self._environment, one.text, one.place, log, is_warning=one.is_warning
             )
             if error.place:
-                self._placed.setdefault(error.kind[1], error)
+                if len(self._placed) < _MOST_KINDS:
+                    self._placed.setdefault(error.kind[1], error)
             else:  # the lines that tell where it was may have been cut off, as at the engine's end
                 error = self._placed.get(error.kind[1], error)
             kind = error.kind
             if kind not in of_source and len(of_source) == _MOST_KINDS:
+                self._errors.leave_out(self._environment)
                 continue
             of_source[kind] += times
             more = of_source[kind] - self._counts[kind]
@@ -213,6 +216,13 @@ class _ListenerThread:
     """The thread that listens to all engines; it lives while there are any."""
 
     def __init__(self) -> None:
+        self._forget()
+        if hasattr(
+            os, "register_at_fork"
+        ):  # a forked process has none of its parent's engines, and no thread
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
         self._lock = threading.Lock()
         self._listeners: list[EngineListener] = []
         self._runs = False

@@ -8,6 +8,7 @@ from lanista.envs.engines.engine_errors import EngineError, EngineErrors, ErrorP
 from lanista.envs.manager.async_env import SyncAdapter
 from lanista.envs.manager.manager import EnvManager
 from lanista.trainers.callbacks import Callback
+from lanista.trainers.checkpoints.engine_errors import RecordedErrors, errors_file
 from lanista.trainers.cli.main import run
 from lanista.trainers.runner import environments
 from lanista.trainers.runner import training as training_run
@@ -245,6 +246,15 @@ def test_a_full_disk_costs_a_warning(runs, capsys, monkeypatch):
     monkeypatch.setattr("lanista.trainers.checkpoints.engine_errors.atomic_write_text", full)
     assert runs(*START) == 0
     assert "engine_errors.json could not be written" in capsys.readouterr().out
+
+
+def test_what_a_full_disk_has_refused_is_written_once_there_is_room(tmp_path):
+    errors = RecordedErrors(path=errors_file(tmp_path))
+    errors.printed.add(EngineError("Unity", "environment 0", *FAILED[:2]))
+    errors.save()  # there is no such folder yet
+    errors_file(tmp_path).parent.mkdir()
+    errors.save()
+    assert json.loads(errors_file(tmp_path).read_text())["total"] == 1
 
 
 class Watching(Callback):
