@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from lanista.envs.engines.engine_errors import EngineError, EngineErrors, ErrorPolicy
+from lanista.envs.engines.engine_errors import EngineError, EngineErrors, ErrorPolicy, summary
+from lanista.envs.engines.logs import new_log
 from lanista.envs.manager.async_env import SyncAdapter
 from lanista.envs.manager.manager import EnvManager
 from lanista.trainers.callbacks import Callback
@@ -255,6 +256,31 @@ def test_what_a_full_disk_has_refused_is_written_once_there_is_room(tmp_path):
     errors_file(tmp_path).parent.mkdir()
     errors.save()
     assert json.loads(errors_file(tmp_path).read_text())["total"] == 1
+
+
+def test_errors_name_the_log_that_holds_them_after_later_engines_have_started(tmp_path):
+    folder, file = tmp_path / "run_logs", errors_file(tmp_path)
+
+    def logs(recorded):
+        recorded.save()
+        return [kind["log"] for kind in json.loads(file.read_text())["kinds"]]
+
+    recorded = RecordedErrors(path=file)
+    log = new_log(folder, 0, recorded.printed)
+    log.path.write_text("1")
+    recorded.printed.add(EngineError("Unity", "environment 0", "the first", "A.cs:1", log.path))
+    assert logs(recorded) == ["run_logs/Player-0.log"]
+    new_log(folder, 0, recorded.printed).path.write_text("2")  # it was restarted
+    recorded.printed.add(EngineError("Unity", "environment 0", "the second", "A.cs:2", log.path))
+    assert logs(recorded) == ["run_logs/Player-0.1.log", "run_logs/Player-0.log"]
+    assert recorded.printed.first.log.read_text() == "1" and str(recorded.printed.first.log) in summary(
+        recorded.printed
+    )
+    resumed = RecordedErrors(path=file, resumed=True)
+    for _ in range(2):
+        new_log(folder, 0, resumed.printed).path.write_text("3")
+        assert logs(resumed) == ["run_logs/Player-0.1.log", "run_logs/Player-0.2.log"]
+    assert json.loads(file.read_text())["total"] == 2
 
 
 class Watching(Callback):
