@@ -40,7 +40,7 @@ def new_log(folder: Path, worker_id: int, errors: EngineErrors | None = None) ->
     """The log of an engine that is about to start: `Player-3.log`, in a folder that is made if it is missing.
 
     That of the engine before, in this run or in the one that is resumed, is kept as `Player-3.1.log`; those
-    of later ones as `Player-3.2.log` and so on. An empty one is not kept. `errors`: those in it learn its name.
+    of later ones as `Player-3.2.log` and so on. An empty one is not kept. The `errors` in it learn its name.
 
     Raises:
         OSError: The folder cannot be made.
