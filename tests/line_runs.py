@@ -62,7 +62,7 @@ class Runs:
         self.test_rules: dict[str, Any] = {}
         """What is different where tests take place."""
         self.prints: Prints = {}
-        """The errors that games print, by the steps in which they do; 0: as they are launched."""
+        """The errors that games print, by the steps in which they do; see `Prints`."""
         self.test_prints: Prints = {}
         """The same where tests take place."""
         monkeypatch.setattr(training_run, "make_env_manager", self._make)

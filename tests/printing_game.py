@@ -9,7 +9,7 @@ from lanista.envs.engines.engine_errors import EngineError, EngineErrors
 from line_game import LineGame
 
 Prints = Mapping[int, Sequence[tuple[str, str, int]]]
-"""Sentence, place and number of the errors that are printed, by steps; 0: as the game is launched."""
+"""Sentence, place and number of the errors that are printed, by steps; 0: at the launch, -1: at the end."""
 THROWN = ("NullReferenceException: Object reference not set", "Assets/MyAgent.cs:42", 3)
 FAILED = ("Assertion failed", "Assets/Arena.cs:7", 1)
 
@@ -37,6 +37,11 @@ class PrintingGame(LineGame):
         """A step of the game, in which it may print."""
         self._print(self.steps + 1)
         super().step()
+
+    def close(self) -> None:
+        """The game's end, in which it may print."""
+        self._print(-1)
+        super().close()
 
     def _print(self, step: int) -> None:
         log = Path("results", "r", "run_logs", f"Player-{self.number}.log").absolute()

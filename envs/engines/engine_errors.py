@@ -61,6 +61,11 @@ class EngineError:
         """What two errors have in common that count as one kind: engine, sentence without numbers, place."""
         return self.engine, _VARIABLE.sub("#", self.text), self.place
 
+    def with_log(self, path: Path, to: Path) -> EngineError:
+        """The error after the log `path` was renamed."""
+        is_its = self.log is not None and self.log.absolute() == path.absolute()
+        return replace(self, log=to) if is_its else self
+
     def __str__(self) -> str:
         text = self.text.removesuffix(".")
         # What the sentence names itself, as those of Godot's addon do, is not said twice.
@@ -92,6 +97,8 @@ class EngineErrors:
         self._by_environment: dict[str, int] = {}
         self._first: EngineError | None = None
         self._incomplete: set[str] = set()
+        self.moved_logs: list[tuple[Path, Path]] = []
+        """The logs that were renamed when an engine was to write a new one: from and to, in their order."""
 
     @property
     def should_stop(self) -> bool:
@@ -165,6 +172,15 @@ class EngineErrors:
             )
         if number == MOST_TOLD:
             logger.warning("Errors of further kinds that engines print are only counted.")
+
+    def log_moved(self, path: Path, to: Path) -> None:
+        """Note that a log was renamed, so that the errors in it name it by its new name."""
+        with self._lock:
+            self.moved_logs.append((path.absolute(), to.absolute()))
+            for kind, known in self._counts.items():
+                self._counts[kind] = replace(known, first=known.first.with_log(path, to))
+            if self._first is not None:
+                self._first = self._first.with_log(path, to)
 
     def leave_out(self, environment: str) -> None:
         """Note that an environment prints faster than is read, so that not all errors are counted."""

@@ -7,6 +7,7 @@ and so is the part of the time that it works: what is printed faster is left out
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import Counter
@@ -215,6 +216,13 @@ class _ListenerThread:
     """The thread that listens to all engines; it lives while there are any."""
 
     def __init__(self) -> None:
+        self._forget()
+        if hasattr(
+            os, "register_at_fork"
+        ):  # a forked process has none of its parent's engines, and no thread
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
         self._lock = threading.Lock()
         self._listeners: list[EngineListener] = []
         self._runs = False

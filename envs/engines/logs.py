@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..utils.regular_files import remove_link
+from .engine_errors import EngineErrors
 from .line_scanner import clean
 
 logger = logging.getLogger(__name__)
@@ -39,11 +40,11 @@ class EngineLog:
         return f"{self.path}{kept}"
 
 
-def new_log(folder: Path, worker_id: int) -> EngineLog:
+def new_log(folder: Path, worker_id: int, errors: EngineErrors | None = None) -> EngineLog:
     """The log of an engine that is about to start: `Player-3.log`, in a folder that is made if it is missing.
 
     That of the engine before, in this run or in the one that is resumed, is kept as `Player-3.1.log`; those
-    of later ones as `Player-3.2.log` and so on. An empty one is not kept.
+    of later ones as `Player-3.2.log` and so on. An empty one is not kept. The `errors` in it learn its name.
 
     Raises:
         OSError: The folder cannot be made.
@@ -57,6 +58,8 @@ def new_log(folder: Path, worker_id: int) -> EngineLog:
         remove_link(path)
         if path.is_file() and path.stat().st_size:
             path.rename(_numbered(path, number))
+            if errors is not None:
+                errors.log_moved(path, _numbered(path, number))
             for old in [*numbers, number][:-KEPT]:
                 _numbered(path, old).unlink()
             number += 1

@@ -139,7 +139,7 @@ def start_game(
         arguments += [] if options.windowless else ["--disable-vsync", "--audio-driver", "Dummy"]
     log = None
     if options.log_folder is not None:
-        log = new_log(options.log_folder.absolute(), options.worker_id)
+        log = new_log(options.log_folder.absolute(), options.worker_id, options.errors)
         arguments += ["--log-file", str(log.path)]
     arguments += [f"--port={port}", f"--env_seed={options.seed}", f"--speedup={game.speedup:g}"]
     path = None if log is None else log.path

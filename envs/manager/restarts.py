@@ -122,5 +122,6 @@ class RestartHistory:
 
 
 def _first_line(cause: BaseException) -> str:
-    text = str(cause).strip()
-    return text.splitlines()[0] if text else "no message"
+    """The first line of a message; where it announces a list, with the list's first entry."""
+    lines = str(cause).strip().splitlines() or ["no message"]
+    return " ".join([lines[0], *(line.strip() for line in lines[1:2] if lines[0].endswith(":"))])

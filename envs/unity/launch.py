@@ -88,7 +88,9 @@ def start_engine(
         UnityEnvironmentException: It cannot be started.
     """
     check_executable(command[0], terms=plugin_of(options.path).kind.terms)
-    own = None if options.log_folder is None else new_log(options.log_folder, options.worker_id)
+    own = (
+        None if options.log_folder is None else new_log(options.log_folder, options.worker_id, options.errors)
+    )
     arguments, path = plugin_of(options.path).arguments(
         port, options.windowless, None if own is None else own.path, options.additional_args
     )

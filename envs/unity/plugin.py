@@ -43,6 +43,20 @@ class Plugin:
 
 
 _UNREAL_LOG = "-abslog="
+_OUTPUTS = (
+    "-",
+    *(f"/dev/{name}" for name in ("stdout", "stderr", "fd/1", "fd/2")),
+    *(f"/proc/self/fd/{number}" for number in (1, 2)),
+)
+"""How Unity's users name an engine's output where a log is to be named."""
+
+
+def _log_at(value: str) -> Path | None:
+    """The log that an argument names; None for the engine's output, which is heard in any case.
+
+    `/dev/stdout` is this process's own output, where this process opens it.
+    """
+    return None if value in _OUTPUTS else Path(value)
 
 
 def unreal_arguments(
@@ -59,7 +73,7 @@ def unreal_arguments(
     # Upstream's trainer passes the first form, and release 1.0 of the plug-in reads only the second.
     command += ["-mlAgentPort", str(port), f"-mlAgentPort={port}"]
     if given:
-        log_file = Path(given[0])
+        log_file = _log_at(given[0])
     elif log_file is not None:
         log_file = log_file.absolute()
         command.append(f"{_UNREAL_LOG}{log_file}")
@@ -89,8 +103,7 @@ def unity_arguments(
     given = [index for index, argument in enumerate(additional) if argument.lower() == "-logfile"]
     if given:
         value = additional[given[-1] + 1 : given[-1] + 2]
-        # "-" means the standard output, whose end is kept in any case.
-        log_file = Path(value[0]) if value and value[0] != "-" else None
+        log_file = _log_at(value[0]) if value else None
     elif log_file is not None:
         command += ["-logFile", str(log_file)]
     return command + additional, log_file

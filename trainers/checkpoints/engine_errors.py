@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,13 @@ class ErrorRecord:
         complete = self.is_complete and later.is_complete
         return ErrorRecord(self.total + later.total, tuple(found.values()), complete)
 
+    def since(self, earlier: ErrorRecord) -> ErrorRecord:
+        """What this record has more than an earlier one of the same file."""
+        known = {one.first.kind: one.count for one in earlier.kinds}
+        more = ((one.first, one.count - known.get(one.first.kind, 0)) for one in self.kinds)
+        kinds = tuple(ErrorCount(first, count) for first, count in more if count > 0)
+        return ErrorRecord(max(0, self.total - earlier.total), kinds, self.is_complete)
+
     def in_words(self) -> str:
         """The number of errors, and the most frequent kinds."""
         return in_words(self.total, self.kinds, is_complete=self.is_complete)
@@ -136,7 +143,8 @@ class RecordedErrors:
     ) -> None:
         self.printed = EngineErrors() if printed is None else printed
         self._path = path
-        self._saved = 0
+        self._saved = (0, 0)
+        """How many errors and renamed logs the file knows of."""
         self.elsewhere: EngineError | None = None
         """An error of another process of the run, with which this one ends too."""
         self._earlier = _earlier(path) if resumed and path is not None else ErrorRecord()
@@ -147,17 +155,31 @@ class RecordedErrors:
         return self.printed.first if self.printed.should_stop else self.elsewhere
 
     def save(self) -> None:
-        """Write the file if there are errors that it lacks; a full disk costs a warning."""
-        total = self.printed.total
-        if self._path is None or total == self._saved:
+        """Write the file if there is something that it lacks; a full disk costs a warning."""
+        total, moved = self.printed.total, tuple(self.printed.moved_logs)
+        if self._path is None or (total, len(moved)) == self._saved or not (total or self._earlier.total):
             return
-        self._saved = total
         kinds = tuple(ErrorCount(self._placed(one.first), one.count) for one in self.printed.counts())
-        tree = self._earlier.plus(ErrorRecord(total, kinds, self.printed.is_complete)).as_dict()
+        earlier = replace(
+            self._earlier, kinds=tuple(self._renamed(one, moved) for one in self._earlier.kinds)
+        )
+        tree = earlier.plus(ErrorRecord(total, kinds, self.printed.is_complete)).as_dict()
         try:
             atomic_write_text(self._path, json.dumps(tree, indent=1) + "\n")
+            self._saved = total, len(moved)
         except OSError as error:
             logger.warning("%s could not be written (%s); the run goes on.", self._path, error)
+
+    def _renamed(self, count: ErrorCount, moved: Sequence[tuple[Path, Path]]) -> ErrorCount:
+        """The errors of an earlier process, whose log this one's engines may have renamed."""
+        assert self._path is not None
+        error = count.first
+        if error.log is None:
+            return count
+        error = replace(error, log=self._path.parent.parent / error.log)
+        for path, to in moved:
+            error = error.with_log(path, to)
+        return ErrorCount(self._placed(error), count.count)
 
     def _placed(self, error: EngineError) -> EngineError:
         """The error with its log as seen from the run's folder, which may be moved."""

@@ -114,8 +114,6 @@ class TrainerController:
                 logger.warning("%s", error)
                 logger.info(INTERRUPTED)
             self._save(evaluate=complete)
-            self._callbacks.raise_failure()
-            raise_stop(self._errors, saved=self._run.training and bool(self.learners))
         except KeyboardInterrupt:
             stop_all(self._threads, ABORT_TIMEOUT)
             self.envs.close(at_once=True)
@@ -125,6 +123,10 @@ class TrainerController:
             for learner in self.learners.values():
                 learner.close()
             self.envs.close()
+        # Only now have the engines printed all that they will.
+        dispatch_new(self._errors.printed, self._callbacks, self.steps)
+        self._callbacks.raise_failure()
+        raise_stop(self._errors, saved=self._run.training and bool(self.learners))
 
     def _train_until_stopped(self) -> bool:
         """Run the loop; return whether it came to its own end, and not by an engine or by the user."""

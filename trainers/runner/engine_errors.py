@@ -71,6 +71,10 @@ def errors_recorded(options: RunOptions, folder: Path, rank: int = 0) -> Iterato
         folder: The run's.
         rank: Of this process. Others have files of their own, and a console that nobody sees: rank 0 sums
             them up too.
+
+    Raises:
+        StoppedByEngineError: The policy is to stop, and what another rank's engines printed at their very end
+            is the only error.
     """
     settings = options.checkpoint_settings
     apart = OF_INFERENCE if settings.inference and settings.resume else ""
@@ -82,6 +86,7 @@ def errors_recorded(options: RunOptions, folder: Path, rank: int = 0) -> Iterato
                 path.unlink()
     several = rank == 0 and options.torch_settings.learners > 1
     before = _of_others(folder) if several else {}
+    elsewhere: EngineError | None = None
     try:
         yield recorded
     finally:
@@ -89,9 +94,13 @@ def errors_recorded(options: RunOptions, folder: Path, rank: int = 0) -> Iterato
         if printed.total:
             logger.warning("%s", summary(printed))
         for path, record in (_of_others(folder) if several else {}).items():
-            if record.total > before.get(path, ErrorRecord()).total:
+            new = record.since(before.get(path, ErrorRecord()))
+            if new.total:
                 name = path.stem.rpartition("-")[2]
                 logger.warning("The environments of learner %s have printed %s", name, record.in_words())
+            elsewhere = elsewhere or next((e.first for e in new.kinds if not e.first.is_warning), None)
+    if elsewhere is not None and printed.policy is ErrorPolicy.STOP:  # printed as its engines were closed
+        raise StoppedByEngineError(elsewhere, saved=not settings.inference)
 
 
 def _of_others(folder: Path) -> dict[Path, ErrorRecord]:

@@ -1,6 +1,7 @@
 """Errors that engines print are told while they run, once, with their place, however the log is written."""
 
 import logging
+import multiprocessing
 import os
 import textwrap
 import threading
@@ -328,6 +329,25 @@ EXPECTED = {
     "an assertion on stderr": "Assertion at class.c:5597, condition `x' not met (A.Act)",
     "invalid UTF-8": "NullReferenceException: no \ufffdtarget (Assets/A.cs:7)",
 }
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_process_listens_to_its_own_engines(tmp_path):
+    parents, _ = listening(tmp_path / "Player-0.log")
+    parents.start()
+
+    def child() -> None:
+        listener, errors = listening(tmp_path / "Player-1.log")
+        listener.start()
+        (tmp_path / "Player-1.log").write_bytes(THROWN % 7 + b"next\n")
+        assert until(lambda: errors.total, 60)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    with module._THREAD._lock:  # as while the parent's thread takes it
+        process.start()
+    process.join()
+    parents.close()
+    assert process.exitcode == 0
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a script with a shebang")

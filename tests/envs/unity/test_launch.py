@@ -156,7 +156,10 @@ def test_arguments_come_in_the_documented_order(tmp_path):
     assert unity_arguments(5006, False, None, []) == (["--mlagents-port", "5006"], None)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(["my.log"], Path("my.log")), (["-"], None), ([], None)])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(["my.log"], Path("my.log")), (["-"], None), ([], None), (["/dev/stdout"], None), (["/dev/fd/2"], None)],
+)
 def test_the_users_own_log_file_wins(value, expected):
     command, log = unity_arguments(5005, False, Path("Player-0.log"), ["-logfile", *value])
     assert command == ["--mlagents-port", "5005", "-logfile", *value]

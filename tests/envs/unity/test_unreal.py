@@ -72,6 +72,8 @@ def test_the_users_own_log_file_wins():
     command, log = unreal_arguments(5005, False, Path("Player-0.log"), ["-AbsLog=/tmp/my.log"])
     assert command == ["-AbsLog=/tmp/my.log", "-mlAgentPort", "5005", "-mlAgentPort=5005"]
     assert log == Path("/tmp/my.log")
+    command, log = unreal_arguments(5005, False, Path("Player-0.log"), ["-abslog=/dev/stdout"])
+    assert command[0] == "-abslog=/dev/stdout" and log is None
 
 
 @pytest.fixture

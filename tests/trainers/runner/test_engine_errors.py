@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from lanista.envs.engines.engine_errors import EngineError, EngineErrors, ErrorPolicy
+from lanista.envs.engines.engine_errors import EngineError, EngineErrors, ErrorPolicy, summary
+from lanista.envs.engines.logs import new_log
 from lanista.envs.manager.async_env import SyncAdapter
 from lanista.envs.manager.manager import EnvManager
 from lanista.trainers.callbacks import Callback
+from lanista.trainers.checkpoints.engine_errors import RecordedErrors, errors_file
 from lanista.trainers.cli.main import run
 from lanista.trainers.runner import environments
 from lanista.trainers.runner import training as training_run
@@ -141,6 +143,16 @@ def test_an_error_at_the_launch_ends_the_run_with_nothing_to_save(runs, capsys):
     assert runs(*START, "--force") == 0 and kept() is None
 
 
+def test_what_engines_print_at_their_very_end_counts(runs):
+    """A listener looks twice a second: the last errors of a run are found as its engines are closed."""
+    runs.prints = {-1: [FAILED]}
+    watching = Watching()
+    assert runs(*START, *STOP) == 1
+    assert Path("results/r/Tiny.onnx").exists() and runs.state()["step"] >= 400
+    runs.train(*START, "--force", callbacks=[watching])
+    assert [event.text for event in watching.events] == [FAILED[0]]
+
+
 class Hanging(SyncAdapter):
     """From its 10th step on the game prints an error, and answers no more."""
 
@@ -235,6 +247,40 @@ def test_a_full_disk_costs_a_warning(runs, capsys, monkeypatch):
     monkeypatch.setattr("lanista.trainers.checkpoints.engine_errors.atomic_write_text", full)
     assert runs(*START) == 0
     assert "engine_errors.json could not be written" in capsys.readouterr().out
+
+
+def test_what_a_full_disk_has_refused_is_written_once_there_is_room(tmp_path):
+    errors = RecordedErrors(path=errors_file(tmp_path))
+    errors.printed.add(EngineError("Unity", "environment 0", *FAILED[:2]))
+    errors.save()  # there is no such folder yet
+    errors_file(tmp_path).parent.mkdir()
+    errors.save()
+    assert json.loads(errors_file(tmp_path).read_text())["total"] == 1
+
+
+def test_errors_name_the_log_that_holds_them_after_later_engines_have_started(tmp_path):
+    folder, file = tmp_path / "run_logs", errors_file(tmp_path)
+
+    def logs(recorded):
+        recorded.save()
+        return [kind["log"] for kind in json.loads(file.read_text())["kinds"]]
+
+    recorded = RecordedErrors(path=file)
+    log = new_log(folder, 0, recorded.printed)
+    log.path.write_text("1")
+    recorded.printed.add(EngineError("Unity", "environment 0", "the first", "A.cs:1", log.path))
+    assert logs(recorded) == ["run_logs/Player-0.log"]
+    new_log(folder, 0, recorded.printed).path.write_text("2")  # it was restarted
+    recorded.printed.add(EngineError("Unity", "environment 0", "the second", "A.cs:2", log.path))
+    assert logs(recorded) == ["run_logs/Player-0.1.log", "run_logs/Player-0.log"]
+    assert recorded.printed.first.log.read_text() == "1" and str(recorded.printed.first.log) in summary(
+        recorded.printed
+    )
+    resumed = RecordedErrors(path=file, resumed=True)
+    for _ in range(2):
+        new_log(folder, 0, resumed.printed).path.write_text("3")
+        assert logs(resumed) == ["run_logs/Player-0.1.log", "run_logs/Player-0.2.log"]
+    assert json.loads(file.read_text())["total"] == 2
 
 
 class Watching(Callback):
@@ -332,6 +378,15 @@ def test_all_ranks_end_saved_with_an_error_of_any(runs, tmp_path, number, capfd)
     assert said.err.count(f"environment {number} (Unity) has printed an error, with which the run ends") >= 1
     assert Path("results/r/Tiny.onnx").exists()
     assert kept(rank="-1" if number else "")["total"] == 3 and kept(rank="" if number else "-1") is None
+
+
+@pytest.mark.slow
+def test_what_engines_of_another_rank_print_at_their_very_end_counts(runs, tmp_path, capfd):
+    game = runs._game
+    runs._game = lambda own, _, errors, **rules: game(own, {-1: [FAILED]} if own else {}, errors, **rules)
+    flags = [*START, *STOP, "--num-envs", "2", "--set", "torch_settings.num_threads=1"]
+    assert launch(tmp_path, lambda rank: runs(*flags)) == [1, 1]
+    assert "environment 1 (Unity) has printed an error, with which the run ends" in capfd.readouterr().err
 
 
 @pytest.mark.slow
