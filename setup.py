@@ -40,7 +40,7 @@ setup(
     packages=PACKAGES,
     package_data={
         "lanista": ["py.typed"],
-        "lanista.envs.godot": ["addon/LICENSE", "addon/**/*.gd"],
+        "lanista.envs.godot": [f"addon/{name}" for name in ("**/*.gd", "*.cfg", "*.md", "*.svg", "LICENSE")],
         "lanista.envs.protocol": ["proto/**/*.proto", "*.binpb"],
         "lanista.config": ["**/*.yaml", "pretrained/*/*.md", "pretrained/*/*.onnx"],
         "lanista.trainers.tools.report": ["*.css", "*.js"],

@@ -13,7 +13,11 @@ from mlagents_envs.exception import (
 
 
 class EnvContractError(UnityException):  # type: ignore[misc]
-    """An environment in Python breaks its interface's contract, and would again: it is not restarted."""
+    """An environment breaks its interface's contract, and would again: it is not restarted."""
+
+
+class RefusedByAddonError(EnvContractError, UnityEnvironmentException):  # type: ignore[misc]
+    """Lanista's addon has ended a game in which an agent does not give what it announced, or the like."""
 
 
 class UnsupportedSpaceError(EnvContractError):

@@ -12,6 +12,7 @@ from mlagents_envs.base_env import BaseEnv
 
 from .._tools import provided
 from .engines.options import REGISTRY, EngineOptions
+from .engines.terms import GODOT, PYTHON, Terms
 from .errors import RegistryError
 from .godot import is_godot
 from .python import in_process
@@ -21,6 +22,14 @@ from .side_channels import (
     SideChannel,
     StatsSideChannel,
 )
+from .unity.launch import terms_of_engine
+
+
+def terms_for(path: str | None) -> Terms:
+    """The words for the environment of this name, which is not open yet; of None for the Unity Editor."""
+    if is_godot(path):
+        return GODOT
+    return PYTHON if in_process(path) else terms_of_engine(path)
 
 
 def open_environment(options: EngineOptions, side_channels: Sequence[SideChannel] | None = None) -> BaseEnv:
@@ -42,18 +51,20 @@ def open_environment(options: EngineOptions, side_channels: Sequence[SideChannel
         areas = [] if options.num_areas == 1 else ["--areas", str(options.num_areas)]
         return make_in_process(path, options.seed, [*options.additional_args, *areas])
     if in_process(path) and (options.drawn or not options.hosted):
+        from .python.calls import working_folder_kept
         from .python.sources import make_source
 
-        return make_source(
-            path,
-            options.seed,
-            options.additional_args,
-            options.num_areas,
-            with_state=options.with_state,
-            self_play=options.self_play,
-            images=options.images,
-            drawn=options.drawn,
-        )
+        with working_folder_kept(path):
+            return make_source(
+                path,
+                options.seed,
+                options.additional_args,
+                options.num_areas,
+                with_state=options.with_state,
+                self_play=options.self_play,
+                images=options.images,
+                drawn=options.drawn,
+            )
     if options.hosted:
         from .hosting.environment import HostedEnvironment
 

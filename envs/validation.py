@@ -231,14 +231,22 @@ def check_shape(spec: BehaviorSpec, action: ActionTuple, agents: int, behavior: 
     """Refuse actions of another shape than the behavior's, and actions without any part.
 
     Raises:
-        UnityActionException: A shape is wrong, or a part is missing.
+        UnityActionException: A shape is wrong, or a part is missing; the message names a kind of actions that
+            the behavior has.
     """
-    sizes = {"continuous": spec.action_spec.continuous_size, "discrete": spec.action_spec.discrete_size}
-    for kind, size in sizes.items():
+    sizes = [
+        ("continuous", spec.action_spec.continuous_size),
+        ("discrete", spec.action_spec.discrete_size),
+    ]
+    if not spec.action_spec.continuous_size:
+        sizes.reverse()
+    for kind, size in sizes:
         given = getattr(action, kind)
         shape = None if given is None else given.shape
         if shape != (agents, size):
+            rows = shape is not None and shape[:1] != (agents,)
             raise UnityActionException(
                 f"The behavior {behavior} needs a {kind} input of dimension {(agents, size)} for "
                 f"(<number of agents>, <action size>) but received input of dimension {shape}"
+                + (f": give a row for each agent that is to act, {agents} in all." if rows else "")
             )

@@ -178,9 +178,7 @@ def attempt(one: Combination, number: int, seed: int) -> Found:
             raise Difference(f"the resumed run ended at {resumed.steps}")
     except TrainerConfigError as error:
         outcome, reason = ("refused" if where == "train" else "failed"), str(error)
-    except TrainerError as error:
-        outcome, reason = ("refused" if where == "train" else "failed"), str(error)
-    except Difference as error:
+    except (TrainerError, Difference) as error:
         outcome, reason = "failed", str(error)
     except BaseException:
         outcome, reason = "failed", traceback.format_exc()
@@ -275,6 +273,16 @@ def run_all(orders: Sequence[tuple[Combination, int, int]], jobs: int, folder: P
             worker.close()
 
 
+def append_row(table: Path, row: Mapping[str, Any]) -> None:
+    """Write a row at once: a long run may be ended, and go on with `--first`."""
+    begins = not table.exists()
+    with table.open("a", newline="") as file:
+        writer = csv.DictWriter(file, list(row))
+        if begins:
+            writer.writeheader()
+        writer.writerow(row)
+
+
 def main() -> int:
     """Run as the module says."""
     options = parse_options(
@@ -283,7 +291,7 @@ def main() -> int:
         seed={"default": 0, "help": "of the draw"},
         jobs={"default": 2, "help": "processes"},
         first={"default": 0, "help": "the number of the first one to try"},
-        table={"default": "", "help": "a CSV file for what came of each"},
+        table={"default": "", "help": "a CSV file to which a row for each is added"},
     )
     refused = Counter[str]()
     drawn = draw(options.first + options.count, options.seed, refused)
@@ -294,6 +302,8 @@ def main() -> int:
             outcomes[found.outcome] += 1
             rows.append({"number": found.number, "outcome": found.outcome, "where": found.where})
             rows[-1] |= {**drawn[found.number], "seconds": round(found.seconds, 1), "reason": found.reason}
+            if options.table:
+                append_row(Path(options.table), rows[-1])
             if found.outcome != "fine":
                 described = ", ".join(f"{key}: {value}" for key, value in drawn[found.number].items())
                 print(
@@ -308,11 +318,6 @@ def main() -> int:
     )
     for reason, count in refused.most_common():
         print(f"{count} draws refused: {reason}")
-    if options.table:
-        with open(options.table, "w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(sorted(rows, key=lambda row: row["number"]))
     return int(any(outcomes[kind] for kind in ("failed", "hung")))
 
 

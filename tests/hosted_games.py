@@ -1,5 +1,7 @@
 """Environments for hosting processes, and a loop that keeps every detail of what it sees."""
 
+import warnings
+
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
@@ -60,6 +62,8 @@ class Wrong(Cat):
 
     def step(self, action):
         self.steps += 1
+        if self.how == "warn":
+            warnings.warn("the physics is unstable", stacklevel=1)
         answer = super().step(action)
         if self.steps < 5:
             return answer
@@ -67,7 +71,17 @@ class Wrong(Cat):
             raise KeyError("speed")
         if self.how == "die":
             raise SystemExit
-        return (np.zeros(7), *answer[1:])
+        return answer if self.how == "warn" else (np.zeros(7), *answer[1:])
+
+
+def odd(method):
+    """A BaseEnv one of whose further methods fails."""
+    from foreign_env import Foreign
+
+    def fail(*_):
+        raise KeyError("speed")
+
+    return type("Odd", (Foreign,), {method: fail})()
 
 
 def unmade(seed):

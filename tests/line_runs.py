@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.utils import distributed
 from line_game import LineGame
 from mlagents_envs.base_env import BaseEnv
+from printing_game import PrintingGame, Prints
 
 EVALUATED = """\
 default_settings:
@@ -61,21 +61,40 @@ class Runs:
         self.rules: dict[str, Any] = {"behaviors": ["Tiny?team=0"], "cont": 1, "agents": 4, "max_len": 12}
         self.test_rules: dict[str, Any] = {}
         """What is different where tests take place."""
+        self.prints: Prints = {}
+        """The errors that games print, by the steps in which they do; see `Prints`."""
+        self.test_prints: Prints = {}
+        """The same where tests take place."""
         monkeypatch.setattr(training_run, "make_env_manager", self._make)
         monkeypatch.setattr(run_environments, "make_env_manager", self._make)
         monkeypatch.setattr(training_run, "make_evaluation_environment", self._make_test)
         # Tests run beside each other, and a run without --env asks whether the Editor's port is free.
         monkeypatch.setattr(ports, "EDITOR_PORT", 0)
 
-    def _make(self, options: Any, seed: int, log_folder: Any, cluster: Any = None) -> EnvManager:
+    def _make(
+        self, options: Any, seed: int, log_folder: Any, cluster: Any = None, errors: Any = None
+    ) -> EnvManager:
         own = distributed.shard(options.env_settings.num_envs)
-        make: Callable[[int], BaseEnv] = lambda k: LineGame(seed + own[k], **self.rules)  # noqa: E731
+
+        def make(index: int) -> BaseEnv:
+            return self._game(own[index], self.prints, errors, seed=seed + own[index], **self.rules)
+
         editor = options.env_settings.env_path is None
         return EnvManager(make, len(own), ordered=options.repeatable, editor=editor)
 
-    def _make_test(self, options: Any, log_folder: Any, cluster: Any = None) -> EvaluationEnvironment:
+    def _make_test(
+        self, options: Any, log_folder: Any, cluster: Any = None, errors: Any = None
+    ) -> EvaluationEnvironment:
         rules = {**self.rules, **self.test_rules}
-        return EvaluationEnvironment(lambda drawn: LineGame(EVALUATION_SEED, **rules), NonFinitePolicy.STOP)
+
+        def make(drawn: bool) -> BaseEnv:
+            number = options.env_settings.environments
+            return self._game(number, self.test_prints, errors, seed=EVALUATION_SEED, **rules)
+
+        return EvaluationEnvironment(make, NonFinitePolicy.STOP)
+
+    def _game(self, number: int, prints: Prints, errors: Any, **rules: Any) -> BaseEnv:
+        return PrintingGame(number, prints, errors, **rules) if prints else LineGame(**rules)
 
     def __call__(self, *arguments: str) -> int:
         """The exit status."""

@@ -162,6 +162,14 @@ def greet(version="1.5.0"):
     ask(message(hello(version)))
     ask(message(None))
 
+def greet_as_player():
+    # As Unity's: it listens to quit only when its Academy has begun, after the first reset.
+    exchange(message(hello()))
+    if exchange(message(None)) == {quit!r}:
+        channel.close()
+        print("Will perform inference instead", file=log)
+        time.sleep(600)
+
 def steps(count):
     for i in range(count):
         ask(message(observation(i, i + 0.5)))
@@ -173,7 +181,8 @@ def steps(count):
 def executable(folder: Path, script: str) -> str:
     """A program `Game.x86_64` that runs `script` as an engine.
 
-    The script finds the functions `greet()`, `steps(n)`, `ask(bytes)` and the file `log`.
+    The script finds the functions `greet()`, `greet_as_player()`, `steps(n)` and `ask(bytes)`, and the file
+    `log`.
     """
     program = folder / "Game.x86_64"
     quit_message = message(None, 400)

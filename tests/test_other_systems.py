@@ -98,6 +98,17 @@ def test_a_system_without_hangups_and_with_ctrl_break(monkeypatch):
     assert signal.getsignal(other) == before
 
 
+def test_a_handler_that_an_environment_has_replaced_is_put_back_once_there_is_something_to_save(caplog):
+    with StopSignals() as signals:
+        own = signal.getsignal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        signals.call(lambda: None)
+        assert signal.getsignal(signal.SIGTERM) == own
+        assert "had replaced the handler of SIGTERM" in caplog.text
+        signals.call(lambda: None)
+        assert len(caplog.records) == 1
+
+
 def test_a_wait_that_signals_do_not_interrupt_is_limited(monkeypatch):
     monkeypatch.setattr(selector, "_MAX_WAIT", 0.01)
     waiting: selector.EventSelector[int, str] = selector.EventSelector()

@@ -18,9 +18,9 @@ NAMES = {
         "AgentKey AgentManager AgentManagerQueue AgentProcessor Rollout StatsSink Trajectory"
     ),
     "lanista.trainers": (
-        "COMATrainer Callback CheckpointSaved DDPGTrainer DQNTrainer EpisodeEnd EvaluationEnd EvaluationStep "
-        "MAPPOTrainer POCATrainer PPOTrainer RunOptions SACTrainer StatsPropertyType "
-        "StatsReporter StatsSummary StatsWriter StepTaken SummaryDue TD3Trainer "
+        "COMATrainer Callback CheckpointSaved DDPGTrainer DQNTrainer EngineErrorPrinted EpisodeEnd "
+        "EvaluationEnd EvaluationStep MAPPOTrainer POCATrainer PPOTrainer RunOptions SACTrainer "
+        "StatsPropertyType StatsReporter StatsSummary StatsWriter StepTaken SummaryDue TD3Trainer "
         "TrainerConfigError TrainerError "
         "TrainerSettings TrainingBegin TrainingEnd UpdateEnd parse_command_line run_training"
     ),

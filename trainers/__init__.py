@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .callbacks.base import Callback
     from .callbacks.events import (
         CheckpointSaved,
+        EngineErrorPrinted,
         EpisodeEnd,
         EvaluationEnd,
         EvaluationStep,
@@ -45,6 +46,7 @@ __all__ = [
     "CheckpointSaved",
     "DDPGTrainer",
     "DQNTrainer",
+    "EngineErrorPrinted",
     "EpisodeEnd",
     "EvaluationEnd",
     "EvaluationStep",
@@ -87,6 +89,7 @@ _MODULES = {
     ".callbacks.base": ("Callback",),
     ".callbacks.events": (
         "CheckpointSaved",
+        "EngineErrorPrinted",
         "EpisodeEnd",
         "EvaluationEnd",
         "EvaluationStep",

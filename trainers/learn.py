@@ -20,6 +20,7 @@ from .checkpoints.run_folder import claimed_run_folder, recorded_seed, recorded_
 from .checkpoints.status import TrainingStatus, TrainingStatusError
 from .checkpoints.transfer import check_initial_weights
 from .runner.banner import version_block
+from .runner.engine_errors import errors_recorded
 from .runner.environments import check_environment, joined_cluster, launched_early
 from .runner.preflight import check_demonstrations, set_malloc_thresholds
 from .runner.ranks import first_rank, further_rank, with_launched_ranks
@@ -141,7 +142,10 @@ def run_training(
             limit_openmp_spinning()
             set_malloc_thresholds()
             restart = restart_engines_at_checkpoints
-            with launched_early(options, folder, cluster) as envs:
+            with (
+                errors_recorded(options, folder) as errors,
+                launched_early(options, folder, cluster, errors.printed) as envs,
+            ):
                 with nullcontext() if "torch" in sys.modules else quick_imports():
                     load_torch()
                     from .runner.training import train
@@ -157,6 +161,7 @@ def run_training(
                         callbacks=called,
                         cluster=cluster,
                         envs=envs,
+                        errors=errors,
                     )
 
 

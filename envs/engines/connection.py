@@ -1,11 +1,10 @@
 """The connection to one engine: waiting for its messages, and why it does not answer."""
 
 import logging
+import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from selectors import BaseSelector
-from typing import Protocol
 
 from mlagents_envs.exception import (
     UnityCommunicationException,
@@ -15,7 +14,9 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
 )
 
-from .clients import ClientRules
+from .engine_errors import EngineError
+from .interfaces import Engine, EngineKind, EngineSession, ErrorListener
+from .logs import FIRST_ERRORS, MOST_ERRORS, listed
 
 logger = logging.getLogger(__name__)
 
@@ -23,24 +24,10 @@ _POLL_SECONDS = 0.1
 """How often the engine's process is checked while waiting for its message."""
 _EXIT_SECONDS = 2.0
 """How long an engine whose connection is gone may take to end, so that its exit code can be reported."""
+_DEAF_SECONDS = 1.0
+"""How long an engine that need not heed the message to quit yet may take to end."""
 _MAX_REASON = 500
 """Characters of the reason that an engine is given for a disconnect."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineKind:
-    """What is particular to a kind of engine: its words in messages, and how it is told to quit."""
-
-    name: str
-    """Such as `Unity`."""
-    quit: bytes
-    """The message after which it ends."""
-    never_called: str
-    """A sentence for one that has not called: what may be wrong."""
-    checklist: str
-    """What to look at when one does not begin, a line each."""
-    displays: str
-    """A further line for one that was launched with a window."""
 
 
 def was_rejected(rejection: str) -> str:
@@ -49,82 +36,6 @@ def was_rejected(rejection: str) -> str:
     It goes before all guesses at what else may be wrong.
     """
     return rejection and f"A program called, and was turned away: {rejection}."
-
-
-class EngineSession(Protocol):
-    """A server for one engine's calls: `grpc.server.ServerSession`, or grpcio's.
-
-    One thread at a time uses it, and nothing happens between its calls.
-    """
-
-    closing_reason: str
-    """Why the session is closed, for the engine; `close` sends it."""
-    client_rules: ClientRules
-    """Who may call on the port."""
-    fault: str
-    """Why this side has cut the connection, where what the engine sends is no message at all; else empty."""
-    objection: Callable[[bytes], str] | None
-    """Why a first call on another connection is not the engine's, empty if it may be; None: any may."""
-
-    @property
-    def rejection(self) -> str:
-        """Why the last client was turned away; empty if there was none."""
-
-    @property
-    def port(self) -> int:
-        """The port on which the engine calls."""
-
-    @property
-    def disconnected(self) -> bool:
-        """Whether the engine has gone."""
-
-    def watch(self, selector: BaseSelector | None, token: object = None) -> None:
-        """Let a selector report when to call `pump`; None ends that."""
-
-    def pump(self) -> None:
-        """Process what has arrived and send what could not be sent before, without waiting."""
-
-    def receive(self, timeout: float) -> bytes | None:
-        """The engine's next request; None if none arrived within `timeout` seconds or the engine has gone."""
-
-    def reply(self, data: bytes) -> None:
-        """Respond to the request received last. Has no effect when the engine has gone meanwhile."""
-
-    def wait_for_reconnect(self) -> bool:
-        """Forget the engine, which has gone, so that another one may begin; whether one can call."""
-
-    def close(self, wait: bool = True) -> None:
-        """Tell an engine that still waits for an answer to quit, and stop serving.
-
-        Args:
-            wait: For the last answer to leave.
-        """
-
-
-class Engine(Protocol):
-    """The program at the other end: a process of ours (`EngineProcess`), or one on another machine."""
-
-    @property
-    def returncode(self) -> int | None:
-        """None while it runs, or where nothing is known; else its exit code."""
-
-    def wait(self, timeout: float) -> bool:
-        """Wait until it has ended, at most `timeout` seconds; whether it has."""
-
-    def kill(self) -> None:
-        """End it at once, with all its children."""
-
-    def describe(self) -> str:
-        """Its state, or how it ended, with the last lines that it wrote."""
-
-    def output(self) -> str:
-        """The last lines that it has written so far; nothing where they cannot be had."""
-
-    def is_diagnosed(self) -> bool:
-        """Whether all that can be found out about a lost connection is known. Does not wait."""
-
-    def external_error(self) -> UnityEnvironmentException | None:
-        """What to raise if something other than the engine is to blame for its end."""
 
 
 class EngineConnection:
@@ -139,6 +50,7 @@ class EngineConnection:
         name: The environment's name in messages.
         kind: The engine's.
         windowless: It was launched without a window.
+        listener: Finds errors in the log of an engine without a process of ours; None if there is none.
     """
 
     def __init__(
@@ -150,8 +62,14 @@ class EngineConnection:
         kind: EngineKind,
         *,
         windowless: bool = False,
+        listener: ErrorListener | None = None,
     ) -> None:
         self.kind = kind
+        self._listener = listener
+        if listener is not None:
+            listener.start()
+        self.terms = kind.terms
+        """The words for the engine in messages: those of its kind, unless more is known of it."""
         self._windowless = windowless
         self._session = session
         self._process = process
@@ -160,19 +78,31 @@ class EngineConnection:
         self._arrived: bytes | None = None
         self._our_turn = False
         self._quit_sent = False
-        self._lost = False
+        self._failure: UnityException | None = None
+        """Why the engine is lost, to be raised again whatever else is asked of it."""
         self._dropped_at: float | None = None
         """When the connection was first seen to be gone while the process still ran."""
         self._has_called = False
-        self.answered = False
-        """Whether it has answered a reset, so that its scene is set up correctly."""
-        self.stage = kind.never_called
-        """What the engine has done so far, for the message of a timeout."""
+        self.heeds_quit = True
+        """Whether it ends when it is told to quit. A Unity player does not before the first reset, when the
+        Academy begins: it goes on without a trainer."""
+        self.introduction: list[str] | None = None
+        """What is still to be logged of it, where others decide first whether it may take part; else None."""
+        self.stage = ""
+        """What the engine has done so far, for the message of a timeout; empty before its first call."""
+        self._opened_by = os.getpid()
+        self._disowned = False
+        """Whether this is a forked process, and the engine its parent's."""
 
     @property
     def port(self) -> int:
         """The port on which the engine calls."""
         return self._session.port
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the engine's process; None while it runs, or where it is not known."""
+        return None if self._process is None else self._process.returncode
 
     @property
     def awaits_call(self) -> bool:
@@ -183,8 +113,26 @@ class EngineConnection:
         """Let a selector report, with `token` as its keys' data, when to call `poll`; None ends that."""
         self._session.watch(selector, token)
 
+    def introduce(self, line: str) -> None:
+        """Log what the engine has said of itself, or keep it until it may take part."""
+        if self.introduction is None:
+            logger.info("%s", line)
+        else:
+            self.introduction.append(line)
+
+    def disown(self) -> None:
+        """In a forked process: use the engine no more, and leave it alone."""
+        self._disowned = True
+        self._failure = UnityEnvironmentException(
+            f"{self._name} was opened by process {self._opened_by}, and process {os.getpid()}, which was "
+            "forked from it, cannot use it: an engine talks to one process. Open the environment in the "
+            "process that steps it, as in the function that a pool or a vector environment calls there."
+        )
+
     def poll(self) -> bytes | None:
         """The engine's next message if it has arrived, processing all that the sockets have."""
+        if self._failure is not None:
+            return None
         if self._our_turn:
             self._session.pump()
             return None
@@ -200,9 +148,11 @@ class EngineConnection:
 
         Raises:
             UnityTimeOutException: Nothing came within the timeout.
-            UnityEnvironmentException: The engine's process has ended, or lost its connection.
+            UnityEnvironmentException: The engine's process has ended, or lost its connection; or this process
+                was forked from the one that has opened the environment.
             UnityCommunicatorStoppedException: The Editor's connection is gone.
         """
+        self._check_not_lost()
         deadline = time.monotonic() + self.timeout
         while self._arrived is None and not self._is_diagnosed():
             remaining = deadline - time.monotonic()
@@ -215,8 +165,8 @@ class EngineConnection:
         if message is None:  # gone; its last message may have come in the same instant
             message = self._session.receive(0.0)
         if message is None:
-            self._lost = True
-            raise self._why_gone()
+            self._failure = self._why_gone()
+            raise self._failure
         self._our_turn = self._has_called = True
         return message
 
@@ -247,15 +197,16 @@ class EngineConnection:
 
         None may where we have started the engine, or where it was met elsewhere.
         """
-        if not (self._lost and self.accepts_reconnect()):
+        if self._failure is None or not self.accepts_reconnect():
             return False
-        self._our_turn = self._lost = self._has_called = False
-        self.stage = self.kind.never_called
+        self._failure = None
+        self._our_turn = self._has_called = False
+        self.stage = "Who has called has left before the handshake was complete, and nobody has called since."
         return True
 
     def gone(self) -> bool:
-        """Whether the engine has disconnected, and `receive` can say why without waiting."""
-        return self._is_diagnosed() and self._time_to_exit() <= 0
+        """Whether the engine is lost, and `receive` can say why without waiting."""
+        return self._failure is not None or (self._is_diagnosed() and self._time_to_exit() <= 0)
 
     def _is_diagnosed(self) -> bool:
         """Whether the engine has disconnected, and all that can be known is known, but how it ends."""
@@ -281,18 +232,30 @@ class EngineConnection:
         Returns:
             The error to raise, with what is known of the engine.
         """
-        self._lost = True
-        state = "" if self._process is None else f" {self._process.describe()}"
+        state = self.log_tail()
         rejected = "" if self._has_called else was_rejected(self._session.rejection)
         late = (
-            f"The {self.kind.name} environment took too long to respond: {self._name} did not answer within "
-            f"{self.timeout:g} s. {rejected or self.stage}{state}"
+            f"The {self.terms.name} environment took too long to respond: {self._name} did not answer within "
+            f"{self.timeout:g} s. {rejected or self.stage or self._why_no_call()}{state}"
         )
         error = None if self._process is None else self._process.external_error()
-        if not (self.answered or rejected):
-            late += f"\nMake sure that :\n{self.kind.checklist}"
-            late += "" if self._windowless else f"\n{self.kind.displays}"
-        return error or UnityTimeOutException(late)
+        if not (self.stage or rejected):
+            late += f"\nMake sure that :\n{self.terms.checklist}"
+            late += "" if self._windowless or not self.terms.displays else f"\n{self.terms.displays}"
+        self._failure = error or UnityTimeOutException(late)
+        return self._failure
+
+    def _check_not_lost(self) -> None:
+        """Raise the error with which the engine was lost, if it was: the next call has the same cause."""
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
+
+    def _why_no_call(self) -> str:
+        """What may be wrong with an engine that has not called."""
+        if self._session.has_client:
+            return self.terms.connected
+        started = self._process is not None
+        return self.terms.never_called if started else self.terms.not_played or self.terms.never_called
 
     def reply(self, message: bytes) -> None:
         """Answer the engine's call, so that it continues.
@@ -300,7 +263,9 @@ class EngineConnection:
         Raises:
             UnityCommunicatorStoppedException: The engine was told to quit.
             UnityCommunicationException: The engine has not called since the last reply.
+            UnityException: The engine is lost, or another process's: the error that told so.
         """
+        self._check_not_lost()
         if self._quit_sent:
             raise UnityCommunicatorStoppedException(
                 f"Communicator has exited. {self._name} was told to quit."
@@ -320,8 +285,14 @@ class EngineConnection:
             self._arrived = self._session.receive(0.0)  # a call that has just come
         self._our_turn = self._our_turn or self._arrived is not None
         if self._our_turn:
-            self.reply(self.kind.quit)
+            self._our_turn = False
+            self._session.reply(self.kind.quit)
             self._quit_sent = True
+
+    def errors(self) -> Sequence[EngineError]:
+        """The first of each kind of error that the engine has printed so far, where that is known."""
+        source = self._process or self._listener
+        return () if source is None else source.errors()
 
     def output(self) -> str:
         """The last lines that the engine's process has written, while it runs; may be empty."""
@@ -329,7 +300,9 @@ class EngineConnection:
 
     def log_tail(self) -> str:
         """The state and the last lines of the engine's process, to be appended to a message; may be empty."""
-        return "" if self._process is None else f" {self._process.describe()}"
+        if self._process is not None:
+            return f" {self._process.describe(self._has_called)}"
+        return listed(FIRST_ERRORS, [str(error) for error in self.errors()[:MOST_ERRORS]])
 
     def set_closing_reason(self, reason: str) -> None:
         """`close` will send the engine the first line of this."""
@@ -345,17 +318,22 @@ class EngineConnection:
 
         Args:
             timeout: Seconds to wait; by default the connection's own. An engine that has failed to
-                answer, or has never called, gets none: it would not receive the message to quit.
+                answer, or has never called, gets none: it would not receive the message to quit. One that
+                need not heed it yet has nothing to lose, and gets a second.
         """
-        if self._lost or not self._has_called:
+        if self._disowned:
+            return
+        if self._failure is not None or not self._has_called:
             timeout = 0.0
         elif timeout is None:
             timeout = self.timeout
+        if not self.heeds_quit:
+            timeout = min(timeout, _DEAF_SECONDS)
         deadline = time.monotonic() + timeout
         try:
             self._quit(deadline)
             if self._process is not None and not self._process.wait(max(0.0, deadline - time.monotonic())):
-                if timeout > 0:
+                if timeout > 0 and self.heeds_quit:
                     logger.warning("Environment timed out shutting down. Killing... (%s)", self._name)
                 self._process.kill()
         except BaseException:  # a second Ctrl-C must not leave the engine behind
@@ -364,6 +342,8 @@ class EngineConnection:
             raise
         finally:
             self._session.close()
+            if self._listener is not None:
+                self._listener.close()
 
     def _quit(self, deadline: float) -> None:
         """Answer the call in which the engine waits, or the one that it is about to make, with quit."""
@@ -393,11 +373,9 @@ class EngineConnection:
             what = "The engine has dropped its connection. "
         elif not self._has_called:
             rejected = was_rejected(self._session.rejection)
-            what = (
-                f"The engine ended before it called the trainer: {rejected or 'what it wrote may tell why.'} "
-            )
-            if not (self._windowless or rejected):
+            what = f"{self.terms.ended_early}: {rejected or 'what it wrote may tell why.'} "
+            if self.terms.displays and not (self._windowless or rejected):
                 what += "Where there is no display, --no-graphics helps. "
         else:
             what = ""
-        return UnityEnvironmentException(f"{self._name}: {what}{self._process.describe()}")
+        return UnityEnvironmentException(f"{self._name}: {what}{self._process.describe(self._has_called)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from selectors import BaseSelector
@@ -20,13 +19,7 @@ from ..validation import NO_AGENTS, NonFinitePolicy, check_finite, check_shape, 
 from . import shutdown
 from .connection import EngineConnection
 from .options import Connect, EngineOptions
-
-logger = logging.getLogger(__name__)
-
-_SILENT = (
-    "It answered before, and then no more. If one of its scripts has thrown an exception, its log or console "
-    "says so."
-)
+from .terms import Terms
 
 
 class StepMessage(Protocol):
@@ -57,7 +50,8 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
     """An engine and its agents.
 
     `step` and `reset` wait for the engine. To drive several environments, send first (`send_step`,
-    `send_reset`), and receive from each when `poll` is true.
+    `send_reset`), and receive from each when `poll` is true. Once the engine is lost, because it has ended or
+    has not answered in time, each of these raises the error that told so.
 
     A subclass reads and writes the messages of one protocol: it defines the methods that are abstract here.
     Its own constructor takes keyword arguments, and `of` the options as one value.
@@ -153,6 +147,16 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """The port on which the engine calls."""
         return self._connection.port
 
+    def take_introduction(self) -> list[str]:
+        """What is to be logged of the engine now that it may take part; it is not kept back any longer."""
+        lines, self._connection.introduction = self._connection.introduction, None
+        return lines or []
+
+    @property
+    def terms(self) -> Terms:
+        """The words for the engine in messages to its users."""
+        return self._connection.terms
+
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
         """The behaviors that the engine has described so far; none before the first reset."""
@@ -184,6 +188,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         self._check_loaded()
         self._connection.reply(self._encode_reset())
         self._was_reset = True
+        self._connection.heeds_quit = True
 
     def send_step(self) -> None:
         """Answer the engine with the actions that were set; return at once."""
@@ -232,17 +237,20 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """Process the engine's answer, waiting for it. Raises as `reset` does."""
         while self._pending is None:
             self._check_loaded()
-            self._start_reading(self._connection.receive())
+            self._start_reading(self._await_message(self._connection))
         pending, self._pending = self._pending, None
         if isinstance(pending, WireError):
             raise pending
         message = pending.result()
         self._check(message)
-        self._connection.stage = _SILENT
-        self._connection.answered = True
+        self._connection.stage = self.terms.silent
         self._actions.clear()
         self._update(message.steps or {})
         self._process(message)
+
+    def _await_message(self, connection: EngineConnection) -> bytes:
+        """The engine's next message; raises as `EngineConnection.receive`."""
+        return connection.receive()
 
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
         """A behavior's agents in the last answer: DecisionSteps and TerminalSteps. Not a copy.
@@ -318,6 +326,10 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
             UnityEnvironmentException: The engine takes no such parameters.
         """
 
+    def output(self) -> str:
+        """The last lines that the engine has written, to be appended to a message; may be empty."""
+        return self._connection.output()
+
     def timed_out(self) -> UnityException:
         """Abandon the engine, which has not answered in time: `close` will not wait for it.
 
@@ -360,7 +372,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
         """Store every behavior's agents, none where the message does not mention it."""
         for name, spec in self._known_specs.items():
             if name not in self._steps:
-                logger.info("Connected new brain: %s", name)
+                self._connection.introduce(f"Connected new brain: {name}")
             found = steps.get(name) or no_steps(spec)
             if self._non_finite is not None:
                 found, _ = check_finite(found, spec, self.name, name, self._non_finite, self._warned)
@@ -368,7 +380,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
 
     def _check_loaded(self) -> None:
         if not self._loaded:
-            raise UnityEnvironmentException(f"No {self._connection.kind.name} environment is loaded.")
+            raise UnityEnvironmentException(f"No {self.terms.name} environment is loaded.")
 
     def _check_behavior(self, name: str) -> None:
         if name not in self._known_specs:

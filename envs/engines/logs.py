@@ -2,17 +2,26 @@
 
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..utils.regular_files import remove_link
+from .engine_errors import EngineErrors
+from .line_scanner import clean
 
 logger = logging.getLogger(__name__)
 
 LINES = 12
 """Last lines of a log that a message shows."""
-_THROWN = re.compile(r"\s*(Unhandled \w+:\s*)?[\w.]+(Exception|Error):|\s*SCRIPT ERROR:")
-"""How the report of an exception begins, in C# and GDScript."""
+_ERROR = re.compile(
+    r"\s*(?:Unhandled \w+[:.]\s*)?[\w.]+(?:Exception|Error):|\s*(?:USER )?(?:SCRIPT )?ERROR:"
+    r"|\S*Log\w+: Error:"
+)
+"""How the report of an error begins, in C#, GDScript and Unreal."""
+FIRST_ERRORS = "The first errors that it has printed"
+MOST_ERRORS = 5
+"""Kinds of errors that a message shows."""
 KEPT = 10
 """Logs of earlier engines that are kept of each environment: the newest."""
 
@@ -31,11 +40,11 @@ class EngineLog:
         return f"{self.path}{kept}"
 
 
-def new_log(folder: Path, worker_id: int) -> EngineLog:
+def new_log(folder: Path, worker_id: int, errors: EngineErrors | None = None) -> EngineLog:
     """The log of an engine that is about to start: `Player-3.log`, in a folder that is made if it is missing.
 
     That of the engine before, in this run or in the one that is resumed, is kept as `Player-3.1.log`; those
-    of later ones as `Player-3.2.log` and so on. An empty one is not kept.
+    of later ones as `Player-3.2.log` and so on. An empty one is not kept. The `errors` in it learn its name.
 
     Raises:
         OSError: The folder cannot be made.
@@ -49,6 +58,8 @@ def new_log(folder: Path, worker_id: int) -> EngineLog:
         remove_link(path)
         if path.is_file() and path.stat().st_size:
             path.rename(_numbered(path, number))
+            if errors is not None:
+                errors.log_moved(path, _numbered(path, number))
             for old in [*numbers, number][:-KEPT]:
                 _numbered(path, old).unlink()
             number += 1
@@ -67,15 +78,19 @@ def log_at(path: Path | None, own: EngineLog | None) -> EngineLog | None:
     return own if own is not None and path.absolute() == own.path.absolute() else EngineLog(path)
 
 
-def last_lines(text: str) -> list[str]:
-    """The last lines of a log, and how the report of its last exception begins, if that is before them."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    shown = lines[-LINES:]
-    thrown = next((line for line in reversed(lines) if _THROWN.match(line)), None)
-    if thrown is None or thrown in shown:
-        return shown
-    return [thrown, "    ...", *shown[2:]]
+def last_lines(data: bytes) -> list[str]:
+    """The last lines of a log, and how the report of its last error begins, if that is before them."""
+    lines = [clean(line) for line in data.splitlines() if line.strip()]
+    last = max((row for row, line in enumerate(lines) if _ERROR.match(line)), default=len(lines))
+    if last >= len(lines) - LINES:
+        return lines[-LINES:]
+    return [lines[last], "    ...", *lines[-LINES:][2:]]
 
 
 def _numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.stem}.{number}{path.suffix}")
+
+
+def listed(title: str, lines: Sequence[str]) -> str:
+    """A paragraph of a message, to stand after a sentence; empty without lines."""
+    return "\n".join([f" {title}:", *(f"    {line}" for line in lines)]) if lines else ""

@@ -12,6 +12,7 @@ from ..side_channels.engine_configuration import EngineConfig
 from ..validation import NonFinitePolicy
 from .address import AllowedNetworks
 from .connection import EngineConnection
+from .engine_errors import EngineErrors
 
 SCENE = "scene:"
 """The prefix of Lanista's own scenes."""
@@ -67,6 +68,8 @@ class EngineOptions:
     """A function that connects to an engine started elsewhere, in place of launching one."""
     engine_name: str | None = None
     """The environment's name in messages; None: `environment 0`, with its worker ID."""
+    errors: EngineErrors | None = None
+    """Where the errors go that the engine prints; None: the environment has a place of its own."""
     non_finite: str | None = NonFinitePolicy.STOP.value
     """What an engine's environment does about NaN and infinities; None lets them pass."""
     images: Images = "float32"

@@ -17,8 +17,11 @@ import psutil
 from mlagents_envs.exception import UnityEnvironmentException
 
 from .clients import ClientRules
-from .connection import EngineConnection, EngineKind, EngineSession
-from .logs import EngineLog, last_lines
+from .connection import EngineConnection
+from .engine_errors import EngineError
+from .interfaces import EngineKind, EngineSession
+from .listener import EngineListener
+from .logs import FIRST_ERRORS, LINES, MOST_ERRORS, EngineLog, last_lines, listed
 from .options import EngineOptions
 from .reaper import REAPER
 
@@ -37,25 +40,34 @@ class EngineProcess:
         command: Program and arguments.
         log: The log that the engine writes, if we know it.
         on_exit: Called from another thread when the process has ended.
+        listener: Finds errors in what it prints; None if nobody is to.
 
     Raises:
         UnityEnvironmentException: The operating system refuses to start it.
     """
 
     def __init__(
-        self, command: Sequence[str], log: EngineLog | None = None, on_exit: Callable[[], None] | None = None
+        self,
+        command: Sequence[str],
+        log: EngineLog | None = None,
+        on_exit: Callable[[], None] | None = None,
+        listener: EngineListener | None = None,
     ) -> None:
         self.command = list(command)
         self._log = log
+        self._listener = listener
         self._on_exit = on_exit
         self._output = bytearray()
         self._ended = threading.Event()
         self._process = _start(self.command)
         self.pid = self._process.pid
+        self._started_by = os.getpid()
         # Also if this process ends while another thread is still closing the engine.
         atexit.register(self.kill)
         self._reader = threading.Thread(target=self._read, name=f"output of {self.pid}", daemon=True)
         self._reader.start()
+        if listener is not None:
+            listener.start()
         threading.Thread(target=self._wait, name=f"end of {self.pid}", daemon=True).start()
 
     @property
@@ -68,22 +80,31 @@ class EngineProcess:
         return self._ended.wait(timeout)
 
     def kill(self) -> None:
-        """End the process and its children at once."""
-        if not self._ended.is_set():
+        """End the process and its children at once; not from a forked process."""
+        if not self._ended.is_set() and self._started_by == os.getpid():
             _kill_all(self.pid)
             self._ended.wait(10.0)
 
     def is_diagnosed(self) -> bool:
-        """Return True: nothing more can be found out; see `connection.Engine`."""
+        """Return True: nothing more can be found out; see `interfaces.Engine`."""
         return True
 
     def external_error(self) -> UnityEnvironmentException | None:
         """Return None: the engine has run on this machine."""
         return None
 
-    def describe(self) -> str:
-        """The engine's state, or how it ended, with the last lines that it wrote."""
-        return f"{self._state()} Its command was: {' '.join(self.command)}.{self.output()}"
+    def describe(self, called: bool = True) -> str:
+        """The engine's state, or how it ended, with the first errors and the last lines that it wrote.
+
+        Args:
+            called: Whether the trainer has heard from it. The output of one that never called is shown beside
+                its log: what keeps an engine from starting is mostly not in there.
+        """
+        return f"{self._state()} Its command was: {' '.join(self.command)}.{self.output(called)}"
+
+    def errors(self) -> Sequence[EngineError]:
+        """The first of each kind of error that the engine has printed so far."""
+        return () if self._listener is None else self._listener.errors()
 
     def _state(self) -> str:
         code = self.returncode
@@ -94,19 +115,20 @@ class EngineProcess:
                 return f"Its process {self.pid} is ending."
         return f"Environment shut down with return code {code}{_signal_name(code)}."
 
-    def output(self) -> str:
-        """The last lines that the engine has written so far."""
-        if self.returncode is not None:
+    def output(self, called: bool = True) -> str:
+        """The first errors and the last lines that the engine has written so far; see `describe`."""
+        if (code := self.returncode) is not None:
             self._reader.join(1.0)
-        source, text = "its output", bytes(self._output[-_KEPT:])
-        if self._log is not None:
-            logged = _tail(self._log.path)
-            if logged.strip() or not text.strip():
-                source, text = str(self._log), logged
-        lines = last_lines(text.decode(errors="replace"))
-        if not lines:
-            return " It wrote nothing."
-        return "\n".join([f" The last lines of {source}:", *(f"    {line}" for line in lines)])
+        printed, logged = bytes(self._output[-_KEPT:]), b"" if self._log is None else _tail(self._log.path)
+        by_signal = code is not None and (code < 0 or code >= _FIRST_CRASH)
+        shown = [] if not logged.strip() else [(str(self._log), logged)]
+        if not shown or ((by_signal or not called) and not _holds(logged, printed)):
+            shown.append(("its output", printed))
+        told = [str(error) for error in self.errors()[:MOST_ERRORS]]
+        parts = [listed(FIRST_ERRORS, told)]
+        for source, text in shown:
+            parts.append(listed(f"The last lines of {source}", last_lines(text)))
+        return "\n".join(part for part in parts if part) or " It wrote nothing."
 
     def _read(self) -> None:
         """Drain the engine's output, so that it never blocks, and keep the end of it."""
@@ -114,6 +136,8 @@ class EngineProcess:
         assert stream is not None
         with stream:
             while chunk := os.read(stream.fileno(), 65536):
+                if self._listener is not None:
+                    self._listener.hear(chunk)
                 self._output += chunk
                 if len(self._output) > 8 * _KEPT:
                     del self._output[:-_KEPT]
@@ -132,7 +156,12 @@ class EngineProcess:
             if sys.platform != "win32":  # macOS before Python 3.13
                 _kill_all(self.pid)
         REAPER.remove(self.pid)
-        self._ended.set()
+        try:
+            if self._listener is not None:
+                self._reader.join(1.0)
+                self._listener.close()
+        finally:
+            self._ended.set()
         atexit.unregister(self.kill)
         if self._on_exit is not None:
             self._on_exit()
@@ -171,6 +200,12 @@ def _kill_all(pid: int) -> None:
             logger.warning("Process %d of an engine could not be ended: %s.", member.pid, error)
 
 
+def _holds(log: bytes, output: bytes) -> bool:
+    """Whether all last lines of the output are in the log as well, as Godot writes them."""
+    logged = {line.strip() for line in log.splitlines()}
+    return all(line.strip() in logged for line in output.splitlines()[-LINES:])
+
+
 def _tail(path: Path) -> bytes:
     """The last bytes of a file; nothing if there is no such file."""
     try:
@@ -181,6 +216,8 @@ def _tail(path: Path) -> bytes:
         return b""
 
 
+_FIRST_CRASH = 0x80000000
+"""Windows' exit codes from here on are those of crashes."""
 _CRASHES = {
     0xC0000005: "access violation",
     0xC00000FD: "stack overflow",
@@ -194,7 +231,7 @@ _CRASHES = {
 
 def _signal_name(code: int) -> str:
     """The meaning of an exit code, in parentheses; on Windows crashes have codes of their own."""
-    if code >= 0x80000000:
+    if code >= _FIRST_CRASH:
         return f" ({', '.join(filter(None, [hex(code), _CRASHES.get(code)]))})"
     if code >= 0:
         return ""
@@ -209,7 +246,7 @@ def launched(
     kind: EngineKind,
     listen: Callable[[EngineOptions], EngineSession],
     start: Callable[[int], EngineProcess] | None,
-    play: str,
+    editor_log: Path | None = None,
 ) -> EngineConnection:
     """Listen for an engine, and start it unless an editor plays it.
 
@@ -218,7 +255,7 @@ def launched(
         kind: The engine's kind.
         listen: Opens the session at which it calls.
         start: Starts the engine, so that it calls on this port; None for an editor.
-        play: What begins the training in an editor, for the log.
+        editor_log: The log of the editor, where it is known.
 
     Raises:
         ValueError: An entry of `allow` is not a network.
@@ -228,9 +265,10 @@ def launched(
     networks = options.networks
     session = listen(options)
     session.client_rules = ClientRules(networks)
-    process = None
+    process = listener = None
     if start is None:
-        logger.info("Listening on port %d. Start training by %s.", session.port, play)
+        listener = EngineListener.of(options, kind.name, editor_log)
+        logger.info("Listening on port %d. Start training by %s.", session.port, kind.terms.playing)
     else:
         try:
             process = start(session.port)
@@ -239,5 +277,11 @@ def launched(
             raise
         session.client_rules = ClientRules(networks, process.pid, REAPER.mark)
     return EngineConnection(
-        session, process, options.timeout_wait, options.name, kind, windowless=options.windowless
+        session,
+        process,
+        options.timeout_wait,
+        options.name,
+        kind,
+        windowless=options.windowless,
+        listener=listener,
     )

@@ -92,7 +92,7 @@ C = TypeVar("C", bound=Client)
 
 
 class SocketSession(ABC, Generic[C]):
-    """A server for one engine, which calls and waits for the answer: an `engines.connection.EngineSession`.
+    """A server for one engine, which calls and waits for the answer: an `engines.interfaces.EngineSession`.
 
     One thread at a time may use it, and nothing happens between its calls: `receive`, or `pump` when a
     selector passed to `watch` reports an event, must be called for anything to be processed. The engine's
@@ -138,6 +138,11 @@ class SocketSession(ABC, Generic[C]):
     def disconnected(self) -> bool:
         """Whether the engine has gone."""
         return self._gone
+
+    @property
+    def has_client(self) -> bool:
+        """Whether somebody is connected, the engine or one that has not shown yet whether it is."""
+        return bool(self._clients.connected)
 
     def watch(self, selector: BaseSelector | None, token: object = None) -> None:
         """Register all sockets, now and later, with a selector, so that it reports when to call `pump`.

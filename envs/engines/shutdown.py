@@ -1,7 +1,8 @@
-"""Closes the engines that a script leaves open when it ends."""
+"""Closes the engines that a script leaves open when it ends; a process that it forks leaves them alone."""
 
 import atexit
 import logging
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -29,6 +30,17 @@ def register(connection: EngineConnection) -> None:
 def unregister(connection: EngineConnection) -> None:
     """Leave this connection alone when the script ends."""
     _open.pop(connection, None)
+
+
+def _disown_all() -> None:
+    """In a forked process: the engines are its parent's, which goes on with them."""
+    for connection in _open:
+        connection.disown()
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_all)
 
 
 def _close_all() -> None:

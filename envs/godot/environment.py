@@ -17,7 +17,7 @@ from ..base import BehaviorSteps, EngineStatistics
 from ..engines.connection import EngineConnection
 from ..engines.environment import Answer, EngineEnvironment
 from ..engines.options import UNCHANGED, Connect, EngineOptions
-from ..errors import WireError
+from ..errors import RefusedByAddonError, WireError
 from ..images import Images
 from ..scenes.world import Parameters
 from ..side_channels import EnvironmentParametersChannel, SideChannel, SideChannelManager
@@ -26,6 +26,9 @@ from .launch import launch
 from .messages import make_messages, parse_message
 
 logger = logging.getLogger(__name__)
+
+_REFUSED = re.compile(r"^(?!.*WARNING).*\bLanista: (.+)$", re.MULTILINE)
+"""What the addon prints, as an error of Godot's, before it ends a game with status 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +127,13 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
 
     def _greet(self, connection: EngineConnection) -> None:
         """Read what the game tells of its agents. It was asked for that when it called."""
-        info = parse_message(connection.receive(), self.name)
+        info = parse_message(self._await_message(connection), self.name)
         try:
             self._messages = make_messages(info, self.name, self._images)
         except WireError as error:
             raise self._with_script_errors(error, connection) from error
         self.specs.update(self._messages.specs)
-        connection.stage = (
-            "It connected and described its agents, but did not answer a reset: is its scene tree paused, or "
-            "does a script wait?"
-        )
+        connection.stage = self.terms.idle
         if "lanista" in info:
             plugin = f"Lanista's addon {info.get('addon_version', '')}"
         else:
@@ -207,10 +207,18 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
         changed, self._changed = self._changed, set()
         return {key: self._parameters.get(key, 0.0) for key in sorted(changed)}
 
+    def _await_message(self, connection: EngineConnection) -> bytes:
+        try:
+            return super()._await_message(connection)
+        except UnityEnvironmentException as error:
+            found = _REFUSED.findall(str(error)) if connection.exit_code == 1 else []
+            if not found:
+                raise
+            raise RefusedByAddonError(
+                f"{self.name}: Lanista's addon has ended the game: {found[-1].rstrip('.')}.\n{error}"
+            ) from error
+
     def _with_script_errors(self, error: WireError, connection: EngineConnection) -> WireError:
-        """The error, with the last script error that the game has written: it is often the cause."""
-        lines = [line.strip() for line in connection.log_tail().splitlines()]
-        last = max((row for row, line in enumerate(lines) if "SCRIPT ERROR" in line), default=None)
-        if last is None:
-            return error
-        return type(error)(f"{error} The game wrote: {' '.join(lines[last : last + 2])}")
+        """The error, with the last kind of error that the game has printed: it is often the cause."""
+        printed = connection.errors()
+        return type(error)(f"{error} The game wrote: {printed[-1]}") if printed else error

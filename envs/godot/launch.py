@@ -19,10 +19,13 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.connection import EngineConnection, EngineKind
+from ..engines.connection import EngineConnection
+from ..engines.interfaces import EngineKind
+from ..engines.listener import EngineListener
 from ..engines.logs import new_log
 from ..engines.options import EngineOptions
 from ..engines.process import EngineProcess, launched
+from ..engines.terms import GODOT as TERMS
 from ..unity.executables import check_executable, find_executable
 from . import GODOT, is_godot_editor
 from .columns import DIALECT
@@ -44,20 +47,7 @@ _CONFIG_VERSION = 5
 """The least `config_version` in the project file of a Godot 4."""
 _VERSION_SECONDS = 30.0
 
-KIND = EngineKind(
-    name="Godot",
-    quit=b'{"type":"close"}',
-    never_called=(
-        "It has not called yet. It calls only from a scene with a Sync node, and once: where it found "
-        "nobody, "
-        "it goes on in human mode."
-    ),
-    checklist="""\
-\t The scene that starts has a Sync node (godot_rl_agents) or a LanistaSync node
-\t Its control_mode is Training, and that of the agents Training or Inherit From Sync
-\t The game reads --port from its arguments: an own command line parser may hide it""",
-    displays="\t If there is no display, --no-graphics is given",
-)
+KIND = EngineKind(TERMS, quit=b'{"type":"close"}')
 
 GREETING = frame(
     json.dumps(
@@ -117,11 +107,11 @@ def launch(options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnect
         UnityEnvironmentException: The game or the engine is missing or cannot be started.
         PortInUseError: The editor's port, or the requested one, is taken.
     """
-    game, play = GodotName.parse(str(options.path)), "playing the scene in Godot's editor"
+    game = GodotName.parse(str(options.path))
     if not game.path:
-        return launched(options, KIND, listen, None, play)
+        return launched(options, KIND, listen, None)
     command = resolve(game)
-    return launched(options, KIND, listen, lambda port: start_game(options, command, port, on_exit)[0], play)
+    return launched(options, KIND, listen, lambda port: start_game(options, command, port, on_exit)[0])
 
 
 def start_game(
@@ -149,11 +139,13 @@ def start_game(
         arguments += [] if options.windowless else ["--disable-vsync", "--audio-driver", "Dummy"]
     log = None
     if options.log_folder is not None:
-        log = new_log(options.log_folder.absolute(), options.worker_id)
+        log = new_log(options.log_folder.absolute(), options.worker_id, options.errors)
         arguments += ["--log-file", str(log.path)]
     arguments += [f"--port={port}", f"--env_seed={options.seed}", f"--speedup={game.speedup:g}"]
-    process = EngineProcess([*command, *arguments, *game.arguments, *options.additional_args], log, on_exit)
-    return process, None if log is None else log.path
+    path = None if log is None else log.path
+    listener = EngineListener.of(options, KIND.name, path, repeats=True)
+    arguments += [*game.arguments, *options.additional_args]
+    return EngineProcess([*command, *arguments], log, on_exit, listener), path
 
 
 def listen(options: EngineOptions) -> GodotSession:
@@ -192,12 +184,12 @@ def resolve(name: GodotName, platform: str = sys.platform) -> list[str]:
             *filter(None, [name.scene]),
         ]
     try:
-        program = find_executable(name.path, platform)
+        program = find_executable(name.path, platform, terms=TERMS)
     except UnityEnvironmentException as error:
         raise UnityEnvironmentException(
             f"{error} godot: takes a project's folder, which holds {_PROJECT_FILE}, or an exported game."
         ) from None
-    check_executable(program, platform)
+    check_executable(program, platform, TERMS)
     return [program, *filter(None, [name.scene])]
 
 

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Mapping
 
-from ..protocol.handshake import PATHS
+from ..protocol.handshake import OLD_UNITY, OLD_UNITY_PATH, PATHS
 from .connection import Connection
 from .frames import (
     MAX_STREAM_ID,
@@ -85,6 +85,8 @@ class UnaryServer:
         """Whether the client cancelled its last call before the response."""
         self.path = b""
         """The method that the client calls."""
+        self.outdated = ""
+        """Why the client can never be served, if it is an engine of an older protocol."""
         self._headers = HeaderDecoder()
         self._accepted: Mapping[bytes, bytes] | None = None
         self._last_stream = 0
@@ -179,6 +181,9 @@ class UnaryServer:
         ):
             return http_status_headers(415)
         path = headers.get(b":path", b"")
+        if path == OLD_UNITY_PATH:
+            self.outdated = OLD_UNITY
+            return status_headers(UNIMPLEMENTED, OLD_UNITY)
         if path not in PATHS:
             name = path[:_MAX_ECHO].decode(errors="replace") + ("..." if len(path) > _MAX_ECHO else "")
             return status_headers(UNIMPLEMENTED, f"There is no method {name}.")

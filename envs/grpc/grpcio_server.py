@@ -25,7 +25,7 @@ from ..engines.clients import ClientRules, owner
 from ..engines.limits import RejectionLog
 from ..engines.listening import listen
 from ..errors import AddressInUseError, OtherEngineError
-from ..protocol.handshake import PATHS, UNITY_PATH
+from ..protocol.handshake import OLD_UNITY, OLD_UNITY_PATH, PATHS, UNITY_PATH
 from .server import FLUSH_SECONDS, QUIT
 
 _THREADS = 4
@@ -81,7 +81,7 @@ class GrpcioSession:
         self._wakeup_reader.setblocking(False)
         self._wakeup_writer.setblocking(False)
         self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
-        self._server.add_generic_rpc_handlers(tuple(map(self._handler, PATHS)))
+        self._server.add_generic_rpc_handlers(tuple(map(self._handler, (*PATHS, OLD_UNITY_PATH))))
         listeners = listen(host, port)  # finds the port, and says what is wrong with it better than grpcio
         addresses = [listener.getsockname()[:2] for listener in listeners]
         for listener in listeners:
@@ -105,6 +105,11 @@ class GrpcioSession:
     def disconnected(self) -> bool:
         """Whether the engine has gone while it waited for an answer."""
         return self._gone
+
+    @property
+    def has_client(self) -> bool:
+        """Whether the engine has called: grpcio does not tell who is connected."""
+        return bool(self._admitted)
 
     def watch(self, selector: BaseSelector | None, token: object = None) -> None:
         """Register a socket with a selector, so that it reports when to call `pump` or `receive`."""
@@ -229,6 +234,8 @@ class GrpcioSession:
         host, _, port = unquote(peer).partition(":")[2].rpartition(":")
         client = host.strip("[]"), int(port)
         refusal = self.client_rules.rejection_reason(client, self.port)
+        if not refusal and path == OLD_UNITY_PATH:
+            refusal = OLD_UNITY
         if not refusal and path == self._path and self.objection is not None:
             refusal = self.objection(request)
         if refusal:

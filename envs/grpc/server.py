@@ -11,10 +11,10 @@ from contextlib import suppress
 from ..engines.listening import has_hung_up, listen
 from ..engines.session import Client, SocketSession, Stream
 from ..errors import OtherEngineError
-from ..protocol.handshake import PATHS, UNITY_PATH
+from ..protocol.handshake import OLDEST_UNITY, PATHS, UNITY_PATH
 from .calls import FAILED_PRECONDITION, UnaryServer
 from .connection import MAX_BACKLOG, TOO_MUCH_FOR_GREETING
-from .frames import MAX_WINDOW, Http2Error
+from .frames import MAX_WINDOW, ErrorCode, Http2Error
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ _GREETING_READS = 32
 """The most pieces in which a first call may arrive; more for a client that may send more."""
 _GREETING_FRAMES = 100
 """The most frames before and in a first call; more for a client that may send more."""
+_OLDEST_KEYS = (b'"AcademyName"', b'"apiNumber"')
+"""What the first bytes of a game of 2017 hold, the parameters of its Academy in JSON."""
 _MAX_FRAMES = 20_000
 """The most frames between two calls, beyond one per 256 bytes: window updates, pings, and the like."""
 _READS_AT_ONCE = 64
@@ -124,9 +126,14 @@ class Peer(Client):
         if not data:
             return False
         connection = self.server.connection
+        if data.startswith(b"{") and any(key in data for key in _OLDEST_KEYS):
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, OLDEST_UNITY)
         connection.receive_data(data)
         self._max_bytes -= len(data)
         self._max_reads -= 1
+        if self.server.outdated:
+            self.error = self.server.outdated
+            return False
         if self._max_bytes < 0 or self._max_reads < 0:
             self.error = TOO_MUCH_FOR_GREETING
             return False

@@ -33,6 +33,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{PROGRAM}: {error}\n\n{usage}".rstrip(), file=sys.stderr)
         return USAGE_STATUS
     faulthandler.enable(log)  # to locate crashes in native code
+    logging.captureWarnings(True)  # of Gymnasium, for example, into the log too
     source = given.source
     logging.getLogger(__name__).info(
         "%s connects to the trainer on port %d; arguments %s.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..errors import EnvContractError
 from ..protocol.engine import AgentBatch
 from ..protocol.png_writer import STORED
 from ..protocol.specs import survives
+from ..python.call_watch import WATCH
 from ..python.calls import HINT
 from ..scenes.world import Actions, Batches, Parameters, Statistic, World
 from ..side_channels import SideChannel
@@ -83,9 +84,13 @@ class HostedWorld(World):
     def statistics(self) -> Sequence[Statistic]:
         """The environment's statistics, if it has any."""
         report = getattr(self._env, "statistics", None)
-        if report is None:
+        if report is None or self._fault is not None:
             return ()
-        return [(key, value, how) for key, values in report().items() for value, how in values]
+        try:
+            return [(key, value, how) for key, values in report().items() for value, how in values]
+        except EnvContractError as error:
+            self._report(error)
+            return ()
 
     def side_channels(self) -> Sequence[SideChannel]:
         """The channel of the reports."""
@@ -104,11 +109,18 @@ class HostedWorld(World):
 
     def _advance(self, method: str) -> Batches:
         try:
-            getattr(self._running_env(), method)()
+            WATCH.call(getattr(self._running_env(), method), f"{method} of {self._source.path}")
             self._update_specs()
         except EnvContractError as error:
             self._report(error)
         return self._batches()
+
+    def _lost_lives(self, name: str, lost_lives: Callable[[str], NDArray[np.int32]]) -> None:
+        """Report those of a behavior's agents."""
+        try:
+            self._reports.lives(name, lost_lives(name))
+        except EnvContractError as error:
+            self._report(error)
 
     def _report(self, error: UnityException) -> None:
         if self._fault is None:
@@ -146,7 +158,7 @@ class HostedWorld(World):
             if len(decisions) or len(terminals):
                 batches[name] = batch(decisions, terminals, spec)
             if lost_lives is not None:
-                self._reports.lives(name, lost_lives(name))
+                self._lost_lives(name, lost_lives)
         return batches
 
 

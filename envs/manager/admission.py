@@ -103,6 +103,9 @@ class Admission:
     def joined(self, worker: Worker, present: int) -> None:
         """An environment's first answer has been checked; `present` take part now, itself included."""
         worker.has_joined = True
+        if (take := getattr(worker.env, "take_introduction", None)) is not None:
+            for line in take():
+                self._messages.log(INFO, "%s", line)
         state = f"{_engines(present)} now"
         if self._empty:
             self._empty = False

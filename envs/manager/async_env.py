@@ -13,6 +13,8 @@ from mlagents_envs.exception import UnityTimeOutException
 from numpy.typing import NDArray
 
 from ..base import BehaviorId, BehaviorSteps, EngineStatistics
+from ..engines.terms import terms_of
+from ..python.call_watch import WATCH
 from ..validation import NO_AGENTS
 
 Parameters = Mapping[str, object]
@@ -95,9 +97,12 @@ class SyncAdapter:
     def __init__(self, env: BaseEnv) -> None:
         """Take ownership of `env`: closing this closes it."""
         self.env = env
+        self.terms = terms_of(env)
         self.on_arrival: Callable[[], None] | None = None
         self.timeout_wait = math.inf
-        self._pending: Callable[[], None] | None = None
+        self._name = getattr(env, "name", "") or type(env).__name__
+        self._pending: tuple[Callable[[], None], str] | None = None
+        """What is wanted, and its name."""
         self._acted: set[str] = set()
         self._lost_lives: Callable[[str], NDArray[np.int32]] | None = getattr(env, "lost_lives", None)
 
@@ -117,11 +122,11 @@ class SyncAdapter:
             if name not in self._acted:
                 waiting = len(self.env.get_steps(name)[0])
                 self.env.set_actions(name, spec.action_spec.empty_action(waiting))
-        self._start(self.env.step)
+        self._start(self.env.step, "step")
 
     def send_reset(self) -> None:
         """Note that a reset is wanted."""
-        self._start(self.env.reset)
+        self._start(self.env.reset, "reset")
 
     def watch(self, selector: BaseSelector | None, token: object) -> None:
         """There are no sockets; `on_arrival` announces everything."""
@@ -135,7 +140,7 @@ class SyncAdapter:
         if self._pending is None:
             raise RuntimeError("receive() without send_step() or send_reset() before it")
         pending, self._pending = self._pending, None
-        pending()
+        WATCH.call(*pending)
 
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
         """The environment's."""
@@ -170,8 +175,8 @@ class SyncAdapter:
             )
         setter(parameters)
 
-    def _start(self, pending: Callable[[], None]) -> None:
-        self._pending = pending
+    def _start(self, pending: Callable[[], None], name: str) -> None:
+        self._pending = pending, f"{name} of {self._name}"
         self._acted.clear()
         if self.on_arrival is not None:
             self.on_arrival()

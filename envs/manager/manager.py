@@ -18,6 +18,8 @@ from mlagents_envs.exception import (
 
 from ..base import BehaviorId, Decision, EnvironmentStep, processors
 from ..engines.selector import EventSelector
+from ..engines.terms import terms_of
+from ..errors import EnvContractError
 from ..images import ImageDtypes
 from ..validation import NonFinitePolicy
 from .admission import Admission
@@ -35,7 +37,8 @@ RESTARTABLE = (
     UnityCommunicatorStoppedException,
     UnitySideChannelException,
 )
-"""Failures of an engine that a restart may fix."""
+"""Failures of an engine that a restart may fix, unless they are `_HOPELESS` ones."""
+_HOPELESS = (SpecConflictError, EnvContractError)
 
 POLL_SECONDS = 0.1
 """Seconds between two polls of environments that have not announced anything."""
@@ -64,7 +67,7 @@ class EnvManager:
         non_finite: What to do about NaN and infinities.
         spin: Stay awake while answers come soon (see `SpinWait`), unless engines fill the processors. Not for
             a process in which other threads compute.
-        editor: The engine is the Editor; when it stops, the run is finished instead of restarted.
+        editor: The engine is an editor; when it stops, the run is finished instead of restarted.
         in_threads: Environments are launched and closed in threads of their own, several at a time; False:
             in the manager's thread, which also steps them.
         clock: Seconds, monotonic.
@@ -135,6 +138,11 @@ class EnvManager:
     def behavior_specs(self) -> Mapping[BehaviorId, BehaviorSpec]:
         """The behaviors that any environment has shown so far; none before the first `reset`."""
         return self._specs.view
+
+    @property
+    def present(self) -> list[AsyncEnv]:
+        """The environments that are launched, in the order of their indices."""
+        return [worker.env for worker in self._workers.values() if worker.env is not None]
 
     @property
     def restarts(self) -> int:
@@ -239,7 +247,7 @@ class EnvManager:
 
         Raises:
             RestartLimitError: An engine failed more often than the limits allow.
-            EngineStopped: Stop was pressed in the Editor.
+            EngineStopped: The game was stopped in the editor.
             NonFiniteError: A number is not finite, and `non_finite` is STOP.
             SpecConflictError: Environments describe a behavior differently.
             RuntimeError: No answer is pending.
@@ -396,7 +404,7 @@ class EnvManager:
         try:
             worker.answer = worker.receive(env, self._specs, self._dtypes, self._non_finite, self._warned)
         except Exception as error:
-            restartable = isinstance(error, RESTARTABLE) and not isinstance(error, SpecConflictError)
+            restartable = isinstance(error, RESTARTABLE) and not isinstance(error, _HOPELESS)
             if worker.pending_env is None and not restartable:
                 raise
             self._failed(worker, error)
@@ -412,10 +420,10 @@ class EnvManager:
 
         Raises:
             RestartLimitError: The limits leave no room for a restart.
-            EngineStopped: It is the Editor, in which Stop was pressed.
+            EngineStopped: It is an editor, in which the game was stopped.
             UnityException: `error`, at the first reset: what has never worked will not work the next time.
         """
-        now = self._clock()
+        now, terms = self._clock(), terms_of(worker.env)
         worker.detach(WorkerState.FAILED)
         if self._admission is not None:
             del self._workers[worker.index]
@@ -423,7 +431,8 @@ class EnvManager:
             return
         worker.history.failed(now, error)
         if self._editor and isinstance(error, UnityCommunicatorStoppedException):
-            raise EngineStopped(f"The Editor has ended the session. ({error})") from error
+            editor = terms.editor[:1].upper() + terms.editor[1:]
+            raise EngineStopped(f"{editor} has ended the session. ({error})") from error
         if not self._works:
             raise error
         if not worker.history.allows(now):

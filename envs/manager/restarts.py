@@ -44,7 +44,7 @@ class HostLostError(UnityEnvironmentException):  # type: ignore[misc]
 
 
 class EngineStopped(UnityCommunicatorStoppedException):  # type: ignore[misc]
-    """Stop was pressed in the Editor: finish the run and save."""
+    """The game was stopped in the editor: finish the run and save."""
 
 
 class StopAsked(Exception):  # noqa: N818 (as the one above it is no fault)
@@ -122,5 +122,6 @@ class RestartHistory:
 
 
 def _first_line(cause: BaseException) -> str:
-    text = str(cause).strip()
-    return text.splitlines()[0] if text else "no message"
+    """The first line of a message; where it announces a list, with the list's first entry."""
+    lines = str(cause).strip().splitlines() or ["no message"]
+    return " ".join([lines[0], *(line.strip() for line in lines[1:2] if lines[0].endswith(":"))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -11,6 +11,7 @@ from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..base import BehaviorId, BehaviorName, EnvironmentStep
+from ..engines.terms import kinds_of
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ def _check_teams(specs: Mapping[BehaviorId, BehaviorSpec]) -> None:
             raise SpecConflictError(
                 f"{other} and {team} are teams of one behavior, which one policy plays, but they differ. "
                 f"{other}: {_described(specs[other])}. {team}: {_described(spec)}. Give their agents the "
-                "same sensors and actions, or Behavior Names of their own."
+                "same observations and actions, or different behavior names."
             )
 
 
@@ -107,7 +108,9 @@ class SharedGroups:
     and they need not be checked for ever.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, present: Callable[[], Iterable[object]] = lambda: ()) -> None:
+        """`present`: the environments that are there, whose users are told."""
+        self._present = present
         self._seen: dict[int, int] = {}
         self._warned = False
 
@@ -131,9 +134,9 @@ class SharedGroups:
         self._warned = True
         logger.warning(
             "Environment %d: the group %d has agents of %s and of %s. Agents learn as a team only with those "
-            "of their own behavior; the others count as strangers. In Unity, give agents of one "
-            "SimpleMultiAgentGroup one Behavior Name and one Team Id. This is said once.",
+            "of their own behavior; the others count as strangers. %sThis is said once.",
             env,
             group,
             *behaviors,
+            "".join(f"In {terms.name}, {terms.group}. " for terms in kinds_of(self._present())),
         )

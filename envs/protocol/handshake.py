@@ -48,6 +48,16 @@ UNITY_PATH = b"/communicator_objects.UnityToExternalProto/Exchange"
 UNREAL_PATH = b"/communicator_objects.UnrealToExternalProto/Exchange"
 PATHS = {UNITY_PATH: "Unity", UNREAL_PATH: "Unreal"}
 """The gRPC methods of the communicator protocol, each with the engine whose plug-in calls it."""
+OLD_UNITY_PATH = b"/communicator_objects.UnityToExternal/Exchange"
+"""The method that games with ML-Agents of 2018 and 2019 call."""
+_UPDATE = (
+    "give the game a com.unity.ml-agents package that speaks 1.x of the API, such as 2.x, 3.x or 4.x, and "
+    "build it again"
+)
+OLD_UNITY = f"it calls as games with ML-Agents of 2018 and 2019 do (0.4 and later): {_UPDATE}"
+"""Why who calls that is turned away."""
+OLDEST_UNITY = f"it sends JSON over TCP, as games with ML-Agents of 2017 do (0.1 to 0.3): {_UPDATE}"
+"""Why who begins with JSON is turned away."""
 API_VERSION = "1.5.0"
 """The communication API that this side speaks."""
 

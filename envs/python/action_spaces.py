@@ -17,6 +17,7 @@ from mlagents_envs.base_env import ActionSpec
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedSpaceError
+from .calls import shorten
 
 _NEAR = 0.99
 """The fraction of a dtype's maximum beyond which a bound means that there is none."""
@@ -188,12 +189,17 @@ def forbidden_actions(mask: Any, branches: Sequence[int], space: Any = None) -> 
         space: The action space.
 
     Raises:
-        ValueError: The mask does not have as many entries as there are actions.
+        ValueError: The mask does not have as many entries as there are actions, or holds something else than
+            numbers of at least 0, such as the logarithms of probabilities.
     """
     flat = _flat(mask, space)
     if flat.size != sum(branches):
         raise ValueError(
             f"An action mask has {flat.size} entries; the branches {tuple(branches)} need {sum(branches)}"
+        )
+    if flat.dtype.kind not in "biuf" or not (flat >= 0).all():
+        raise ValueError(
+            f"An action mask is {shorten(flat.tolist())}; expected 1 for each allowed action, 0 for others"
         )
     closed: NDArray[np.bool_] = np.logical_not(flat)
     return closed

@@ -10,7 +10,7 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv
 from mlagents_envs.exception import UnityActionException
 
 from ..base import BehaviorSteps
-from ..validation import with_action
+from ..validation import check_shape, with_action
 
 
 class InProcessEnvironment(BaseEnv):  # type: ignore[misc]
@@ -39,8 +39,8 @@ class InProcessEnvironment(BaseEnv):  # type: ignore[misc]
             UnityActionException: There is no such behavior, or a shape is wrong.
         """
         decisions, _ = self.get_steps(behavior_name)
-        spec = self.behavior_specs[behavior_name].action_spec
-        self._actions[behavior_name] = spec._validate_action(action, len(decisions), behavior_name)
+        check_shape(self.behavior_specs[behavior_name], action, len(decisions), behavior_name)
+        self._actions[behavior_name] = action
 
     def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
         """Set the action of one agent in the last DecisionSteps.
@@ -50,10 +50,12 @@ class InProcessEnvironment(BaseEnv):  # type: ignore[misc]
             IndexError: The agent did not request a decision.
         """
         decisions, _ = self.get_steps(behavior_name)
-        spec = self.behavior_specs[behavior_name].action_spec
-        action = spec._validate_action(action, 1, behavior_name)
+        spec = self.behavior_specs[behavior_name]
+        check_shape(spec, action, 1, behavior_name)
         given = self._actions.get(behavior_name)
-        self._actions[behavior_name] = with_action(given, spec, decisions, agent_id, action, behavior_name)
+        self._actions[behavior_name] = with_action(
+            given, spec.action_spec, decisions, agent_id, action, behavior_name
+        )
 
 
 def make_copies(make: Callable[[], Any], count: int, first: Any = None) -> list[Any]:

@@ -9,8 +9,8 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException, UnityException
+from numpy.typing import NDArray
 
 from ..errors import EnvContractError
 
@@ -45,8 +46,24 @@ def call_method(game: object, method: str, *arguments: Any, **keywords: Any) -> 
     """
     try:
         return getattr(game, method)(*arguments, **keywords)
-    except (Exception, SystemExit) as error:  # a game may raise anything, and must not end the process
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a game may raise anything, and must not end the process
         raise game_error(game, method, error) from error
+
+
+def read_attribute(game: object, name: str) -> Any:
+    """Read an attribute of the game, which may be a property.
+
+    Raises:
+        EnvContractError: There is none, or it raises an exception.
+    """
+    try:
+        return getattr(game, name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise game_error(game, name, error) from error
 
 
 def check_result(
@@ -68,12 +85,12 @@ def check_result(
         found = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
         old = _OLD if isinstance(given, tuple) and (len(given), len(parts)) == (4, 5) else ""
         raise EnvContractError(
-            f"{method} of {game} returned {found}; expected {len(parts)}: {', '.join(parts)}.{old}"
+            f"{method} of {name_of(game)} returned {found}; expected {len(parts)}: {', '.join(parts)}.{old}"
         )
     for part, name in zip(given, parts) if by_agent else ((given[-1], parts[-1]),):
         if not isinstance(part, Mapping):
             raise EnvContractError(
-                f"{method} of {game} returned as {name} {shorten(part)} ({type(part).__name__}); "
+                f"{method} of {name_of(game)} returned as {name} {shorten(part)} ({type(part).__name__}); "
                 "expected a dict."
             )
     return given
@@ -89,7 +106,7 @@ def as_number(value: Any, what: str = "the reward") -> float:
         if isinstance(value, (str, bytes)):
             raise TypeError
         return float(value.item() if isinstance(value, np.ndarray) else value)
-    except (TypeError, ValueError):
+    except Exception:  # of the arrays of any library
         raise ValueError(f"{what} is {shorten(value)} ({type(value).__name__}); expected a number") from None
 
 
@@ -108,10 +125,33 @@ def as_bool(value: Any, what: str) -> bool:
     raise ValueError(f"{what} is {shorten(value)} ({type(value).__name__}); expected True or False")
 
 
+def check_frame(given: Any, game: object, method: str) -> NDArray[np.uint8]:
+    """Check that a method has returned a frame: [height, width, 3], of integers from 0 to 255.
+
+    Raises:
+        EnvContractError: It is something else.
+    """
+    found = f"{shorten(given)} ({type(given).__name__})"
+    with suppress(Exception):  # what NumPy cannot read is no frame
+        frame = np.asarray(given)
+        if frame.ndim == 3 and frame.shape[2] == 3 and frame.dtype.kind in "iu":
+            return frame.astype(np.uint8, copy=False)
+        if frame.ndim:
+            found = f"an array of the shape {frame.shape} and dtype {frame.dtype}"
+    raise EnvContractError(
+        f"{method} of {name_of(game)} returned {found}; expected an array of the shape (height, width, 3) "
+        f"and dtype uint8, as in the render mode {RGB_ARRAY!r}."
+    )
+
+
+def name_of(game: object) -> str:
+    """A game in messages: its text, which names its class where it has none of its own."""
+    return _ADDRESS.sub("", str(game))
+
+
 def game_error(game: object, method: str, error: BaseException) -> EnvContractError:
-    """The error for an exception that a game has raised; names its class, where it has no text of its own."""
-    name = _ADDRESS.sub("", str(game))
-    return EnvContractError(f"{method} of {name} raised {describe_error(error)}.{HINT}")
+    """The error for an exception that a game has raised."""
+    return EnvContractError(f"{method} of {name_of(game)} raised {describe_error(error)}.{HINT}")
 
 
 def close_all(games: Iterable[object]) -> None:
@@ -127,7 +167,9 @@ def close_checked(env: BaseEnv) -> None:
         env.close()
     except UnityException as error:  # it names the environment
         logger.warning("%s", error)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         logger.warning("%s", game_error(env, "close", error))
 
 
@@ -165,7 +207,9 @@ def load_module(path: str, name: str) -> ModuleType:
         else:
             why = f"the module {name} needs the package {missing!r}, which is not installed: pip install it."
         raise UnityEnvironmentException(f"{path}: {why}") from error
-    except (Exception, SystemExit) as error:  # whatever the user's module raises
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the user's module raises
         raise UnityEnvironmentException(
             f"{path}: the module {name} cannot be imported: {describe_error(error)}."
         ) from error
@@ -175,6 +219,31 @@ def find_in_working_folder() -> None:
     """Make modules in the working directory importable, also for an installed command."""
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
+
+
+@contextmanager
+def working_folder_kept(path: str, *, refuse: bool = True) -> Iterator[None]:
+    """Keep the working directory, to which the files of a run are relative, from a user's environment.
+
+    Args:
+        path: The environment's name, for the message.
+        refuse: Raise if it changes the directory; in any case the directory is the same afterwards.
+
+    Raises:
+        UnityEnvironmentException: It has changed the directory.
+    """
+    before = os.getcwd()
+    try:
+        yield
+        after = os.getcwd()
+    finally:
+        os.chdir(before)
+    if refuse and after != before:
+        raise UnityEnvironmentException(
+            f"{path} has changed the working directory from {before} to {after}, where this process would "
+            "then look for its files and write them. Let it use absolute paths (Path(__file__).parent), or "
+            "train it in a process of its own: --env-workers 1."
+        )
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
@@ -189,12 +258,15 @@ def describe_error(error: BaseException) -> str:
         return f"{type(error).__name__}: {error.msg} ({Path(error.filename).name}, line {error.lineno})"
     message, kind = one_line(error), type(error).__name__
     message = message if len(message) <= _MAX_LENGTH else f"{message[:_MAX_LENGTH]}..."
-    frames = [
-        each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(_OURS)
-    ]
-    own = [each for each in frames if not _is_installed(each.filename)] or frames
-    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    place = place_of(traceback.extract_tb(error.__traceback__))
     return f"{kind}: {message}{place}" if message else f"{kind}{place}"
+
+
+def place_of(stack: Iterable[traceback.FrameSummary]) -> str:
+    """` (file, line n)` of the last line of the user's own, else of another's than Lanista's; or nothing."""
+    frames = [each for each in stack if not each.filename.startswith(_OURS)]
+    own = [each for each in frames if not _is_installed(each.filename)] or frames
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 def _is_installed(file: str) -> bool:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from mlagents_envs.base_env import ActionSpec, BaseEnv, BehaviorSpec, DecisionSteps, TerminalSteps
+from mlagents_envs.base_env import (
+    ActionSpec,
+    ActionTuple,
+    BaseEnv,
+    BehaviorSpec,
+    DecisionSteps,
+    TerminalSteps,
+)
 from mlagents_envs.exception import UnityException
 from numpy.typing import NDArray
 
-from ..base import BehaviorSteps, EngineStatistics, ObsArray, no_steps
+from ..base import BehaviorSteps, EngineStatistics, ObsArray, StatsAggregationMethod, no_steps
 from ..errors import EnvContractError
 from ..validation import NO_AGENTS
 from .base import InProcessEnvironment
-from .calls import game_error, shorten
+from .calls import check_frame, game_error, one_line, shorten
 
 _NUMBERS = "biuf"
 """The numeric dtype kinds."""
@@ -32,7 +39,11 @@ def wrap_checked(env: BaseEnv, name: str) -> BaseEnv:
 
 
 class CheckedEnvironment(InProcessEnvironment):
-    """Steps a BaseEnv, and checks that its results match its specifications, in shape and dtype."""
+    """Steps a BaseEnv, and checks that its results match its specifications, in shape and dtype.
+
+    The arrays that it returns, and those that it gets, are copied: it may reuse the former and change the
+    latter.
+    """
 
     def __init__(self, env: BaseEnv, name: str) -> None:
         """Wrap `env`; closing this closes it. `name`: the environment in messages."""
@@ -64,28 +75,39 @@ class CheckedEnvironment(InProcessEnvironment):
         for name in self._listed:
             decisions, _ = self._steps[name]
             given = self._actions.get(name) or self._specs[name].action_spec.empty_action(len(decisions))
-            self._call("set_actions", name, given)
+            self._call("set_actions", name, ActionTuple(given.continuous.copy(), given.discrete.copy()))
         self._advance("step")
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
         """[n] Agents that lost a life, if the environment supports lives."""
         if getattr(self.env, "lost_lives", None) is None:
             return NO_AGENTS
-        return np.asarray(self._call("lost_lives", behavior_name), np.int32)
+        lost = self._call("lost_lives", behavior_name)
+        what = f"{self.name}: what lost_lives({behavior_name!r}) returned"
+        return _array(what, lost, (_count(what, lost),), np.int32)
 
     def statistics(self) -> EngineStatistics:
         """The environment's statistics, if it has any."""
         if getattr(self.env, "statistics", None) is None:
             return {}
         found: EngineStatistics = self._call("statistics")
+        if not isinstance(found, Mapping) or not all(map(_is_statistic, found.values())):
+            raise EnvContractError(
+                f"{self.name}: statistics returned {shorten(found)}; expected a dict of lists of pairs: a "
+                "number and a StatsAggregationMethod."
+            )
         return found
 
     def draw(self) -> NDArray[np.uint8]:
-        """A frame [height, width, 3]. Raises NotImplementedError if the environment does not draw."""
+        """A frame [height, width, 3].
+
+        Raises:
+            NotImplementedError: The environment does not draw.
+            EnvContractError: It raises an exception, or returns something else.
+        """
         if getattr(self.env, "draw", None) is None:
             raise NotImplementedError(f"{type(self.env).__name__} does not draw itself.")
-        frame: NDArray[np.uint8] = np.asarray(self._call("draw"), np.uint8)
-        return frame
+        return check_frame(self._call("draw"), self.name, "draw")
 
     def close(self) -> None:
         """Close the environment. Raises as `reset`."""
@@ -120,7 +142,9 @@ class CheckedEnvironment(InProcessEnvironment):
             yield
         except UnityException:  # an engine's failure, or an error that names the environment already
             raise
-        except (Exception, SystemExit) as error:  # it may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # it may raise anything
             raise game_error(self.name, what, error) from error
 
     def _call_specs(self) -> Mapping[str, BehaviorSpec]:
@@ -155,8 +179,34 @@ class CheckedEnvironment(InProcessEnvironment):
         )
 
 
+def _is_statistic(values: Any) -> bool:
+    """Whether these are pairs of a number and how numbers are summarized."""
+    return isinstance(values, Sequence) and all(
+        isinstance(each, tuple) and len(each) == 2 and isinstance(each[1], StatsAggregationMethod)
+        for each in values
+    )
+
+
+def _count(what: str, ids: Any) -> int:
+    """The number of agents whose ids these are.
+
+    Raises:
+        EnvContractError: They are no ids, or one agent's is there twice.
+    """
+    try:
+        count, different = len(ids), len(set(np.asarray(ids).tolist()))
+    except TypeError as error:
+        raise EnvContractError(f"{what} is {shorten(ids)}; expected an array of agents' ids.") from error
+    if different < count:
+        raise EnvContractError(
+            f"{what} is {shorten(ids)}, which has an agent twice; expected a different id for each agent of "
+            "the behavior, also where there are several areas."
+        )
+    return count
+
+
 def _decisions(where: str, spec: BehaviorSpec, steps: DecisionSteps) -> DecisionSteps:
-    count = len(steps.agent_id)
+    count = _count(f"{where}: agent_id", steps.agent_id)
     branches = spec.action_spec.discrete_branches
     mask = steps.action_mask
     if mask is not None:
@@ -180,7 +230,7 @@ def _decisions(where: str, spec: BehaviorSpec, steps: DecisionSteps) -> Decision
 
 
 def _terminals(where: str, spec: BehaviorSpec, steps: TerminalSteps) -> TerminalSteps:
-    count = len(steps.agent_id)
+    count = _count(f"{where}: agent_id", steps.agent_id)
     return TerminalSteps(
         _observations(where, spec, steps.obs, count),
         _array(f"{where}: reward", steps.reward, (count,), np.float32),
@@ -209,7 +259,7 @@ def _observations(where: str, spec: BehaviorSpec, given: Any, count: int) -> lis
 
 
 def _array(what: str, given: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Check the shape of an array of numbers, and convert its dtype.
+    """Check the shape of an array of numbers, and copy it with this dtype.
 
     Raises:
         EnvContractError: It has another shape, or is not numeric.
@@ -218,11 +268,13 @@ def _array(what: str, given: Any, shape: tuple[int, ...], dtype: Any) -> NDArray
         values = np.asarray(given)
     except ValueError as error:  # lists of unequal lengths
         raise EnvContractError(f"{what} has parts of unequal lengths; expected the shape {shape}.") from error
+    except Exception as error:  # such as a tensor on a GPU, or one with a gradient
+        raise EnvContractError(
+            f"{what} is a {type(given).__name__} that NumPy cannot read: {one_line(error)}"
+        ) from error
     if values.shape != shape:
         raise EnvContractError(f"{what} has the shape {values.shape}; expected {shape}.")
     allowed = _INTEGERS if dtype is np.int32 else _NUMBERS
     if values.dtype.kind not in allowed and values.size:
         raise EnvContractError(f"{what} holds {values.dtype}; expected {np.dtype(dtype)}.")
-    array = np.asarray(values, dtype, order="C")
-    # torch takes no reversed axis, which of length 1 is contiguous to NumPy.
-    return array.copy() if min(array.strides, default=0) < 0 else array
+    return np.array(values, dtype, order="C")

@@ -63,7 +63,9 @@ class Function:
         self._check(given)
         try:
             return self.call(**given)
-        except (Exception, SystemExit) as error:  # the user's function may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the user's function may raise anything
             raise UnityEnvironmentException(
                 f"{self.path}: {self.name} raised {describe_error(error)}, called with "
                 f"{format_arguments(given)}."

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from mlagents_envs.base_env import BaseEnv
 
 from ..images import Images
 from . import GYMNASIUM, PYTHON, function_source
+from .calls import working_folder_kept
 from .gymnasium import source as gymnasium_source
 from .pettingzoo import source as pettingzoo_source
+from .unbounded import not_told
 
 
-def check_source(path: str, arguments: Sequence[str] | None = None) -> None:
+def check_source(path: str, arguments: Sequence[str] | None = None, *, hosted: bool = False) -> None:
     """Refuse an environment that cannot be made, before anything is written or loaded for it.
 
+    Args:
+        path: As for `make_source`.
+        arguments: Likewise.
+        hosted: Another process makes the environment, so that this one warns of what can be done better.
+
     Raises:
-        UnityEnvironmentException: As `make_source`; for PettingZoo, except for errors in the arguments.
+        UnityEnvironmentException: As `make_source`; for PettingZoo, except for errors in the arguments. Or it
+            changes the working directory of this process, which is to step it.
         UnsupportedSpaceError: A Gymnasium environment, or one that a user's function makes, has a space that
             cannot be used.
         EnvContractError: A Gymnasium environment is played with lives and has none; or the first observation
             of an environment that a user's function makes is not in its space.
     """
-    if path.strip().startswith(PYTHON):
-        function_source.check(path, arguments or ())
-    elif path.strip().startswith(GYMNASIUM):
-        gymnasium_source.check(path, arguments or ())
-    else:
-        pettingzoo_source.check(path)
+    with nullcontext() if hosted else not_told(), working_folder_kept(path, refuse=not hosted):
+        if path.strip().startswith(PYTHON):
+            function_source.check(path, arguments or ())
+        elif path.strip().startswith(GYMNASIUM):
+            gymnasium_source.check(path, arguments or ())
+        else:
+            pettingzoo_source.check(path)
 
 
 def make_source(

@@ -20,7 +20,7 @@ from ..base import ObsArray
 from ..errors import UnsupportedSpaceError
 from ..images import Images
 from .action_spaces import ACTION_MASK
-from .calls import shorten
+from .calls import one_line, shorten
 
 _NONE, _SHIFTS = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 _NUMBERS = "biuf"
@@ -68,6 +68,10 @@ class SpaceSensor:
             wanted = "" if self.shape is None else f" of the shape {self.shape}"
             raise ValueError(
                 f"is {shorten(part)}, whose parts have unequal lengths; expected an array{wanted}"
+            ) from error
+        except Exception as error:  # such as a tensor on a GPU, or one with a gradient
+            raise ValueError(
+                f"is a {type(part).__name__} that NumPy cannot read: {one_line(error)}"
             ) from error
         if values.dtype.kind not in _NUMBERS:
             raise ValueError(f"is {shorten(part)} ({values.dtype}); expected numbers")

@@ -19,6 +19,8 @@ from .nodes import Node, describe_nodes, is_downloaded, reachable
 REPORT_SECONDS = 5.0
 """Seconds that an actor has to report on its engine; the actor gives the engine time to exit first."""
 END_SECONDS = 3.0
+_ERRORS_SECONDS = 2.0
+"""Seconds after which an engine's errors are asked for again."""
 _THREADS = 4
 """The number of concurrent calls of an actor; one of them waits for the engine's end."""
 _RETRY_SECONDS = 0.5
@@ -44,8 +46,9 @@ class EngineActors:
     """The actors of one learner, by the learner's own keys.
 
     Args:
-        on_event: Called with `{"event": "ended", "key": ..., "report": ...}` when an engine has ended, and
-            with `{"event": "gone", "key": ...}` when its actor has died.
+        on_event: Called with `{"event": "ended", "key": ..., "report": ...}` when an engine has ended, with
+            `{"event": "gone", "key": ...}` when its actor has died, and with `{"event": "errors", "key": ...,
+            "errors": [...]}` when an engine has printed errors.
     """
 
     def __init__(self, on_event: OnEvent) -> None:
@@ -182,9 +185,17 @@ class EngineActors:
         threading.Thread(target=self._watch, args=(key, placed), name=f"end of {key}", daemon=True).start()
 
     def _watch(self, key: str, placed: _PlacedEngine) -> None:
-        """Wait for an engine's end, report it, and kill its actor."""
+        """Wait for an engine's end, and kill its actor; report the end, and errors that it prints before."""
+        known: list[dict[str, Any]] = []
         try:
-            report = ray.get(placed.actor.await_end.remote())
+            ended = placed.actor.await_end.remote()
+            while not ray.wait([ended], timeout=_ERRORS_SECONDS)[0]:
+                with suppress(GetTimeoutError):
+                    errors = ray.get(placed.actor.errors.remote(), timeout=REPORT_SECONDS)
+                    if errors != known:
+                        self._on_event({"event": "errors", "key": key, "errors": errors})
+                    known = errors
+            report = ray.get(ended)
         except RayError:
             self._on_event({"event": "gone", "key": key})
             return
@@ -243,6 +254,9 @@ def _make_actor_class() -> type:
 
         def report(self, ending: bool) -> Any:
             return self._agent.report(ending=ending)
+
+        def errors(self) -> Any:
+            return self._agent.errors()
 
         def await_end(self) -> Any:
             return self._agent.await_end()

@@ -92,7 +92,7 @@ class Cluster:
         """
         driver = self._connected_driver()
         key = f"env-{options.worker_id}-{next(self._counter)}"
-        engine = RemoteEngine(key, options.name, driver, on_exit)
+        engine = RemoteEngine(key, options.name, driver, on_exit, options.errors)
         with self._rendezvous.expect(options, key) as (expected, launch_spec):
             self._engines[key] = engine
             try:
@@ -127,6 +127,8 @@ class Cluster:
         """Handle an event of a driver, in its thread; the driver's end concerns all its engines."""
         if "key" not in event:
             concerned = list(self._engines.values())
+        elif event["event"] == "errors":
+            concerned = [self._engines[event["key"]]] if event["key"] in self._engines else []
         else:
             engine = self._engines.pop(event["key"], None)  # `connect` may drop it at the same time
             concerned = [] if engine is None else [engine]

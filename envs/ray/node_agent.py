@@ -15,12 +15,13 @@ from mlagents_envs.exception import UnityException
 from ..._version import __version__
 from ..engines.address import AllowedNetworks
 from ..engines.clients import ClientRules
+from ..engines.engine_errors import EngineErrors, ErrorPolicy
 from ..engines.options import EngineOptions
 from ..engines.process import EngineProcess
 from ..engines.reaper import REAPER
 from ..godot import is_godot
 from ..godot import launch as godot
-from ..opening import resolve_registered
+from ..opening import resolve_registered, terms_for
 from ..remote.relay import (
     Relay,
     RelayRejectedError,
@@ -58,6 +59,7 @@ class NodeAgent:
 
     def __init__(self, spec: LaunchSpec) -> None:
         trainer = check(spec)
+        self._errors = EngineErrors(ErrorPolicy.IGNORE if spec.ignores_errors else ErrorPolicy.WARN)
         self._relay = Relay(trainer, 0, spec.name)
         self.log: Path | None = None
         try:
@@ -70,7 +72,7 @@ class NodeAgent:
         threading.Thread(target=self._serve, name="relay", daemon=True).start()
 
     def _start(self, spec: LaunchSpec) -> EngineProcess:
-        options = resolve_registered(spec.options())
+        options = replace(resolve_registered(spec.options()), errors=self._errors)
         if options.log_folder is not None:
             options = replace(options, log_folder=_make_folder(options.log_folder))
         start = godot.start_game if is_godot(options.path) else start_engine
@@ -102,6 +104,20 @@ class NodeAgent:
             pass
         return self._report()
 
+    def errors(self) -> list[dict[str, Any]]:
+        """The errors that the engine has printed so far: the first of each kind, and how many; for JSON."""
+        return [
+            {
+                "engine": each.first.engine,
+                "text": each.first.text,
+                "place": each.first.place,
+                "log": None if each.first.log is None else str(each.first.log),
+                "is_warning": each.first.is_warning,
+                "count": each.count,
+            }
+            for each in self._errors.counts()
+        ]
+
     def end(self) -> None:
         """Kill the engine, and close its relay."""
         self._engine.kill()
@@ -113,6 +129,7 @@ class NodeAgent:
             "returncode": engine.returncode,
             "text": engine.describe(),
             "rejection": self._relay.rejection,
+            "errors": self.errors(),
         }
 
 
@@ -130,7 +147,8 @@ def check(spec: LaunchSpec) -> RemoteTrainer:
             f"it has Lanista {__version__}, and the learner {spec.version}: install the same version on both"
         )
     try:
-        check_executable(_command(resolve_registered(spec.options()))[0])
+        options = resolve_registered(spec.options())
+        check_executable(_command(options)[0], terms=terms_for(options.path))
     except UnityException as error:
         raise NodeAgentError(str(error)) from error
     context = client_context(pinned=True)

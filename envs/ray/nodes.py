@@ -55,6 +55,8 @@ class LaunchSpec:
     real_time: bool
     allow: list[str]
     """Networks from which engines may call on the node, besides the process that is launched there."""
+    ignores_errors: bool = False
+    """Whether nobody is to listen to the errors that the engine prints."""
 
     def options(self) -> EngineOptions:
         """The options with which the node starts the engine."""

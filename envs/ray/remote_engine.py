@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from ..engines.engine_errors import EngineError, EngineErrors
 from ..errors import ClusterError
 from ..manager.restarts import HostLostError
 from .driver_process import CallFailedError, DriverProcess
@@ -25,9 +28,17 @@ class RemoteEngine:
         name: The environment's name in messages.
         driver: Inquires about the engine, and kills it.
         on_exit: Called from another thread when there is news about the engine.
+        errors: Where the errors that the engine prints are counted; None: only here.
     """
 
-    def __init__(self, key: str, name: str, driver: DriverProcess, on_exit: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        key: str,
+        name: str,
+        driver: DriverProcess,
+        on_exit: Callable[[], None],
+        errors: EngineErrors | None = None,
+    ) -> None:
         self.key = key
         self._name = name
         self._driver = driver
@@ -42,6 +53,9 @@ class RemoteEngine:
         self._inquired = threading.Event()
         self._inquiring = False
         self._lock = threading.Lock()
+        self._errors = errors or EngineErrors()
+        self._first: list[EngineError] = []
+        self._counted: Counter[EngineError] = Counter()
 
     @property
     def returncode(self) -> int | None:
@@ -76,7 +90,11 @@ class RemoteEngine:
             return str(found["report"]["text"]) if "report" in found else ""
         return ""
 
-    def describe(self) -> str:
+    def errors(self) -> Sequence[EngineError]:
+        """The first of each kind of error that the engine has printed, as far as its node has told."""
+        return self._first
+
+    def describe(self, called: bool = True) -> str:
         """The engine's state or how it ended, with its last output and its node."""
         if not (self._ended.is_set() or self._inquired.is_set()):
             self._inquire()
@@ -103,7 +121,9 @@ class RemoteEngine:
 
     def handle_event(self, event: dict[str, Any]) -> None:
         """Handle an event of the driver."""
-        if event["event"] == "ended":
+        if event["event"] == "errors":
+            self._count(event["errors"])
+        elif event["event"] == "ended":
             self._set_report(event["report"])
         elif event["event"] != "end" or not self._driver.alive:
             # Its actor or the driver is gone: find out what happened to the node.
@@ -111,10 +131,26 @@ class RemoteEngine:
 
     def _set_report(self, report: dict[str, Any]) -> None:
         self._report = report
+        self._count(report["errors"])
         if report["returncode"] is not None:
             self._ended.set()
         self._inquired.set()
         self._on_exit()
+
+    def _count(self, errors: Sequence[dict[str, Any]]) -> None:
+        """Count the errors that the node has counted since it told of them last."""
+        with self._lock:
+            for each in errors:
+                log = None if each["log"] is None else Path(each["log"])
+                error = EngineError(
+                    each["engine"], self._name, each["text"], each["place"], log, each["is_warning"]
+                )
+                new = each["count"] - self._counted[error]
+                if new > 0:
+                    if not self._counted[error]:
+                        self._first.append(error)
+                    self._counted[error] += new
+                    self._errors.add(error, new)
 
     def _inquire(self) -> None:
         """Start the inquiry in another thread, once."""

@@ -11,18 +11,19 @@ from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutExcep
 
 from ..._version import __version__
 from ..engines.address import join_address, split_address
-from ..engines.connection import EngineKind, was_rejected
+from ..engines.connection import was_rejected
+from ..engines.engine_errors import ErrorPolicy
 from ..engines.options import HOSTED, REGISTRY, SCENE, EngineOptions
 from ..errors import ClusterError
 from ..godot import GODOT, is_godot
 from ..godot.launch import GREETING
 from ..godot.launch import KIND as GODOT_KIND
 from ..godot.session import GodotSession
+from ..opening import terms_for
 from ..remote.expected import ExpectedEngine
 from ..remote.handshake import AccessRules, AttachedEngine, GreetedEngine
 from ..remote.server import AttachServer
 from ..remote.tls import self_signed
-from ..unity.launch import plugin_of
 from ..unity.names import PREFIX, is_unreal
 from .nodes import LaunchSpec
 from .remote_engine import RemoteEngine
@@ -81,6 +82,7 @@ class Rendezvous:
                     seed=engine.seed,
                     real_time=engine.real_time,
                     allow=list(engine.allow),
+                    ignores_errors=engine.errors is not None and engine.errors.policy is ErrorPolicy.IGNORE,
                 ),
             )
 
@@ -111,16 +113,12 @@ def await_engine(expected: ExpectedEngine, engine: RemoteEngine, options: Engine
                     f"{rejected or 'its output may say why.'} {state}"
                 ) from None
             if time.monotonic() >= deadline:
-                kind, state = _kind_of(str(options.path)), engine.describe()
-                why = was_rejected(engine.rejection) or kind.never_called
+                terms, state = terms_for(options.path), engine.describe()
+                why = was_rejected(engine.rejection) or terms.never_called
                 raise UnityTimeOutException(
-                    f"The {kind.name} environment took too long to respond: {name} did not connect within "
+                    f"The {terms.name} environment took too long to respond: {name} did not connect within "
                     f"{timeout:g} s. {why} {state}"
                 ) from None
-
-
-def _kind_of(file_name: str) -> EngineKind:
-    return GODOT_KIND if is_godot(file_name) else plugin_of(file_name).kind
 
 
 def _path_on_node(file_name: str) -> str:

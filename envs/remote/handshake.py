@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
 from ..engines.address import AllowedNetworks
-from ..engines.connection import Engine, EngineConnection, EngineKind, EngineSession
+from ..engines.connection import EngineConnection
+from ..engines.interfaces import Engine, EngineKind, EngineSession
 from ..engines.listening import has_hung_up
 from ..engines.session import Stream
 from ..grpc.server import Peer, ServerSession
+from ..protocol.handshake import OLD_UNITY, OLDEST_UNITY
 from ..unity.handshake import why_no_greeting
 from ..unity.launch import EDITORS, plugin_of
 from .forwarding import configure_keepalive
@@ -303,6 +305,8 @@ def _why_tls_failed(error: ssl.SSLError) -> str:
 def _why_ended(complaint: str) -> str:
     if "GET " in complaint or "HTTP/1" in complaint:
         return "it speaks HTTP/1, as browsers do, but engines speak gRPC"
+    if complaint in (OLD_UNITY, OLDEST_UNITY):
+        return complaint
     if complaint:
         return f"it does not speak gRPC as engines do; {complaint}"
     return "it disconnected before its greeting"

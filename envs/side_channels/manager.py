@@ -17,7 +17,7 @@ from mlagents_envs.exception import (
 )
 
 from .messages import IncomingMessage
-from .side_channel import SideChannel
+from .side_channel import STATS_CHANNEL, SideChannel
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _MOST_UNKNOWN = 100
 class SideChannelManager:
     """Collects the channels' outgoing messages and dispatches the incoming ones."""
 
-    def __init__(self, channels: Iterable[SideChannel] = (), where: str = "") -> None:
+    def __init__(self, side_channels: Iterable[SideChannel] | None = None, where: str = "") -> None:
         """`where`: the prefix of error messages, such as `environment 3`.
 
         Raises:
@@ -40,7 +40,7 @@ class SideChannelManager:
         self._where = where and f"{where}: "
         self._channels: dict[bytes, SideChannel] = {}
         self._unknown: set[bytes] = set()
-        for channel in channels:
+        for channel in side_channels or ():
             key = channel.channel_id.bytes_le
             if key in self._channels:
                 raise UnityEnvironmentException(
@@ -82,6 +82,11 @@ class SideChannelManager:
             except (UnitySideChannelException, *_UNREADABLE) as error:
                 raise UnitySideChannelException(self._blame(channel, error)) from error
 
+    generate_side_channel_messages = generate
+    """`generate` as ML-Agents names it."""
+    process_side_channel_message = process
+    """`process` as ML-Agents names it."""
+
     def _blame(self, channel: SideChannel, error: Exception) -> str:
         text = str(error) if isinstance(error, UnityException) else f"{type(error).__name__}: {error}"
         return f"{self._where}Side channel {channel.channel_id} ({type(channel).__name__}): {text}"
@@ -89,10 +94,16 @@ class SideChannelManager:
     def _skip(self, key: bytes) -> None:
         if key not in self._unknown and len(self._unknown) < _MOST_UNKNOWN:
             self._unknown.add(key)
+            channel_id = uuid.UUID(bytes_le=key)
+            statistics = (
+                " It is the game's StatsRecorder: give the environment a StatsSideChannel among its "
+                "side_channels to read the statistics."
+            )
             logger.warning(
-                "%sUnknown side channel data received. Channel type: %s.",
+                "%sUnknown side channel data received. Channel type: %s.%s",
                 self._where,
-                uuid.UUID(bytes_le=key),
+                channel_id,
+                statistics if channel_id == STATS_CHANNEL else "",
             )
 
     def _split(self, data: bytes | bytearray) -> Iterator[tuple[bytes, bytes]]:

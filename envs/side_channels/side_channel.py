@@ -111,6 +111,8 @@ class FloatPropertiesChannel(SideChannel):
         return dict(self._properties)
 
 
+STATS_CHANNEL = uuid.UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520")
+"""The channel of the StatsRecorder in a game's code."""
 EnvironmentStats = dict[str, list[tuple[float, StatsAggregationMethod]]]
 
 
@@ -118,7 +120,7 @@ class StatsSideChannel(SideChannel):
     """Collects the statistics that the engine's code reports."""
 
     def __init__(self) -> None:
-        super().__init__(uuid.UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520"))
+        super().__init__(STATS_CHANNEL)
         self.stats: EnvironmentStats = {}
 
     def on_message_received(self, msg: IncomingMessage) -> None:

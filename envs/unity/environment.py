@@ -26,7 +26,7 @@ from ..protocol.handshake import API_VERSION
 from ..side_channels import EnvironmentParametersChannel, SideChannel, SideChannelManager, StatsSideChannel
 from ..validation import NonFinitePolicy
 from .handshake import Handshake
-from .launch import is_editor, launch, plugin_of
+from .launch import is_editor, launch, plugin_of, terms_of_engine
 
 
 class UnityEnvironment(EngineEnvironment[EngineMessage]):
@@ -138,6 +138,7 @@ class UnityEnvironment(EngineEnvironment[EngineMessage]):
         self._statistics = statistics[0] if statistics else None
 
         def greet(connection: EngineConnection) -> None:
+            connection.terms = terms_of_engine(options.path)
             if connection.kind is not plugin.kind:
                 raise OtherEngineError(connection.port, connection.kind.name, plugin.kind.name)
             handshake = Handshake(

@@ -10,19 +10,31 @@ from pathlib import Path
 
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..engines.terms import UNITY, Terms
 from .plugin import UNITY_PLUGIN, Plugin
 
 _SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
 _PLATFORMS = {".x86_64": "Linux", ".x86": "Linux", ".app": "macOS", ".exe": "Windows"}
+_ARCHIVES = (".7z", ".bz2", ".dmg", ".gz", ".rar", ".tar", ".tgz", ".xz", ".zip", ".zst")
 _MACH_O = tuple(bytes.fromhex(magic) for magic in ("feedface", "feedfacf", "cefaedfe", "cffaedfe"))
 
 
-def find_executable(file_name: str, platform: str = sys.platform, plugin: Plugin = UNITY_PLUGIN) -> str:
+def find_executable(
+    file_name: str,
+    platform: str = sys.platform,
+    plugin: Plugin = UNITY_PLUGIN,
+    terms: Terms | None = None,
+) -> str:
     """The program that `file_name` means on this platform; the suffix may be left out.
 
-    On Linux `NAME.x86_64`, `NAME.x86` or `NAME` (of Unreal `NAME.sh`, `NAME`, or the first one in the folder
-    `NAME`); on macOS the program inside `NAME.app`, or `NAME`; on Windows `NAME.exe` or the only program in
-    the folder `NAME`.
+    On Linux `NAME.x86_64`, `NAME.x86` or `NAME` (of Unreal `NAME.sh` too); on macOS the program inside
+    `NAME.app`, or `NAME`; on Windows `NAME.exe`; on all of them the only program in the folder `NAME`.
+
+    Args:
+        file_name: As it was given.
+        platform: As `sys.platform`.
+        plugin: Whose suffixes count on Linux.
+        terms: The words for the engine; None: those of the plug-in.
 
     Raises:
         UnityEnvironmentException: There is none; the message says what was looked for and what is there.
@@ -34,10 +46,18 @@ def find_executable(file_name: str, platform: str = sys.platform, plugin: Plugin
             "executable, or for example scene:ball3d."
         )
     stem = path.with_suffix("") if path.suffix in (*_SUFFIXES, *plugin.suffixes) else path
+    if path.suffix.lower() in _ARCHIVES and path.is_file():
+        raise UnityEnvironmentException(
+            f"Couldn't launch the environment {file_name!r}: it is an archive, and no program. Unpack it, "
+            "and give the path of the program in it, or of the folder."
+        )
     candidates = _candidates(path, stem, platform, plugin.suffixes)
     for candidate in candidates:
         if candidate.is_file():
             return str(candidate.absolute())
+    inside = _programs_in(stem, platform, plugin.suffixes)
+    if len(inside) == 1 and inside[0].is_file():
+        return str(inside[0].absolute())
     if kind := _no_program(path):
         raise UnityEnvironmentException(
             f"Couldn't launch the environment {file_name!r}: it is {kind}, and no program. Give the path "
@@ -47,12 +67,12 @@ def find_executable(file_name: str, platform: str = sys.platform, plugin: Plugin
     where = "" if path.is_absolute() else f" in {Path.cwd()}"
     raise UnityEnvironmentException(
         f"Couldn't launch the {stem.name} environment. Provided filename does not match any environments: "
-        f"{file_name!r}. {_suggestion(file_name) or _hint(path, stem, platform, plugin)} Looked for "
+        f"{file_name!r}. {_suggestion(file_name) or _hint(path, stem, platform, plugin, terms)} Looked for "
         f"{looked_for}{where}."
     )
 
 
-def check_executable(program: str, platform: str = sys.platform) -> None:
+def check_executable(program: str, platform: str = sys.platform, terms: Terms = UNITY) -> None:
     """Refuse a program that cannot be started, as far as its file shows that.
 
     Raises:
@@ -69,17 +89,17 @@ def check_executable(program: str, platform: str = sys.platform) -> None:
             head = file.read(256)
     except OSError:  # the user may execute it, but not read it
         return
-    fault = _fault(head, platform)
+    fault = _fault(head, platform, terms)
     if fault:
         raise UnityEnvironmentException(f"{program} cannot be started: {fault}")
 
 
-def _fault(head: bytes, platform: str) -> str:
+def _fault(head: bytes, platform: str, terms: Terms) -> str:
     """Why a program that begins with these bytes cannot be started, and what to do; empty if it may."""
     if not head:
         return "the file is empty. Build it again, or copy it again."
     if head.startswith(_MACH_O) and platform != "darwin":
-        return "it is a program for macOS. Make a build for this machine in Unity's build settings."
+        return f"it is a program for macOS. Make a build for this machine in {terms.build or UNITY.build}."
     line, newline, _ = head.partition(b"\n")
     if platform == "win32" or not line.startswith(b"#!") or not newline:
         return ""
@@ -113,17 +133,37 @@ def _candidates(path: Path, stem: Path, platform: str, suffixes: tuple[str, ...]
     """What the name may mean, the likeliest first; `suffixes` are those of programs on Linux."""
     if platform.startswith("linux"):
         named = [path] if path.suffix in suffixes else []
-        inside = sorted(stem.glob("*.sh")) if ".sh" in suffixes and stem.is_dir() else []
-        return [*named, *(_with(stem, suffix) for suffix in suffixes), stem, *inside]
+        return [*named, *(_with(stem, suffix) for suffix in suffixes), stem]
     if platform == "darwin":
-        programs = _with(stem, ".app") / "Contents" / "MacOS"
-        return [programs / stem.name, *sorted(programs.glob("*")), stem]
+        return [*_programs_of_app(_with(stem, ".app")), stem]
     if platform == "win32":
-        inside = sorted(stem.glob("*.exe")) if stem.is_dir() else []
-        return [_with(stem, ".exe"), *(p for p in inside if not p.name.startswith("UnityCrashHandler"))]
+        return [_with(stem, ".exe")]
     raise UnityEnvironmentException(
         f"Environments cannot be launched on the platform {platform!r}, only on Linux, macOS and Windows."
     )
+
+
+def _programs_of_app(app: Path) -> list[Path]:
+    """The programs of a macOS application, first the one that bears its name."""
+    programs = app / "Contents" / "MacOS"
+    return [programs / app.stem, *sorted(programs.glob("*"))]
+
+
+def _programs_in(folder: Path, platform: str, suffixes: tuple[str, ...]) -> list[Path]:
+    """The programs in a folder, by their names; on Linux files without a suffix if no other is one."""
+    if not folder.is_dir():
+        return []
+    entries = sorted(folder.iterdir())
+    if platform == "darwin":
+        apps = [_programs_of_app(entry) for entry in entries if entry.suffix == ".app"]
+        return [next(filter(Path.is_file, programs), programs[0]) for programs in apps]
+    if platform == "win32":
+        programs = [entry for entry in entries if entry.suffix.lower() == ".exe"]
+        return [entry for entry in programs if not entry.name.startswith("UnityCrashHandler")]
+    named = [entry for entry in entries if entry.suffix in suffixes and entry.is_file()]
+    return named or [
+        entry for entry in entries if not entry.suffix and entry.is_file() and os.access(entry, os.X_OK)
+    ]
 
 
 def _suggestion(name: str) -> str:
@@ -148,20 +188,24 @@ def _suggestion(name: str) -> str:
     return ""
 
 
-def _hint(path: Path, stem: Path, platform: str, plugin: Plugin) -> str:
+def _hint(path: Path, stem: Path, platform: str, plugin: Plugin, terms: Terms | None) -> str:
     """What was found in its place."""
     own = {"darwin": "macOS", "win32": "Windows"}.get(platform, "Linux")
     if path.exists() and _PLATFORMS.get(path.suffix, own) != own:
-        settings = f"{plugin.kind.name}'s build settings"
-        return f"That is a build for {_PLATFORMS[path.suffix]}; make one for {own} in {settings}."
+        menu = (terms or plugin.kind.terms).build
+        return f"That is a build for {_PLATFORMS[path.suffix]}; make one for {own} in {menu}."
     folder = stem if stem.is_dir() else stem.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."
     names = [entry.name for entry in folder.iterdir()]
     suffixes = plugin.suffixes if own == "Linux" else tuple(s for s, of in _PLATFORMS.items() if of == own)
     programs = sorted(name for name in names if name.endswith(suffixes))
-    if stem.is_dir() and programs:
-        return f"That is a folder; it holds {', '.join(programs[:5])}: name one of them."
+    if inside := _programs_in(stem, platform, plugin.suffixes):
+        shown = [program.relative_to(stem).parts[0] for program in inside[:5]]
+        return f"That is a folder; it holds {', '.join(shown)}: name one of them."
+    archives = [name for name in sorted(names) if name.lower().endswith(_ARCHIVES)]
+    if packed := [name for name in archives if stem.is_dir() or name.startswith(stem.name)]:
+        return f"There is {packed[0]}, an archive: unpack it, and give the path of the program in it."
     near = get_close_matches(path.name, names, n=3) or programs[:5]
     place = "the current folder" if folder == Path() else folder
     return f"There is {', '.join(near)}." if near else f"No {own} build is in {place}."

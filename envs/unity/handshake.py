@@ -10,6 +10,7 @@ from mlagents_envs.exception import (
 )
 
 from ..engines.connection import EngineConnection
+from ..engines.terms import PYTHON, Terms
 from ..errors import WireError
 from ..protocol.decoder import Decoder
 from ..protocol.encoder import Encoder
@@ -71,13 +72,15 @@ class Handshake:
     def _attempt(self) -> Capabilities:
         hello = self._receive_hello()
         while True:
+            if hello.name.startswith(OWN_ENGINE):
+                self.connection.terms = PYTHON
             self.connection.expect(self._why_neither)
             # An engine of another version gets our initialization too: its own log then shows both versions.
             self.connection.reply(self.encoder.initialization(self.seed, self.num_areas))
             if not compatible(hello.communication_version, self.plugin.dialect.api_version):
                 self.connection.await_exit(_LOG_SECONDS)
-                raise _incompatible(self.plugin, hello, self.name)
-            self.connection.stage = "It connected, but did not complete the handshake."
+                raise _incompatible(self.plugin, hello, self.connection.terms, self.name)
+            self.connection.stage = self.connection.terms.greeted
             ready = self.decoder.decode(self.connection.receive())
             _check_status(ready.status, self.name)
             if ready.hello is None:
@@ -89,9 +92,17 @@ class Handshake:
             hello = ready.hello  # of another one, which has called where the first one has left
         self.connection.begin(self.decoder.continues)
         # Not before: who greets and leaves must not fill the log.
-        _announce(self.plugin, hello, self.name)
-        self.connection.stage = self.plugin.idle
+        self._announce(hello)
+        self.connection.heeds_quit = hello.name.startswith(OWN_ENGINE)
+        self.connection.stage = self.connection.terms.idle
         return hello.capabilities
+
+    def _announce(self, hello: EngineHello) -> None:
+        self.connection.introduce(_introduction(self.plugin, hello))
+        if not hello.capabilities.base_rl:
+            logger.warning(
+                "%s: the engine does not report that it supports reinforcement learning at all.", self.name
+            )
 
     def _receive_hello(self) -> EngineHello:
         data = self.connection.receive()
@@ -133,25 +144,22 @@ def _asks_for_reset(data: bytes, where: str, plugin: Plugin) -> bool:
     return message.status == 200 and message.hello is None and message.steps is None
 
 
-def _announce(plugin: Plugin, hello: EngineHello, name: str) -> None:
-    kind, own_name = plugin.kind.name, hello.name.removeprefix(OWN_ENGINE)
+def _introduction(plugin: Plugin, hello: EngineHello) -> str:
+    own_name = hello.name.removeprefix(OWN_ENGINE)
     own = own_name != hello.name
-    logger.info(
-        "Connected to %s with package version %s and communication version %s",
-        f"{own_name} ({kind}'s protocol)" if own else f"{kind} environment",
-        hello.package_version,
-        hello.communication_version,
+    what = f"{own_name} ({plugin.protocol})" if own else f"{plugin.kind.name} environment"
+    return (
+        f"Connected to {what} with package version {hello.package_version} and communication version "
+        f"{hello.communication_version}"
     )
-    if not hello.capabilities.base_rl:
-        logger.warning("%s: the engine does not report that it supports reinforcement learning at all.", name)
 
 
-def _incompatible(plugin: Plugin, hello: EngineHello, name: str) -> UnityEnvironmentException:
-    engine = plugin.kind.name
+def _incompatible(plugin: Plugin, hello: EngineHello, terms: Terms, name: str) -> UnityEnvironmentException:
+    engine = terms.name
     return UnityEnvironmentException(
         f"The communication API version is not compatible between {engine} and python. Python API: "
         f"{plugin.dialect.api_version}, {engine} API: {hello.communication_version}. ({name}, package "
-        f"version {hello.package_version or 'unknown'}.)\n {plugin.releases}"
+        f"version {hello.package_version or 'unknown'}.)\n {terms.releases}"
     )
 
 

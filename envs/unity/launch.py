@@ -9,13 +9,17 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..engines import ports
-from ..engines.connection import EngineConnection, EngineSession
+from ..engines.connection import EngineConnection
+from ..engines.interfaces import EngineSession
+from ..engines.listener import EngineListener
 from ..engines.logs import log_at, new_log
 from ..engines.options import HOSTED, SCENE, EngineOptions
 from ..engines.own_program import own_program
 from ..engines.process import EngineProcess, launched
+from ..engines.terms import PYTHON, UNITY, Terms
 from ..grpc.server import ServerSession
 from .executables import check_executable, find_executable
+from .logs import editor_log, player_log
 from .names import PREFIX, is_unreal, is_unreal_editor
 from .plugin import UNITY_PLUGIN, UNREAL_PLUGIN, Plugin
 
@@ -35,13 +39,11 @@ def launch(options: EngineOptions, on_exit: Callable[[], None]) -> EngineConnect
         PortInUseError: The Editor's port, or the requested one, is taken.
     """
     kind = plugin_of(options.path).kind
-    play = f"pressing the Play button in the {kind.name} Editor"
     if is_editor(options.path):
-        return launched(options, kind, listen, None, play)
+        log = None if is_unreal(options.path) else editor_log()
+        return launched(options, kind, listen, None, log)
     command = resolve(str(options.path))
-    return launched(
-        options, kind, listen, lambda port: start_engine(options, command, port, on_exit)[0], play
-    )
+    return launched(options, kind, listen, lambda port: start_engine(options, command, port, on_exit)[0])
 
 
 EDITORS: dict[bytes, str | None] = {
@@ -54,6 +56,13 @@ EDITORS: dict[bytes, str | None] = {
 def plugin_of(file_name: str | None) -> Plugin:
     """The plug-in of the engine that a name means."""
     return UNREAL_PLUGIN if is_unreal(file_name) else UNITY_PLUGIN
+
+
+def terms_of_engine(file_name: str | None) -> Terms:
+    """The words for the engine that a name means: those of its plug-in, or Python's for a program in it."""
+    written = (file_name or "").strip()
+    in_python = written.startswith((SCENE, HOSTED)) or written.endswith(".py")
+    return PYTHON if in_python else plugin_of(file_name).kind.terms
 
 
 def is_editor(file_name: str | None) -> bool:
@@ -78,12 +87,19 @@ def start_engine(
     Raises:
         UnityEnvironmentException: It cannot be started.
     """
-    check_executable(command[0])
-    own = None if options.log_folder is None else new_log(options.log_folder, options.worker_id)
+    check_executable(command[0], terms=plugin_of(options.path).kind.terms)
+    own = (
+        None if options.log_folder is None else new_log(options.log_folder, options.worker_id, options.errors)
+    )
     arguments, path = plugin_of(options.path).arguments(
         port, options.windowless, None if own is None else own.path, options.additional_args
     )
-    return EngineProcess([*command, *arguments], log_at(path, own), on_exit), path
+    terms = terms_of_engine(options.path)
+    heard = path
+    if heard is None and terms is UNITY and options.worker_id == 0:  # the others write to the same file
+        heard = player_log(Path(command[0]))
+    listener = EngineListener.of(options, terms.name, heard)
+    return EngineProcess([*command, *arguments], log_at(path, own), on_exit, listener), path
 
 
 def listen(options: EngineOptions) -> EngineSession:
@@ -96,7 +112,7 @@ def listen(options: EngineOptions) -> EngineSession:
     plugin, editor, base_port = plugin_of(options.path), is_editor(options.path), options.base_port
     first = base_port if base_port is not None else ports.EDITOR_PORT if editor else ports.FIRST_PORT
     remedy = (
-        f"End it: this is the port on which the {plugin.kind.name} Editor calls."
+        f"End it: this is the port on which {plugin.kind.terms.editor} calls."
         if editor
         else "End it, or choose another port with base_port (--base-port)."
     )

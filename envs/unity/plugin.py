@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ..engines.connection import EngineKind
+from ..engines import terms
+from ..engines.interfaces import EngineKind
 from ..protocol.dialect import UNITY, UNREAL, Dialect
 from ..protocol.encoder import encode_quit
 
@@ -34,16 +35,28 @@ class Plugin:
 
     kind: EngineKind
     dialect: Dialect
-    idle: str
-    """A sentence for a game that has connected and says no more: what may be missing."""
-    releases: str
-    """A sentence for a game of another version: which releases to use."""
+    protocol: str
+    """The protocol's name."""
     arguments: Arguments
     suffixes: tuple[str, ...]
     """The suffixes that executables have on Linux, besides none."""
 
 
 _UNREAL_LOG = "-abslog="
+_OUTPUTS = (
+    "-",
+    *(f"/dev/{name}" for name in ("stdout", "stderr", "fd/1", "fd/2")),
+    *(f"/proc/self/fd/{number}" for number in (1, 2)),
+)
+"""How Unity's users name an engine's output where a log is to be named."""
+
+
+def _log_at(value: str) -> Path | None:
+    """The log that an argument names; None for the engine's output, which is heard in any case.
+
+    `/dev/stdout` is this process's own output, where this process opens it.
+    """
+    return None if value in _OUTPUTS else Path(value)
 
 
 def unreal_arguments(
@@ -60,7 +73,7 @@ def unreal_arguments(
     # Upstream's trainer passes the first form, and release 1.0 of the plug-in reads only the second.
     command += ["-mlAgentPort", str(port), f"-mlAgentPort={port}"]
     if given:
-        log_file = Path(given[0])
+        log_file = _log_at(given[0])
     elif log_file is not None:
         log_file = log_file.absolute()
         command.append(f"{_UNREAL_LOG}{log_file}")
@@ -68,30 +81,9 @@ def unreal_arguments(
 
 
 UNREAL_PLUGIN = Plugin(
-    kind=EngineKind(
-        name="Unreal",
-        quit=encode_quit(),
-        never_called=(
-            "It has not called yet: it did not start, or its level has no agent. The plug-in calls once, "
-            "when the first agent begins to play; if no trainer listens then, it goes on without."
-        ),
-        checklist="""\
-\t The environment does not need user interaction to launch
-\t The level that it starts with has an actor with an Agent component
-\t The agents' Behavior Parameters > Behavior Type is set to "Default"; it is "Heuristic Only" at first
-\t The environment and the Python interface have compatible versions.""",
-        displays=(
-            "\t If you're running on a headless server without graphics support, turn off display by passing "
-            "--no-graphics option."
-        ),
-    ),
+    kind=EngineKind(terms.UNREAL, encode_quit()),
     dialect=UNREAL,
-    idle=(
-        "It connected, but no agent has asked for a decision: the level needs an actor with an Agent, a "
-        "Decision Requester, and Behavior Parameters whose Behavior Type is Default (it is Heuristic Only "
-        "at first)."
-    ),
-    releases="Use a release of UnrealMLAgents that speaks 1.x of the API, such as 1.0.",
+    protocol="UnrealMLAgents' protocol",
     arguments=unreal_arguments,
     suffixes=(".sh", ".x86_64", ".x86"),
 )
@@ -111,34 +103,16 @@ def unity_arguments(
     given = [index for index, argument in enumerate(additional) if argument.lower() == "-logfile"]
     if given:
         value = additional[given[-1] + 1 : given[-1] + 2]
-        # "-" means the standard output, whose end is kept in any case.
-        log_file = Path(value[0]) if value and value[0] != "-" else None
+        log_file = _log_at(value[0]) if value else None
     elif log_file is not None:
         command += ["-logFile", str(log_file)]
     return command + additional, log_file
 
 
 UNITY_PLUGIN = Plugin(
-    kind=EngineKind(
-        name="Unity",
-        quit=encode_quit(),
-        never_called="It has not called yet: it did not start, or it has no ML-Agents communicator.",
-        checklist="""\
-\t The environment does not need user interaction to launch
-\t The Agents' Behavior Parameters > Behavior Type is set to "Default"
-\t The environment and the Python interface have compatible versions.""",
-        displays=(
-            "\t If you're running on a headless server without graphics support, turn off display by either "
-            "passing --no-graphics option or build your Unity executable as server build."
-        ),
-    ),
+    kind=EngineKind(terms.UNITY, encode_quit()),
     dialect=UNITY,
-    idle=(
-        "It connected, but no agent has asked for a decision: the scene needs an active agent, and each "
-        "agent a Decision Requester component or code that calls RequestDecision. An exception in "
-        "CollectObservations also keeps agents silent; the log or the console says so."
-    ),
-    releases="Use a com.unity.ml-agents package that speaks 1.x of the API, such as 2.x, 3.x or 4.x.",
+    protocol="ML-Agents' protocol",
     arguments=unity_arguments,
     suffixes=(".x86_64", ".x86"),
 )

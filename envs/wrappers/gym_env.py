@@ -25,7 +25,7 @@ class UnityToGymWrapper(gymnasium.Env):  # type: ignore[misc]
     A step lasts until the agent requests its next decision, or its episode ends: `terminated`, or `truncated`
     if the engine interrupted it. Then call `reset`.
 
-    `info` contains `agent_id`, the engine's id of the agent and episode; `group_id` and `group_reward`; and
+    `info` contains `agent_id`, the engine's id of the agent; `group_id` and `group_reward`; and
     `action_mask`, in the form that the action space's `sample` takes, if there are branches and the agent
     requests a decision.
     """

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..base import BehaviorSteps, no_steps
 from ..engines.options import UNCHANGED, EngineOptions
+from ..engines.terms import Terms, terms_of
 from ..godot import is_godot, is_godot_editor
 from ..opening import open_environment, with_default_channels
 from ..python import in_process
@@ -67,6 +68,11 @@ class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
         """The behaviors that the engine has reported so far."""
         return self._env.behavior_specs  # type: ignore[no-any-return]
+
+    @property
+    def terms(self) -> Terms:
+        """The words for the engine in messages to its users."""
+        return terms_of(self._env)
 
     def set_parameters(self, parameters: Mapping[str, object]) -> None:
         """Set environment parameters, numbers or samplers; they arrive with the next step or reset.
@@ -154,7 +160,8 @@ def launch(
         seed: Seeds the engine; further engines get the next numbers. None for a random one.
         reseed: Restart the engine, unless it is the Editor, when `reset` is given a seed.
         num_engines: How many engines, whose agents are combined. They compute in parallel.
-        time_scale: How much faster than real time the game runs; None leaves it unchanged.
+        time_scale: How much faster than real time the game runs; None leaves it unchanged. A frame of Unity,
+            and its `Update()`, lasts `time_scale` times as much game time as a frame at 1.
         parameters: Values of environment parameters, numbers or samplers.
         side_channels: Further channels, of a single engine. A channel for the engine's configuration,
             parameters or statistics replaces the one that Lanista would create.
@@ -243,6 +250,7 @@ class JoinedEnvironment(InProcessEnvironment):
         """Take ownership of the engines; `close` closes them."""
         super().__init__()
         self._engines = list(engines)
+        self.terms = terms_of(self._engines[0])
         self._specs: dict[str, BehaviorSpec] = {}
 
     @property

@@ -19,7 +19,7 @@ class UnityParallelEnv(AgentRegistryEnv, ParallelEnv):  # type: ignore[misc]
     until the next reset. A step lasts until an agent requests a decision or an episode ends; an agent that
     requests none has `asks` False in its info, the reward 0, and its previous observation.
 
-    `infos` contain `behavior_name`; `agent_id`, the engine's id of the agent and episode; `group_id`;
+    `infos` contain `behavior_name`; `agent_id`, the engine's id of the agent; `group_id`;
     `group_reward`; `asks`; `interrupted` when an episode has ended; and `action_mask` if there are branches
     next to continuous actions. Otherwise the mask is part of the observation.
     """

@@ -8,6 +8,7 @@ import numpy as np
 from mlagents_envs.base_env import BaseEnv, BehaviorSpec
 from numpy.typing import NDArray
 
+from ..engines.terms import terms_of
 from .agents import SlottedAgents
 from .errors import UnityGymException
 from .spaces import camera_sensor, to_rgb
@@ -44,9 +45,10 @@ def check_render_mode(render_mode: str | None, env: BaseEnv, spec: BehaviorSpec)
         return FrameSource(None)
     sensor = camera_sensor(spec.observation_specs)
     if sensor is None:
+        camera = terms_of(env).camera
         shapes = ", ".join(f"{each.name} {each.shape}" for each in spec.observation_specs)
         raise UnityGymException(
             "render_mode='rgb_array' needs an image of 1 or 3 channels among the observations, which are "
-            f"{shapes}. Leave it out, or add a Camera Sensor in Unity."
+            f"{shapes}. Leave it out{', or ' * bool(camera)}{camera}."
         )
     return FrameSource(sensor)

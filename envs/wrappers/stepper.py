@@ -9,6 +9,7 @@ from typing import Any
 from mlagents_envs.base_env import ActionTuple, BaseEnv
 
 from ..base import MAX_IDLE_STEPS, BehaviorName
+from ..engines.terms import advice
 from ..side_channels import SideChannel
 from .agents import SlottedAgents
 from .errors import UnityGymException, no_environment
@@ -126,8 +127,7 @@ class EngineStepper:
             self._update()
         raise UnityGymException(
             f"In {MAX_IDLE_STEPS} messages of the engine no agent has requested a decision: those of "
-            f"{', '.join(self.batches) or 'no behavior at all'} are silent. In Unity, agents need a Decision "
-            "Requester, or must call RequestDecision."
+            f"{', '.join(self.batches) or 'no behavior at all'} are silent. {advice([self.env])}"
         )
 
     def _update(self) -> None:
@@ -143,7 +143,7 @@ class EngineStepper:
                 self._warned = True
                 logger.warning(
                     "The seed %d does not reach the engine, which got its seed when it was started. Engines "
-                    "that make_gym and its siblings launch are restarted for a seed, except the Editor and "
+                    "that make_gym and its siblings launch are restarted for a seed, except an editor's and "
                     "with reseed=False.",
                     seed,
                 )

@@ -39,8 +39,8 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
     in `infos["asks"]`; its action is ignored. No reward is lost: the engine reports it with the agent's next
     step. Learners may leave such rows out.
 
-    `infos` contains, each with a mask under `_` and its name: `asks`; `agent_id`, the engine's ids of agents
-    and episodes, -1 for an empty slot; `group_id`; `group_reward`; and if there are branches `action_mask`,
+    `infos` contains, each with a mask under `_` and its name: `asks`; `agent_id`, the engine's ids of agents,
+    -1 for an empty slot; `group_id`; `group_reward`; and if there are branches `action_mask`,
     int8 [n, sizes of all branches], 1 for allowed actions.
     """
 

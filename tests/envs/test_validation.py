@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanista.envs.scenes.in_process import make_in_process
 from lanista.envs.scenes.parts.sensors import vector_spec
-from lanista.envs.validation import NonFiniteError, NonFinitePolicy, check_finite
+from lanista.envs.validation import NonFiniteError, NonFinitePolicy, check_finite, check_shape
 from mlagents_envs.base_env import (
     ActionSpec,
+    ActionTuple,
     BehaviorSpec,
     DecisionSteps,
     DimensionProperty,
@@ -18,7 +20,7 @@ from mlagents_envs.base_env import (
     ObservationType,
     TerminalSteps,
 )
-from mlagents_envs.exception import UnityObservationException
+from mlagents_envs.exception import UnityActionException, UnityObservationException
 
 BALL = "Ball?team=0"
 GRID = ObservationSpec((2, 2), (DimensionProperty.NONE,) * 2, ObservationType.DEFAULT, "Grid")
@@ -197,3 +199,41 @@ def test_no_such_value_passes(data):
     if spoiled:
         with pytest.raises(NonFiniteError):
             check(steps, NonFinitePolicy.STOP)
+
+
+@pytest.mark.parametrize(
+    ("continuous", "branches", "given", "message"),
+    [
+        (
+            0,
+            (3,),
+            (1, 0, 1),
+            r"a discrete input of dimension \(2, 1\).* received .* \(1, 1\): .*agent.*2 in all",
+        ),
+        (0, (3, 2), (2, 0, 1), r"a discrete input of dimension \(2, 2\).* received .* \(2, 1\)$"),
+        (2, (), (3, 2, 0), r"a continuous input of dimension \(2, 2\).* received .* \(3, 2\): give a row"),
+        (2, (3,), (2, 2, 2), r"a discrete input of dimension \(2, 1\).* received .* \(2, 2\)$"),
+        (0, (3,), (2, 1, 1), r"a continuous input of dimension \(2, 0\).* received .* \(2, 1\)$"),
+    ],
+    ids=["too few rows", "too few branches", "too many rows", "hybrid", "continuous ones too many"],
+)
+def test_actions_of_another_shape_are_named_by_a_kind_that_the_behavior_has(
+    continuous, branches, given, message
+):
+    spec = SPEC._replace(action_spec=ActionSpec(continuous, branches))
+    agents, *sizes = given
+    action = ActionTuple(*(np.zeros((agents, size)) for size in sizes))
+    with pytest.raises(UnityActionException, match=f"The behavior Ball needs {message}"):
+        check_shape(spec, action, 2, "Ball")
+
+
+def test_actions_are_checked_alike_where_this_process_steps_the_agents():
+    env = make_in_process("scene:basic?areas=2")
+    env.reset()
+    (name,) = env.behavior_specs
+    with pytest.raises(UnityActionException, match=r"a discrete input of dimension \(2, 1\)"):
+        env.set_actions(name, ActionTuple(discrete=np.zeros((1, 1))))
+    with pytest.raises(UnityActionException, match="received input of dimension None"):
+        env.set_actions(name, ActionTuple())
+    with pytest.raises(UnityActionException, match=r"a discrete input of dimension \(1, 1\)"):
+        env.set_action_for_agent(name, 0, ActionTuple(discrete=np.zeros((2, 1))))

@@ -34,7 +34,7 @@ def shapes(output):
     ]
     lines = [line for line in lines if not any(own in line for own in OURS_ALONE)]
     # A scene says its own name; a Unity build is the Unity environment here too.
-    lines = [line.replace("scene:basic (Unity's protocol)", "Unity environment") for line in lines]
+    lines = [line.replace("scene:basic (ML-Agents' protocol)", "Unity environment") for line in lines]
     lines = [
         re.sub(r"No episode was completed since last summary", "Mean Reward: 0. Std of Reward: 0", x)
         for x in lines

@@ -3,6 +3,7 @@
 from .base import Callback
 from .events import (
     CheckpointSaved,
+    EngineErrorPrinted,
     EpisodeEnd,
     EvaluationEnd,
     EvaluationStep,
@@ -16,6 +17,7 @@ from .events import (
 __all__ = [
     "Callback",
     "CheckpointSaved",
+    "EngineErrorPrinted",
     "EpisodeEnd",
     "EvaluationEnd",
     "EvaluationStep",

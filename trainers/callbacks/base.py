@@ -46,6 +46,10 @@ class Callback:
         """A checkpoint was saved."""
         return None
 
+    def on_engine_error(self, event: events.EngineErrorPrinted) -> str | None:
+        """An engine has printed an error; called once for each kind of error, between two steps."""
+        return None
+
     def on_evaluation_step(self, event: events.EvaluationStep) -> str | None:
         """The environment of an evaluation has stepped."""
         return None

@@ -121,6 +121,28 @@ class CheckpointSaved(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class EngineErrorPrinted(Event):
+    """An engine has printed an error of a new kind: such as an exception in a game's script."""
+
+    hook = "on_engine_error"
+
+    engine: str
+    """`Unity`, `Godot`, `Unreal` or `Python`."""
+    environment: str
+    """The environment's name in messages: `environment 0`."""
+    text: str
+    """The error's own sentence, in one line."""
+    place: str
+    """The user's file and line, such as `res://agent.gd:19`, or a method; empty where neither is known."""
+    log: Path | None
+    """The file that holds it, if there is one."""
+    is_warning: bool
+    """Whether it is a warning of Lanista's addon for Godot."""
+    steps: Mapping[str, int]
+    """Trainer steps so far, by behavior."""
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationStep(Event):
     """The environment of an evaluation has stepped."""
 

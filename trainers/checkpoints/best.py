@@ -49,7 +49,8 @@ class BestCheckpoints:
         """Clear the rewards of the listed checkpoints if a `reset` is pending."""
         if self._reset_pending:
             self._reset_pending = False
-            self._list([replace(entry, reward=None) for entry in self.entries])
+            if self.entries:
+                self._list([replace(entry, reward=None) for entry in self.entries])
 
     def admits(self, reward: float) -> bool:
         """Whether a policy with this reward is one of the best so far; among equals the older one stays."""

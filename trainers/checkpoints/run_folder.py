@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from ...envs.engines.terms import UNKNOWN, Terms
 from ...envs.utils.bounded_yaml import load_yaml
 from ...envs.utils.process_lock import LockingNotSupportedError, ProcessLock
 from ...envs.utils.regular_files import read_text, refuse_pipe
@@ -230,12 +231,17 @@ _FORBIDDEN_ON_WINDOWS = re.compile(r'[<>:"|?*\\]|[. ]$')
 _WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 
 
-def require_folder_name(behavior: str, windows: bool = os.name == "nt") -> None:
+def require_folder_name(behavior: str, terms: Terms = UNKNOWN, *, windows: bool = os.name == "nt") -> None:
     """Refuse a behavior whose name cannot be the name of a folder.
 
     Engines allow any text. Nothing may be written outside the run's folder, and a slash would make nested
     folders (ML-Agents fails at the first checkpoint of such a behavior). Names that are invalid only on
     Windows are refused only there: elsewhere such runs have always worked.
+
+    Args:
+        behavior: Its name.
+        terms: The words for the environment that shows it.
+        windows: Whether names must be those of folders on Windows, too.
 
     Raises:
         TrainerError: says what is wrong with the name.
@@ -244,8 +250,7 @@ def require_folder_name(behavior: str, windows: bool = os.name == "nt") -> None:
     if cause:
         raise TrainerError(
             f"The behavior {_shortened(behavior)!r} cannot be trained: its name is that of its folder in the "
-            f"results, and {cause}. Change the Behavior Name in the scene (Behavior Parameters) and in the "
-            "configuration."
+            f"results, and {cause}. Change {terms.behavior_name}, and the name in the configuration."
         )
 
 

@@ -12,6 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+ENVIRONMENTS = (
+    "an executable, a scene such as scene:ball3d, godot:PATH, unreal:PATH, registry:NAME, gymnasium:ID, "
+    "pettingzoo:MODULE or python:MODULE:FUNCTION; godot: or unreal: alone awaits that engine's editor"
+)
+"""The help of `--env`: all that it takes."""
+
 
 def add_results_dir(parser: argparse.ArgumentParser) -> None:
     """Add `--results-dir`."""
@@ -86,7 +92,9 @@ ENGINE_FLAGS = (
     EngineFlag("engine_settings", "height", "of the engine's window in pixels"),
     EngineFlag("engine_settings", "quality_level", "Unity's quality level"),
     EngineFlag("engine_settings", "target_frame_rate", "frames per second that are drawn; -1: all"),
-    EngineFlag("engine_settings", "capture_frame_rate", "frames per second of game time; 0: as they come"),
+    EngineFlag(
+        "engine_settings", "capture_frame_rate", "frames per second of the engine's clock; 0: as they come"
+    ),
 )
 """All flags of `lanista-learn` about a single environment, except `--env` and `--env-args`."""
 

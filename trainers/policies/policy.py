@@ -172,8 +172,8 @@ class Policy:
         row, branch = masked[0].tolist()
         logger.warning(
             "Agent %d: its action mask forbids all %d actions of branch %d. It takes %s there. Let the mask "
-            "allow at least one: in Python the environment's action_mask, in Unity the agent's "
-            "WriteDiscreteActionMask. This warning is not repeated.",
+            "that the game gives with the agent's observations allow at least one. This warning is not "
+            "repeated.",
             agents[row],
             sizes[branch],
             branch,

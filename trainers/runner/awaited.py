@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING
 
 from ...envs.base import BehaviorId
+from ...envs.engines.terms import advice
 from ..settings.errors import dotted
 from ..trainer.context import RunContext
 from ..trainer.self_play.snapshots import team_of
@@ -72,9 +73,7 @@ class AwaitedDecisions:
             raise TrainerError(
                 f"No agent has asked for a decision within {timeout:g} s "
                 "(env_settings.timeout_wait, --timeout-wait), although the environment keeps stepping; "
-                f"behaviors that it has shown: {shown}. The scene needs an active agent whose Behavior Type "
-                "is Default, and each agent a Decision Requester component or code that calls "
-                "RequestDecision."
+                f"behaviors that it has shown: {shown}. {advice(envs.present, self._run.terms)}"
             )
 
     def _check_silent(self, num_envs: int, learners: Mapping[str, Learner]) -> None:

@@ -7,9 +7,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..._version import __version__
+from ...envs.engines.address import split_address
 from ...envs.protocol.handshake import API_VERSION, PACKAGE_VERSION
 from ..settings.options import RunOptions
 from ..utils.text import typed
+from .engine_options import terms_of_run
 
 PASSED_ENV = "lanista_env_"
 """The prefix of modules that hold environments passed to `lanista.train` as objects."""
@@ -67,12 +69,20 @@ def _play(options: RunOptions, model: Path) -> str:
     """The command that plays a brain, or a run's folder, which tells the environment itself."""
     env = options.env_settings
     words = ["lanista", "play", str(model)]
-    if env.env_path is None:
-        return f"{typed(words)}  (then press Play in the Unity Editor)"
+    then = f"  (then {terms_of_run(options).play})"
+    if env.attaches:
+        words += [
+            "--listen",
+            env.listen,
+            *(word for network in env.allow or () for word in ("--allow", network)),
+        ]
+        port = split_address(env.listen)[1]
+        where = f"port {port}" if port else "the port that is then logged"
+        return f"{typed(words)}  (then start an engine that calls {where})"
     of_run = model.is_dir()
-    words += [] if of_run else ["--env", env.env_path]
+    words += [] if of_run or env.env_path is None else ["--env", env.env_path]
     if env.editor:
-        return f"{typed(words)}  (then press Play in the editor)"
+        return f"{typed(words)}{then}"
     if options.engine_settings.no_graphics:
         words.append("--no-graphics")
     if env.env_args and not of_run:

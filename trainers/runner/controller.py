@@ -21,6 +21,7 @@ from ..trainer.learner import Learner
 from ..trainer.thread import LearnerThread, paused, stop_all
 from ..utils.errors import ProcessLostError, TrainerError
 from .awaited import AwaitedDecisions
+from .engine_errors import dispatch_new, raise_stop
 from .evaluation.evaluator import Evaluator
 from .resume_point import has_new_checkpoint, set_resume_point
 
@@ -75,10 +76,11 @@ class TrainerController:
         self._threads: list[LearnerThread] = []
         self._awaited = AwaitedDecisions(run)
         self._on_first_learner = on_first_learner
-        self._shared_groups = SharedGroups()
+        self._shared_groups = SharedGroups(lambda: self.envs.present)
         self._timers = run.timers
         self._policies = JointPolicies()
         self._callbacks = run.callbacks
+        self._errors = run.errors
         self._notifies_steps = run.callbacks.has_hook(StepTaken)
         self._evaluator = evaluator
 
@@ -89,6 +91,7 @@ class TrainerController:
 
         Raises:
             KeyboardInterrupt: the user wants to stop at once; nothing is saved then.
+            StoppedByEngineError: an engine has printed an error, and the user wants the run to end then.
         """
         complete = False
         try:
@@ -111,15 +114,19 @@ class TrainerController:
                 logger.warning("%s", error)
                 logger.info(INTERRUPTED)
             self._save(evaluate=complete)
-            self._callbacks.raise_failure()
         except KeyboardInterrupt:
             stop_all(self._threads, ABORT_TIMEOUT)
             self.envs.close(at_once=True)
             raise
         finally:
+            self._errors.save()
             for learner in self.learners.values():
                 learner.close()
             self.envs.close()
+        # Only now have the engines printed all that they will.
+        dispatch_new(self._errors.printed, self._callbacks, self.steps)
+        self._callbacks.raise_failure()
+        raise_stop(self._errors, saved=self._run.training and bool(self.learners))
 
     def _train_until_stopped(self) -> bool:
         """Run the loop; return whether it came to its own end, and not by an engine or by the user."""
@@ -130,7 +137,9 @@ class TrainerController:
                 logger.info("%s Finishing the run.", end)
             self._on_early_end()
             return False
-        return not self.stopped
+        finally:
+            dispatch_new(self._errors.printed, self._callbacks, self.steps)
+        return not self._is_ending()
 
     def _on_early_end(self) -> None:
         """Handle that an engine, or the user, has ended the run while it waited for an environment."""
@@ -175,6 +184,8 @@ class TrainerController:
                 with span("trainer_advance"):
                     self._learn()
 
+                dispatch_new(self._errors.printed, self._callbacks, self.steps)
+
                 # Evaluate: in an environment of its own, while training pauses.
                 evaluator = self._evaluator
                 if evaluator is not None and evaluator.is_due(self.learners) and not self._should_stop():
@@ -185,17 +196,18 @@ class TrainerController:
                 if has_new_checkpoint(self._known_learners):
                     with paused(self._threads):
                         set_resume_point(self._known_learners)
+                        self._errors.save()
 
                 # Reset: for a new lesson, another learning team, or because the engines are restarted.
                 steps = self._reset_if_due(len(steps))
 
         self._callbacks.raise_failure()
-        if self.stopped:
+        if self._is_ending():
             logger.info(INTERRUPTED)
 
     def _should_stop(self) -> bool:
-        """Whether the user, or a callback, wants the run to end."""
-        return self.stopped or self._callbacks.should_stop
+        """Whether the user, a callback or an engine's error wants the run to end."""
+        return self._is_ending() or self._callbacks.should_stop
 
     def _should_continue(self) -> bool:
         """Whether some behavior still wants steps, and no one has asked to stop.
@@ -382,7 +394,7 @@ class TrainerController:
 
     def _is_ending(self) -> bool:
         """Whether the run is to end, so that what is awaited of the environments is not wanted any more."""
-        return self.stopped
+        return self.stopped or self._errors.printed.should_stop
 
     def stop(self) -> None:
         """Finish the current tick, then end the run in good order."""
@@ -432,4 +444,4 @@ class TrainerController:
         evaluator = self._evaluator
         if evaluator is not None and evaluator.is_due_at_end(self.learners):
             with self._timers.span("Evaluation"):
-                evaluator.run(self.learners, self.curriculum.samplers(), lambda: self.stopped)
+                evaluator.run(self.learners, self.curriculum.samplers(), self._is_ending)

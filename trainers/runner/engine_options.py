@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from ...envs.engines.engine_errors import EngineErrors
 from ...envs.engines.options import EngineOptions
 from ...envs.engines.ports import FIRST_PORT
+from ...envs.engines.terms import UNKNOWN, Terms
+from ...envs.opening import terms_for
 from ...envs.side_channels import EngineConfig
 from ..settings.models.algorithms import reads_offered_state
 from ..settings.models.run import EngineSettings, EnvironmentSettings
 from ..settings.options import RunOptions
 
 
-def engine_options(options: RunOptions) -> EngineOptions:
-    """What the environments of a run have in common; seed, worker ID and log folder are each one's own."""
+def engine_options(options: RunOptions, errors: EngineErrors | None = None) -> EngineOptions:
+    """What the environments of a run have in common; seed, worker ID and log folder are each one's own.
+
+    Args:
+        options: Of the run.
+        errors: Where the errors go that its engines print; None: each environment has a place of its own.
+    """
     env, engine = options.env_settings, options.engine_settings
     return EngineOptions.of(
         path=env.env_path,
@@ -31,7 +39,14 @@ def engine_options(options: RunOptions) -> EngineOptions:
         hosted=bool(env.env_workers),
         with_state=takes_state(options),
         self_play=uses_self_play(options),
+        errors=errors,
     )
+
+
+def terms_of_run(options: RunOptions) -> Terms:
+    """The words for the environments of a run, before these are open."""
+    env = options.env_settings
+    return UNKNOWN if env.attaches else terms_for(env.env_path)
 
 
 def base_port(env: EnvironmentSettings) -> int | None:

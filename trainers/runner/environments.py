@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,13 +14,14 @@ from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..._tools import provided
-from ...envs.engines.connection import EngineSession
+from ...envs.engines.engine_errors import EngineErrors
+from ...envs.engines.interfaces import EngineSession
 from ...envs.engines.options import EngineOptions
 from ...envs.engines.ports import FIRST_PORT, LAST_PORT
 from ...envs.godot import is_godot
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import RestartLimits
-from ...envs.opening import open_environment, resolve_registered
+from ...envs.opening import open_environment, resolve_registered, terms_for
 from ...envs.python import in_process
 from ...envs.python.sources import check_source
 from ...envs.unity.executables import check_executable
@@ -53,7 +55,7 @@ def check_environment(options: RunOptions) -> None:
             executable cannot be started; or the port or address cannot be used.
         PortInUseError: The port is taken.
         TrainerConfigError: There are environment parameters, and the environment takes none; or evaluations
-            are configured, and the environment is the Editor.
+            are configured, and the environment is an editor.
     """
     _refuse_tests_in_the_editor(options)
     env = options.env_settings
@@ -64,7 +66,7 @@ def check_environment(options: RunOptions) -> None:
             _refuse_parameters(options)
         return
     if env.env_path is not None and in_process(env.env_path):
-        check_source(env.env_path, env.env_args)
+        check_source(env.env_path, env.env_args, hosted=bool(env.env_workers))
         _refuse_parameters(options)
         if env.env_workers:
             _check_ports(options)
@@ -101,11 +103,11 @@ def _tool_for(setting: str) -> Any:
 
 
 def _refuse_tests_in_the_editor(options: RunOptions) -> None:
-    """Evaluations need another environment, but there is one Editor, and engines that connect all train."""
+    """Evaluations need another environment, but there is one editor, and engines that connect all train."""
     attaches = options.env_settings.attaches
     if not (attaches or options.env_settings.editor) or options.checkpoint_settings.inference:
         return
-    why = "engines that connect by themselves are all trained with" if attaches else "there is one Editor"
+    why = "engines that connect by themselves are all trained with" if attaches else "there is one editor"
     settings: dict[tuple[str, ...], TrainerSettings] = {
         ("behaviors", name): one for name, one in options.behaviors.items()
     }
@@ -154,7 +156,7 @@ def _check_program(options: RunOptions) -> None:
         if name.partition("?")[0] not in SCENES:
             raise
         raise UnityEnvironmentException(f"{error} The scene is named --env scene:{name}.") from error
-    check_executable(command[0])
+    check_executable(command[0], terms=terms_for(path))
     if not is_unreal(path) and Path(command[0]).with_name("Engine").joinpath("Binaries").is_dir():
         logger.warning(
             "%s lies beside Unreal's folder Engine. If it is a game of Unreal, name it --env unreal:%s.",
@@ -214,21 +216,42 @@ def number_of_environments(options: RunOptions) -> int:
 
 
 def make_env_manager(
-    options: RunOptions, seed: int, log_folder: Path, cluster: NodeLauncher | None = None
+    options: RunOptions,
+    seed: int,
+    log_folder: Path,
+    cluster: NodeLauncher | None = None,
+    errors: EngineErrors | None = None,
 ) -> EnvManager:
-    """The environments of a run, not yet started; on the nodes of a cluster, if there is one."""
+    """The environments of a run, not yet started; on the nodes of a cluster, if there is one.
+
+    Args:
+        options: The run's.
+        seed: The first environment's.
+        log_folder: Where the engines' logs go.
+        cluster: Where the engines are started; None: on this machine.
+        errors: Where the errors go that the engines print.
+    """
     env = options.env_settings
     if env.attaches:
-        manager: EnvManager = _tool_for("listen").make_attached(options, seed, spin=_may_spin(options))
+        spin = _may_spin(options)
+        manager: EnvManager = _tool_for("listen").make_attached(options, seed, spin=spin, errors=errors)
         return manager
     limits = RestartLimits(
         env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
     )
     own = distributed.shard(env.environments)
+    if _steps_here(options):
+        _name_crashes()
 
     def make(index: int) -> BaseEnv:
         worker_id = own[index]
-        return make_environment(options, seed_of(seed, worker_id), log_folder, worker_id, cluster)
+        its = replace(
+            engine_options(options, errors),
+            seed=seed_of(seed, worker_id),
+            log_folder=log_folder,
+            worker_id=worker_id,
+        )
+        return open_environment(its if cluster is None else cluster.connected(its))
 
     return EnvManager(
         make,
@@ -248,9 +271,16 @@ def _steps_here(options: RunOptions) -> bool:
     return env.env_path is not None and in_process(env.env_path) and not env.env_workers
 
 
+def _name_crashes() -> None:
+    """Let a crash in an environment's native code, which ends this process too, print the line it was on."""
+    if not faulthandler.is_enabled():
+        with suppress(Exception):  # standard error may be missing, or no file, as in a notebook
+            faulthandler.enable()
+
+
 @contextmanager
 def launched_early(
-    options: RunOptions, folder: Path, cluster: NodeLauncher | None
+    options: RunOptions, folder: Path, cluster: NodeLauncher | None, errors: EngineErrors
 ) -> Iterator[EnvManager | None]:
     """The environments of a run on their way while torch is loaded, closed in the end; None where they wait.
 
@@ -262,7 +292,7 @@ def launched_early(
     if _steps_here(options) or several:
         yield None
         return
-    envs = make_env_manager(options, env.seed, folder / "run_logs", cluster)
+    envs = make_env_manager(options, env.seed, folder / "run_logs", cluster, errors)
     try:
         envs.launch()
         yield envs
@@ -273,12 +303,18 @@ def launched_early(
 
 
 def make_evaluation_environment(
-    options: RunOptions, log_folder: Path, cluster: NodeLauncher | None = None
+    options: RunOptions,
+    log_folder: Path,
+    cluster: NodeLauncher | None = None,
+    errors: EngineErrors | None = None,
 ) -> EvaluationEnvironment:
     """The environment of evaluations, with the first worker id after those of the training."""
     env = options.env_settings
     given = replace(
-        engine_options(options), worker_id=env.environments, seed=EVALUATION_SEED, log_folder=log_folder
+        engine_options(options, errors),
+        worker_id=env.environments,
+        seed=EVALUATION_SEED,
+        log_folder=log_folder,
     )
     # A rendered image shows the first copy; the best episode may be another's.
     one_copy = ("--areas", "1") if in_process(env.env_path) else ()
@@ -297,25 +333,6 @@ def tested(options: RunOptions) -> bool:
     """Whether any behavior is evaluated in training, or would be if an environment showed it."""
     settings = [*options.behaviors.values(), options.default_settings or TrainerSettings()]
     return not options.checkpoint_settings.inference and any(one.tested for one in settings)
-
-
-def make_environment(
-    options: RunOptions, seed: int, log_folder: Path, worker_id: int, cluster: NodeLauncher | None = None
-) -> BaseEnv:
-    """One environment of a run, started.
-
-    Args:
-        options: The run's.
-        seed: The environment's own.
-        log_folder: Where its engine's log goes.
-        worker_id: Its index.
-        cluster: Where it is started; None: on this machine.
-
-    Raises:
-        UnityException: It cannot be started, or did not answer in time.
-    """
-    own = replace(engine_options(options), seed=seed, log_folder=log_folder, worker_id=worker_id)
-    return open_environment(own if cluster is None else cluster.connected(own))
 
 
 def _may_spin(options: RunOptions) -> bool:

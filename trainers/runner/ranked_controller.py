@@ -48,8 +48,14 @@ class RankedController(TrainerController):
         """Let the other ranks end too."""
         if not self._ended:
             distributed.sums(True, False)
-            self._ended = True
+            self._end()
         super()._on_early_end()
+
+    def _end(self) -> None:
+        """Leave the loop, as all ranks do now, and hear with which errors of engines they do."""
+        self._ended = True
+        errors = distributed.gather(self._errors.stopping)
+        self._errors.elsewhere = next((error for error in errors if error is not None), None)
 
     def _should_continue(self) -> bool:
         self._awaited.check(self.envs, self.learners)
@@ -66,7 +72,7 @@ class RankedController(TrainerController):
         if self._ended:  # at the barrier at which a behavior was announced: none enters another one
             return
         has_work = not self._shared or any(learner.should_continue for learner in self._known_learners)
-        ends = self._should_stop() or not has_work or distributed.ending()
+        ends = self._should_stop() or not has_work
         is_due = ends or any(learner.is_due for learner in self.learners.values())
         if not is_due or not self._barrier(ends):
             return
@@ -84,8 +90,8 @@ class RankedController(TrainerController):
             ends: whether this rank wants the run to end.
         """
         ending, announcing = distributed.sums(ends, bool(self._learner_of.keys() - self._announced))
-        self._ended = ending > 0
-        if self._ended:
+        if ending:
+            self._end()
             self._warn_of_untrained()
         elif announcing:
             self._meet(distributed.gather(list(self._learner_of)))
@@ -148,8 +154,10 @@ class RankedController(TrainerController):
         return reset
 
     def _is_ending(self) -> bool:
-        """Whether the run is to end, also because another rank, which waits for this one, was asked to."""
-        return super()._is_ending() or distributed.ending()
+        """Whether the run is to end, also because another rank, which waits for this one, is to."""
+        if super()._is_ending():
+            distributed.end()
+        return distributed.ending()
 
     def stop(self) -> None:
         """End the run as `TrainerController.stop` does; the other ranks learn of it."""

@@ -32,6 +32,7 @@ from ..utils.errors import TrainerError
 from ..utils.heartbeat import LAST_SECONDS, Presence, Watch, on_one_machine
 from ..utils.logging import configure_logging
 from ..utils.requirements import limit_openmp_spinning
+from .engine_errors import StoppedByEngineError, errors_recorded
 from .preflight import set_malloc_thresholds
 from .signals import StopSignals
 
@@ -280,7 +281,16 @@ def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str
         if options.checkpoint_settings.resume:
             status.load()
         display = SilentDisplay()
-        train(options, folder, status, display, signals, restart_engines_at_checkpoints=restart_engines)
+        with errors_recorded(options, folder, rank) as errors:
+            train(
+                options,
+                folder,
+                status,
+                display,
+                signals,
+                restart_engines_at_checkpoints=restart_engines,
+                errors=errors,
+            )
 
 
 @contextmanager
@@ -382,7 +392,7 @@ def main(arguments: Sequence[str]) -> int:
         os.dup2(file.fileno(), 2)
     try:
         further_rank(int(rank), int(world_size), device, rendezvous)
-    except RankLostError:
+    except (RankLostError, StoppedByEngineError):
         return 1  # rank 0 reports it
     except KeyboardInterrupt:
         return 1

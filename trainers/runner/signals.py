@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
+
+logger = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 """The exit status of a run that was stopped without saving."""
@@ -30,6 +33,14 @@ class StopSignals:
         `ask` is called between any two instructions of the main thread, so it may only set flags.
         """
         self._ask = ask
+        for number in self._before:
+            if signal.getsignal(number) != self._signal:
+                signal.signal(number, self._signal)
+                logger.warning(
+                    "The environment had replaced the handler of %s, by which the run is stopped and saved; "
+                    "the run's is back. One that needs its own can have a process: --env-workers 1.",
+                    signal.Signals(number).name,
+                )
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is not threading.main_thread():

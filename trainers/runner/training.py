@@ -21,6 +21,7 @@ from ..algorithms.fast.threads import ACTING_THREADS, MOST_UPDATE_THREADS, Updat
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
 from ..callbacks.events import SummaryDue
+from ..checkpoints.engine_errors import RecordedErrors
 from ..checkpoints.resuming import restore_lessons
 from ..checkpoints.run_folder import recorded_behaviors, remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
@@ -45,7 +46,7 @@ from ..utils import distributed
 from ..utils.errors import TrainerError
 from .banner import next_steps
 from .controller import TrainerController
-from .engine_options import takes_state
+from .engine_options import takes_state, terms_of_run
 from .environments import NodeLauncher, make_env_manager, make_evaluation_environment, tested
 from .evaluation.evaluator import Evaluator
 from .ranked_controller import RankedController
@@ -68,6 +69,7 @@ def train(
     callbacks: Mapping[str, Callback] | None = None,
     cluster: NodeLauncher | None = None,
     envs: EnvManager | None = None,
+    errors: RecordedErrors | None = None,
 ) -> None:
     """Launch the engines, unless they are on their way (`envs`), train until the end, and write what is due.
 
@@ -84,6 +86,8 @@ def train(
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
         curriculum=_curriculum(options, folder, status),
         timeout=options.env_settings.timeout_wait,
+        terms=terms_of_run(options),
+        errors=errors or RecordedErrors(),
     )
     timers = context.timers
     controller = _controller(options, context, signals, cluster, envs)
@@ -166,15 +170,15 @@ def _controller(
     envs: EnvManager | None,
 ) -> TrainerController:
     """The controller, which launches the engines when it runs."""
-    folder, evaluator = context.folder, None
+    folder, evaluator, errors = context.folder, None, context.errors.printed
     if tested(options) and distributed.rank() == 0:
-        environment = make_evaluation_environment(options, folder / "run_logs", cluster)
+        environment = make_evaluation_environment(options, folder / "run_logs", cluster, errors)
         evaluator = Evaluator(environment, context.callbacks)
     listed = frozenset(options.behaviors)
     make = RankedController if distributed.world_size() > 1 else TrainerController
     controller: TrainerController = make(
         context,
-        partial(make_env_manager, options, context.seed, folder / "run_logs", cluster),
+        partial(make_env_manager, options, context.seed, folder / "run_logs", cluster, errors),
         partial(_make_learner, options, context),
         on_first_learner=lambda: _on_first_learner(options, listed, folder, controller, signals),
         evaluator=evaluator,

@@ -40,6 +40,7 @@ EPILOG = """examples:
   lanista-learn config/ppo/ball3d.yaml --env scene:ball3d --run-id first
   lanista-learn ball.yaml --env Builds/3DBall.x86_64 --num-envs 4 --run-id ball
   lanista-learn ball.yaml --run-id editor          (then press Play in the Unity Editor)
+  lanista-learn chase.yaml --env godot:my_project --run-id chase
   lanista-learn ball.yaml --run-id ball --resume --set behaviors.3DBall.max_steps=1e6
   lanista-learn base.yaml laptop.yaml --run-id ball
   lanista-learn --preset ppo/ball3d --env scene:ball3d --run-id first

@@ -224,7 +224,7 @@ def _environment_refusals(env: EnvironmentSettings, learners: int) -> Iterator[s
     if env.attaches:
         yield f"found {learners}, {each}; engines that connect by themselves all come to one: set 1"
     elif env.editor:
-        yield f"found {learners}, {each}; there is one Editor: name a build or a scene with --env"
+        yield f"found {learners}, {each}; there is one editor: name a build or a scene with --env"
     elif env.ray is not None:
         yield f"found {learners}, {each}; those of a Ray cluster (--ray) all belong to one: set 1"
     elif env.environments < learners:

@@ -18,6 +18,8 @@ from mlagents_envs.exception import UnityEnvironmentException
 from ...envs.base import BehaviorName
 from ...envs.engines import ports
 from ...envs.engines.address import AllowedNetworks, join_address, split_address
+from ...envs.engines.connection import EngineConnection
+from ...envs.engines.engine_errors import EngineErrors
 from ...envs.engines.listening import listen
 from ...envs.manager.manager import EnvManager
 from ...envs.opening import open_environment
@@ -81,24 +83,29 @@ def make_attach_server(env: EnvironmentSettings, on_engine: OnEngine) -> AttachS
     return server
 
 
-def make_attached(options: RunOptions, seed: int, *, spin: bool) -> EnvManager:
+def make_attached(
+    options: RunOptions, seed: int, *, spin: bool, errors: EngineErrors | None = None
+) -> EnvManager:
     """The environments of a run whose engines run already and connect by themselves.
 
     Args:
         options: The run's.
         seed: The run's.
         spin: As for `EnvManager`.
+        errors: Where errors go that are heard of the engines.
     """
-    env, given = options.env_settings, engine_options(options)
+    env, given = options.env_settings, engine_options(options, errors)
 
     def make(index: int, engine: AttachedEngine) -> BaseEnv:
         name = f"environment {index} ({engine.where})"
+
+        def connect(on_exit: Callable[[], None]) -> EngineConnection:
+            connection = engine.connection(name, given.timeout_wait)
+            connection.introduction = []  # kept back: its behaviors may be refused
+            return connection
+
         its = replace(
-            given,
-            path=engine.file_name,
-            seed=seed_of(seed, index),
-            engine_name=name,
-            connect=lambda _: engine.connection(name, given.timeout_wait),
+            given, path=engine.file_name, seed=seed_of(seed, index), engine_name=name, connect=connect
         )
         return open_environment(its)
 

@@ -1,6 +1,7 @@
 """`lanista hub push` and `lanista hub load`, as ML-Agents' commands for the Hugging Face Hub.
 
-A run is uploaded as its folder, its settings as config.json, and a model card, the folder's own or a new one.
+A run is uploaded as its folder without logs, its settings as config.json, and a model card, the folder's own
+or a new one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from ..cli.runs.record import CARD
 from ..settings.yaml_source import UNREADABLE_YAML
 from ..utils.errors import CommandError
 from ..utils.text import typed
+
+_PRINTED = shutil.ignore_patterns("*.log", "engine_errors*.json")
+"""What engines and warnings say, which may name paths and secrets of the user: it is not uploaded."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,7 +120,7 @@ def _copy_to_upload(arguments: argparse.Namespace) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="lanista-hub-") as temporary:
         copy = Path(temporary) / "run"
         try:
-            shutil.copytree(source, copy)
+            shutil.copytree(source, copy, ignore=_PRINTED)
             (copy / "config.json").write_text(json.dumps(settings, default=str), encoding="utf-8")
             if not (copy / CARD).exists():
                 (copy / CARD).write_text(_card(source, arguments), encoding="utf-8")

@@ -9,9 +9,11 @@ from typing import Any, Protocol, TypedDict
 
 import torch
 
+from ...envs.engines.terms import UNKNOWN, Terms
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.fast.threads import ACTING_THREADS, UpdateThreads
 from ..callbacks.dispatcher import CallbackDispatcher
+from ..checkpoints.engine_errors import RecordedErrors
 from ..checkpoints.status import TrainingStatus
 from ..curriculum import Curriculum
 from ..networks.modules.passes import Precision
@@ -119,6 +121,10 @@ class RunContext:
     """The bytes that each behavior holds when its buffer or replay is full, by its name."""
     callbacks: CallbackDispatcher = field(default_factory=CallbackDispatcher)
     """What receives the run's events."""
+    errors: RecordedErrors = field(default_factory=RecordedErrors)
+    """What the engines print of errors."""
     stop: StopRequest = field(default_factory=StopRequest)
+    terms: Terms = UNKNOWN
+    """The words for the environments in messages to their users."""
     timeout: float = 60.0
     """Seconds after which a process of the run that shows no sign of life counts as lost."""

@@ -61,7 +61,7 @@ class Learner:
             TrainerError: the behavior's name cannot name a folder, or weights are missing or do not fit.
             UnsupportedObservationError: there is no network for such observations.
         """
-        require_folder_name(name)
+        require_folder_name(name, run.terms)
         self.name = name
         self.spec = spec
         self.run = run
@@ -181,6 +181,7 @@ class Learner:
             make_policy=self.inference.make_opponent,
             stats=self.reporter,
             seed=run.seed + 5,
+            terms=run.terms,
         )
         self.trainer.rating = lambda: manager.elo
         return manager

@@ -12,6 +12,11 @@ from .errors import did_you_mean
 
 _STRANGE = "unrecognized arguments: "
 """How argparse begins the message about arguments that it does not know."""
+_REPLACED = {
+    "--worker-id": "Ports are found without it: each engine gets a free one, and --base-port N gives the "
+    "first one port N."
+}
+"""What to say of flags that ML-Agents once had."""
 TOKEN_FLAG = "--token-file"  # noqa: S105 (no secret)
 _SECRET = re.compile(r"--?(token|password|passwd|secret|api-?key)s?\b(?!-file)", re.IGNORECASE)
 
@@ -113,7 +118,10 @@ class OneLineParser(argparse.ArgumentParser):
         if message.startswith(_STRANGE):
             words = message.removeprefix(_STRANGE).split()
             flag = next((word for word in words if word.startswith("-")), "")
-            message += f".{did_you_mean(flag.partition('=')[0], self.long_flags)}"
+            name = flag.partition("=")[0]
+            message += (
+                f". {_REPLACED[name]}" if name in _REPLACED else f".{did_you_mean(name, self.long_flags)}"
+            )
         stop = "" if message.endswith((".", "?")) else "."
         self.exit(2, f"{self.prog}: error: {message}{stop} {self.prog} --help lists all flags.\n")
 

@@ -1,3 +1,4 @@
+@icon("icon.svg")
 class_name LanistaAgent3D
 extends Node3D
 ## An agent of a 3D game: it observes, acts and is rewarded.
@@ -23,7 +24,7 @@ enum ControlModes {
 	RECORDING, ## A player, who demonstrates: see [method get_action]
 }
 
-const AgentState := preload("core/agent_state.gd")
+const _LanistaState := preload("core/agent_state.gd")
 
 ## Who decides for this agent.
 @export var control_mode := ControlModes.INHERIT_FROM_SYNC
@@ -44,24 +45,24 @@ var done := false:
 	set(value):
 		done = value
 		if value:
-			state.end(false)
+			_lanista_state.end(false)
 ## Whether the body must be placed for a new episode: cleared by [method reset]. Setting it to true without
 ## [member done] in the same physics frame ends the episode as truncated.
 var needs_reset := false:
 	set(value):
 		needs_reset = value
 		if value:
-			state.end(true)
+			_lanista_state.end(true)
 ## What has been earned since the last decision.
 var reward := 0.0
 ## Physics frames since [method reset].
 var n_steps := 0
 ## "human" or "model": whether the game or a policy decides.
 var heuristic := "human"
-## The episodes of this agent, for [LanistaSync].
-var state := AgentState.new(self)
 
 var _player: Node3D
+## The episodes of this agent, for [LanistaSync]. Scripts of games have names such as `state` for themselves.
+var _lanista_state := _LanistaState.new(self)
 
 
 ## Name the body that this agent controls.
@@ -87,31 +88,31 @@ func end_episode(truncated := false) -> void:
 ## [method get_obs_space] says [channels, height, width], to a picture: an [Image], bytes, or bytes in hex.
 ## As it stands: what the sensors below this node observe, by their names.
 func get_obs() -> Dictionary:
-	return state.sensor_observations()
+	return _lanista_state.sensor_observations()
 
 
 ## To be overridden where an observation is neither a sensor's nor a plain list of numbers:
 ## name to [code]{"size": [shape], "space": "box"}[/code] or [code]{"size": choices, "space": "discrete"}[/code].
 func get_obs_space():
-	return state.default_spaces()
+	return _lanista_state.default_spaces()
 
 
 ## To be overridden: name to [code]{"size": n, "action_type": "continuous"}[/code], n numbers in [-1, 1], or to
 ## [code]{"size": n, "action_type": "discrete"}[/code], one of n choices.
 func get_action_space() -> Dictionary:
-	push_error("Lanista: %s does not override get_action_space()" % get_path())
+	_lanista_state.lacks("get_action_space")
 	return {}
 
 
 ## To be overridden: apply an action, name to a list of numbers or to a choice. It holds until the next one.
 func set_action(_action) -> void:
-	push_error("Lanista: %s does not override set_action()" % get_path())
+	_lanista_state.lacks("set_action")
 
 
 ## To be overridden to record demonstrations: the action that the player at the controls wants now, as
 ## [method set_action] takes it, which gets it next.
 func get_action():
-	push_error("Lanista: %s does not override get_action(), so nothing can be recorded" % get_path())
+	_lanista_state.lacks("get_action")
 	return {}
 
 
@@ -133,7 +134,7 @@ func get_reward() -> float:
 ## Called when the body has been placed for a new episode: by the game if it polls [member needs_reset].
 func reset():
 	n_steps = 0
-	state.frames = 0
+	_lanista_state.placed()
 	needs_reset = false
 
 
@@ -163,4 +164,4 @@ func _physics_process(_delta):
 
 
 func _notification(what: int) -> void:
-	state.notify(what)
+	_lanista_state.notify(what)

@@ -1,7 +1,10 @@
+@icon("icon.svg")
 class_name LanistaGroup
 extends Node
 ## Agents that share rewards, for trainers such as POCA. An agent joins by its export [code]group[/code]; members may
-## come and go.
+## come and go.[br]
+## A round ends in this order: [method add_reward] while the members are there, [method end_episode], then
+## [code]queue_free()[/code] of members that are not to begin again.
 
 const AgentState := preload("core/agent_state.gd")
 
@@ -10,10 +13,18 @@ static var _count := 0
 ## The group's number in a session.
 var id := _new_id()
 
+var _warned := false
 
-## Reward all members together.
+
+## Reward all members together: those that are in the scene tree now.
 func add_reward(amount: float) -> void:
-	for state in _members():
+	var members := _members()
+	if members.is_empty() and not _warned:
+		_warned = true
+		var text := "Lanista: add_reward(%s) of %s is lost, since the group has no members now. "
+		var remedy := "Reward it before its last member leaves the tree; an agent joins by its export `group`"
+		push_warning((text + remedy) % [amount, get_path() if is_inside_tree() else NodePath(name)])
+	for state in members:
 		state.group_reward += amount
 
 

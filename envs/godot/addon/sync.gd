@@ -1,11 +1,14 @@
+@tool
+@icon("icon.svg")
 class_name LanistaSync
 extends Node
 ## Connects the agents of a game with a trainer: one node of this kind in the scene, anywhere.
 ##
 ## Agents decide between two physics frames, every [member action_repeat] frames: then they are observed, and the game
 ## stands still until the trainer has chosen their actions. An ended episode's last observation is taken in the frame in
-## which it ends. The decision waits until the game has placed the bodies of new episodes (see
-## [member LanistaAgent2D.needs_reset]), for at most [member action_repeat] frames more.[br]
+## which it ends. If that is the last frame before a decision, the decision waits for one more, in which the game may
+## place the body (see [member LanistaAgent2D.needs_reset]). An agent whose body takes longer sits out, for at most
+## [member action_repeat] frames.[br]
 ## A game that a trainer starts gets arguments that replace the settings here: [code]--host[/code], [code]--port[/code],
 ## [code]--env_seed[/code], [code]--speedup[/code], [code]--action_repeat[/code]. It ends with the trainer.
 
@@ -32,14 +35,19 @@ const AgentState := preload("core/agent_state.gd")
 const DemonstrationsFile := preload("core/demonstrations_file.gd")
 const Failure := preload("core/failure.gd")
 const Inference := preload("core/inference.gd")
+const Placement := preload("core/placement.gd")
 const Recording := preload("core/recording.gd")
+const SceneCheck := preload("core/scene_check.gd")
 const Session := preload("core/session.gd")
 
-const VERSION := "1.0.0"
+const VERSION := "1.1.0"
 
 ## How long a game that a trainer has started tries to connect, and one that was started by hand, in milliseconds.
 const PATIENCE := 5_000
 const PATIENCE_BY_HAND := 1_000
+
+## How long the scene tree may be paused while a trainer waits before that is told, in milliseconds.
+const PAUSE := 2_000
 
 ## After all scripts of the game.
 const LAST := 1 << 30
@@ -48,6 +56,8 @@ static var _session: Session
 static var _current: LanistaSync
 ## Of agents that are recorded, once there is one; kept when the scene changes.
 static var _demonstrations: DemonstrationsFile
+## Names of statistics that were told not to be finite.
+static var _not_finite := {}
 ## As the project has them.
 static var _ticks := Engine.physics_ticks_per_second
 static var _most_steps := Engine.max_physics_steps_per_frame
@@ -76,7 +86,9 @@ var _arguments: Dictionary = {}
 var _started := false
 ## Physics frames since the last decision.
 var _frames := 0
-var _warned := false
+## When the LanistaSync was first found unable to process, in milliseconds; 0: it can.
+var _paused_at := 0
+var _told_pause := false
 
 ## The value that the trainer has given to an environment parameter, such as a lesson of a curriculum. New values arrive
 ## before the bodies are placed.
@@ -87,17 +99,32 @@ static func parameter(key: String, default: float) -> float:
 ## Report a value to the trainer's curves. Does nothing without a trainer that knows statistics.
 static func add_statistic(key: String, value: float, method := Statistic.AVERAGE) -> void:
 	if not is_finite(value):
-		push_error("Lanista: the statistic '%s' is %s" % [key, value])
+		if not _not_finite.has(key):
+			_not_finite[key] = true
+			push_error("Lanista: the statistic '%s' is %s" % [key, value])
 	elif _session != null:
 		_session.add_statistic(key, value, method)
 
 
+func _get_configuration_warnings() -> PackedStringArray:
+	return SceneCheck.warnings_of(owner if owner != null else self)
+
+
+## A scene is checked again when it is saved.
+func _notification(what: int) -> void:
+	if what == NOTIFICATION_EDITOR_PRE_SAVE:
+		update_configuration_warnings()
+
+
 func _enter_tree() -> void:
+	if Engine.is_editor_hint():
+		return
 	if is_instance_valid(_current):
 		push_error("Lanista: %s does nothing, since the scene has %s already" % [get_path(), _current.get_path()])
 		set_physics_process(false)
 		return
 	_current = self
+	AgentState.has_sync = true
 	_arguments = _read_arguments()
 	if control_mode == ControlModes.TRAINING and _session == null:
 		seed(_argument("env_seed", "1").to_int())  # before the game's own _ready() draws numbers
@@ -108,17 +135,20 @@ func _enter_tree() -> void:
 func _exit_tree() -> void:
 	if _current == self:
 		_current = null
+		AgentState.has_sync = false
 		get_tree().physics_frame.disconnect(_between_frames)
 
 
 func _input(event: InputEvent) -> void:
-	if _demonstrations == null or remove_last_episode_key == null or not event.is_pressed() or event.is_echo():
+	if Engine.is_editor_hint() or _demonstrations == null or remove_last_episode_key == null or not event.is_pressed() or event.is_echo():
 		return
 	if event.is_match(remove_last_episode_key):
 		_demonstrations.remove_last()
 
 
 func _physics_process(_delta: float) -> void:
+	if Engine.is_editor_hint():
+		return
 	_frames += 1
 	for state in AgentState.all_now():
 		state.end_frame()
@@ -129,12 +159,11 @@ func _between_frames() -> void:
 	if not _started:
 		_start()
 		return  # after one frame rays find bodies, and cameras have a picture
-	if Failure.happened or not can_process():
+	if Failure.happened or _is_paused():
 		return
-	if _frames < action_repeat or (AgentState.any_awaits_reset() and _frames < 2 * action_repeat):
+	if _frames < action_repeat or _waits():
 		return
 	_frames = 0
-	_finish_resets()
 	for state in AgentState.all_now():
 		if not state.known:
 			_adopt(state)
@@ -164,6 +193,7 @@ func _start() -> void:
 	if control_mode == ControlModes.TRAINING and _session == null:
 		_connect()
 	_frames = action_repeat
+	AgentState.patience = action_repeat
 	if AgentState.all.is_empty():
 		push_warning("Lanista: the scene has no LanistaAgent2D or LanistaAgent3D so far")
 	for node in get_tree().get_nodes_in_group("AGENT"):
@@ -220,7 +250,7 @@ func _record(state: AgentState) -> void:
 
 
 func _train() -> void:
-	_session.on_reset = environment_reset.emit
+	_session.environment_reset = environment_reset
 	match _session.exchange():
 		Session.Wish.RESET:
 			_frames = action_repeat
@@ -228,17 +258,32 @@ func _train() -> void:
 			_quit()
 
 
-## Agents whose game has not placed them in time begin where they are.
-func _finish_resets() -> void:
-	for state in AgentState.all:
-		if not state.awaits_reset():
-			continue
-		state.node.needs_reset = false
-		if not _warned:
-			_warned = true
-			var text := "Lanista: needs_reset of %s stayed set for %d physics frames, so its next episode begins where it is. "
-			var remedy := "Connect reset_requested and place the body there, or poll needs_reset and call reset()"
-			push_warning(text % [state.node.get_path(), action_repeat] + remedy)
+## Whether the next decision has to wait for bodies that are being placed.
+func _waits() -> bool:
+	if _session != null and _session.is_resetting():
+		if _frames < Placement.LONGEST:
+			return true
+		_session.stop_resetting()
+		var text := "Lanista: what environment_reset of %s calls has not returned for %d physics frames, so episodes begin. "
+		push_warning(text % [get_path(), _frames] + "What does it await?")
+	return AgentState.decision_waits(_session != null and _session.all_decide())
+
+
+## Whether the game stands still. A trainer that waits for it sees nothing of that, so it is told.
+func _is_paused() -> bool:
+	if can_process():
+		_paused_at = 0
+		return false
+	var now := Time.get_ticks_msec()
+	_paused_at = now if _paused_at == 0 else _paused_at
+	if _session != null and not _told_pause and now - _paused_at > PAUSE:
+		_told_pause = true
+		var why := "the scene tree is paused (get_tree().paused)"
+		if not get_tree().paused:
+			why = "its process_mode, or that of a node above it, is Disabled"
+		var text := "Lanista: %s has stood still for %.0f s, since %s: no agent decides, and the trainer waits. Do not pause in training"
+		push_warning(text % [get_path(), (now - _paused_at) / 1000.0, why])
+	return true
 
 
 func _quit() -> void:

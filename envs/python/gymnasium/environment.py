@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -24,13 +23,23 @@ from ...images import Images
 from ...validation import NO_AGENTS
 from ..action_spaces import ActionDecoder, action_decoder, find_mask, forbidden_actions
 from ..base import InProcessEnvironment, make_copies
-from ..calls import as_bool, as_number, call_method, check_result, close_all, seed_of_copy
+from ..calls import (
+    as_bool,
+    as_number,
+    call_method,
+    check_frame,
+    check_result,
+    close_all,
+    name_of,
+    seed_of_copy,
+)
 from ..spaces import SpaceSensor, sensors
-
-logger = logging.getLogger(__name__)
+from ..unbounded import tell_unbounded
 
 _RESET = ("observation", "info")
 _STEP = ("observation", "reward", "terminated", "truncated", "info")
+_Masks = dict[int, NDArray[np.bool_]]
+"""[sum of branches] by copy, True for actions that are not allowed."""
 
 
 class Env(Protocol):
@@ -64,19 +73,12 @@ def convert_spaces(env: Env, images: Images) -> tuple[list[SpaceSensor], ActionD
     """
     for name in ("observation_space", "action_space"):
         if not hasattr(env, name):
-            raise UnsupportedSpaceError(f"{env} has no {name}, which Gymnasium's environments have.")
+            raise UnsupportedSpaceError(f"{name_of(env)} has no {name}, which Gymnasium's environments have.")
     try:
         seen, acts = sensors(env.observation_space, images=images), action_decoder(env.action_space)
     except UnsupportedSpaceError as error:
-        raise UnsupportedSpaceError(f"{env}: {error}") from error
-    if acts.unbounded:
-        logger.warning(
-            "%s: values of %s lack a bound. They get the policy's actions, within -1 to 1; for a larger "
-            "range, wrap the environment so that its action space has bounds "
-            "(gymnasium.wrappers.TransformAction).",
-            env,
-            ", ".join(acts.unbounded),
-        )
+        raise UnsupportedSpaceError(f"{name_of(env)}: {error}") from error
+    tell_unbounded(env, acts.unbounded)
     return seen, acts
 
 
@@ -101,8 +103,8 @@ def step_env(env: Env, action: Any) -> tuple[Any, ...]:
 def mismatch(env: Env, error: Exception) -> EnvContractError:
     """The error for a value that is not in its space."""
     return EnvContractError(
-        f"{env} returned what does not fit: {error}. gymnasium.utils.env_checker.check_env checks an "
-        "environment."
+        f"{name_of(env)} returned what does not fit: {error}. gymnasium.utils.env_checker.check_env checks "
+        "an environment."
     )
 
 
@@ -132,14 +134,17 @@ class Lives:
 def _lives(env: Any, info: Mapping[str, Any]) -> int:
     """The lives left, from the info or from Atari's emulator."""
     if "lives" in info:
-        return int(info["lives"])
+        try:
+            return int(as_number(info["lives"], "info['lives']"))
+        except (ValueError, OverflowError) as error:  # the latter of an infinite number
+            raise mismatch(env, error) from error
     emulator = getattr(env.unwrapped, "ale", None)
     if emulator is None:
         raise EnvContractError(
-            f"{env} is played with lives=true, but reports no lives: it has neither info['lives'] nor an "
-            "Atari emulator (ale.lives()). Leave lives out."
+            f"{name_of(env)} is played with lives=true, but reports no lives: it has neither info['lives'] "
+            "nor an Atari emulator (ale.lives()). Leave lives out."
         )
-    return int(emulator.lives())
+    return int(call_method(emulator, "lives"))
 
 
 @dataclass(slots=True)
@@ -227,7 +232,7 @@ class GymnasiumEnvironment(InProcessEnvironment):
             EnvContractError: An observation is not in its space.
         """
         self._start_step()
-        masks: dict[int, Any] = {}
+        masks: _Masks = {}
         for copy in range(len(self._envs)):
             self._start_episode(copy, masks)
         self._finish_step(np.zeros(len(self._envs), np.float32), masks, self._no_terminals)
@@ -245,7 +250,7 @@ class GymnasiumEnvironment(InProcessEnvironment):
         actions = self._decoder.decode(given.continuous, given.discrete)
         self._start_step()
         rewards = np.zeros(len(self._envs), np.float32)
-        masks: dict[int, Any] = {}
+        masks: _Masks = {}
         ended, lost = _Ended(), []
         for copy, (env, action) in enumerate(zip(self._envs, actions)):
             observation, reward, terminated, truncated, info = step_env(env, action)
@@ -260,9 +265,7 @@ class GymnasiumEnvironment(InProcessEnvironment):
                 ended.ids.append(self._ids[copy])
                 ended.interrupted.append(not terminated)
                 continue
-            mask = find_mask(observation, info)
-            if mask is not None:
-                masks[copy] = mask
+            self._read_mask(copy, observation, info, masks)
             if self._lives is not None and self._lives.lost(copy, env, info):
                 lost.append(self._ids[copy])
         self._lost = np.array(lost, np.int32) if lost else NO_AGENTS
@@ -277,9 +280,12 @@ class GymnasiumEnvironment(InProcessEnvironment):
         return self._lost
 
     def draw(self) -> NDArray[np.uint8]:
-        """A frame of the first copy, [height, width, 3]; its render mode must be `rgb_array`."""
-        frame: NDArray[np.uint8] = np.asarray(self._envs[0].render(), np.uint8)
-        return frame
+        """A frame of the first copy, [height, width, 3]; its render mode must be `rgb_array`.
+
+        Raises:
+            EnvContractError: It raises an exception, or returns something else.
+        """
+        return check_frame(call_method(self._envs[0], "render"), self._envs[0], "render")
 
     def close(self) -> None:
         """Close every copy.
@@ -294,7 +300,7 @@ class GymnasiumEnvironment(InProcessEnvironment):
         self._lost = NO_AGENTS
         self._buffers.start_step()
 
-    def _start_episode(self, copy: int, masks: dict[int, Any]) -> None:
+    def _start_episode(self, copy: int, masks: _Masks) -> None:
         """Give a copy's agent an id and its first observation."""
         env = self._envs[copy]
         observation, info = reset_env(env, self._seeds[copy])
@@ -305,15 +311,22 @@ class GymnasiumEnvironment(InProcessEnvironment):
             self._buffers.reset(copy, observation)
         except ValueError as error:
             raise mismatch(env, error) from error
-        mask = find_mask(observation, info)
-        if mask is not None:
-            masks[copy] = mask
+        self._read_mask(copy, observation, info, masks)
         if self._lives is not None:
             self._lives.reset(copy, env, info)
 
-    def _end_episodes(
-        self, ended: _Ended, rewards: NDArray[np.float32], masks: dict[int, Any]
-    ) -> TerminalSteps:
+    def _read_mask(self, copy: int, observation: Any, info: Mapping[str, Any], masks: _Masks) -> None:
+        """Read a copy's action mask, if it has one, from arrays that it may use again."""
+        branches = self._spec.action_spec.discrete_branches
+        mask = find_mask(observation, info) if branches else None
+        if mask is None:
+            return
+        try:
+            masks[copy] = forbidden_actions(mask, branches, self._decoder.space)
+        except ValueError as error:
+            raise mismatch(self._envs[copy], error) from error
+
+    def _end_episodes(self, ended: _Ended, rewards: NDArray[np.float32], masks: _Masks) -> TerminalSteps:
         """Make the TerminalSteps of ended episodes, and start the next ones, with rewards of 0."""
         terminals = self._terminals(ended, rewards[ended.copies])
         rewards[ended.copies] = 0
@@ -334,23 +347,18 @@ class GymnasiumEnvironment(InProcessEnvironment):
             group_rewards[:count],
         )
 
-    def _finish_step(
-        self, rewards: NDArray[np.float32], masks: dict[int, Any], terminals: TerminalSteps
-    ) -> None:
+    def _finish_step(self, rewards: NDArray[np.float32], masks: _Masks, terminals: TerminalSteps) -> None:
         ids = np.array(self._ids, np.int32)
         branches = self._spec.action_spec.discrete_branches
-        closed = self._closed(masks, branches) if masks and branches else None
+        closed = self._closed(masks, branches) if masks else None
         decisions = DecisionSteps(self._buffers.now, rewards, ids, closed, *self._no_group)
         self._steps[self.name] = (decisions, terminals)
 
-    def _closed(self, masks: Mapping[int, Any], branches: tuple[int, ...]) -> list[NDArray[np.bool_]]:
+    def _closed(self, masks: _Masks, branches: tuple[int, ...]) -> list[NDArray[np.bool_]]:
         """[copies, branch size] per branch, True for actions that are not allowed."""
         flat = np.zeros((len(self._envs), sum(branches)), np.bool_)
-        for copy, mask in masks.items():
-            try:
-                flat[copy] = forbidden_actions(mask, branches, self._decoder.space)
-            except ValueError as error:
-                raise mismatch(self._envs[copy], error) from error
+        for copy, forbidden in masks.items():
+            flat[copy] = forbidden
         return np.split(flat, np.cumsum(branches)[:-1], axis=1)
 
 

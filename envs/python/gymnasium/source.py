@@ -143,7 +143,9 @@ def _make(path: str, spec: Any, options: Arguments) -> Any:
 
     try:
         env = gymnasium.make(spec, disable_env_checker=True, **options)
-    except Exception as error:  # the constructor of a game may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the constructor of a game may raise anything
         raise UnityEnvironmentException(
             f"{path} cannot be made with {format_arguments(options)}: {_cause(error)}"
         ) from error
@@ -156,7 +158,7 @@ def _make(path: str, spec: Any, options: Arguments) -> Any:
     return env
 
 
-def _cause(error: Exception) -> str:
+def _cause(error: BaseException) -> str:
     """The cause of a failure, with its type and place in a file unless it is Gymnasium's own message."""
     import gymnasium
 

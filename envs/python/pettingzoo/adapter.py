@@ -16,8 +16,19 @@ from ...errors import EnvContractError, UnsupportedSpaceError
 from ...images import Images
 from ..action_spaces import ActionDecoder, action_decoder, find_mask, forbidden_actions
 from ..base import InProcessEnvironment
-from ..calls import as_bool, as_number, call_method, check_result, close_all
+from ..calls import (
+    as_bool,
+    as_number,
+    call_method,
+    check_frame,
+    check_result,
+    close_all,
+    name_of,
+    read_attribute,
+    shorten,
+)
 from ..spaces import SpaceSensor, sensors
+from ..unbounded import tell_unbounded
 
 HELP = "PettingZoo's parallel_api_test checks an environment."
 
@@ -67,6 +78,21 @@ def step_env(env: ParallelEnv, actions: dict[str, Any]) -> tuple[Any, ...]:
     return check_result(call_method(env, "step", actions), env, "step", _STEP, by_agent=True)
 
 
+def read_agents(env: ParallelEnv) -> list[str]:
+    """The agents that are alive.
+
+    Raises:
+        EnvContractError: They are no list of names.
+    """
+    agents = read_attribute(env, "agents")
+    if not isinstance(agents, (list, tuple)):
+        raise EnvContractError(
+            f"The agents of {name_of(env)} are {shorten(agents)} ({type(agents).__name__}); expected a list. "
+            f"{HELP}"
+        )
+    return list(agents)
+
+
 def read_reward(env: ParallelEnv, agent: str, rewards: Mapping[str, Any]) -> float:
     """An agent's reward.
 
@@ -74,7 +100,7 @@ def read_reward(env: ParallelEnv, agent: str, rewards: Mapping[str, Any]) -> flo
         EnvContractError: There is none, or it is not a number.
     """
     if agent not in rewards:
-        raise EnvContractError(f"The agent {agent!r} of {env} acted and got no reward. {HELP}")
+        raise EnvContractError(f"The agent {agent!r} of {name_of(env)} acted and got no reward. {HELP}")
     try:
         return as_number(rewards[agent])
     except ValueError as error:
@@ -95,7 +121,9 @@ def read_flag(env: ParallelEnv, agent: str, flags: Mapping[str, Any], name: str)
 
 def mismatch(env: object, agent: str, error: ValueError, help_text: str = HELP) -> EnvContractError:
     """The error for an agent's value that is not in its space, or is otherwise invalid."""
-    return EnvContractError(f"What the agent {agent!r} of {env} got does not fit: {error}. {help_text}")
+    return EnvContractError(
+        f"What the agent {agent!r} of {name_of(env)} got does not fit: {error}. {help_text}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +198,13 @@ class ReportingEnvironment(InProcessEnvironment):
         return BehaviorMapping(specs)  # type: ignore[no-any-return]
 
     def draw(self) -> NDArray[np.uint8]:
-        """A frame of the first area, [height, width, 3]; its render mode must be `rgb_array`."""
-        frame: NDArray[np.uint8] = np.asarray(self._copies()[0].render(), np.uint8)
-        return frame
+        """A frame of the first area, [height, width, 3]; its render mode must be `rgb_array`.
+
+        Raises:
+            EnvContractError: It raises an exception, or returns something else.
+        """
+        first = self._copies()[0]
+        return check_frame(call_method(first, "render"), first, "render")
 
     def close(self) -> None:
         """Close every copy.
@@ -234,9 +266,11 @@ def read_spaces(
         UnsupportedSpaceError: A space cannot be used.
     """
     try:
-        return sensors(spaces[0], images=images, boards=boards), action_decoder(spaces[1])
+        seen, acts = sensors(spaces[0], images=images, boards=boards), action_decoder(spaces[1])
     except UnsupportedSpaceError as error:
-        raise UnsupportedSpaceError(f"The agent {agent!r} of {env}: {error}") from error
+        raise UnsupportedSpaceError(f"The agent {agent!r} of {name_of(env)}: {error}") from error
+    tell_unbounded(env, acts.unbounded)
+    return seen, acts
 
 
 def _decision_steps(behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int) -> DecisionSteps:

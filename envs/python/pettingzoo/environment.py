@@ -22,7 +22,7 @@ from ...base import STATE
 from ...errors import EnvContractError
 from ...images import Images
 from ..base import make_copies
-from ..calls import call_method, game_error, seed_of_copy
+from ..calls import call_method, game_error, name_of, seed_of_copy
 from .adapter import (
     HELP,
     AgentBehavior,
@@ -30,6 +30,7 @@ from .adapter import (
     ParallelEnv,
     ReportingEnvironment,
     mismatch,
+    read_agents,
     read_flag,
     read_mask,
     read_reward,
@@ -95,6 +96,8 @@ class PettingZooEnvironment(ReportingEnvironment):
         self._state_observation = state_observation
         self._images = images
         self._behavior_of: dict[str, AgentBehavior] = {}
+        self._state_size: int | None = None
+        """The number of values of the global state; None before the first."""
 
     def reset(self) -> None:
         """Start a new episode in every area. Unfinished episodes are not reported.
@@ -131,15 +134,21 @@ class PettingZooEnvironment(ReportingEnvironment):
     def _step_area(self, area: _Area, actions: dict[str, Any]) -> None:
         observations, rewards, terminations, truncations, infos = step_env(area.env, actions)
         state = self._state(area)
-        present = set(area.env.agents)
+        agents = read_agents(area.env)
+        present, stayed = set(agents), []
         for agent, agent_id in list(area.ids.items()):
             terminated = read_flag(area.env, agent, terminations, "the termination")
             truncated = read_flag(area.env, agent, truncations, "the truncation")
             ended = terminated or truncated
             if agent not in observations or not (ended or agent in present):
                 raise EnvContractError(
-                    f"The agent {agent!r} of {area.env} vanished: it has no observation, or is not among "
-                    f"the agents without being terminated or truncated. {HELP}"
+                    f"The agent {agent!r} of {name_of(area.env)} vanished: it has no observation, or is not "
+                    f"among the agents without being terminated or truncated. {HELP}"
+                )
+            if agent not in terminations and agent not in truncations:
+                raise EnvContractError(
+                    f"The agent {agent!r} of {name_of(area.env)} acted, and is among neither the "
+                    f"terminations nor the truncations. {HELP}"
                 )
             self._report(
                 area, agent, agent_id, observations[agent], infos.get(agent), state,
@@ -147,14 +156,21 @@ class PettingZooEnvironment(ReportingEnvironment):
             )  # fmt: skip
             if ended:
                 del area.ids[agent]
+                stayed += [agent] if agent in present else []
         new = [
             agent
-            for agent in area.env.agents
+            for agent in agents
             if agent not in area.ids and not terminations.get(agent) and not truncations.get(agent)
         ]
         self._add_agents(area, new, observations, infos, state)
         if not area.ids:
             self._start_episode(area)
+        elif stayed:  # otherwise it would get no more actions, or begin anew although it has not left
+            raise EnvContractError(
+                f"The agent {stayed[0]!r} of {name_of(area.env)} is terminated or truncated, and still among "
+                "its agents, while others go on. Remove it from `agents` in the step in which it ends; if it "
+                f"comes back later, add it then. {HELP}"
+            )
 
     def _start_episode(self, area: _Area) -> None:
         observations, infos = reset_env(area.env, area.seed)
@@ -162,7 +178,13 @@ class PettingZooEnvironment(ReportingEnvironment):
         area.ids.clear()
         for agent in getattr(area.env, "possible_agents", None) or ():
             self._behavior(area, agent)
-        self._add_agents(area, area.env.agents, observations, infos, self._state(area))
+        agents = read_agents(area.env)
+        if not agents:
+            raise EnvContractError(
+                f"{name_of(area.env)} started an episode without an agent: `agents` is empty after reset. "
+                f"{HELP}"
+            )
+        self._add_agents(area, agents, observations, infos, self._state(area))
 
     def _state(self, area: _Area) -> NDArray[np.float32] | None:
         """The current global state, flat, if it is to be observed."""
@@ -173,19 +195,27 @@ class PettingZooEnvironment(ReportingEnvironment):
             if state is None:
                 raise NotImplementedError
             area.state = np.ravel(state()).astype(np.float32)
-            return area.state
         except NotImplementedError as error:
             if self._state_observation is None:
                 self._state_observation = False
                 return None
             raise UnityEnvironmentException(
-                f"{area.env} has no global state: its state() is missing or not implemented. Leave "
+                f"{name_of(area.env)} has no global state: its state() is missing or not implemented. Leave "
                 "--state-observation out."
             ) from error
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if area.state is not None and not area.env.agents:  # made of agents, of whom none is left
                 return area.state
             raise game_error(area.env, "state", error) from error
+        size = self._state_size = area.state.size if self._state_size is None else self._state_size
+        if area.state.size != size:
+            raise EnvContractError(
+                f"state of {name_of(area.env)} returned {area.state.size} values; expected {size}, as "
+                f"before. {HELP}"
+            )
+        return area.state
 
     def _add_agents(
         self,
@@ -199,7 +229,7 @@ class PettingZooEnvironment(ReportingEnvironment):
         for agent in agents:
             if agent not in observations:
                 raise EnvContractError(
-                    f"The agent {agent!r} of {area.env} started without an observation. {HELP}"
+                    f"The agent {agent!r} of {name_of(area.env)} started without an observation. {HELP}"
                 )
             area.ids[agent] = self._new_id()
             self._report(area, agent, area.ids[agent], observations[agent], infos.get(agent), state)

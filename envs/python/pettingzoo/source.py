@@ -96,7 +96,9 @@ def _make(path: str, factory: Callable[..., Any], options: Arguments) -> Any:
         return factory(**options)
     except UnityException:
         raise
-    except Exception as error:  # the constructor of a game may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the constructor of a game may raise anything
         cause = one_line(error) if isinstance(error, TypeError) else describe_error(error)
         raise UnityEnvironmentException(
             f"{path} cannot be made with {format_arguments(options)}: {cause}."
@@ -137,7 +139,9 @@ def _factory(name: str) -> Callable[..., Any]:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         raise UnityEnvironmentException(_missing(module_name, error.name or "")) from error
-    except (Exception, SystemExit) as error:  # whatever the module raises
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the module raises
         raise UnityEnvironmentException(
             f"The module {module_name} cannot be imported: {describe_error(error)}."
         ) from error

@@ -19,7 +19,7 @@ from ...base import EngineStatistics, ObsArray, StatsAggregationMethod, behavior
 from ...errors import UnsupportedSpaceError
 from ...images import Images
 from ..base import make_copies
-from ..calls import seed_of_copy
+from ..calls import call_method, name_of, seed_of_copy
 from ..gymnasium.environment import stacked
 from ..spaces import SpaceSensor
 from .adapter import AgentBehavior, AgentReport, ReportingEnvironment, mismatch, read_mask, read_spaces
@@ -231,15 +231,16 @@ def make_seats(
         UnityEnvironmentException: One policy is to play seats with different spaces.
     """
     agents = list(game.possible_agents)
-    spaces = [(game.observation_space(agent), game.action_space(agent)) for agent in agents]
+    names_of_spaces = ("observation_space", "action_space")
+    spaces = [tuple(call_method(game, name, agent) for name in names_of_spaces) for agent in agents]
     if self_play is None:
         self_play = all(each == spaces[0] for each in spaces)
     for agent, each in zip(agents, spaces):
         if self_play and each != spaces[0]:
             raise UnityEnvironmentException(
-                f"One policy cannot play all seats of {game}: {agents[0]!r} has the spaces {spaces[0]}, and "
-                f"{agent!r} has {each}. Leave self_play out (or give --self-play false): each seat is then a "
-                "behavior of its own."
+                f"One policy cannot play all seats of {name_of(game)}: {agents[0]!r} has the spaces "
+                f"{spaces[0]}, and {agent!r} has {each}. Leave self_play out (or give --self-play false): "
+                "each seat is then a behavior of its own."
             )
     plain = [str(agent).replace("?", "_") for agent in agents]  # what follows ? is a behavior's team
     names = [_stem(plain[0])] * len(agents) if self_play else plain
@@ -248,8 +249,8 @@ def make_seats(
         seen, acts = read_spaces(game, agent, each, images, boards=boards)
         if boards and not any(sensor.board for sensor in seen):
             raise UnsupportedSpaceError(
-                f"The agent {agent!r} of {game}: the argument boards is for observations of rows x columns x "
-                f"planes; found {each[0]}."
+                f"The agent {agent!r} of {name_of(game)}: the argument boards is for observations of rows x "
+                f"columns x planes; found {each[0]}."
             )
         specs = [stacked(sensor.spec, stack_size) for sensor in seen]
         own = None

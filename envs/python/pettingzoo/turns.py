@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ...errors import EnvContractError
-from ..calls import as_number, call_method
+from ..calls import as_bool, as_number, call_method, name_of, read_attribute, shorten
 from .adapter import mismatch
 
 HELP = "PettingZoo's api_test checks an environment."
+_PATIENCE = 10
+"""Rounds of turns within which an agent that has ended must be selected, to be removed by step(None)."""
 
 
 class AECEnv(Protocol):
@@ -88,7 +90,7 @@ class TurnLoop:
         self.game = game
         self.seats = list(getattr(game, "possible_agents", None) or ())
         if not self.seats:
-            raise EnvContractError(f"{game} has no possible_agents. {HELP}")
+            raise EnvContractError(f"{name_of(game)} has no possible_agents. {HELP}")
         self._number = {agent: seat for seat, agent in enumerate(self.seats)}
         self._seed = seed
         """The seed of the first reset; later episodes continue its random numbers."""
@@ -105,6 +107,11 @@ class TurnLoop:
         """Whether each seat has acted in this episode."""
         self._acting_seat = 0
         """The seat that must act."""
+        self._present = 0
+        """The number of agents at the last turn."""
+        self._turns_unchecked = 0
+        self._over: set[str] = set()
+        """The agents that had ended, and not been removed, when that was checked last."""
 
     def reset(self) -> Turn:
         """Start an episode; returns the first turn.
@@ -117,7 +124,7 @@ class TurnLoop:
         self._reset_episode()
         turns, running = self._advance_to_turn()
         if not running:
-            raise EnvContractError(f"{self.game} started without an agent that can act. {HELP}")
+            raise EnvContractError(f"{name_of(self.game)} started without an agent that can act. {HELP}")
         return turns[-1]
 
     def act(self, action: Any) -> tuple[list[Turn], EpisodeReport | None]:
@@ -147,24 +154,57 @@ class TurnLoop:
     def _advance_to_turn(self) -> tuple[list[Turn], bool]:
         """Remove agents whose episode has ended until one must act; False if none is left."""
         turns, game = [], self.game
-        while game.agents:
-            # Each access goes through all wrappers of the game, so there are no repeated ones.
-            agent = game.agent_selection
+        # Each access goes through all wrappers of the game, so there are no repeated ones.
+        while agents := read_attribute(game, "agents"):
+            agent = read_attribute(game, "agent_selection")
             seat = self._seat(agent)
             terminated, truncated = self._ends(agent)
             if not terminated and not truncated:
+                self._check_present(agents)
+                self._check_removed(agents)
                 self._acting_seat = seat
                 turns.append(self._turn(seat))
                 return turns, True
             turns += self._end(seat, interrupted=not terminated)
+            self._over.discard(agent)
             call_method(game, "step", None)
             if agent in game.agents:
                 raise EnvContractError(
-                    f"The agent {agent!r} of {game} has ended, and step(None) did not remove it: its step() "
-                    f"must begin with self._was_dead_step(action) for agents that have ended. {HELP}"
+                    f"The agent {agent!r} of {name_of(game)} has ended, and step(None) did not remove it: "
+                    "step() must begin with self._was_dead_step(action) for agents that have ended. "
+                    f"{HELP}"
                 )
             self._collect_rewards()
+        self._check_present(())
         return turns, False
+
+    def _check_present(self, agents: Sequence[str]) -> None:
+        """Refuse that a seat has acted and is gone before its end was seen: its last reward would be lost."""
+        if len(agents) < self._present:
+            acting = (agent for agent, acts in zip(self.seats, self._acting) if acts)
+            gone = next((agent for agent in acting if agent not in agents), None)
+            if gone is not None:
+                raise EnvContractError(
+                    f"The agent {gone!r} of {name_of(self.game)} left `agents` before its end was seen. An "
+                    "agent whose episode ends stays there, terminated or truncated, until it is selected and "
+                    f"step(None) removes it. {HELP}"
+                )
+        self._present = len(agents)
+
+    def _check_removed(self, agents: Sequence[str]) -> None:
+        """Now and then, refuse an agent that ended long ago and was never selected: nobody sees its end."""
+        self._turns_unchecked += 1
+        if self._turns_unchecked < _PATIENCE * len(self.seats):
+            return
+        self._turns_unchecked = 0
+        before, self._over = self._over, {agent for agent in agents if any(self._ends(agent))}
+        waiting = next((agent for agent in agents if agent in before & self._over), None)
+        if waiting is not None:
+            raise EnvContractError(
+                f"The agent {waiting!r} of {name_of(self.game)} has ended, and others act on while it is not "
+                "selected, so that step(None) could remove it from `agents`. Select agents that have ended "
+                f"first: PettingZoo's self._deads_step_first() does. {HELP}"
+            )
 
     def _interrupt_all(self) -> list[Turn]:
         """End the episodes of all live agents."""
@@ -181,11 +221,11 @@ class TurnLoop:
         agent = self.seats[seat]
         reward = self._earned[seat] if ended or self._acting[seat] else 0.0
         observation = call_method(self.game, "observe", agent)
-        return Turn(seat, observation, self.game.infos.get(agent), reward, ended, interrupted)
+        return Turn(seat, observation, self._by_agent("infos").get(agent), reward, ended, interrupted)
 
     def _collect_rewards(self) -> None:
         """Collect all rewards of the last step."""
-        for agent, reward in self.game.rewards.items():
+        for agent, reward in self._by_agent("rewards").items():
             earned = self._read_reward(agent, reward)
             if earned:
                 seat = self._seat(agent)
@@ -203,15 +243,31 @@ class TurnLoop:
             return self._number[agent]
         except KeyError:
             raise EnvContractError(
-                f"The agent {agent!r} of {self.game} is not one of its possible_agents, "
+                f"The agent {agent!r} of {name_of(self.game)} is not one of its possible_agents, "
                 f"{', '.join(map(str, self.seats))}. {HELP}"
             ) from None
 
     def _ends(self, agent: str) -> tuple[bool, bool]:
+        terminations, truncations = self._by_agent("terminations"), self._by_agent("truncations")
         try:
-            return bool(self.game.terminations[agent]), bool(self.game.truncations[agent])
+            return (
+                as_bool(terminations[agent], "the termination"),
+                as_bool(truncations[agent], "the truncation"),
+            )
         except KeyError:
             raise EnvContractError(
-                f"The agent {agent!r} of {self.game} must act, but is not among the terminations and "
-                f"truncations. {HELP}"
+                f"The agent {agent!r} of {name_of(self.game)} must act, but is not among the terminations "
+                f"and truncations. {HELP}"
             ) from None
+        except ValueError as error:
+            raise mismatch(self.game, agent, error, HELP) from error
+
+    def _by_agent(self, name: str) -> Mapping[str, Any]:
+        """An attribute of the game that has a value for each agent."""
+        found = read_attribute(self.game, name)
+        if not isinstance(found, Mapping):
+            raise EnvContractError(
+                f"The {name} of {name_of(self.game)} are {shorten(found)} ({type(found).__name__}); expected "
+                f"a dict by agent. {HELP}"
+            )
+        return found

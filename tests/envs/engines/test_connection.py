@@ -5,12 +5,14 @@ import socket
 
 import pytest
 from lanista.envs.engines import connection as engine_connection
-from lanista.envs.engines.connection import EngineConnection, EngineKind
+from lanista.envs.engines.connection import EngineConnection
+from lanista.envs.engines.interfaces import EngineKind
+from lanista.envs.engines.terms import UNITY
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.server import ServerSession
 from mlagents_envs.exception import UnityCommunicationException, UnityEnvironmentException
 
-KIND = EngineKind("Unity", b"quit", "It has not called.", "", "")
+KIND = EngineKind(UNITY, b"quit")
 
 
 class Clock:
@@ -49,7 +51,7 @@ class Process:
     def external_error(self):
         return None
 
-    def describe(self):
+    def describe(self, called):
         return "Its process is described."
 
 

@@ -296,7 +296,7 @@ def test_the_last_picture_is_kept_though_the_game_draws_into_it_again(play, proj
         message = game.act({"painter?team=0": actions(ids, np.zeros((4, 3)), np.zeros((4, 2)))})
     decided, ended = steps(message, "painter?team=0")
     last, first = (int(seen.pixels((3, 38, 40), 3)[0, 0, 0, 2]) for seen in (ended, decided))
-    assert first - last == 4, "two frames after the end, and two for which needs_reset stays set"
+    assert first - last == 2, "a game that has never answered needs_reset is not waited for"
 
 
 def test_a_game_that_changes_its_scene_keeps_its_trainer(play):

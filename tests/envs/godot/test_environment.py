@@ -270,8 +270,9 @@ def test_a_game_that_leaves_ends_the_session(connect):
 
 def test_a_game_that_falls_silent_is_late_and_says_how_far_it_came(connect):
     env, _ = connect([info()], stay=True, timeout=0.5)
-    with pytest.raises(UnityTimeOutException, match="described its agents, but did not answer a reset"):
-        env.reset()
+    for call in (env.reset, env.step, env.reset):
+        with pytest.raises(UnityTimeOutException, match="described its agents, but did not answer a reset"):
+            call()
 
 
 def test_nobody_calls():

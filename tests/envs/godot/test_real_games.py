@@ -180,7 +180,7 @@ SPACE = 'func get_obs_space():\n\treturn {"obs": {"size": [4], "space": "box"}}\
         (
             'func get_obs():\n\tvar nothing = null\n\treturn {"obs": [nothing.x]}\n' + SPACE,
             "",
-            r"agent 1: its observations are missing.*SCRIPT ERROR.*other\.gd",
+            r"agent 1: its observations are missing.*The game wrote: Invalid access.*other\.gd:4",
         ),
         ("func get_obs_space():\n\treturn {}\n", "", "agent 1: it has no observation space"),
         (

@@ -81,6 +81,8 @@ def test_statistics_arrive():
         ),
         ("Wrong?how=raise", r"raised KeyError: 'speed' \(hosted_games\.py, line \d+\)"),
         ("Wrong?how=die", "raised SystemExit"),
+        ("odd?method=statistics", r"statistics of .*odd.* raised KeyError: 'speed' \(hosted_games"),
+        ("odd?method=lost_lives", r"lost_lives of .*odd.* raised KeyError: 'speed'"),
         ("unmade", r"unmade raised RuntimeError: no licence for 7 \(hosted_games\.py"),
         ("not_there", "has no function 'not_there'"),
         (
@@ -94,6 +96,14 @@ def test_errors_of_the_environment_are_the_same_as_in_process(game, message, tmp
     with pytest.raises(EnvContractError, match=message):
         play(env, 9)
     env.close()
+
+
+def test_what_an_environment_warns_of_is_in_its_log(tmp_path):
+    env = hosted(HostedSource("python:hosted_games:Wrong?how=warn"), 7, 1, log_folder=tmp_path)
+    play(env, 9)
+    env.close()
+    log = (tmp_path / "Player-0.log").read_text("utf-8")
+    assert log.count("UserWarning: the physics is unstable") == 1 and "hosted_games.py:" in log
 
 
 def test_a_killed_process_is_a_failure_that_permits_a_restart():

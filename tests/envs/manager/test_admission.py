@@ -123,6 +123,20 @@ def test_the_run_begins_when_enough_environments_have_come(manage, source, caplo
         assert count in caplog.text
 
 
+def test_an_engine_is_introduced_once_it_was_accepted(manage, source, caplog):
+    manager = manage()
+    answer(manager, manager.reset())
+    with caplog.at_level(logging.INFO):
+        misfit, guest = FakeEngine(9, spec=ball_spec(5)), FakeEngine(9)
+        misfit.take_introduction, guest.take_introduction = lambda: ["To Cubes"], lambda: ["To Balls"]
+        source.add(misfit)
+        until(manager, lambda step: step.left)
+        assert "To Cubes" not in caplog.text
+        source.add(guest)
+        until(manager, lambda step: step.fresh)
+    assert "To Balls" in caplog.text
+
+
 def test_a_late_environment_joins_with_the_parameters_of_the_run(manage, source):
     manager = manage()
     answer(manager, manager.reset({"mass": 2.0}))

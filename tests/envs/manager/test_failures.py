@@ -8,6 +8,7 @@ import console_runs
 import numpy as np
 import pytest
 from fake_engine import BALL, Clock, Factory, FakeEngine, ball_spec, ball_steps, decide, value
+from lanista.envs.errors import RefusedByAddonError
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import EngineStopped, RestartLimitError, RestartLimits, StopAsked
 from lanista.envs.manager.specs import SpecConflictError
@@ -256,7 +257,16 @@ FINAL = {
         {"limits": FREELY},
         (ZeroDivisionError, None),
     ),
-    "Stop in the Editor": (crashing(STOP), {"editor": True}, (EngineStopped, "Editor")),
+    "a game that its addon has refused": (
+        crashing(RefusedByAddonError("it observes 3 numbers")),
+        {"limits": FREELY},
+        (RefusedByAddonError, "^it observes 3 numbers"),
+    ),
+    "Stop in the Editor": (
+        crashing(STOP),
+        {"editor": True},
+        (EngineStopped, "The editor has ended the session"),
+    ),
     "a game that quits too often": (
         crashing(STOP),
         {"limits": RestartLimits(0)},

@@ -64,6 +64,15 @@ def test_the_history_stays_short_in_a_run_without_limits():
     assert not history._recent, "times are kept that no limit asks for"
 
 
+def test_a_list_that_a_failure_announces_is_begun():
+    history = RestartHistory(RestartLimits(), started=0.0)
+    history.failed(2.0, OSError("It crashed. Its first errors:\n    no target (A.cs:7)\n    other\nmore"))
+    assert (
+        str(history).strip()
+        == "2.0 s after the start: OSError: It crashed. Its first errors: no target (A.cs:7)"
+    )
+
+
 @pytest.mark.parametrize("values", [(-2, 1, 60), (1, -5, 60), (1, 1, 0)])
 def test_invalid_limits_are_refused(values):
     with pytest.raises(ValueError, match="must be"):

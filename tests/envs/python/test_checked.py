@@ -48,6 +48,35 @@ def test_reversed_axes_are_copied():
     assert min(*decisions.obs[0].strides, *terminals.obs[0].strides) > 0
 
 
+def test_it_may_reuse_its_arrays_and_change_its_actions():
+    """Rollouts are stored once: what was decided must stay what it was."""
+
+    class Thrifty(Foreign):
+        seen, earned = np.zeros((2, 3), np.float32), np.zeros(2, np.float32)
+        ids, mask = np.array([0, 5], np.int32), [np.zeros((2, 2), bool), np.zeros((2, 3), bool)]
+
+        def set_actions(self, behavior_name, action):
+            action.continuous[:] = action.discrete[:] = 0
+
+        def get_steps(self, behavior_name):
+            for array in (self.seen, self.earned, *self.mask):
+                array[:] = self.time
+            self.ids[0] = 10 * self.time
+            group = np.zeros(2, np.int32)
+            steps = DecisionSteps([self.seen], self.earned, self.ids, self.mask, group, self.earned)
+            return steps, terminals(obs=[np.zeros((0, 3))], agent_id=group[:0], group_id=group[:0])
+
+    env = started(Thrifty())
+    kept, given = env.get_steps(NAME)[0], ActionTuple(np.ones((2, 1)), np.ones((2, 2)))
+    env.set_actions(NAME, given)
+    env.step()
+    assert (given.continuous == 1).all() and (given.discrete == 1).all()
+    assert (
+        not kept.obs[0].any() and not kept.reward.any() and not any(mask.any() for mask in kept.action_mask)
+    )
+    assert kept.agent_id.tolist() == [0, 5]
+
+
 def test_actions_are_passed_on_and_default_to_zeros():
     env = started()
     env.set_actions(NAME, ActionTuple(np.full((2, 1), 0.5), np.array([[1, 2], [0, 1]])))
@@ -65,6 +94,13 @@ def test_closing_closes_it():
 def test_an_environment_of_lanista_is_not_wrapped():
     scene = make_in_process("scene:basic")
     assert wrap_checked(scene, "x") is scene
+
+
+class Unreadable:
+    """Like a tensor with a gradient."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("use detach")
 
 
 def decisions(count=2, **changed):
@@ -95,6 +131,9 @@ def terminals(**changed):
         ({"reward": [None, 1]}, "reward holds object; expected float32"),
         ({"agent_id": np.array([0.0, 1.0])}, "agent_id holds float64; expected int32"),
         ({"group_id": np.zeros(1, int)}, "group_id has the shape"),
+        ({"agent_id": None}, "agent_id is None; expected an array of agents' ids"),
+        ({"agent_id": np.zeros(2, int)}, "agent_id is .*, which has an agent twice; .* several areas"),
+        ({"reward": Unreadable()}, "reward is a Unreadable that NumPy cannot read: use detach"),
         ({"action_mask": [np.zeros((2, 2))]}, "action_mask is .*expected None, or a list of 2"),
         ({"action_mask": [np.zeros((2, 2))] * 2}, r"of branch 1 has the shape \(2, 2\); expected \(2, 3\)"),
         ((decisions(), terminals(interrupted=np.zeros(2))), "TerminalSteps: interrupted has the shape"),
@@ -186,3 +225,28 @@ def test_errors_of_other_methods_are_reported_as_well(what):
         env.step()
         env.lost_lives(NAME)
         env.statistics()
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        (
+            "lost_lives",
+            None,
+            r"lost_lives\('Counter.team=0'\) returned is None; expected an array of agents' ids",
+        ),
+        ("lost_lives", [0.5], r"lost_lives\(.*\) returned holds float64; expected int32"),
+        ("statistics", {"Height": 3}, "statistics returned {'Height': 3}; expected a dict of lists of pairs"),
+        ("statistics", {"Height": [(3, "sum")]}, "expected a dict of lists of pairs: a number and a Stat"),
+        (
+            "draw",
+            np.zeros((4, 6)),
+            r"draw of python:mine:make returned an array of the shape \(4, 6\).*expected",
+        ),
+    ],
+)
+def test_what_other_methods_return_is_checked(name, given, message):
+    env = started(Failing())
+    setattr(env.env, name, lambda *_: given)
+    with pytest.raises(EnvContractError, match=message):
+        getattr(env, name)(*[NAME][: name == "lost_lives"])

@@ -164,6 +164,7 @@ def test_a_godot_game_is_told_from_its_output_and_its_end_is_reported_with_its_n
     env.close()
     for part in ("It ran on node ", "return code 9", "the level is gone"):
         assert part in str(caught.value)
+    assert "environment 0 (Godot) has printed an error: the level is gone" in caplog.text
 
 
 @posix

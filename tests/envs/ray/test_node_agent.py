@@ -1,5 +1,6 @@
 """What a node does for one engine, without a cluster."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,12 +11,15 @@ pytest.importorskip("cryptography")
 
 import numpy as np
 import scripted_game
+from console_runs import until
+from lanista.envs.engines.engine_errors import EngineErrors, ErrorPolicy
 from lanista.envs.engines.options import UNCHANGED, EngineOptions
 from lanista.envs.errors import OtherEngineError
 from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.hosting.source import HostedSource
 from lanista.envs.ray import node_agent
 from lanista.envs.ray.node_agent import NodeAgent, NodeAgentError, check
+from lanista.envs.ray.remote_engine import RemoteEngine
 from lanista.envs.ray.rendezvous import Rendezvous, await_engine
 from lanista.envs.remote.relay import RemoteTrainer, TryLaterError
 from lanista.envs.unity import UnityEnvironment
@@ -104,6 +108,37 @@ def test_a_godot_game_is_launched_on_a_node_and_greeted_by_the_learner(rendezvou
         assert argument in report["text"]
     assert agent.log == tmp_path / "logs" / "Player-3.log"
     assert f"--log-file {agent.log}" in report["text"]
+
+
+FAILING_GAME = """
+for _ in range(3):
+    print("SCRIPT ERROR: no target.\\n   at: act (res://agent.gd:7)", flush=True)
+play(Walker())
+"""
+
+
+@posix
+@pytest.mark.parametrize("policy", ErrorPolicy)
+def test_errors_that_a_game_prints_on_a_node_are_counted_at_the_learner(rendezvous, tmp_path, caplog, policy):
+    errors = EngineErrors(policy)
+    game = scripted_game.executable(tmp_path, FAILING_GAME)
+    agent, connect = launched(rendezvous, game, log_folder=tmp_path / "logs", errors=errors)
+    env = GodotEnvironment("godot:elsewhere", connect=connect)
+    env.reset()
+    remote = RemoteEngine("env-3-0", "environment 3", None, lambda: None, errors)
+    if policy is ErrorPolicy.IGNORE:
+        env.close()
+        assert agent.await_end()["errors"] == []
+        return
+    until(lambda: sum(each["count"] for each in agent.errors()) == 3)
+    first = json.loads(json.dumps(agent.errors()))
+    remote.handle_event({"event": "errors", "errors": [{**first[0], "count": 2}]})
+    env.close()
+    remote.handle_event({"event": "ended", "report": agent.await_end()})
+    assert [str(error) for error in remote.errors()] == ["no target (res://agent.gd:7)"]
+    assert [(each.count, each.first) for each in errors.counts()] == [(3, remote.errors()[0])]
+    assert errors.of_environment("environment 3") == 3
+    assert "environment 3 (Godot) has printed an error: no target (res://agent.gd:7)." in caplog.text
 
 
 @posix

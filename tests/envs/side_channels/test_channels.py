@@ -90,6 +90,23 @@ def test_an_unknown_channel_is_reported_once(caplog):
     ]
 
 
+def test_statistics_that_nobody_reads_are_named(caplog):
+    """A number that no page mentions told nobody that a script lacks a channel."""
+    sender = RawBytesChannel(StatsSideChannel().channel_id)
+    sender.send_raw_data(b"x")
+    SideChannelManager().process(SideChannelManager([sender]).generate())
+    assert f"Channel type: {sender.channel_id}. It is the game's StatsRecorder" in caplog.text
+    assert "StatsSideChannel" in caplog.text
+
+
+def test_messages_are_made_and_processed_by_ml_agents_names_too():
+    here, there = FloatPropertiesChannel(), FloatPropertiesChannel()
+    here.set_property("mass", 2.0)
+    data = SideChannelManager([here]).generate_side_channel_messages()
+    SideChannelManager(side_channels=[there]).process_side_channel_message(data)
+    assert there.get_property("mass") == 2.0
+
+
 def test_an_unreadable_message_names_its_channel():
     with pytest.raises(UnitySideChannelException, match=r"StatsSideChannel.*a text of 9 bytes"):
         deliver(b"\x09\x00\x00\x00abc", StatsSideChannel())

@@ -13,7 +13,9 @@ import grpc
 import psutil
 import pytest
 from console_runs import until
+from lanista.envs.engines import shutdown
 from lanista.envs.engines.reaper import REAPER
+from lanista.envs.manager.manager import EnvManager
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.exception import (
     UnityCommunicationException,
@@ -221,6 +223,79 @@ def test_an_engine_that_ignores_quit_is_killed(tmp_path, caplog):
     assert "timed out shutting down" in caplog.text
 
 
+def waits_of(env, monkeypatch):
+    """The seconds for which the end of an environment's process is waited for."""
+    process, waits = env._connection._process, []
+    waited = process.wait
+    monkeypatch.setattr(process, "wait", lambda seconds: waits.append(seconds) or waited(seconds))
+    return waits
+
+
+@pytest.mark.parametrize(
+    "end", [UnityEnvironment.close, lambda env: shutdown._close_all()], ids=["close", "the script ends"]
+)
+def test_a_player_that_is_closed_before_its_first_reset_is_not_waited_for(tmp_path, monkeypatch, caplog, end):
+    """It goes on without a trainer when it is told to quit then; for a minute each engine was waited for."""
+    env = launch(tmp_path, "greet_as_player(); steps(10**6)")
+    waits = waits_of(env, monkeypatch)
+    end(env)
+    assert max(waits) <= 1.0
+    assert env._connection._process.returncode == -signal.SIGKILL
+    assert "timed out" not in caplog.text, "nothing else was to be expected"
+
+
+def test_when_another_launch_fails_a_player_is_not_waited_for(tmp_path, monkeypatch):
+    launched = []
+
+    def make_env(index):
+        if index:
+            raise UnityEnvironmentException("no such level")
+        env = launch(tmp_path, "greet_as_player(); steps(10**6)")
+        launched.append((env, waits_of(env, monkeypatch)))
+        return env
+
+    with pytest.raises(UnityEnvironmentException, match="no such level"):
+        EnvManager(make_env, 2, in_threads=False).start()
+    ((env, waits),) = launched
+    assert env._connection._process.returncode == -signal.SIGKILL and max(waits) <= 1.0
+
+
+@pytest.mark.parametrize("script", ["greet()", "greet_as_player()"])
+def test_an_engine_that_heeds_the_message_to_quit_is_waited_for(tmp_path, script):
+    env = launch(tmp_path, f"{script}; time.sleep(0.2); steps(10**6)")
+    env.send_reset()
+    env.close()
+    assert env._connection._process.returncode == 0
+
+
+def test_a_scene_heeds_the_message_to_quit_before_its_first_reset():
+    env = UnityEnvironment("scene:basic", timeout_wait=LONG)
+    env.close()
+    assert env._connection._process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [("sys.exit(3)", UnityEnvironmentException), ("time.sleep(600)", UnityTimeOutException)],
+    ids=["a crash", "a time-out"],
+)
+@pytest.mark.parametrize("after", [0, 2], ids=["in the first reset", "in a step"])
+def test_after_an_engine_is_lost_every_call_tells_why(tmp_path, fault, error, after):
+    """A script that caught the error got one of another type from the next call."""
+    env = launch(tmp_path, f"greet(); steps({after}); {fault}")
+    for _ in range(after):
+        env.step()
+    env._connection.timeout = 0.5 if error is UnityTimeOutException else LONG
+    with pytest.raises(error) as first:
+        env.step()
+    for call in (env.step, env.reset, env.receive, env.send_step):
+        with pytest.raises(error) as again:
+            call()
+        assert str(again.value) == str(first.value)
+    assert env.poll()
+    env.close()
+
+
 def test_the_requested_port_is_taken(tmp_path):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -281,6 +356,26 @@ def test_stop_in_the_editor_is_answered_at_once():
     env.close()
 
 
+def test_what_the_editor_logs_while_it_is_attached_is_told(tmp_path, monkeypatch, caplog):
+    """Its Console may be hidden; of what it has logged before, nothing is told."""
+    monkeypatch.setattr("lanista.envs.unity.launch.editor_log", lambda: log)
+    log = tmp_path / "Editor.log"
+    thrown = "{}Exception: oops\n  at Ball.Act () [0x00001] in /game/Assets/Ball.cs:{} \n\n"
+    log.write_text(thrown.format("Old", 3))
+    port = free_port()
+    editor = ScriptedEngine(port, [hello(), observation(1)])
+    env = UnityEnvironment(base_port=port, timeout_wait=LONG)
+    env.reset()
+    with log.open("a") as file:
+        file.write(thrown.format("New", 7))
+    assert until(lambda: "NewException: oops (Assets/Ball.cs:7)" in caplog.text)
+    assert "Old" not in caplog.text
+    assert "NewException" in str(env.timed_out())
+    env.close()
+    editor.join(20)
+    assert "has printed 1 error" in caplog.text
+
+
 def test_the_engine_ends_the_session_in_the_handshake():
     port = free_port()
     channel, exchange = exchange_with(port)
@@ -314,6 +409,7 @@ def test_the_editor_is_gone_while_it_waits():
         while not env.poll():
             assert selector.select(20), "the selector has not reported it"
         env.watch(None)
-    with pytest.raises(UnityCommunicatorStoppedException, match="dropped"):
-        env.step()
+    for call in (env.step, env.reset):
+        with pytest.raises(UnityCommunicatorStoppedException, match="dropped"):
+            call()
     env.close()

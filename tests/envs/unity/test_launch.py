@@ -41,6 +41,17 @@ def touch(path: Path) -> Path:
         ("win32", "Game", ["Game.exe"], "Game.exe"),
         ("win32", "Game.exe", ["Game.exe"], "Game.exe"),
         ("win32", "Build", ["Build/UnityCrashHandler64.exe", "Build/ZGame.exe"], "Build/ZGame.exe"),
+        (
+            "linux",
+            "Build",
+            ["Build/Game.x86_64", "Build/UnityPlayer.so", "Build/run.sh"],
+            "Build/Game.x86_64",
+        ),
+        ("linux", "Build/", ["Build/Game.x86"], "Build/Game.x86"),
+        ("linux", "Build", ["Build/Game", "Build/UnityPlayer.so"], "Build/Game"),
+        ("linux", "Build", ["Build.x86_64", "Build/Game.x86_64"], "Build.x86_64"),
+        ("darwin", "Build", ["Build/Game.app/Contents/MacOS/Game"], "Build/Game.app/Contents/MacOS/Game"),
+        ("darwin", "Build", ["Build/New.app/Contents/MacOS/Old"], "Build/New.app/Contents/MacOS/Old"),
     ],
 )
 @pytest.mark.parametrize("absolute", [True, False])
@@ -57,7 +68,9 @@ def test_finds_the_executable(tmp_path, monkeypatch, platform, name, there, expe
     [
         ("Gmae", ["Game.x86_64"], "There is Game.x86_64"),
         ("Game.exe", ["Game.exe"], "a build for Windows; make one for Linux"),
-        ("Build", ["Build/Game.x86_64"], "it holds Game.x86_64"),
+        ("Build", ["Build/B.x86_64", "Build/A.x86_64"], "it holds A.x86_64, B.x86_64: name one of them"),
+        ("Build", ["Build/Game.zip"], "There is Game.zip, an archive: unpack it"),
+        ("Game.x86_64", ["Game.tar.gz"], "There is Game.tar.gz, an archive: unpack it"),
         ("nowhere/Game", [], "There is no folder nowhere"),
         ("Game", [], "No Linux build is in the current folder. Looked for Game.x86_64, Game.x86, Game in "),
         ("b/Game.x86_64", ["b/c"], "Looked for b/Game.x86_64, b/Game.x86, b/Game in "),
@@ -76,6 +89,22 @@ def test_a_missing_executable_names_what_is_there(tmp_path, monkeypatch, name, t
         find_executable(name, "linux")
     assert "Provided filename does not match any environments" in str(error.value)
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+@pytest.mark.parametrize("suffix", [".zip", ".tar.gz", ".7z", ".rar", ".dmg", ".ZIP"])
+def test_an_archive_is_to_be_unpacked(tmp_path, suffix, platform):
+    """It was found as a program, which may not be executed."""
+    archive = touch(tmp_path / f"Game{suffix}")
+    with pytest.raises(UnityEnvironmentException, match=r"it is an archive.*Unpack it"):
+        resolve(str(archive), platform)
+
+
+def test_several_programs_of_a_platform_are_listed(tmp_path):
+    for program in ("A.exe", "B.exe", "UnityCrashHandler64.exe"):
+        touch(tmp_path / "Build" / program)
+    with pytest.raises(UnityEnvironmentException, match=r"it holds A\.exe, B\.exe: name one of them"):
+        find_executable(str(tmp_path / "Build"), "win32")
 
 
 def test_an_absolute_path_is_looked_for_in_no_other_folder(tmp_path):
@@ -127,7 +156,10 @@ def test_arguments_come_in_the_documented_order(tmp_path):
     assert unity_arguments(5006, False, None, []) == (["--mlagents-port", "5006"], None)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(["my.log"], Path("my.log")), (["-"], None), ([], None)])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(["my.log"], Path("my.log")), (["-"], None), ([], None), (["/dev/stdout"], None), (["/dev/fd/2"], None)],
+)
 def test_the_users_own_log_file_wins(value, expected):
     command, log = unity_arguments(5005, False, Path("Player-0.log"), ["-logfile", *value])
     assert command == ["--mlagents-port", "5005", "-logfile", *value]

@@ -1,11 +1,14 @@
 """What scripts may rely on where ML-Agents' low-level API lets them down."""
 
+import atexit
 import logging
+import os
 
 import numpy as np
 import pytest
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.base_env import ActionTuple
+from mlagents_envs.exception import UnityException
 
 
 @pytest.fixture
@@ -52,3 +55,32 @@ def test_what_was_handed_out_is_not_written_to_by_later_steps():
     env.close()
     np.testing.assert_array_equal(kept, copies)
     assert (copies[0] != copies[-1]).any()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX systems fork")
+@pytest.mark.parametrize("use", ["step", "reset", "close"])
+def test_a_forked_process_is_refused_and_its_end_leaves_the_engine_to_the_parent(use):
+    """The child would take the answer for which the parent waits, and end the engine as it ends."""
+    env = UnityEnvironment("scene:basic", seed=1)
+    env.reset()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            getattr(env, use)()
+        except UnityException as error:
+            os.write(writer, str(error).encode())
+        finally:
+            atexit._run_exitfuncs()
+            os._exit(0)
+    os.close(writer)
+    with open(reader, encoding="utf-8") as told:
+        text = told.read()
+    os.waitpid(child, 0)
+    if use == "close":
+        assert not text
+    else:
+        assert f"was opened by process {os.getpid()}, and process {child}, which was forked" in text
+        assert "Open the environment in the process that steps it" in text
+    env.step()
+    env.close()

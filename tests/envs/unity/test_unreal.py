@@ -42,7 +42,7 @@ def test_a_missing_game_is_one_sentence_about_what_is_there(tmp_path):
     (tmp_path / "Game.sh").touch()
     with pytest.raises(UnityEnvironmentException, match=r"Couldn't launch the Gmae .*There is Game\.sh\."):
         resolve(f"unreal:{tmp_path}/Gmae", "linux")
-    with pytest.raises(UnityEnvironmentException, match="make one for Windows in Unreal's build settings"):
+    with pytest.raises(UnityEnvironmentException, match="make one for Windows in Unreal's menu Platforms"):
         (tmp_path / "Game.app").mkdir()
         resolve(f"unreal:{tmp_path}/Game.app", "win32")
 
@@ -72,6 +72,8 @@ def test_the_users_own_log_file_wins():
     command, log = unreal_arguments(5005, False, Path("Player-0.log"), ["-AbsLog=/tmp/my.log"])
     assert command == ["-AbsLog=/tmp/my.log", "-mlAgentPort", "5005", "-mlAgentPort=5005"]
     assert log == Path("/tmp/my.log")
+    command, log = unreal_arguments(5005, False, Path("Player-0.log"), ["-abslog=/dev/stdout"])
+    assert command[0] == "-abslog=/dev/stdout" and log is None
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def test_behaviors_without_observations_or_actions_are_refused():
 
 def test_waiting_for_a_decision_is_limited(monkeypatch):
     monkeypatch.setattr("lanista.envs.wrappers.stepper.MAX_IDLE_STEPS", 20)
-    with pytest.raises(UnityGymException, match=r"20 messages.*Decision Requester"):
+    with pytest.raises(UnityGymException, match=r"20 messages.*those of Ball\?team=0 are silent"):
         wrap([])
 
 

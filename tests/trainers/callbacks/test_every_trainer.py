@@ -2,6 +2,7 @@
 
 import pytest
 from lanista.trainers.callbacks.dispatcher import HOOKS
+from printing_game import FAILED
 from recorded_events import Recorder
 from reliability.resume import differences, numbers
 
@@ -40,6 +41,7 @@ ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other
 def test_callbacks_receive_all_events_and_change_no_bit(runs, trainer):
     hyperparameters, rules = TRAINERS[trainer]
     runs.rules.update(rules)
+    runs.prints = {5: [FAILED]}
     runs.configure(YAML.format(trainer=trainer, hyperparameters=hyperparameters))
     start = ["c.yaml", "--env", "scene:basic", "--seed", "3"]
     heard = Recorder()

@@ -14,6 +14,7 @@ from lanista.trainers.callbacks.dispatcher import (
 )
 from lanista.trainers.callbacks.events import EpisodeEnd, Event, StepTaken, TrainingEnd
 from line_runs import START
+from printing_game import FAILED, THROWN
 from recorded_events import Recorder
 
 YAML = """\
@@ -33,6 +34,7 @@ default_settings:
 @pytest.fixture
 def runs(runs):
     runs.configure(YAML)
+    runs.prints = {5: [THROWN], 9: [FAILED]}
     return runs
 
 

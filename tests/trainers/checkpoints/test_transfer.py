@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+from lanista.envs.engines.terms import UNITY
 from lanista.trainers.checkpoints.run_folder import recorded_seed, require_folder_name
 from lanista.trainers.checkpoints.transfer import (
     check_initial_weights,
@@ -46,7 +47,7 @@ def test_names_that_a_folder_can_have(name):
 @pytest.mark.parametrize("windows", [False, True])
 def test_names_that_are_invalid_for_folders(name, says, windows):
     with pytest.raises(TrainerError, match=says) as error:
-        require_folder_name(name, windows)
+        require_folder_name(name, UNITY, windows=windows)
     assert repr(name) in str(error.value) and "Behavior Parameters" in str(error.value)
 
 

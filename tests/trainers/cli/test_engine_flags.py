@@ -31,6 +31,7 @@ OF_RUNS = {
     "restarts_rate_limit_n",
     "restarts_rate_limit_period_s",
     "non_finite",
+    "engine_errors",
     "token_file",
     "tls_cert",
     "tls_key",
@@ -146,7 +147,7 @@ def test_an_engine_that_connects_by_itself_is_awaited_at_its_address():
 
 def test_no_option_is_left_out_of_a_run():
     """What a run's settings say nothing about is what differs between its environments, or stays as it is."""
-    own = {"worker_id", "log_folder", "connect", "engine_name", "drawn"}
+    own = {"worker_id", "log_folder", "connect", "engine_name", "errors", "drawn"}
     from lanista.trainers.runner.engine_options import engine_options
 
     env = {"env_path": "Game", "env_args": ["--level", "2"], "base_port": 6001, "num_areas": 3, "seed": 7}

@@ -1,5 +1,6 @@
 """`lanista init`: what it writes for an environment can be trained with, and fits what was seen there."""
 
+import os
 import sys
 import tempfile
 
@@ -15,6 +16,7 @@ from lanista.trainers.cli.init.text import configuration
 from lanista.trainers.cli.main import run
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
+from scripted_engine import executable
 from scripted_env import NAME, Asks, Ends, ScriptedEnv, spec_of
 from specs import vector_spec
 
@@ -148,6 +150,16 @@ def test_the_log_of_an_engine_that_failed_is_kept(tmp_path, monkeypatch, capsys)
     assert str(log) in capsys.readouterr().err and "no level" in log.read_text()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a script with a shebang")
+@pytest.mark.parametrize("line", ["", "NullReferenceException: no target"])
+def test_the_log_of_a_game_that_printed_errors_is_kept(tmp_path, monkeypatch, capsys, line):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    game = executable(tmp_path, f"print({line!r}, file=log)\ngreet()\nsteps(10**6)")
+    assert run(["init", "--env", game, "-o", "-"]) == 0
+    logs, told = list(tmp_path.glob("lanista-init-*/Player-0.log")), capsys.readouterr().err
+    assert len(logs) == bool(line) and all(f"The log of environment 0: {log}" in told for log in logs)
+
+
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_every_trainer_gets_settings_that_it_takes(trainer):
     actions = {"dqn": {"branches": (3,)}, "td3": {"continuous": 2}}.get(trainer, {"continuous": 2})
@@ -262,6 +274,6 @@ def test_masked_actions_are_never_taken():
 def test_a_behavior_without_agents_is_written_with_a_word(tmp_path, capsys, monkeypatch):
     from lanista.trainers.cli.init import command
 
-    monkeypatch.setattr(command, "_opened", lambda options, logs: ScriptedEnv([[]]))
+    monkeypatch.setattr(command, "_opened", lambda *_: ScriptedEnv([[]]))
     assert run(["init", "-o", str(tmp_path / "own.yaml")]) == 0
     assert "No agent of Ball asked for a decision" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 
+import pytest
 from lanista.trainers.runner import banner as farewell
 from lanista.trainers.settings import RunOptions
 from lanista.trainers.utils import text
@@ -36,6 +37,27 @@ def test_windows_parses_the_printed_command(tmp_path, monkeypatch):
     command, words = last_command(tmp_path / "my run")
     assert command == subprocess.list2cmdline(words)
     assert "'" not in command and '"Builds/My Game"' in command
+
+
+@pytest.mark.parametrize(
+    ("env", "words", "then"),
+    [
+        (
+            "{listen: '0.0.0.0:5004', allow: [10.0.0.0/8]}",
+            ["0.0.0.0:5004", "--allow", "10.0.0.0/8"],
+            "port 5004",
+        ),
+        ("{listen: 'localhost:0'}", ["localhost:0"], "the port that is then logged"),
+    ],
+)
+def test_a_run_whose_engines_connect_by_themselves_is_seen_at_its_port(tmp_path, env, words, then):
+    """It told to press Play in an Editor, of which there need be none."""
+    (tmp_path / "Ball.onnx").write_bytes(b"")
+    options = RunOptions.from_text(f"env_settings: {env}")
+    (line,) = farewell.next_steps(options, tmp_path, ["Ball"], unfinished=False)
+    command, _, hint = line.partition("See it act: ")[2].partition("  (")
+    assert shlex.split(command) == ["lanista", "play", str(tmp_path / "Ball.onnx"), "--listen", *words]
+    assert hint == f"then start an engine that calls {then})"
 
 
 def test_several_behaviors_are_seen_together(tmp_path):

@@ -94,6 +94,8 @@ CLUSTER = {"ray", "ray_cpus", "ray_listen", "ray_wait"}
 """For engines on a Ray cluster; tested by test_ray.py."""
 HOSTING = {"env_workers"}
 """For environments in Python; tested by test_hosted_run.py."""
+PRINTED = {"engine_errors"}
+"""For what engines print; tested by test_engine_errors.py."""
 ENGINE = {
     "width": 101,
     "height": 57,
@@ -122,7 +124,7 @@ def made(monkeypatch):
 
 
 def test_every_setting_reaches_the_manager_or_the_environment(made):
-    known = ENVIRONMENT.keys() | ATTACHING | CLUSTER | HOSTING | {"transport"}
+    known = ENVIRONMENT.keys() | ATTACHING | CLUSTER | HOSTING | PRINTED | {"transport"}
     assert known == EnvironmentSettings.model_fields.keys(), "a new key is to be looked for here"
     assert ENGINE.keys() == EngineSettings.model_fields.keys()
     options = RunOptions.from_dict({"env_settings": ENVIRONMENT, "engine_settings": ENGINE})

@@ -131,3 +131,31 @@ def test_grpcio_is_refused_if_it_cannot_serve(env, reason):
 def test_more_environments_than_there_are_ports_are_refused_early(tmp_path, arguments, says):
     with pytest.raises(TrainerConfigError, match=says):
         check_environment(options(tmp_path, *arguments))
+
+
+WANDERING = """
+import os
+import gymnasium
+
+def make():
+    os.chdir("assets")
+    return gymnasium.make("CartPole-v1")
+"""
+
+
+def test_an_environment_that_changes_the_working_directory_needs_a_process_of_its_own(tmp_path, monkeypatch):
+    """The run's files would be written elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "wandering.py").write_text(WANDERING)
+    here = options(tmp_path, "--env", "python:wandering:make")
+    with pytest.raises(UnityEnvironmentException, match=r"has changed the working directory from .*assets"):
+        check_environment(here)
+    with (
+        make_env_manager(here, 1, tmp_path) as manager,
+        pytest.raises(UnityEnvironmentException, match="assets"),
+    ):
+        manager.start()
+    check_environment(options(tmp_path, "--env", "python:wandering:make", "--env-workers", "1"))
+    assert Path.cwd() == tmp_path

@@ -148,7 +148,7 @@ def test_stop_in_the_editor_finishes_and_saves(runs, tmp_path, capsys):
     runs.rules["until"] = 300
     assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
     out = capsys.readouterr()
-    assert "The Editor has ended the session" in out.out and "Restarting" not in out.out
+    assert "The editor has ended the session" in out.out and "Restarting" not in out.out
     assert (tmp_path / "results" / "r" / "Tiny.onnx").exists()
     # Nearly all of what four agents did in 299 steps is counted.
     assert 1100 < runs.status()["Tiny"]["final_checkpoint"]["steps"] <= 4 * 299

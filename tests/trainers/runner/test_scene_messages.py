@@ -22,7 +22,7 @@ def test_names_of_ml_agents_files_are_taken_and_unknown_parameters_are_warnings(
         "reads no environment parameter agent_scal, which has no effect. Did you mean agent_sc" in ended.out
     )
     assert "It reads agent_scale, laser_length." in ended.out
-    assert "[INFO] Connected to scene:food (Unity's protocol) with package version" in ended.out
+    assert "[INFO] Connected to scene:food (ML-Agents' protocol) with package version" in ended.out
     assert "stays in lesson" not in ended.out and ended.out.count("[WARNING]") == 1
 
 

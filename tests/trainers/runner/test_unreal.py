@@ -22,7 +22,7 @@ SOON = [
     (["--env", "unreal:", "--ray", "local"], r"ray: found local; the nodes of a cluster start environments"),
     (
         ["--env", "unreal:", "--set", "behaviors.Ball.test_frequency=100"],
-        r"test_frequency.*there is one Editor",
+        r"test_frequency.*there is one editor",
     ),
 ]
 

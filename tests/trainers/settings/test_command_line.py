@@ -180,6 +180,8 @@ def test_json_is_yaml_too(tmp_path):
     ("arguments", "told"),
     [
         (["--nun-envs", "2"], "unrecognized arguments: --nun-envs. Did you mean --num-envs?"),
+        (["--worker-id", "3"], "unrecognized arguments: --worker-id. Ports are found without it"),
+        (["--worker-id=3"], "--base-port N gives the first one port N"),
         (["--num-envs", "two"], "argument --num-envs: "),
         (["a.yaml", "--set", "max_steps"], "expected PATH=VALUE"),
     ],

@@ -97,6 +97,7 @@ def test_a_path_with_a_dot_is_shown_as_set_takes_it():
             "even_checkpoints needs at least 1",
         ),
         ("behaviors: {B: {reward_signals: {gail: {}}}}", "`demo_path` is required"),
+        ("env_settings: {num_areas: 1000000000}", "found 1000000000, expected at most 1000000"),
         ("env_settings:\n", "found nothing, expected a mapping"),
         ("behaviors: [A, B]", "expected a mapping"),
         ("- behaviors", "found a list, expected a mapping"),

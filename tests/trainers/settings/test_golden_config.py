@@ -114,7 +114,8 @@ def refused(case, error):
         # Values that mean nothing there, but are read as 1, 0 or true, or that nothing can be trained with.
         kind = re.match(r"found (True|False|''), expected (a number|a whole number|true or)", problem.message)
         bound = re.search(r"expected (at least|at most|a number above|a number below) ", problem.message)
-        if not (unknown or interval or kind or bound):
+        twice = re.match(r"it stands on line \d+ already", problem.message)  # there the last one counts
+        if not (unknown or interval or kind or bound or twice):
             return False
     return True
 

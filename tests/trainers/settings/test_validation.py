@@ -273,7 +273,7 @@ def test_behaviors_and_devices_that_learners_cannot_share_are_refused(case):
 
 
 ENVIRONMENTS = {
-    "the Editor": ({"env_path": None, "num_envs": 1}, "there is one Editor: name a build or a scene"),
+    "the Editor": ({"env_path": None, "num_envs": 1}, "there is one editor: name a build or a scene"),
     "engines that connect": ({"env_path": None, "listen": "localhost:6005"}, "all come to one: set 1"),
     "a cluster": ({"ray": "local"}, r"a Ray cluster \(--ray\) all belong to one: set 1"),
     "too few": ({"num_envs": 3}, r"there are 3 \(--num-envs\): raise --num-envs to 4 or more"),

@@ -223,6 +223,8 @@ def test_a_run_takes_engines_as_they_come_and_go(tmp_path, scene):
     assert [process.wait(PATIENCE) for process in (second, third, stranger)] == [0, 0, 0], (
         "all receive the command to quit"
     )
+    assert "Connected to scene:basic" in ended.out and "Connected new brain: Basic" in ended.out
+    assert "Connected to scene:ball3d" not in ended.out and "Connected new brain: 3DBall" not in ended.out
     assert weights_are_finite(ended.files("*.pt")) and ended.files("Basic.onnx")
     recorded = (tmp_path / "results" / "r" / "configuration.yaml").read_text()
     assert f"listen: 127.0.0.1:{run.port}" in recorded
@@ -232,8 +234,8 @@ def test_games_of_unity_and_of_unreal_are_trained_on_together(tmp_path, scene):
     run = AttachedRun(tmp_path, free_port(), "--num-envs", "2", max_steps=400)
     games = [scene(run.port), scene(run.port, unreal=True)]
     ended = run.end()
-    assert "Connected to scene:basic (Unity's protocol)" in ended.out
-    assert "Connected to scene:basic (Unreal's protocol)" in ended.out
+    assert "Connected to scene:basic (ML-Agents' protocol)" in ended.out
+    assert "Connected to scene:basic (UnrealMLAgents' protocol)" in ended.out
     assert [process.wait(PATIENCE) for process in games] == [0, 0]
 
 

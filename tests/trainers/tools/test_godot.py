@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 
 import pytest
 from lanista.trainers.cli.main import run
@@ -100,3 +101,14 @@ def test_a_damaged_record_is_named(project, capsys):
 def test_agents_of_both_dimensions_are_one_text():
     in_2d = (ADDON / "agent_2d.gd").read_text()
     assert (ADDON / "agent_3d.gd").read_text() == in_2d.replace("2D", "3D")
+
+
+def test_the_addon_has_what_godots_asset_library_asks_for():
+    """A description, a license with its holder, a drawing, and one version."""
+    settings = (ADDON / "plugin.cfg").read_text()
+    version = re.search(r'^const VERSION := "(.*)"', (ADDON / "sync.gd").read_text(), re.MULTILINE)[1]
+    assert f'version="{version}"' in settings and 'script="plugin.gd"' in settings
+    assert "Copyright 2026 The Lanista developers" in (ADDON / "LICENSE").read_text()
+    assert {"README.md", "icon.svg", "plugin.gd"} <= set(FILES)
+    for key in ("name", "description", "author"):
+        assert re.search(rf'^{key}=".+"$', settings, re.MULTILINE)

@@ -78,6 +78,15 @@ def test_the_whole_folder_is_pushed_with_settings_and_card(hub, folder):
     assert "poca" in files["README.md"].decode() and "me/balls" in files["README.md"].decode()
     assert hashlib.sha256(b"brain").hexdigest() in files["README.md"].decode()
     assert sorted(folder.rglob("*")) == before
+
+
+def test_what_engines_have_printed_is_not_uploaded(hub, folder):
+    (folder / "run_logs").mkdir()
+    for name in ("Player-0.log", "warnings.log", "engine_errors.json", "engine_errors-1.json", "timers.json"):
+        (folder / "run_logs" / name).write_text("{}")
+    assert push(folder) == 0
+    uploaded = {Path(name).name for name in hub.uploaded.files if "run_logs" in name}
+    assert uploaded == {"timers.json"} and (folder / "run_logs" / "Player-0.log").exists()
     assert not Path(hub.uploaded.path).exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import shutil
 import sys
 import tempfile
@@ -16,13 +17,16 @@ from ....envs.python import in_process
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError
 from ...utils.text import typed
-from ..arguments import add_engine_flags, engine_words
+from ..arguments import ENVIRONMENTS, add_engine_flags, engine_words
 from .suggest import ON_POLICY, TRAINERS, Suggestion, UnsuitableTrainerError, suggest
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
 
+    from ....envs.engines.engine_errors import EngineErrors
     from .observe import BehaviorFacts
+
+logger = logging.getLogger(__name__)
 
 STDOUT = "-"
 COPIES = 16
@@ -38,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--env",
-        help="an executable, a scene such as scene:ball3d, godot:PATH, unreal:PATH, registry:NAME, "
-        "gymnasium:ID, pettingzoo:MODULE or python:MODULE:FUNCTION; without it, press Play in the Editor",
+        help=f"{ENVIRONMENTS}; without it, press Play in the Unity Editor",
     )
     parser.add_argument(
         "-o",
@@ -105,21 +108,27 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
     """What the environment showed, once it is closed again."""
     from mlagents_envs.exception import UnityException
 
+    from ....envs.engines.engine_errors import EngineErrors, summary
+    from ....envs.engines.terms import advice
     from ....envs.python.calls import close_checked
     from ...settings.errors import TrainerConfigError
     from ...utils.logging import configure_logging
     from .observe import observe
 
     configure_logging()
-    logs = Path(tempfile.mkdtemp(prefix="lanista-init-"))
+    logs, errors = Path(tempfile.mkdtemp(prefix="lanista-init-")), EngineErrors()
     try:
         with redirect_stdout(sys.stderr):
-            env = _opened(arguments, logs)
+            env = _opened(arguments, logs, errors)
             try:
                 facts = observe(env)
+                advised = advice([env])
             finally:
                 close_checked(env)
-        shutil.rmtree(logs, ignore_errors=True)
+            if errors.total:
+                logger.warning("%s", summary(errors))
+        if facts and not errors.total:  # no message has named a log in it
+            shutil.rmtree(logs, ignore_errors=True)
     except (UnityException, TrainerConfigError, ValueError) as error:
         raise CommandError(str(error)) from error
     finally:
@@ -127,7 +136,7 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
             logs.rmdir()
     silent = [name for name, one in facts.items() if not one.agents]
     if not facts:
-        raise CommandError("The environment showed no behavior: no agent was there to be trained.")
+        raise CommandError(f"The environment showed no behavior: no agent was there to be trained. {advised}")
     if silent:
         print(
             f"No agent of {', '.join(silent)} asked for a decision; its settings are a guess.",
@@ -136,7 +145,7 @@ def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:
     return facts
 
 
-def _opened(arguments: argparse.Namespace, logs: Path) -> BaseEnv:
+def _opened(arguments: argparse.Namespace, logs: Path, errors: EngineErrors) -> BaseEnv:
     """The environment as a run would start it; all seats of a game of turns are teams of one behavior."""
     from ....envs.opening import open_environment
     from ...runner.environments import check_environment
@@ -144,9 +153,8 @@ def _opened(arguments: argparse.Namespace, logs: Path) -> BaseEnv:
 
     settings = settings_from_flags(arguments, arguments.env, arguments.env_args)
     check_environment(settings)
-    return open_environment(
-        replace(single_engine_options(settings, arguments), log_folder=logs, self_play=None)
-    )
+    options = single_engine_options(settings, arguments)
+    return open_environment(replace(options, log_folder=logs, self_play=None, errors=errors))
 
 
 def _suggested(

@@ -17,7 +17,7 @@ from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
 from ...utils.logging import print_error
 from ...utils.trust import Trust
-from ..arguments import add_engine_flags, add_results_dir, add_trust_run, count_from_1
+from ..arguments import ENVIRONMENTS, add_engine_flags, add_results_dir, add_trust_run, count_from_1
 from ..page_server import port_number
 
 if TYPE_CHECKING:
@@ -121,9 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_pretrained(parser)
     parser.add_argument(
         "--env",
-        help="an executable, a scene such as scene:ball3d, gymnasium:ID, pettingzoo:MODULE or "
-        "python:MODULE:FUNCTION (of a run: the one that it was trained in; else press Play in the Unity "
-        "Editor)",
+        help=f"{ENVIRONMENTS} (without it: of a run the one that it was trained in, else the Unity Editor)",
     )
     parser.add_argument(
         "--episodes",

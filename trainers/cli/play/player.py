@@ -10,6 +10,7 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, Terminal
 
 from ....envs.base import MAX_IDLE_STEPS, BehaviorId, BehaviorName
 from ....envs.demonstrations.recorder import DemonstrationRecorder
+from ....envs.engines.terms import advice
 from ...episodes import MAX_DECISIONS
 from ...episodes.scores import EpisodeCounter, Scores, SeatScores
 from ...policies.onnx.loaded_policy import misfits
@@ -116,8 +117,8 @@ class Player:
                 break
             if self.counter.idle_steps > MAX_IDLE_STEPS:
                 raise NothingToDecideError(
-                    f"In {MAX_IDLE_STEPS} steps no agent that a model is for asked for a decision. In Unity "
-                    "and Unreal, agents need a Decision Requester, or must call RequestDecision."
+                    f"In {MAX_IDLE_STEPS} steps no agent that a model is for asked for a decision. "
+                    f"{advice([self.env])}"
                 )
             self.env.step()
             self.steps += 1

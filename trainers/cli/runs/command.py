@@ -77,6 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print("\n".join(_table(runs, now)))
     for run in runs:
+        errors = run.engine_errors
+        if errors.total:
+            print(harmless(f"The engines of {run.name} have printed {errors.in_words()}"))
+    for run in runs:
         for problem in run.problems:
             print(f"{harmless(run.name)} is damaged: {harmless(problem)}", file=sys.stderr)
     return 0
@@ -142,6 +146,7 @@ def _as_dict(run: RunRecord) -> dict[str, Any]:
             }
             for one in run.behaviors
         },
+        "engine_errors": run.engine_errors.as_dict(),
         "problems": run.problems,
     }
 

@@ -17,6 +17,7 @@ import yaml
 from ....envs.utils.bounded_yaml import load_json, load_yaml
 from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock
 from ....envs.utils.regular_files import read_text
+from ...checkpoints.engine_errors import ErrorRecord, errors_files
 from ...settings.yaml_source import UNREADABLE_YAML
 from ...stats.earned import GROUP_REWARD, REWARD, earned
 from ...stats.event_files import FILE_NAME, PATTERN, read_extent
@@ -79,6 +80,8 @@ class RunRecord:
     """The contents of the run's training_status.json."""
     timers: dict[str, Any] = field(default_factory=dict)
     """The contents of the run's timers.json, of the last process that has ended."""
+    engine_errors: ErrorRecord = field(default_factory=ErrorRecord)
+    """The errors that the run's engines have printed."""
     updated: float = 0.0
     """When the run last changed, in seconds since 1970."""
     size: int = 0
@@ -171,6 +174,7 @@ def _read_into(run: RunRecord, *, brief: bool) -> None:
     run.settings = _read(run, path / "configuration.yaml", _outline if brief else _settings)
     run.status = _read(run, path / "run_logs" / "training_status.json", load_json)
     run.timers = _read(run, path / "run_logs" / "timers.json", _metadata if brief else load_json)
+    run.engine_errors = _engine_errors(run)
     environment = _mapping(run.settings.get("env_settings"))
     run.environment = _text(environment.get("env_path"))
     run.seed = _integer(environment.get("seed"))
@@ -219,13 +223,28 @@ def _read(run: RunRecord, path: Path, parse: Callable[[str], Any]) -> dict[str, 
     except FileNotFoundError:
         return {}
     except (OSError, *UNREADABLE_YAML) as error:
-        cause = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        run.problems.append(f"{path.name}: {cause}")
+        run.problems.append(f"{path.name}: {_cause(error)}")
         return {}
     if not isinstance(tree, dict):
         run.problems.append(f"{path.name}: found {type(tree).__name__}, expected a mapping")
         return {}
     return {str(key): value for key, value in tree.items()}
+
+
+def _engine_errors(run: RunRecord) -> ErrorRecord:
+    """What the engines of all the run's learners have printed."""
+    found = ErrorRecord()
+    for path in errors_files(run.path):
+        try:
+            found = found.plus(ErrorRecord.read(path))
+        except (OSError, ValueError) as error:
+            run.problems.append(f"{path.name}: {_cause(error)}")
+    return found
+
+
+def _cause(error: Exception) -> str:
+    """Why a file cannot be read, in one line."""
+    return str(error.strerror if isinstance(error, OSError) else " ".join(str(error).split()))
 
 
 def _measure(run: RunRecord) -> list[Path]:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -33,26 +33,29 @@ WINDOWS = os.name == "nt"
 
 DEVICE = r"(cpu|cuda|mps|xpu)(:[0-9]+)?"
 """What `torch_settings.device` takes."""
+MOST_AREAS = 1_000_000
+"""The most copies of its area that an environment is asked for: no machine holds more."""
 
 
 class EnvironmentSettings(Settings):
     """The environments, where steps come from."""
 
     env_path: Text | None = None
-    """A Unity executable, unreal:PATH for a game of Unreal (unreal: alone waits for its editor), scene:NAME
-    for an embedded scene, registry:NAME for one that is downloaded, gymnasium:ID or pettingzoo:MODULE for an
-    environment of Gymnasium or PettingZoo, python:MODULE:FUNCTION for what a function of your own makes. Not
-    given: wait for the Unity Editor."""
+    """A Unity executable, godot:PATH for a Godot project or game, unreal:PATH for a game of Unreal (godot: or
+    unreal: alone waits for that engine's editor), scene:NAME for an embedded scene, registry:NAME for one
+    that is downloaded, gymnasium:ID or pettingzoo:MODULE for an environment of Gymnasium or PettingZoo,
+    python:MODULE:FUNCTION for what a function of your own makes. Not given: wait for the Unity Editor."""
     env_args: Arguments | None = None
     """Arguments for the environment itself. As a flag it must be the last: it takes the rest of the line."""
     base_port: Integer = Field(default=5005, ge=1, le=65535)
-    """The port of the first environment; the others get the ports after it. The Editor always uses 5004."""
+    """The port of the first environment; the others get the ports after it. The Unity Editor
+    always uses 5004; if no other port is chosen, Unreal's editor uses 5004 too, and Godot's 11008."""
     num_envs: Integer = Field(default=1, ge=1)
     """Number of environments that run in parallel."""
     env_workers: Integer = own(0, ge=0)
     """Number of processes that each host one environment, for those in Python (gymnasium:, pettingzoo:,
     python:). 0: num_envs of them are stepped within the run's own process."""
-    num_areas: WireInteger = 1
+    num_areas: Annotated[Integer, Field(le=MOST_AREAS)] = 1
     """Number of training areas that each environment is asked to make."""
     timeout_wait: Integer = Field(default=60, ge=1)
     """Seconds to wait for an environment to start or to answer; also for another process that learns for
@@ -68,6 +71,10 @@ class EnvironmentSettings(Settings):
     non_finite: Literal["stop", "drop", "zero"] = own("stop")
     """For NaN or infinite observations and rewards. stop: end the run, naming sensor and agent; drop: discard
     the agent's unfinished trajectory; zero: replace them by zero."""
+    engine_errors: Literal["warn", "stop", "ignore"] = own("warn")
+    """For errors that engines print, such as exceptions in a game's scripts. warn: tell the first of each
+    kind, and count all; stop: end the run after the first, saved, with exit status 1; ignore: do not read
+    what engines print."""
     listen: Text = own("localhost")
     """An address at which environments reach the trainer, in addition to localhost, which those on this
     machine use. localhost: this machine only. As ADDRESS:PORT (IPv6 in brackets), without --env: train on
@@ -160,12 +167,13 @@ class EngineSettings(Settings):
     quality_level: WireInteger = 5
     """Unity's quality level."""
     time_scale: WireNumber = 20.0
-    """How much faster than real time the engine may run."""
+    """How much faster than real time the engine may run. A frame, and so an Update() of Unity, then lasts
+    time_scale / capture_frame_rate seconds of game time: 1/3 s with 20 and 60, 16.7 steps of physics."""
     target_frame_rate: WireInteger = -1
     """Target frame rate in frames per second. -1: as many as possible."""
     capture_frame_rate: WireInteger = 60
-    """Frames per second of game time: with 60, a frame lasts 1/60 s of game time. 0: as long as it really
-    took."""
+    """Frames per second: each lasts time_scale / capture_frame_rate seconds of game time. 0: as long as it
+    really took, times time_scale."""
     no_graphics: Flag = False
     """Run without graphics. Camera observations are not available then."""
     no_graphics_monitor: Flag = False

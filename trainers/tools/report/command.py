@@ -115,8 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.watch:
         return _watch(arguments)
     folders = find(arguments.runs, arguments.results_dir)
-    page = report(folders)
     output: Path = arguments.output
+    page = report(folders, output.parent)
     require_replaceable(output, "Name another file with -o.")
     try:
         atomic_write_text(output, page)
@@ -128,9 +128,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def report(folders: dict[str, Path]) -> str:
-    """The page of these runs, by name."""
-    return make_page(group_runs([RunResult.read(read_run(path, name)) for name, path in folders.items()]))
+def report(folders: dict[str, Path], beside: Path | None = None) -> str:
+    """The page of these runs, by name; `beside`: the folder that it is for."""
+    runs = [RunResult.read(read_run(path, name)) for name, path in folders.items()]
+    return make_page(group_runs(runs), beside=beside)
 
 
 def require_replaceable(output: Path, remedy: str) -> None:

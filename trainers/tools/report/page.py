@@ -6,12 +6,15 @@ import base64
 import html
 import json
 import math
+import os
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ...._version import __version__
 from ....envs.utils.regular_files import refuse_pipe
@@ -128,11 +131,12 @@ _PAGE = """\
 """
 
 
-def make_page(groups: Sequence[Group], *, refresh: float | None = None) -> str:
+def make_page(groups: Sequence[Group], *, refresh: float | None = None, beside: Path | None = None) -> str:
     """The page of these runs.
 
     Args:
         groups: see `group_runs`.
+        beside: the folder of the page's file, from which links lead to logs; None: there are no links.
         refresh: seconds after which the page reads itself anew from where it was loaded; None: never.
     """
     names = list(dict.fromkeys(name for group in groups for run in group.runs for name in run.behaviors))
@@ -154,6 +158,7 @@ def make_page(groups: Sequence[Group], *, refresh: float | None = None) -> str:
         _curves(groups, drawn, colors, every),
         _films(groups, names),
         _notes(groups),
+        _engine_errors(groups, beside),
         model_cards(groups),
     ]
     script = _own("uPlot.iife.min.js") + _own("page.js")
@@ -367,3 +372,31 @@ def _notes(groups: Sequence[Group]) -> str:
             text = "\n".join(shown(line) for line in lines)
             parts.append(f"<h3>{shown(run.record.name)}</h3><pre>{text}</pre>")
     return f"<h2>Restarts and warnings</h2>{''.join(parts)}" if parts else ""
+
+
+def _engine_errors(groups: Sequence[Group], beside: Path | None) -> str:
+    """The errors that engines have printed, of each run that has any."""
+    parts = []
+    for run in (run for group in groups for run in group.runs):
+        record = run.record.engine_errors
+        rows = []
+        for one in record.kinds:
+            cells = text_row((one.first.text, one.first.place, one.first.environment)).removesuffix("</tr>")
+            log = _log(run, one.first.log, beside)
+            rows.append(f"{cells}<td>{log}</td><td class=n>{one.count:,}</td></tr>")
+        if record.total:
+            listed = table(("Error", "Place", "First in", "Log", "Count"), rows, ("Count",))
+            parts.append(f"<h3>{shown(run.record.name)}: {record.total:,}</h3>{listed}")
+    return f"<h2>Errors that engines have printed</h2>{''.join(parts)}" if parts else ""
+
+
+def _log(run: RunResult, log: Path | None, beside: Path | None) -> str:
+    """The path of a log within the run's folder, as a link if it is there."""
+    if log is None:
+        return ""
+    path = run.record.path / log
+    inside = not (log.is_absolute() or ".." in log.parts)
+    if beside is not None and inside and path.is_file():
+        with suppress(ValueError):  # on another drive of Windows no relative path leads there
+            return f'<a href="{quote(Path(os.path.relpath(path, beside)).as_posix())}">{shown(log)}</a>'
+    return shown(log)

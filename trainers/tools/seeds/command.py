@@ -44,7 +44,7 @@ def run(argv: Sequence[str]) -> int:
     stopped = _train(runs, given.parallel)
     begun = {one.folder.name: one.folder for one in runs if one.folder.is_dir()}
     if begun:
-        atomic_write_text(page, report(begun))
+        atomic_write_text(page, report(begun, page.parent))
         print(f"The report is {page}.")
     if stopped:
         print(f"The runs were stopped. This continues them: {_resuming(argv)}")

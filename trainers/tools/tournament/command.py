@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--checkpoints", action="store_true", help="enter all checkpoints of the runs")
     kind.add_argument("--snapshots", action="store_true", help="enter the snapshots of the runs' self-play")
     parser.add_argument(
-        "--env", help="an executable, scene:NAME or pettingzoo:MODULE (that of the first run)"
+        "--env", help="an executable, scene:NAME, godot:PATH or pettingzoo:MODULE (that of the first run)"
     )
     parser.add_argument("--games", metavar="N", type=count_from_1, default=100, help="games per pair (100)")
     parser.add_argument(

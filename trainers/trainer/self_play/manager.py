@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ....agent_processor.queues import StatsSink
 from ....envs.base import BehaviorId, BehaviorName
+from ....envs.engines.terms import UNKNOWN, Terms
 from ...policies.policy import Policy
 from ...settings.models.behavior import SelfPlaySettings
 from ...utils.errors import TrainerError
@@ -32,6 +33,7 @@ class SelfPlayManager(SelfPlay):
         make_policy: Callable[[Any], Policy],
         stats: StatsSink,
         seed: int,
+        terms: Terms = UNKNOWN,
     ) -> None:
         """Start without any team.
 
@@ -43,8 +45,10 @@ class SelfPlayManager(SelfPlay):
             make_policy: makes the policy that acts with a copy of it.
             stats: gets the rating.
             seed: of the choice of opponents, and of the actions that these sample.
+            terms: the words for the environment in messages to its users.
         """
         self.name = name
+        self._terms = terms
         self.opponents = Opponents(network, make_policy, seed + 1, marks=settings.learn_from_both_sides)
         super().__init__(
             settings, rotation, lambda: _copy(network), self.opponents, SeededRandom(seed), stats
@@ -99,9 +103,8 @@ class SelfPlayManager(SelfPlay):
             raise TrainerError(
                 f"The behavior {self.name} has a section self_play, but the environment has shown only one "
                 f"team, {self._last_joined}, and at step {step} another one is to learn: self-play needs an "
-                "opponent. Give the opponents another Team Id (in Unity, in their Behavior Parameters); if "
-                "they are another behavior, give that one a section self_play too; or remove "
-                f"behaviors.{self.name}.self_play."
+                f"opponent. Give the opponents another {self._terms.team}; if they are another behavior, "
+                f"give that one a section self_play too; or remove behaviors.{self.name}.self_play."
             )
         if not self._alone:
             self._alone = True

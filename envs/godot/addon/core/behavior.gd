@@ -74,6 +74,17 @@ var _seen := {}
 var _widths := {}
 
 
+## Whether a trainer can take an agent's policy_name for a behavior's; if not, the session stops.
+static func has_valid_name(agent: Node) -> bool:
+	var name: String = agent.policy_name
+	if "?" in name:
+		var remedy := "Set policy_name to '%s', and the team as team_id" % name.get_slice("?", 0)
+		Failure.stop("policy_name of %s is '%s', and teams are told by team_id. %s" % [agent.get_path(), name, remedy], agent)
+	elif name.strip_edges().is_empty():
+		Failure.stop("policy_name of %s is empty. Expected: the name of a behavior" % agent.get_path(), agent)
+	return not Failure.happened
+
+
 func _init(agent: Node) -> void:
 	key = "%s?team=%d" % [agent.policy_name, agent.team_id]
 	path = str(agent.get_path())
@@ -81,10 +92,11 @@ func _init(agent: Node) -> void:
 	if spaces is Dictionary and not spaces.is_empty():
 		observation_spaces = spaces
 	else:
-		Failure.stop("%s observes nothing: get_obs_space() gives %s. Is there a script error above?" % [path, spaces])
+		var function := "get_obs" if spaces is Dictionary else "get_obs_space"
+		Failure.stop("%s observes nothing: get_obs_space() gives %s. Is there a script error above?" % [path, spaces], agent, function)
 	action_spaces = agent.get_action_space()
 	if action_spaces.is_empty():
-		Failure.stop("%s has no actions: get_action_space() is empty. Is there a script error above?" % path)
+		Failure.stop("%s has no actions: get_action_space() is empty. Is there a script error above?" % path, agent, "get_action_space")
 	for name: String in observation_spaces:
 		_add_observation(name, observation_spaces[name])
 	for name: String in action_spaces:
@@ -99,11 +111,11 @@ func _add_observation(name: String, space: Dictionary) -> void:
 		size = size[0]
 	if is_choice != (size is int or size is float) or not (is_choice or size is Array):
 		var allowed := '{"size": [numbers], "space": "box"} or {"size": choices, "space": "discrete"}'
-		Failure.stop("get_obs_space() of %s says of '%s' %s. Allowed: %s" % [path, name, space, allowed])
+		Failure.stop("get_obs_space() of %s says of '%s' %s. Allowed: %s" % [path, name, space, allowed], NodePath(path), "get_obs_space")
 		size = []
 	var picture := not is_choice and Observations.is_picture(name, size)
 	if picture and not Observations.FORMATS.has(int(size[0])):
-		Failure.stop("the picture '%s' of %s has %s channels. Allowed: 1, 3 or 4" % [name, path, size[0]])
+		Failure.stop("the picture '%s' of %s has %s channels. Allowed: 1, 3 or 4" % [name, path, size[0]], NodePath(path), "get_obs_space")
 	observation_names.append(name)
 	sizes.append([int(size)] if is_choice else size)
 	pictures.append(picture)
@@ -116,7 +128,7 @@ func _add_action(name: String, space: Dictionary) -> void:
 	var type: Variant = space.get("action_type")
 	if not (size is int or size is float) or int(size) < 1 or type not in ["continuous", "discrete"]:
 		var allowed := '{"size": n, "action_type": "continuous" or "discrete"}'
-		Failure.stop("get_action_space() of %s says of '%s' %s. Allowed: %s" % [path, name, space, allowed])
+		Failure.stop("get_action_space() of %s says of '%s' %s. Allowed: %s" % [path, name, space, allowed], NodePath(path), "get_action_space")
 	elif type == "continuous":
 		width += int(size)
 		_widths[name] = int(size)
@@ -131,7 +143,7 @@ func accepts(agent: Node) -> bool:
 		return true
 	var text := "%s and %s follow the behavior %s and differ: %s, %s and %s, %s. Give one of them another policy_name"
 	var other: Array = [agent.get_obs_space(), agent.get_action_space()]
-	Failure.stop(text % ([path, agent.get_path(), key, observation_spaces, action_spaces] + other))
+	Failure.stop(text % ([path, agent.get_path(), key, observation_spaces, action_spaces] + other), agent, "get_obs")
 	return false
 
 
@@ -197,18 +209,18 @@ func masks_of(agent: Node) -> Array[PackedByteArray]:
 	for name: String in disabled:
 		if name not in branches:
 			var text := "get_disabled_actions() of %s names '%s', which is no discrete action"
-			Failure.stop(text % [agent.get_path(), name])
+			Failure.stop(text % [agent.get_path(), name], agent, "get_disabled_actions")
 	for name in branches:
 		var mask := PackedByteArray()
 		mask.resize(int(action_spaces[name]["size"]))
 		for choice: int in disabled.get(name, []):
 			if choice < 0 or choice >= mask.size():
 				var text := "get_disabled_actions() of %s names the choice %d of '%s', which has %d"
-				Failure.stop(text % [agent.get_path(), choice, name, mask.size()])
+				Failure.stop(text % [agent.get_path(), choice, name, mask.size()], agent, "get_disabled_actions")
 			else:
 				mask[choice] = 1
 		if mask.count(1) == mask.size():
-			Failure.stop("get_disabled_actions() of %s leaves no choice of '%s'" % [agent.get_path(), name])
+			Failure.stop("get_disabled_actions() of %s leaves no choice of '%s'" % [agent.get_path(), name], agent, "get_disabled_actions")
 		masks.append(mask)
 	return masks
 
@@ -267,7 +279,7 @@ func append_action(action: Variant, agent: Node, numbers: PackedFloat32Array, ch
 		if values.size() != maxi(1, size) or (size == 0 and not _is_choice(name, values[0])):
 			var expected := "%d numbers" % size if size > 0 else "a choice of %d" % action_spaces[name]["size"]
 			var text := "get_action() of %s gives %s, which says of '%s' %s. Expected: %s"
-			Failure.stop(text % [agent.get_path(), action, name, values, expected])
+			Failure.stop(text % [agent.get_path(), action, name, values, expected], agent, "get_action")
 			return false
 		if size == 0:
 			choice.append(int(values[0]))

@@ -41,6 +41,8 @@ func new_id() -> int:
 ## An agent is to be recorded.
 func describe(state: AgentState) -> void:
 	var behavior: Behavior = state.behavior
+	if not Behavior.has_valid_name(state.node):
+		return
 	if _behaviors.has(behavior.key):
 		_behaviors[behavior.key].accepts(state.node)
 	else:

@@ -21,8 +21,9 @@ func _init(agent: Node, brain: LanistaBrain, deterministic: bool) -> void:
 
 ## Let the agent act on what it observes.
 func decide(state: AgentState) -> void:
-	if not _fits:
+	if not _fits or state.awaits_reset():
 		return
+	state.settle()
 	if state.take_end() and _memory != null:
 		_memory.reset()
 	var given: Dictionary = state.node.get_obs()

@@ -35,9 +35,14 @@ func env_info() -> Dictionary:
 
 ## An agent has entered the scene tree.
 func add(state: AgentState) -> void:
+	if not Behavior.has_valid_name(state.node):
+		return
 	var key := "%s?team=%d" % [state.node.policy_name, state.node.team_id]
 	if not _behaviors.has(key):
-		_behaviors[key] = Behavior.new(state.node)
+		var behavior := Behavior.new(state.node)
+		if Failure.happened:
+			return
+		_behaviors[key] = behavior
 		_new_behaviors[key] = _behaviors[key].to_dictionary()
 	elif not _behaviors[key].accepts(state.node):
 		return
@@ -63,6 +68,8 @@ func _add(state: AgentState) -> void:
 	var ending := state.take_ending()
 	if ending != null:
 		ending.behavior.add_terminal(ending)
+	if state.awaits_reset():
+		return
 	if state.id == 0:
 		_ids += 1
 		state.begin(_ids)

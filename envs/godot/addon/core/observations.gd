@@ -17,7 +17,7 @@ static func default_spaces(agent: Node, observations: Dictionary) -> Dictionary:
 		var numbers := to_numbers(observations[name])
 		if numbers.is_empty():
 			var place := "'%s' of get_obs() of %s" % [name, agent.get_path()]
-			Failure.stop("%s is no list of numbers (%s): declare it in get_obs_space()" % [place, _found(observations[name])])
+			Failure.stop("%s is no list of numbers (%s): declare it in get_obs_space()" % [place, _found(observations[name])], agent, "get_obs")
 		spaces[name] = {"size": [numbers.size()], "space": "box"}
 	return spaces
 
@@ -101,7 +101,7 @@ static func refuse(agent: Variant, name: String, observations: Dictionary, expec
 		found = stranger_in(observations[name]) if observations[name] is Array else ""
 		found = _found(observations[name]) if found.is_empty() else found
 	var path: Variant = agent.get_path() if agent is Node else agent
-	Failure.stop("get_obs() of %s gives under '%s' %s. Expected: %s" % [path, name, found, expected])
+	Failure.stop("get_obs() of %s gives under '%s' %s. Expected: %s" % [path, name, found, expected], agent, "get_obs")
 
 
 static func _found(value: Variant) -> String:

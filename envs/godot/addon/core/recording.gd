@@ -19,6 +19,8 @@ func _init(state: AgentState, file: DemonstrationsFile) -> void:
 ## Let the agent do what the player wants, and keep what it observed and did.
 func decide(state: AgentState) -> void:
 	end(state.take_ending())
+	if state.awaits_reset():
+		return
 	if state.id == 0:
 		state.begin(_file.new_id())
 	var reward := state.take_reward()

@@ -14,6 +14,7 @@ const BaseDialect := preload("base_dialect.gd")
 const Channel := preload("channel.gd")
 const Failure := preload("failure.gd")
 const LanistaDialect := preload("lanista_dialect.gd")
+const Placement := preload("placement.gd")
 
 const MAJOR_VERSION := "0"
 const MINOR_VERSION := "7"
@@ -21,13 +22,15 @@ const MINOR_VERSION := "7"
 var channel := Channel.new()
 ## Environment parameters that the trainer has set.
 var parameters := {}
-## Called when the trainer asks all agents to begin anew, before they are reset.
-var on_reset := Callable()
+## To be emitted when the trainer asks all agents to begin anew, before their own reset_requested.
+var environment_reset: Signal
 
 var _dialect: RefCounted = BaseDialect.new()
 var _lanista := LanistaDialect.new()
 ## The answer that the trainer waits for: "reset", "step" or none.
 var _owed := ""
+## What environment_reset calls.
+var _placement := Placement.new()
 
 
 func _init(action_repeat: int, addon_version: String) -> void:
@@ -40,12 +43,28 @@ func add_statistic(key: String, value: float, method: int) -> void:
 		_lanista.statistics.append([key, value, method])
 
 
+## Whether the next message has to have a decision of every agent.
+func all_decide() -> bool:
+	return _dialect != _lanista or _owed == "reset"
+
+
+## Whether what environment_reset calls still awaits.
+func is_resetting() -> bool:
+	return _placement.is_pending()
+
+
+## Wait no longer for that.
+func stop_resetting() -> void:
+	_placement.forget()
+
+
 ## Tell the trainer what has happened, and do what it asks for until the game has to go on.
 func exchange() -> Wish:
 	while not Failure.happened:
 		if not _owed.is_empty():
 			_add_newcomers()
-			_send(_dialect.steps(_owed))
+			if not Failure.happened:  # an agent that was refused has no behavior
+				_send(_dialect.steps(_owed))
 			_owed = ""
 		var message := {} if Failure.happened else channel.receive()
 		if message.is_empty():
@@ -56,11 +75,12 @@ func exchange() -> Wish:
 				_greet(message)
 			"env_info":
 				_add_newcomers()
-				_send(_dialect.env_info())
+				if not Failure.happened:
+					_send(_dialect.env_info())
 			"reset":
 				_owed = "reset"
 				_restart()
-				if AgentState.any_unsettled():
+				if AgentState.any_unsettled() or is_resetting():
 					return Wish.RESET
 			"action":
 				_owed = "step"
@@ -95,11 +115,15 @@ func _add_newcomers() -> void:
 			_dialect.add(state)
 
 
+## needs_reset is set before the signal, whose handlers may place bodies and call reset().
 func _restart() -> void:
-	on_reset.call()
+	for state in AgentState.all:
+		if state.trained:
+			state.restart(environment_reset.has_connections())
+	_placement.begin(environment_reset, Callable())
 	for state in AgentState.all_now():
 		if state.trained:
-			state.restart()
+			state.place()
 
 
 func _call(method: String) -> Array:

@@ -11,6 +11,7 @@ from gymnasium_games import GAME, environment, moment, number
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.errors import UnsupportedSpaceError
+from lanista.envs.python.unbounded import not_told
 from mlagents_envs.base_env import ActionTuple, DimensionProperty
 
 SHIFTS = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
@@ -142,7 +143,11 @@ def test_a_space_that_cannot_be_used_is_named_by_its_path(what, space, path):
 
 def test_actions_without_bounds_are_named_once(caplog):
     acts = Dict(aim=Box(-1, 1, (2,)), push=Box(np.float32([0, -np.inf]), np.float32([2, np.inf])))
+    with not_told():  # as when a run looks whether the environment can be made at all
+        environment([moment(number(0))], acts=acts)
+    assert not caplog.text
     env, games = environment([moment(number(0))] * 2, acts=acts, copies=3)
+    environment([moment(number(0))], acts=acts)
     assert caplog.text.count("values of action.push lack a bound") == 1
     env.reset()
     env.set_actions(GAME, ActionTuple(np.float32([[1, -1, 0, 0.25]] * 3)))

@@ -118,6 +118,22 @@ def test_masks_come_from_the_info_or_the_observation():
     assert [spec.name for spec in env.behavior_specs[GAME].observation_specs] == ["place"]
 
 
+def test_copies_may_share_a_mask_that_they_change():
+    """Two copies have one array, and the second is stepped after the first."""
+    mask = np.ones(2, np.int8)
+
+    class Sharing(Cat):
+        def seen(self):
+            mask[:] = self.time % 2, 1
+            return np.float32([self.time]), {"action_mask": mask}
+
+    env = GymnasiumEnvironment(Sharing, "Game", copies=2)
+    env.reset()
+    env._envs[1].time += 1
+    env.step()
+    assert env.get_steps(GAME)[0].action_mask[0].tolist() == [[False, False], [True, False]]
+
+
 def test_a_mask_of_another_size_is_refused_in_whole_sentences():
     env, _ = environment([moment(number(0), info={"action_mask": np.int8([1, 0, 1])})])
     with pytest.raises(EnvContractError, match=r"has 3 entries; the branches \(2,\) need 2\. gymnasium\."):
@@ -132,6 +148,15 @@ def test_a_reward_may_be_any_array_of_one_number(reward):
     env.reset()
     env.step()
     assert env.get_steps(GAME)[0].reward.tolist() == [2.0]
+
+
+class Unreadable:
+    """Like a tensor with a gradient."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("use detach")
+
+    __float__ = __array__
 
 
 PARTS = Dict({"place": Box(0, 1, (2, 3)), "kind": Discrete(3), "old": Tuple((NUMBER,))})
@@ -169,6 +194,23 @@ def test_an_invalid_observation_is_named_with_what_was_expected(wrong, message):
         ("step", (number(0), None, False, False, {}), r"the reward is None \(NoneType\); expected a number"),
         ("step", (number(0), "1", False, False, {}), r"the reward is '1' \(str\).*check_env"),
         ("step", (number(0), np.ones(2), False, False, {}), "the reward is array"),
+        (
+            "step",
+            (number(0), Unreadable(), False, False, {}),
+            r"the reward is .*\(Unreadable\); expected a num",
+        ),
+        ("step", (Unreadable(), 1.0, False, False, {}), "is a Unreadable that NumPy cannot read: use detach"),
+        ("step", (n for n in "ab"), "returned a generator; expected 5"),
+        (
+            "step",
+            (number(0), 1, False, False, {"action_mask": np.float32([0, -np.inf])}),
+            r"mask is \[0\.0, -inf\]; expected 1 for each allowed action, 0 for others",
+        ),
+        (
+            "step",
+            (number(0), 1, False, False, {"action_mask": ["a", "b"]}),
+            r"mask is \['a', 'b'\]; expected 1",
+        ),
         ("step", (number(0), 1, False, False, {"action_mask": np.ones(5)}), "mask has 5 entries"),
         ("step", (number(0), 1, None, False, {}), r"terminated is None \(NoneType\); expected True or False"),
         ("step", (number(0), 1, False, False, None), r"returned as info None \(NoneType\); expected a dict"),
@@ -181,7 +223,7 @@ def test_an_invalid_answer_is_named_with_what_was_expected(method, gives, messag
     setattr(game, method, lambda *_, **__: gives)
     with pytest.raises(EnvContractError, match=message) as fault:
         env.step()
-    assert "\n" not in str(fault.value)
+    assert "\n" not in str(fault.value) and "object at 0x" not in str(fault.value).partition(" returned")[0]
 
 
 def test_an_error_of_the_environment_is_reported_with_its_place():
@@ -218,6 +260,19 @@ def test_all_copies_are_closed_and_the_first_is_drawn():
     env.reset()
     env.step()
     assert env.draw().shape == (4, 6, 3) and (env.draw() == 1).all()
+    for frame, found in (
+        (None, r"None \(NoneType\)"),
+        (np.zeros((4, 6)), r"an array of the shape \(4, 6\)"),
+        (np.zeros((4, 6, 3)), "dtype float64"),
+    ):
+        games[0].render = lambda frame=frame: frame
+        with pytest.raises(
+            EnvContractError, match=rf"render of .* returned .*{found}.*; expected .*\(height, wi"
+        ):
+            env.draw()
+    games[0].render = lambda: {}["font"]
+    with pytest.raises(EnvContractError, match=r"render of .* raised KeyError: 'font' \(test_env"):
+        env.draw()
     env.close()
     assert [game.closed for game in games] == [True, True]
     with pytest.raises(UnityEnvironmentException, match="0 copies"):
@@ -252,6 +307,9 @@ def test_lives_are_read_only_when_requested_and_must_then_be_there():
     assert len(env.lost_lives("Cat?team=0")) == 0
     env, _ = environment([moment(number(0))], lives=True)
     with pytest.raises(EnvContractError, match=r"reports no lives.*Leave lives out"):
+        env.reset()
+    env, _ = environment([moment(number(0), info={"lives": None})], lives=True)
+    with pytest.raises(EnvContractError, match=r"info\['lives'\] is None \(NoneType\); expected a number"):
         env.reset()
 
 

@@ -274,3 +274,67 @@ def test_an_invalid_reward_is_an_error_that_names_what_was_expected():
     game.step = step
     with pytest.raises(EnvContractError, match=f"'{agent}'.*the reward is 'one' .*expected a number"):
         env.step()
+
+
+def refused(kind, message, turns=100):
+    """Play a game that breaks the rules, until that is said."""
+    env = TurnBasedEnvironment(lambda: kind(ONE))
+    with pytest.raises(EnvContractError, match=message):
+        for _ in range(turns):
+            env.step()
+
+
+def test_an_agent_that_leaves_before_its_end_was_seen_is_refused():
+    """Its last reward, that of the whole game, would be lost without a word."""
+
+    class Leaving(ScriptedGame):
+        def step(self, action):
+            super().step(action)
+            if any(self.terminations.values()):
+                self.agents = []
+
+    refused(Leaving, r"'player_0' of .*Leaving.* left `agents` before its end was seen.*until it is selected")
+
+
+def test_an_agent_that_has_ended_and_is_never_selected_is_refused():
+    class Ignoring(ScriptedGame):
+        """Player 1 ends with the first turn, and the others play on."""
+
+        def step(self, action):
+            self.rewards = dict.fromkeys(self.agents, 0)
+            self.terminations["player_1"] = True
+            others = [agent for agent in self.agents if agent != "player_1"]
+            self.agent_selection = others[others.index(self.agent_selection) - 1]
+
+    refused(Ignoring, r"'player_1' of .* has ended, and others act on while it is not selected.*deads_step")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("rewards", None, r"The rewards of .* are None \(NoneType\); expected a dict by agent"),
+        ("infos", ["a"], r"The infos of .* are \['a'\] \(list\); expected a dict by agent"),
+        ("terminations", {"player_1": "no"}, "'player_1'.*the termination is 'no' .str.; expected True or"),
+        ("infos", AttributeError, "infos of .* raised AttributeError.*no attribute 'infos'"),
+        ("agent_selection", AttributeError, "agent_selection of .* raised AttributeError"),
+    ],
+)
+def test_what_a_game_tells_of_its_agents_is_checked(name, value, message):
+    class Telling(ScriptedGame):
+        def step(self, action):
+            super().step(action)
+            if value is AttributeError:
+                delattr(self, name)
+            else:
+                setattr(self, name, value)
+
+    refused(Telling, message)
+
+
+def test_spaces_that_cannot_be_told_are_named():
+    class Spaceless(ScriptedGame):
+        def action_space(self, agent):
+            return {}[agent]
+
+    with pytest.raises(EnvContractError, match=r"action_space of .* raised KeyError: 'player_0'"):
+        TurnBasedEnvironment(lambda: Spaceless(ONE))

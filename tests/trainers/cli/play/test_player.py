@@ -195,7 +195,7 @@ def test_a_brain_that_fits_no_behavior_is_an_error(others):
 
 def test_agents_that_never_request_decisions_are_an_error(monkeypatch):
     monkeypatch.setattr(playing, "MAX_IDLE_STEPS", 20)
-    with pytest.raises(NothingToDecideError, match="Decision Requester"):
+    with pytest.raises(NothingToDecideError, match="no agent that a model is for asked for a decision"):
         Player(Scripted([3], asking=False), files(FakeBrain()), 1, True).play()
 
 

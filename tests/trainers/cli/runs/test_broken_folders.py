@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 PATIENCE = 120
 """Seconds; what hangs would do so for ever."""
 CONFIGURATION, STATUS, TIMERS = "configuration.yaml", "run_logs/training_status.json", "run_logs/timers.json"
+ERRORS = "run_logs/engine_errors.json"
 DEEP = 100_000
 DAMAGED = [
     (CONFIGURATION, "[" * DEEP, "nested too deeply"),
@@ -28,6 +29,7 @@ DAMAGED = [
     (STATUS, '{"a":' * DEEP, "nested too deeply"),
     (STATUS, '{"a":' * 500 + "1" + "}" * 500, "nested too deeply"),
     (TIMERS, "[" * DEEP, "nested too deeply"),
+    (ERRORS, "[" * DEEP, "nested too deeply"),
     (STATUS, f'{{"Ball": {{"final_checkpoint": {{"steps": {"9" * 5000}}}}}}}', "digits"),
 ]
 ODD = [

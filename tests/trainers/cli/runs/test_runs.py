@@ -91,6 +91,8 @@ def test_states(tmp_path, capsys):
         ("configuration.yaml", b"- a list", "configuration.yaml: found list, expected a mapping"),
         ("run_logs/training_status.json", b'{"Ball": {', "training_status.json: Expecting"),
         ("run_logs/timers.json", b"", "timers.json: Expecting"),
+        ("run_logs/engine_errors.json", b'{"total": 1}', "engine_errors.json: expected an object with"),
+        ("run_logs/engine_errors-1.json", b"{", "engine_errors-1.json: Expecting"),
         ("Ball/events.out.tfevents.1", b"nothing of the kind" * 3, "is no record"),
     ],
 )
@@ -141,6 +143,35 @@ def test_what_keep_best_copied_is_no_behavior(tmp_path, capsys):
         (best / name).touch()
     (entry,) = listed(capsys, tmp_path).values()
     assert "best" not in entry["behaviors"] and len(entry["behaviors"]) == 1
+
+
+def test_errors_of_engines_of_all_learners_are_listed(tmp_path, capsys):
+    folder = make_run(tmp_path)
+    kind = {"engine": "Unity", "environment": "environment 0", "text": "Oh\x1b[2J", "place": "", "count": 2}
+    other = {
+        **kind,
+        "text": "Ah",
+        "place": "res://a.gd:3",
+        "log": "run_logs/Player-1.log",
+        "is_warning": True,
+    }
+    for name, kinds in (("", [kind]), ("-1", [kind, other]), ("-inference", [other])):
+        record = {"total": 5, "is_complete": not name, "kinds": kinds}
+        (folder / "run_logs" / f"engine_errors{name}.json").write_text(json.dumps(record))
+    (entry,) = listed(capsys, tmp_path).values()
+    found = entry["engine_errors"]
+    assert (
+        found["total"] == 10
+        and not found["is_complete"]
+        and [one["count"] for one in found["kinds"]] == [4, 2]
+    )
+    assert found["kinds"][1] == other and not found["kinds"][0]["is_warning"]
+    assert run(["runs", str(tmp_path)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert (
+        last
+        == "The engines of first have printed at least 10 errors and warnings: 4 x Oh\\x1b[2J; 2 x Ah (res://a.gd:3)"
+    )
 
 
 def test_names_are_shown_harmless(tmp_path, capsys):

@@ -163,7 +163,7 @@ def test_learning_in_a_thread_rests_while_it_is_tested(runs, tmp_path, capsys):
 def test_the_editor_is_there_but_once(runs, capsys):
     assert runs("c.yaml", "--run-id", "r", *TESTS) == 1
     error = capsys.readouterr().err
-    assert "default_settings.test_frequency: found 150" in error and "there is one Editor" in error
+    assert "default_settings.test_frequency: found 150" in error and "there is one editor" in error
 
 
 def test_nothing_is_filmed_where_nothing_is_tested(runs, capsys):

@@ -121,6 +121,32 @@ def test_restarts_warnings_damage_memory_and_the_command_are_shown(tmp_path, pro
     assert curves_in(page)["charts"][0]["lines"][0]["mean"] == [1.0, 9.0]
 
 
+def test_errors_of_engines_are_shown_with_links_to_logs_of_the_run_alone(tmp_path):
+    folder = make_run(tmp_path, "a ball")
+    (folder / "run_logs" / "Player-0.log").write_text("")
+    (tmp_path / "secret.log").write_text("")
+    kind = {
+        "engine": "Unity",
+        "environment": "environment 0",
+        "text": "<b>Oh",
+        "place": "A.cs:1",
+        "count": 6800,
+    }
+    logs = ["run_logs/Player-0.log", "run_logs/gone.log", "../secret.log", str(tmp_path / "secret.log"), None]
+    kinds = [{**kind, "place": f"A.cs:{number}", "log": log} for number, log in enumerate(logs)]
+    record = json.dumps({"total": 34001, "kinds": kinds})
+    (folder / "run_logs" / "engine_errors.json").write_text(record)
+    page = page_of(tmp_path, "a ball")
+    assert "<h3>a ball: 34,001</h3>" in page and "&lt;b&gt;Oh" in page and page.count("6,800") == 5
+    assert [link for tag, link in Tags(page).found if tag == "a" and "log" in link["href"]] == [
+        {"href": "a%20ball/run_logs/Player-0.log"}
+    ]
+    served = make_page(group_runs([RunResult.read(read_run(folder))]), refresh=5.0)
+    assert "Player-0.log" in served and 'href="a%20ball' not in served, "it serves the page alone"
+    make_run(tmp_path, "good")
+    assert "Errors that engines have printed" not in page_of(tmp_path, "good")
+
+
 def test_the_film_of_the_best_run_is_in_the_page(tmp_path):
     for name, reward in (("good", 5.0), ("bad", 1.0), ("best without a film", 7.0)):
         folder = make_run(tmp_path, name, rewards=(reward,), rate=reward)

@@ -1,0 +1,8 @@
+extends Walker
+
+signal arrived
+
+
+func place_body() -> void:
+	await arrived
+	super()

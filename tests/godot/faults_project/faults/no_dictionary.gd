@@ -1,0 +1,5 @@
+extends Walker
+
+
+func get_obs():
+	return [place_x, goal]

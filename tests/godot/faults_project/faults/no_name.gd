@@ -1,0 +1,5 @@
+extends Walker
+
+
+func _init() -> void:
+	policy_name = ""

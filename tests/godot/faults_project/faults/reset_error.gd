@@ -1,0 +1,5 @@
+extends Walker
+
+
+func place_body() -> void:
+	get_parent().start.x = 1

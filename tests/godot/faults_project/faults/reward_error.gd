@@ -1,0 +1,5 @@
+extends Walker
+
+
+func get_reward() -> float:
+	return reward + get_parent().bonus
