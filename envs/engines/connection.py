@@ -265,7 +265,8 @@ class EngineConnection:
             UnityCommunicationException: The engine has not called since the last reply.
             UnityException: The engine is lost, or another process's: the error that told so.
         """
-        self._check_not_lost()
+        if self._failure is not None:
+            self._check_not_lost()
         if self._quit_sent:
             raise UnityCommunicatorStoppedException(
                 f"Communicator has exited. {self._name} was told to quit."

@@ -93,17 +93,15 @@ class EngineErrors:
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, str, str], ErrorCount] = {}
         self._of_further_kinds = 0
-        self._new: deque[EngineError] = deque()
+        self.new: deque[EngineError] = deque()
+        """The first errors of kinds that `take_new` has not returned yet."""
+        self.should_stop = False
+        """Whether the run is to end for an error; see `ErrorPolicy.STOP`."""
         self._by_environment: dict[str, int] = {}
         self._first: EngineError | None = None
         self._incomplete: set[str] = set()
         self.moved_logs: list[tuple[Path, Path]] = []
         """The logs that were renamed when an engine was to write a new one: from and to, in their order."""
-
-    @property
-    def should_stop(self) -> bool:
-        """Whether the run is to end for an error; see `ErrorPolicy.STOP`."""
-        return self.policy is ErrorPolicy.STOP and self._first is not None
 
     @property
     def first(self) -> EngineError | None:
@@ -138,11 +136,9 @@ class EngineErrors:
 
     def take_new(self) -> list[EngineError]:
         """The first error of each kind that has come since the last call."""
-        if not self._new:
-            return []
         with self._lock:
-            new = list(self._new)
-            self._new.clear()
+            new = list(self.new)
+            self.new.clear()
         return new
 
     def add(self, error: EngineError, times: int = 1) -> None:
@@ -153,6 +149,7 @@ class EngineErrors:
         with self._lock:
             if self._first is None and not error.is_warning:
                 self._first = error
+                self.should_stop = self.policy is ErrorPolicy.STOP
             self._by_environment[error.environment] = self.of_environment(error.environment) + times
             known = self._counts.get(kind)
             if known is not None:
@@ -162,7 +159,7 @@ class EngineErrors:
                 self._of_further_kinds += times
                 return
             self._counts[kind] = ErrorCount(error, times)
-            self._new.append(error)
+            self.new.append(error)
             number = len(self._counts)
         if number <= MOST_TOLD:
             what = "a warning" if error.is_warning else "an error"

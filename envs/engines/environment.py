@@ -243,7 +243,7 @@ class EngineEnvironment(BaseEnv, Generic[M]):  # type: ignore[misc]
             raise pending
         message = pending.result()
         self._check(message)
-        self._connection.stage = self.terms.silent
+        self._connection.stage = self._connection.terms.silent
         self._actions.clear()
         self._update(message.steps or {})
         self._process(message)

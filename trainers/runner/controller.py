@@ -184,7 +184,8 @@ class TrainerController:
                 with span("trainer_advance"):
                     self._learn()
 
-                dispatch_new(self._errors.printed, self._callbacks, self.steps)
+                if self._errors.printed.new:
+                    dispatch_new(self._errors.printed, self._callbacks, self.steps)
 
                 # Evaluate: in an environment of its own, while training pauses.
                 evaluator = self._evaluator
@@ -394,7 +395,7 @@ class TrainerController:
 
     def _is_ending(self) -> bool:
         """Whether the run is to end, so that what is awaited of the environments is not wanted any more."""
-        return self.stopped or self._errors.printed.should_stop
+        return self._run.stop.asked or self._errors.printed.should_stop
 
     def stop(self) -> None:
         """Finish the current tick, then end the run in good order."""
