@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from ..base import BehaviorSteps, EngineStatistics, ObsArray, StatsAggregationMethod, no_steps
 from ..errors import ObservationError, WireError
 from ..images import FULL, Images
-from .spaces import GodotBehavior, Sensor, SensorType, behaviors_by_name, short
+from .spaces import GodotBehavior, Sensor, SensorType, behaviors_by_name, check_letters, short
 
 DIALECT = 1
 """The newest version of these messages that is understood; a part of the handshake."""
@@ -167,6 +167,7 @@ class ColumnMessages:
         try:
             for key, value, method in content:  # type: ignore[attr-defined]
                 entry = float(value), StatsAggregationMethod(method)
+                check_letters(str(key), f"{self.where}: the name {short(key)} of a statistic")
                 self._statistics.setdefault(str(key), []).append(entry)
         except (TypeError, ValueError, OverflowError) as error:
             raise WireError(

@@ -246,7 +246,9 @@ def _one_hot(values: Sequence[Any], size: int) -> NDArray[np.float32]:
     chosen = np.array(values, np.float64)
     if chosen.shape != (len(values),) or not ((chosen >= 0) & (chosen < size) & (chosen % 1 == 0)).all():
         raise ValueError(f"not a whole number from 0 to {size - 1}")
-    return np.eye(size, dtype=np.float32)[chosen.astype(np.intp)]
+    column = np.zeros((len(values), size), np.float32)
+    column[np.arange(len(values)), chosen.astype(np.intp)] = 1.0
+    return column
 
 
 def _pixels(text: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -23,10 +24,13 @@ from ..named_actions import NamedAction, named_action_spec
 
 _MOST_NUMBERS = 1 << 26
 """The most numbers of one observation of one agent."""
-_MOST_CHOICES = 1 << 22
-"""The most choices of one observation, over all agents of a behavior: each becomes a number."""
+_MOST_CHOICES = 1 << 16
+"""The most choices of one observation: each becomes an input of the network."""
+_MOST_CHOICES_TOGETHER = 1 << 22
+"""The most choices of one observation, over all agents of a behavior."""
 _MOST_ACTIONS = 1 << 16
 _MOST_AGENTS = 1 << 16
+_HALVES = re.compile("[\ud800-\udfff]")
 _SLIDING = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 
 
@@ -107,13 +111,15 @@ def behaviors_of_agents(info: Mapping[str, Any], where: str) -> list[GodotBehavi
     found = []
     for name, agents in members.items():
         first = agents[0]
-        for agent in agents:
+        for agent in agents:  # a space that all share is looked at once
             label = f"{where}: behavior {name!r}, agent {agent}"
-            _sensors_by_name(observations[agent], label)
-            _actions_by_name(actions[agent], label)
+            if agent == first or observations[agent] is not observations[first]:
+                _sensors_by_name(observations[agent], label)
+            if agent == first or actions[agent] is not actions[first]:
+                _actions_by_name(actions[agent], label)
         for other in agents[1:]:
             for kind, spaces in (("observation", observations), ("action", actions)):
-                if spaces[other] != spaces[first]:
+                if spaces[other] is not spaces[first] and spaces[other] != spaces[first]:
                     raise WireError(
                         f"{where}: behavior {name!r}: agents {first} and {other} have one policy_name and "
                         f"different {kind} spaces, {spaces[first]} and {spaces[other]}. Give agents that "
@@ -122,7 +128,7 @@ def behaviors_of_agents(info: Mapping[str, Any], where: str) -> list[GodotBehavi
         label = f"{where}: behavior {name!r}, agent {first}"
         sensors = _sensors_by_name(observations[first], label)
         for sensor in sensors:
-            if sensor.type is SensorType.CHOICE and len(agents) * sensor.size > _MOST_CHOICES:
+            if sensor.type is SensorType.CHOICE and len(agents) * sensor.size > _MOST_CHOICES_TOGETHER:
                 raise WireError(
                     f"{label}: observation {sensor.name!r}: {sensor.size:,} choices are too many."
                 )
@@ -167,6 +173,7 @@ def _per_agent(info: Mapping[str, Any], key: str, count: int, where: str) -> lis
 def _behavior_name(name: object, where: str) -> str:
     if not isinstance(name, str) or not name.strip():
         raise WireError(f"{where}: the policy name is {short(name)}; a text that is not empty was expected.")
+    check_letters(name, f"{where}: the policy name {name!r}")
     try:
         return BehaviorName.parse(name).rebuilt
     except ValueError as error:
@@ -184,6 +191,11 @@ def _sensors_by_name(space: object, label: str) -> tuple[Sensor, ...]:
         kind = _text(one, "space", f"{label}: observation {name!r}")
         if kind == "discrete":
             size = _size(one.get("size"), f"{label}: observation {name!r}")
+            if size > _MOST_CHOICES:
+                raise WireError(
+                    f"{label}: observation {name!r}: {size:,} choices, each of which becomes a number, are "
+                    f"too many; expected at most {_MOST_CHOICES:,}. Observe a number instead ('box')."
+                )
             sensors.append(Sensor(name, SensorType.CHOICE, (size,)))
         elif kind == "box":
             shape = _shape(one.get("size"), f"{label}: observation {name!r}")
@@ -227,9 +239,17 @@ def _action(name: str, one: object, label: str) -> NamedAction:
     raise WireError(f"{label}: action_type is {kind!r}, not 'discrete' or 'continuous'.")
 
 
+def check_letters(text: str, what: str) -> None:
+    """Refuse half of a pair of code units (a surrogate): JSON can say it, and no file can hold it."""
+    if _HALVES.search(text):
+        raise WireError(f"{what} holds half of a character; expected whole ones.")
+
+
 def _checked(sensors: Sequence[Sensor], label: str) -> tuple[Sensor, ...]:
     if not sensors:
         raise WireError(f"{label}: it has no observations, so that nothing can be learned. Give it one.")
+    for sensor in sensors:
+        check_letters(sensor.name, f"{label}: the observation's name {sensor.name!r}")
     if len({sensor.name for sensor in sensors}) < len(sensors):
         raise WireError(f"{label}: two observations have the same name.")
     return tuple(sensors)
@@ -238,6 +258,8 @@ def _checked(sensors: Sequence[Sensor], label: str) -> tuple[Sensor, ...]:
 def _checked_actions(actions: Sequence[NamedAction], label: str) -> tuple[NamedAction, ...]:
     if not actions:
         raise WireError(f"{label}: it has no actions, so that nothing can be learned. Give it one.")
+    for action in actions:
+        check_letters(action.name, f"{label}: the action's name {action.name!r}")
     if len({action.name for action in actions}) < len(actions):
         raise WireError(f"{label}: two actions have the same name.")
     if sum(action.size for action in actions) > _MOST_ACTIONS:

@@ -15,6 +15,11 @@ from ..engines.terms import kinds_of
 
 logger = logging.getLogger(__name__)
 
+MOST_BEHAVIORS = 200
+"""Behaviors of a run, each of which has networks, buffers and files of its own."""
+MOST_TEAMS = 2000
+"""Teams of all behaviors together."""
+
 Refusal = Callable[[BehaviorId, BehaviorSpec, bool], str | None]
 """Why a behavior cannot take part; None if it can. The flag: whether others take part already."""
 
@@ -58,7 +63,9 @@ class MergedSpecs:
             return before
         for name, spec in new.items():
             self._check(name, spec, source)
-        _check_teams({**self._specs, **new})
+        together = {**self._specs, **new}
+        _check_number(together, source)
+        _check_teams(together)
         for name, spec in new.items():
             self._specs.setdefault(name, spec)
             self._sources.setdefault(name, source)
@@ -75,6 +82,18 @@ class MergedSpecs:
                 f"{source} and {first} describe the behavior {name!r} differently. {source}: {spec}. "
                 f"{first}: {known}. All environments of a run must be the same build, with the same "
                 "observations and actions."
+            )
+
+
+def _check_number(specs: Mapping[BehaviorId, BehaviorSpec], source: str) -> None:
+    """Refuse a game that names its agents instead of what they do, as one that counts in the names does."""
+    names = {BehaviorName.parse(behavior).name for behavior in specs}
+    for what, found, most in (("behaviors", len(names), MOST_BEHAVIORS), ("teams", len(specs), MOST_TEAMS)):
+        if found > most:
+            newest = ", ".join(repr(behavior) for behavior in list(specs)[-3:])
+            raise SpecConflictError(
+                f"{source}: with {newest} the environments have shown {found:,} {what}; a run trains at most "
+                f"{most:,}. Give agents that are to act alike one behavior name and one team."
             )
 
 

@@ -40,6 +40,15 @@ class Holder:
         return f"process {self.pid}{where}, since {since}"
 
 
+def lock_beside(folder: Path) -> Path:
+    """The file by which processes exclude each other from a folder, whichever link leads each of them there.
+
+    It lies beside the folder, which may get another name meanwhile.
+    """
+    real = Path(os.path.realpath(folder))
+    return real.with_name(f".{real.name}.lock")
+
+
 class ProcessLock:
     """An exclusive lock on the file `path`, which exists, and names its holder, only while it is held.
 

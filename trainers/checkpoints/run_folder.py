@@ -16,7 +16,7 @@ import yaml
 
 from ...envs.engines.terms import UNKNOWN, Terms
 from ...envs.utils.bounded_yaml import load_yaml
-from ...envs.utils.process_lock import LockingNotSupportedError, ProcessLock
+from ...envs.utils.process_lock import LockingNotSupportedError, ProcessLock, lock_beside
 from ...envs.utils.regular_files import read_text, refuse_pipe
 from ..settings.errors import TrainerConfigError
 from ..settings.models.run import CheckpointSettings
@@ -62,12 +62,12 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
 
 
 def _lock(folder: Path) -> ProcessLock:
-    """The lock of a run. It lies beside the folder, since --force gives that another name.
+    """The lock of a run, which --force may give another name.
 
     Raises:
         TrainerError: another process has it.
     """
-    lock = ProcessLock(folder.with_name(f".{folder.name}.lock"))
+    lock = ProcessLock(lock_beside(folder))
     try:
         if not lock.acquire():
             raise TrainerError(

@@ -2,11 +2,14 @@
 "errors."""
 
 import base64
+import json
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
 from lanista.envs.errors import WireError
+from lanista.envs.godot import spaces
 from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.named_actions import actions_of
 from mlagents_envs.base_env import ActionTuple
@@ -198,6 +201,18 @@ def test_pictures_are_rows_of_pixels_without_their_opacity(connect, channels):
         ({"action_space": [{"a": {"size": 0, "action_type": "discrete"}}] * 2}, "a size of 0 is impossible"),
         ({"observation_space": [{"obs": {"size": [2.5], "space": "box"}}] * 2}, "not a whole number"),
         ({"observation_space": [{"obs": {"size": [2], "space": "torus"}}] * 2}, "space is 'torus'"),
+        (
+            {"observation_space": [{"o": {"size": 3_000_000, "space": "discrete"}}] * 2},
+            "3,000,000 choices, each of which becomes a number, are too many",
+        ),
+        (
+            {"n_agents": 2000, "observation_space": {"o": {"size": 60_000, "space": "discrete"}}}
+            | {"action_space": MOVE, "agent_policy_names": "a"},
+            "60,000 choices are too many",
+        ),
+        ({"observation_space": {"o\ud800": {"size": 2, "space": "box"}}}, "name 'o.ud800' holds half"),
+        ({"action_space": {"a\udfff": MOVE["move"]}}, "name 'a.udfff' holds half"),
+        ({"agent_policy_names": ["a", "b\udc00"]}, "policy name 'b.udc00' holds half"),
         ({"agent_policy_names": ["a", ""]}, "the policy name is ''"),
         ({"agent_policy_names": ["a", "b?team=x"]}, "which is not a whole number"),
         ({"type": "step"}, "began with a message of the type 'step'"),
@@ -206,7 +221,30 @@ def test_pictures_are_rows_of_pixels_without_their_opacity(connect, channels):
 )
 def test_what_a_game_says_of_its_agents_is_refused_by_name(connect, changed, message):
     with pytest.raises(WireError, match=f"environment 0.*{message}"):
-        connect([{**info(), **changed}])
+        connect([json.dumps({**info(), **changed}).encode()])
+
+
+def test_a_space_that_all_agents_share_is_read_once(monkeypatch):
+    """Many agents and many sensors are announced in few bytes."""
+    read = []
+    real = spaces._sensors_by_name
+    monkeypatch.setattr(spaces, "_sensors_by_name", lambda *given: read.append(1) or real(*given))
+    shared = {"n_agents": 3000, "observation_space": BOX, "action_space": MOVE}
+    (behavior,) = spaces.behaviors_of_agents(shared, "environment 0")
+    assert len(behavior.agents) == 3000 and len(read) == 2
+
+
+def test_a_choice_takes_memory_for_itself_alone(connect):
+    """And not for all pairs of choices, which were 14 GiB."""
+    size = 60_000
+    space = {"o": {"size": size, "space": "discrete"}}
+    env, _ = connect([info(1, space), RESET, {**step([1]), "obs": [{"o": size - 1}]}])
+    tracemalloc.start()
+    env.reset()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    (found,) = env.get_steps("walker?team=0")[0].obs[0]
+    assert peak < 100 * size and np.flatnonzero(found).tolist() == [size - 1]
 
 
 def spoiled(**changes):

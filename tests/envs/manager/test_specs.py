@@ -25,3 +25,18 @@ def test_teams_of_one_behavior_with_other_actions_are_refused():
     shown = {"Ball?team=0": ball_spec(), "Ball?team=1": spec}
     with pytest.raises(SpecConflictError, match=r"1 continuous actions, discrete branches \(3,\)"):
         MergedSpecs().add(shown, {}, "one")
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "what"), [("Walker{}?team=0", 200, "201 behaviors"), ("W?team={}", 2000, "2,001 teams")]
+)
+def test_a_game_that_counts_in_its_names_is_refused_with_its_newest_ones(name, most, what):
+    """Each new behavior had got networks of its own, until memory was full."""
+    spec = ball_spec()
+    merged = MergedSpecs()
+    shown = {name.format(number): spec for number in range(most)}
+    before = merged.add(shown, {}, "environment 0")
+    shown[name.format(most)] = spec
+    with pytest.raises(SpecConflictError, match=f"environment 0: .*{most}.*{what}") as raised:
+        merged.add(shown, before, "environment 0")
+    assert repr(name.format(most)) in str(raised.value) and len(merged.view) == most

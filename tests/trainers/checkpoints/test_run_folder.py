@@ -116,6 +116,16 @@ def test_a_running_run_cannot_be_claimed_by_another(settings, results, how):
         pass
 
 
+def test_a_running_run_cannot_be_claimed_by_another_name(settings, results):
+    """A link leads to the same files."""
+    with claimed_run_folder(settings()) as folder:
+        (folder / "Ball").mkdir()
+        (results / "alias").symlink_to("r")
+        claim = claimed_run_folder(settings("alias", resume=True))
+        with pytest.raises(TrainerError, match="under way"), claim:
+            pass
+
+
 def test_of_many_concurrent_claims_one_succeeds(settings, results):
     together = Barrier(6, timeout=60)
 

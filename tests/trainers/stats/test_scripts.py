@@ -65,7 +65,7 @@ def test_scripts_find_the_versions(run):
 
 def test_scripts_find_the_connection_and_the_brain(run):
     versions = r"package version (\S+) and communication version (\S+)$"
-    assert lines(rf"^\[INFO\] Connected to scene:basic \(Unity's protocol\) with {versions}", run.out) == [
+    assert lines(rf"^\[INFO\] Connected to scene:basic \(ML-Agents' protocol\) with {versions}", run.out) == [
         ("4.0.0", "1.5.0")
     ]
     assert lines(r"^\[INFO\] Connected new brain: (.+)$", run.out) == ["Basic?team=0"]

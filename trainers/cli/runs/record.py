@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from ....envs.utils.bounded_yaml import load_json, load_yaml
-from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock
+from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock, lock_beside
 from ....envs.utils.regular_files import read_text
 from ...checkpoints.engine_errors import ErrorRecord, errors_files
 from ...settings.yaml_source import UNREADABLE_YAML
@@ -317,7 +317,7 @@ def _state(run: RunRecord) -> str:
 
 def is_locked(folder: Path) -> bool:
     """Whether a process is training the run; the lock's file is there while it is held, or after a kill."""
-    path = folder.with_name(f".{folder.name}.lock")
+    path = lock_beside(folder)
     if not path.exists():
         return False
     lock = ProcessLock(path)

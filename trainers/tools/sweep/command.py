@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock
+from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock, lock_beside
 from ...checkpoints.run_folder import set_aside
 from ...settings.errors import TrainerConfigError
 from ...settings.models.behavior import TrainerSettings
@@ -186,7 +186,7 @@ def _print(line: str) -> None:
 def _claimed(folder: Path) -> Iterator[None]:
     """Exclude other processes from this sweep."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = ProcessLock(folder.with_name(f".{folder.name}.lock"))
+    lock = ProcessLock(lock_beside(folder))
     try:
         if not lock.acquire():
             raise SweepError(f"the sweep {folder} is running ({lock.holder() or 'another process'})")

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock
+from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock, lock_beside
 from ...settings.errors import TrainerConfigError
 from ..run_process import PROGRAM, RunProcess
 from .commands import Commands, Values
@@ -219,7 +219,7 @@ class RunningTrial:
 
 def _is_unlocked(folder: Path) -> bool:
     """Whether no process is using the run's folder."""
-    lock = ProcessLock(folder.with_name(f".{folder.name}.lock"))
+    lock = ProcessLock(lock_beside(folder))
     try:
         acquired = lock.acquire()
     except (LockingNotSupportedError, OSError):
