@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import lanista
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -58,7 +57,7 @@ def test_there_are_twenty_faults_and_ten_good_runs_of_each_engine(engine):
 
 @pytest.mark.parametrize("engine", ["Unity", "Godot", "Unreal"])
 def test_the_page_on_faults_of_scripts_quotes_what_is_told(engine):
-    page = (Path(lanista.__file__).parent / "docs" / "troubleshooting.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "troubleshooting.md").read_text("utf-8")
     table = page.partition("## Faults of a game's scripts")[2].partition("\n## ")[0]
     found = [one for name in FAULTS[engine.lower()] for one in errors_in(engine, read(engine, name))]
     told = [str(EngineError(engine, "environment 0", one.text, one.place)) for one in found]

@@ -12,7 +12,7 @@ from mlagents_envs.base_env import ActionTuple
 from yaml import safe_load
 
 PACKAGE = Path(lanista.__file__).parent
-PAGE = (PACKAGE / "docs" / "godot-groups.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "godot-groups.md").read_text("utf-8")
 CARRIER = """
 [node name="Carrier{0}" type="Node2D" parent="." node_paths=PackedStringArray("group")]
 script = ExtResource("4")
