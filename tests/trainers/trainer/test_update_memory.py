@@ -52,6 +52,9 @@ algorithm.update(many, 0)
 print(1024 * (kilobytes("VmHWM") - before) / told.minibatch)
 """
 
+RETURNED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+"""Lets glibc give back what is freed, so that what is measured is in use: else from 1.06 to 1.28 by chance."""
+
 
 def made(trainer, spec=SEER, encoder="simple", batch=256, **more):
     settings = RunOptions.from_dict(
@@ -84,11 +87,14 @@ def test_a_minibatch_of_images_takes_about_what_is_told(encoder, shape, rows):
         capture_output=True,
         check=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+        env={
+            **os.environ,
+            **RETURNED,
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+        },
         timeout=300,
     )
-    # On one machine from 1.06 to 1.28 times: what threads free is not reused at once.
-    assert 0.75 < float(measured.stdout) < 1.4, measured.stdout
+    assert 0.75 < float(measured.stdout) < 1.25, measured.stdout
 
 
 def test_images_count_as_bytes_and_once_but_for_teams():
