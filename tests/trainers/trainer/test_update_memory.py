@@ -53,7 +53,7 @@ print(1024 * (kilobytes("VmHWM") - before) / told.minibatch)
 """
 
 RETURNED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-"""Lets glibc give back what is freed, so that what is measured is in use: else from 1.06 to 1.28 by chance."""
+"""Lets glibc give back what is freed: what stays is else counted too, and varies by a fifth."""
 
 
 def made(trainer, spec=SEER, encoder="simple", batch=256, **more):
