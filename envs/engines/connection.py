@@ -16,7 +16,7 @@ from mlagents_envs.exception import (
 
 from .engine_errors import EngineError
 from .interfaces import Engine, EngineKind, EngineSession, ErrorListener
-from .logs import FIRST_ERRORS, MOST_ERRORS, listed
+from .logs import listed_errors
 
 logger = logging.getLogger(__name__)
 
@@ -303,7 +303,7 @@ class EngineConnection:
         """The state and the last lines of the engine's process, to be appended to a message; may be empty."""
         if self._process is not None:
             return f" {self._process.describe(self._has_called)}"
-        return listed(FIRST_ERRORS, [str(error) for error in self.errors()[:MOST_ERRORS]])
+        return listed_errors(self.errors())
 
     def set_closing_reason(self, reason: str) -> None:
         """`close` will send the engine the first line of this."""

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 MOST_KINDS = 100
 """Kinds of errors that are told apart; errors of further kinds are counted together."""
-MOST_TOLD = 20
+MOST_REPORTED = 20
 """Kinds that are told at once; further ones are only counted."""
 _MOST_LISTED = 5
 """Kinds that the summary lists: those of which most were printed."""
@@ -161,13 +161,13 @@ class EngineErrors:
             self._counts[kind] = ErrorCount(error, times)
             self.new.append(error)
             number = len(self._counts)
-        if number <= MOST_TOLD:
+        if number <= MOST_REPORTED:
             what = "a warning" if error.is_warning else "an error"
             where = f" Its log: {error.log}" if error.log is not None else ""
             logger.warning(
                 "%s (%s) has printed %s: %s.%s", error.environment, error.engine, what, error, where
             )
-        if number == MOST_TOLD:
+        if number == MOST_REPORTED:
             logger.warning("Errors of further kinds that engines print are only counted.")
 
     def log_moved(self, path: Path, to: Path) -> None:

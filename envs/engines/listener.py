@@ -82,7 +82,7 @@ class EngineListener:
         self._logged = LineScanner(reader_of(engine))
         self._of_log: Counter[tuple[str, str, str]] = Counter()
         self._began = time.monotonic()
-        self._told_size = self._told_unreadable = False
+        self._warned_of_size = self._warned_of_unreadable = False
 
     @classmethod
     def of(
@@ -144,8 +144,8 @@ class EngineListener:
         try:
             pieces = self._file.read(only_size=self._repeats and self._has_heard)
         except OSError as error:
-            if not self._told_unreadable:
-                self._told_unreadable = True
+            if not self._warned_of_unreadable:
+                self._warned_of_unreadable = True
                 logger.warning(
                     "%s: its log %s cannot be read (%s), so that errors in it are not told.",
                     self._environment,
@@ -198,9 +198,9 @@ class EngineListener:
                 self._errors.add(error, more)
 
     def _check_size(self, file: GrowingFile) -> None:
-        if self._told_size or file.size < _LARGE_LOG:
+        if self._warned_of_size or file.size < _LARGE_LOG:
             return
-        self._told_size = True
+        self._warned_of_size = True
         rate = file.size / (1 << 20) / max(1e-3, (time.monotonic() - self._began) / 60)
         logger.warning(
             "%s: its log %s has grown to %d MB, by %d MB a minute. What is printed at every step takes time "
@@ -216,13 +216,12 @@ class _ListenerThread:
     """The thread that listens to all engines; it lives while there are any."""
 
     def __init__(self) -> None:
-        self._forget()
-        if hasattr(
-            os, "register_at_fork"
-        ):  # a forked process has none of its parent's engines, and no thread
-            os.register_at_fork(after_in_child=self._forget)
+        self._reset()
+        # A forked process has none of its parent's engines, and no thread.
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._reset)
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._listeners: list[EngineListener] = []
         self._runs = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..utils.regular_files import remove_link
-from .engine_errors import EngineErrors
+from .engine_errors import EngineError, EngineErrors
 from .line_scanner import clean
 
 logger = logging.getLogger(__name__)
@@ -19,8 +19,7 @@ _ERROR = re.compile(
     r"|\S*Log\w+: Error:"
 )
 """How the report of an error begins, in C#, GDScript and Unreal."""
-FIRST_ERRORS = "The first errors that it has printed"
-MOST_ERRORS = 5
+_MOST_ERRORS = 5
 """Kinds of errors that a message shows."""
 KEPT = 10
 """Logs of earlier engines that are kept of each environment: the newest."""
@@ -94,3 +93,8 @@ def _numbered(path: Path, number: int) -> Path:
 def listed(title: str, lines: Sequence[str]) -> str:
     """A paragraph of a message, to stand after a sentence; empty without lines."""
     return "\n".join([f" {title}:", *(f"    {line}" for line in lines)]) if lines else ""
+
+
+def listed_errors(errors: Sequence[EngineError]) -> str:
+    """The paragraph about the first errors that an engine has printed; empty without any."""
+    return listed("The first errors that it has printed", [str(error) for error in errors[:_MOST_ERRORS]])

@@ -21,7 +21,7 @@ from .connection import EngineConnection
 from .engine_errors import EngineError
 from .interfaces import EngineKind, EngineSession
 from .listener import EngineListener
-from .logs import FIRST_ERRORS, LINES, MOST_ERRORS, EngineLog, last_lines, listed
+from .logs import LINES, EngineLog, last_lines, listed, listed_errors
 from .options import EngineOptions
 from .reaper import REAPER
 
@@ -124,8 +124,7 @@ class EngineProcess:
         shown = [] if not logged.strip() else [(str(self._log), logged)]
         if not shown or ((by_signal or not called) and not _holds(logged, printed)):
             shown.append(("its output", printed))
-        told = [str(error) for error in self.errors()[:MOST_ERRORS]]
-        parts = [listed(FIRST_ERRORS, told)]
+        parts = [listed_errors(self.errors())]
         for source, text in shown:
             parts.append(listed(f"The last lines of {source}", last_lines(text)))
         return "\n".join(part for part in parts if part) or " It wrote nothing."
@@ -267,7 +266,7 @@ def launched(
     session.client_rules = ClientRules(networks)
     process = listener = None
     if start is None:
-        listener = EngineListener.of(options, kind.name, editor_log)
+        listener = None if editor_log is None else EngineListener.of(options, kind.name, editor_log)
         logger.info("Listening on port %d. Start training by %s.", session.port, kind.terms.playing)
     else:
         try:

@@ -1,7 +1,7 @@
 """The words of each kind of engine: what its users call a behavior, an agent, an editor, and where they look.
 
 Every message that advises a user takes its words from here, so that nobody is sent to what another engine
-has. `envs/terms.py` finds the words for an environment's name.
+has. `opening.terms_for` finds the words for an environment's name.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ UNREAL = Terms(
     name="Unreal",
     editor="Unreal's editor",
     play="press Play in Unreal's editor",
-    playing="pressing the Play button in the Unreal Editor",
+    playing="pressing the Play button in Unreal's editor",
     behavior_name="the Behavior Name of the agents' actors (Behavior Parameters)",
     team="Team Id (Behavior Parameters)",
     build="Unreal's menu Platforms (Package Project)",

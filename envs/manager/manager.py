@@ -37,8 +37,8 @@ RESTARTABLE = (
     UnityCommunicatorStoppedException,
     UnitySideChannelException,
 )
-"""Failures of an engine that a restart may fix, unless they are `_HOPELESS` ones."""
-_HOPELESS = (SpecConflictError, EnvContractError)
+"""Failures of an engine that a restart may fix, unless they are `_NOT_RESTARTABLE` ones."""
+_NOT_RESTARTABLE = (SpecConflictError, EnvContractError)
 
 POLL_SECONDS = 0.1
 """Seconds between two polls of environments that have not announced anything."""
@@ -404,7 +404,7 @@ class EnvManager:
         try:
             worker.answer = worker.receive(env, self._specs, self._dtypes, self._non_finite, self._warned)
         except Exception as error:
-            restartable = isinstance(error, RESTARTABLE) and not isinstance(error, _HOPELESS)
+            restartable = isinstance(error, RESTARTABLE) and not isinstance(error, _NOT_RESTARTABLE)
             if worker.pending_env is None and not restartable:
                 raise
             self._failed(worker, error)

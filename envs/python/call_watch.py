@@ -42,14 +42,14 @@ class CallWatch:
             self._running.pop(thread, None)
 
     def _watch(self) -> None:
-        told: tuple[str, float] | None = None
+        warned: dict[int, tuple[str, float]] = {}
         while True:
             time.sleep(self._poll_seconds)
             for thread, call in list(self._running.items()):
                 what, since = call
-                if call == told or time.monotonic() < since + self._seconds:
+                if call == warned.get(thread) or time.monotonic() < since + self._seconds:
                     continue
-                told = call
+                warned[thread] = call
                 frame = sys._current_frames().get(thread)
                 place = "" if frame is None else place_of(traceback.extract_stack(frame))
                 logger.warning(

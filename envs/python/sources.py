@@ -12,7 +12,7 @@ from . import GYMNASIUM, PYTHON, function_source
 from .calls import working_folder_kept
 from .gymnasium import source as gymnasium_source
 from .pettingzoo import source as pettingzoo_source
-from .unbounded import not_told
+from .unbounded import without_warning
 
 
 def check_source(path: str, arguments: Sequence[str] | None = None, *, hosted: bool = False) -> None:
@@ -31,7 +31,7 @@ def check_source(path: str, arguments: Sequence[str] | None = None, *, hosted: b
         EnvContractError: A Gymnasium environment is played with lives and has none; or the first observation
             of an environment that a user's function makes is not in its space.
     """
-    with nullcontext() if hosted else not_told(), working_folder_kept(path, refuse=not hosted):
+    with nullcontext() if hosted else without_warning(), working_folder_kept(path, refuse=not hosted):
         if path.strip().startswith(PYTHON):
             function_source.check(path, arguments or ())
         elif path.strip().startswith(GYMNASIUM):

@@ -10,16 +10,16 @@ from .calls import name_of
 
 logger = logging.getLogger(__name__)
 
-_told: set[str] = set()
+_warned: set[str] = set()
 """What this process has warned of: every further environment of a run has the same spaces."""
 
 
-def tell_unbounded(env: object, paths: Sequence[str]) -> None:
+def warn_of_unbounded(env: object, paths: Sequence[str]) -> None:
     """Warn once of the parts of an environment's action space that lack a bound: `action.throttle`."""
     what = f"{name_of(env)}: values of {', '.join(paths)} lack a bound"
-    if not paths or what in _told or not logger.isEnabledFor(logging.WARNING):
+    if not paths or what in _warned or not logger.isEnabledFor(logging.WARNING):
         return
-    _told.add(what)
+    _warned.add(what)
     logger.warning(
         "%s. They get the policy's actions, within -1 to 1; for a larger range, give the action space "
         "bounds, in its own code or by a wrapper.",
@@ -28,8 +28,8 @@ def tell_unbounded(env: object, paths: Sequence[str]) -> None:
 
 
 @contextmanager
-def not_told() -> Iterator[None]:
-    """Within, `tell_unbounded` is silent: an environment is only tried, and tells when it is used."""
+def without_warning() -> Iterator[None]:
+    """Within, `warn_of_unbounded` is silent: an environment is only tried, and warns when it is used."""
     logger.disabled = True
     try:
         yield

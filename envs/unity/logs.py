@@ -29,12 +29,13 @@ def player_log(program: Path, platform: str = sys.platform) -> Path | None:
     else:
         data = program.with_name(f"{program.stem}_Data")
     try:
-        company, product = read_text(data / "app.info", _MOST_BYTES).splitlines()[:2]
+        names = [line.strip() for line in read_text(data / "app.info", _MOST_BYTES).splitlines()[:2]]
     except (OSError, ValueError):
         return None
+    if len(names) < 2 or not all(names):
+        return None
     places = {"darwin": "Library/Logs", "win32": "AppData/LocalLow"}
-    folder = _home() / places.get(platform, ".config/unity3d") / company.strip() / product.strip()
-    return folder / "Player.log"
+    return _home().joinpath(places.get(platform, ".config/unity3d"), *names, "Player.log")
 
 
 def _home() -> Path:

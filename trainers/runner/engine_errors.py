@@ -58,8 +58,16 @@ def dispatch_new(
 ) -> None:
     """Tell callbacks of the errors of new kinds; `steps` returns the trainer steps so far, by behavior."""
     for error in printed.take_new():
-        told = error.engine, error.environment, error.text, error.place, error.log, error.is_warning
-        callbacks.dispatch(EngineErrorPrinted(*told, steps()))
+        event = EngineErrorPrinted(
+            engine=error.engine,
+            environment=error.environment,
+            text=error.text,
+            place=error.place,
+            log=error.log,
+            is_warning=error.is_warning,
+            steps=steps(),
+        )
+        callbacks.dispatch(event)
 
 
 @contextmanager

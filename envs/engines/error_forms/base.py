@@ -36,7 +36,7 @@ class OpenError:
     """An error whose further lines are being read."""
 
     text: str
-    told: bool = True
+    is_reported: bool = True
     """Whether it is an error at all; lines below the sentence may tell that it is none."""
     is_warning: bool = False
     place: str = ""
@@ -80,7 +80,7 @@ class ErrorReader(ABC):
     def finish(self) -> list[FoundError]:
         """Take what has come of an open error for the whole of it, since no more lines come."""
         opened, self._open = self._open, None
-        if opened is None or not opened.told:
+        if opened is None or not opened.is_reported:
             return []
         text = opened.text.strip()
         text = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."

@@ -73,8 +73,10 @@ class GodotErrorReader(ErrorReader):
             self._open = OpenError(start["thrown"] or start["crash"] or "")
             return
         text, is_warning = start["text"], start["kind"].endswith("WARNING")
-        told = text.startswith(_ADDON) if is_warning else start["user"] is not None or not _NOISE.search(text)
-        self._open = OpenError(text, told, is_warning)
+        is_reported = (
+            text.startswith(_ADDON) if is_warning else start["user"] is not None or not _NOISE.search(text)
+        )
+        self._open = OpenError(text, is_reported, is_warning)
         named = _IN_TEXT.search(text)
         if named is not None and start["kind"] == "ERROR":
             self._open.other_place = named[0].rstrip(".")
@@ -85,8 +87,8 @@ class GodotErrorReader(ErrorReader):
         if frame is None:
             return False
         if not opened.in_frames and at is not None and _NOISE_PLACES.match(frame["file"]):
-            self._is_noise = opened.told and not opened.is_warning
-            opened.told = opened.told and opened.is_warning
+            self._is_noise = opened.is_reported and not opened.is_warning
+            opened.is_reported = opened.is_reported and opened.is_warning
         method, file = frame["method"].removesuffix("()"), frame["file"]
         is_sharp = file is not None and file.endswith(".cs") and "GodotSharp" not in file
         if file is None:
@@ -94,7 +96,7 @@ class GodotErrorReader(ErrorReader):
         elif file.startswith("res://"):
             if not file.startswith(_PLUGINS):
                 opened.add_frame(f"{file}:{frame['line']}", True)
-                opened.told = opened.told or self._is_noise
+                opened.is_reported = opened.is_reported or self._is_noise
             elif not opened.text.startswith(_ADDON):
                 opened.add_frame(f"{file}:{frame['line']}", False)
         elif is_sharp:

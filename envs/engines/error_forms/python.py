@@ -93,7 +93,7 @@ class PythonErrorReader(ErrorReader):
         if logged:
             self._open = None
         found = self.finish()
-        self._open, self._ignored = OpenError("", told=not self._ignored), False
+        self._open, self._ignored = OpenError("", is_reported=not self._ignored), False
         return found
 
     def _read_traceback(self, opened: OpenError, line: str) -> None:

@@ -160,7 +160,7 @@ class UnityErrorReader(ErrorReader):
         if parsed.method is not None:
             if self._is_of_next(parsed.method):
                 found = self.finish()
-                self._open = OpenError("", told=False)
+                self._open = OpenError("", is_reported=False)
             if self._add_frame(parsed, parsed.method):
                 return found
         if self._open is not None:
@@ -226,11 +226,11 @@ class UnityErrorReader(ErrorReader):
             if not text or not (line.is_thrown_frame or not method or _ENGINE.match(method)):
                 return False
             # Of an exception whose class is called otherwise, or what a script has logged.
-            self._open = OpenError(text, told=line.is_thrown_frame)
+            self._open = OpenError(text, is_reported=line.is_thrown_frame)
         if _LOGGED_AS_ERROR.match(method):
-            self._open.told = True
+            self._open.is_reported = True
         elif _LOGGED_AS_LESS.match(method):
-            self._open.told = self._crashed or self._open.is_warning
+            self._open.is_reported = self._crashed or self._open.is_warning
         place = "" if _LOGGING.match(method) else line.place
         self._open.add_frame(place, bool(method) and not _ENGINE.match(method))
         return True

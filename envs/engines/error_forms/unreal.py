@@ -98,7 +98,7 @@ class UnrealErrorReader(ErrorReader):
             self._add_to_crash(self._open, text)
         elif category == "LogScript" and (_SCRIPT_FAULT(text) or (level == "Warning" and not is_message)):
             # In another language than English it is told to be a fault by the function below.
-            self._start(category, text, text, told=_SCRIPT_FAULT(text) is not None)
+            self._start(category, text, text, is_reported=_SCRIPT_FAULT(text) is not None)
         elif level in _ERRORS and not _NOISE(category):
             named = category in ("LogScript", "LogBlueprintUserMessages", "PIE")
             self._start(category, text if named else f"{category}: {text}", text)
@@ -110,9 +110,9 @@ class UnrealErrorReader(ErrorReader):
             self._open.text = "Fatal error!"
         return super().finish() + self._python.finish()
 
-    def _start(self, category: str, text: str, of: str, *, told: bool = True) -> None:
+    def _start(self, category: str, text: str, of: str, *, is_reported: bool = True) -> None:
         self._category = category
-        self._open = OpenError(text, told)
+        self._open = OpenError(text, is_reported)
         named = _IN_TEXT.search(of)
         if named is not None:
             self._open.place = named[1] or named[2]
@@ -129,7 +129,7 @@ class UnrealErrorReader(ErrorReader):
             return []
         function = _FUNCTION(line)
         if function is not None:
-            opened.told = opened.told or opened.lines < _LINES_BEFORE_FUNCTION
+            opened.is_reported = opened.is_reported or opened.lines < _LINES_BEFORE_FUNCTION
             opened.add_frame(function["method"], not function["method"].startswith("/Script/"))
         elif not self._category:
             self._add_to_crash(opened, line.strip())

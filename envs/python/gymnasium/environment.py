@@ -34,7 +34,7 @@ from ..calls import (
     seed_of_copy,
 )
 from ..spaces import SpaceSensor, sensors
-from ..unbounded import tell_unbounded
+from ..unbounded import warn_of_unbounded
 
 _RESET = ("observation", "info")
 _STEP = ("observation", "reward", "terminated", "truncated", "info")
@@ -78,7 +78,7 @@ def convert_spaces(env: Env, images: Images) -> tuple[list[SpaceSensor], ActionD
         seen, acts = sensors(env.observation_space, images=images), action_decoder(env.action_space)
     except UnsupportedSpaceError as error:
         raise UnsupportedSpaceError(f"{name_of(env)}: {error}") from error
-    tell_unbounded(env, acts.unbounded)
+    warn_of_unbounded(env, acts.unbounded)
     return seen, acts
 
 

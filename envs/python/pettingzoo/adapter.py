@@ -28,7 +28,7 @@ from ..calls import (
     shorten,
 )
 from ..spaces import SpaceSensor, sensors
-from ..unbounded import tell_unbounded
+from ..unbounded import warn_of_unbounded
 
 HELP = "PettingZoo's parallel_api_test checks an environment."
 
@@ -269,7 +269,7 @@ def read_spaces(
         seen, acts = sensors(spaces[0], images=images, boards=boards), action_decoder(spaces[1])
     except UnsupportedSpaceError as error:
         raise UnsupportedSpaceError(f"The agent {agent!r} of {name_of(env)}: {error}") from error
-    tell_unbounded(env, acts.unbounded)
+    warn_of_unbounded(env, acts.unbounded)
     return seen, acts
 
 

@@ -98,7 +98,7 @@ def test_the_editor_is_awaited_and_a_reset_in_mid_session_names_its_behaviors(pl
     """The plug-in reads the command of an answer only if that has entries of actions."""
     with caplog.at_level(logging.INFO):
         env, engine = play([observation(1), observation(2), observation(3)], transport=transport)
-    assert "pressing the Play button in the Unreal Editor" in caplog.text
+    assert "pressing the Play button in Unreal's editor" in caplog.text
     assert "Connected to Unreal environment with package version 1.0.0" in caplog.text
     env.reset()
     env.step()
