@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
+from console_runs import until
 from lanista.envs.errors import EnvContractError
 from lanista.envs.python.call_watch import CallWatch
 from lanista.envs.python.calls import call_method, describe_error, working_folder_kept
@@ -66,6 +67,25 @@ def test_a_call_that_does_not_return_is_named_once_with_its_place(caplog):
     assert text.startswith(
         "step of mine has not returned for 0.01 s, and is waited for (test_calls.py, line "
     )
+
+
+def test_two_calls_that_hang_at_once_are_each_named_once(caplog):
+    """By turns they had been named again and again."""
+    watch = CallWatch(seconds=0.01, poll_seconds=0.001)
+    released = threading.Event()
+    threads = [
+        threading.Thread(target=watch.call, args=(lambda: released.wait(60), f"step of {name}"))
+        for name in ("one", "other")
+    ]
+    with caplog.at_level(logging.WARNING):
+        for thread in threads:
+            thread.start()
+        assert until(lambda: len(caplog.messages) >= 2)
+        threading.Event().wait(0.05)  # fifty more looks
+        released.set()
+        for thread in threads:
+            thread.join()
+    assert sorted(text.partition(" has ")[0] for text in caplog.messages) == ["step of one", "step of other"]
 
 
 def test_an_environment_that_changes_the_working_directory_is_refused(tmp_path, monkeypatch):
