@@ -95,8 +95,14 @@ class EngineListener:
         return cls(errors, options.name, engine, log, repeats=repeats, summarizes=options.errors is None)
 
     def start(self) -> None:
-        """Listen from now on."""
-        _THREAD.add(self)
+        """Listen from now on. A log that several engines write to is read for the first of them alone."""
+        if _THREAD.add(self):
+            self._file = None
+
+    @property
+    def log(self) -> Path | None:
+        """The log that is read."""
+        return None if self._file is None else self._file.path
 
     def hear(self, data: bytes) -> None:
         """Take what the engine has written to its output; this costs next to nothing."""
@@ -231,13 +237,15 @@ class _ListenerThread:
         """Listen at once, if this has not worked too much yet."""
         self._wake.set()
 
-    def add(self, listener: EngineListener) -> None:
-        """Listen to an engine."""
+    def add(self, listener: EngineListener) -> bool:
+        """Listen to an engine; return whether another one's log, which is read already, is its own too."""
         with self._lock:
+            is_read = listener.log is not None and listener.log in {one.log for one in self._listeners}
             self._listeners.append(listener)
             if not self._runs:
                 self._runs = True
                 threading.Thread(target=self._run, name="listener of engines", daemon=True).start()
+        return is_read
 
     def remove(self, listener: EngineListener) -> None:
         """Listen to an engine no longer."""

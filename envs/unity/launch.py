@@ -96,7 +96,7 @@ def start_engine(
     )
     terms = terms_of_engine(options.path)
     heard = path
-    if heard is None and terms is UNITY and options.worker_id == 0:  # the others write to the same file
+    if heard is None and terms is UNITY:
         heard = player_log(Path(command[0]))
     listener = EngineListener.of(options, terms.name, heard)
     return EngineProcess([*command, *arguments], log_at(path, own), on_exit, listener), path

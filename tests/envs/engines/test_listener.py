@@ -212,6 +212,18 @@ def test_errors_of_any_number_of_kinds_are_all_counted_once_and_take_no_memory(t
     assert max(map(len, kept)) <= 201
 
 
+def test_a_log_that_several_engines_write_to_is_counted_once(tmp_path):
+    """As with `--num-envs 2 --env-args -logFile mine.log`, or the log that all players of a product share."""
+    log, errors = tmp_path / "mine.log", EngineErrors()
+    listeners = [EngineListener(errors, f"environment {k}", "Unity", log) for k in range(2)]
+    for listener in listeners:
+        listener.start()
+    log.write_bytes(THROWN % 7)
+    for listener in listeners:
+        listener.close()
+    assert errors.total == 1 and errors.environments == ["environment 0"]
+
+
 def test_a_log_of_a_terabyte_is_not_read_whole(tmp_path):
     log = tmp_path / "Player-0.log"
     listener, errors = listening(log)

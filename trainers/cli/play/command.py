@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...._tools import is_provided, provided
+from ....envs.engines.address import split_address
 from ...episodes import MAX_DECISIONS
 from ...utils.errors import CommandError
 from ...utils.guard import INTERRUPTED
@@ -27,13 +28,21 @@ if TYPE_CHECKING:
     from .player import Player
 
 
-def make_report(player: Player, given: str, environment: str | None) -> dict[str, Any]:
+def environment_name(env_path: str | None, listen: str | None) -> str:
+    """The environment in a report: as it was named, or where it calls."""
+    if env_path is not None:
+        return env_path
+    port = split_address(listen or "localhost")[1]
+    return "Unity Editor" if port is None else f"the engine that calls at {listen}"
+
+
+def make_report(player: Player, given: str, environment: str) -> dict[str, Any]:
     """The figures of the episodes that have ended.
 
     Args:
         player: the player, after playing.
         given: the models, as they were named.
-        environment: as it was named; None for the Unity Editor.
+        environment: its name.
     """
     from .player import figures
 
@@ -42,7 +51,7 @@ def make_report(player: Player, given: str, environment: str | None) -> dict[str
     return {
         "brain": given,
         "models": {name: str(model.source) for name, model in sorted(player.model_of.items()) if model},
-        "environment": environment or "Unity Editor",
+        "environment": environment,
         "actions": "deterministic" if player.deterministic else "sampled",
         "episodes": len(rewards),
         "interrupted": player.interrupted,
@@ -261,7 +270,7 @@ def _played(arguments: argparse.Namespace) -> dict[str, Any]:
         raise CommandError(f"The demonstrations could not be written: {error}.") from error
     for line in hints(player):
         logging.getLogger(__name__).warning("%s", line)
-    report = make_report(player, arguments.title, arguments.env)
+    report = make_report(player, arguments.title, environment_name(arguments.env, arguments.listen))
     if recorder is not None:
         report["demonstrations"] = [str(path) for path in recorder.paths]
     if film is not None and film.save():

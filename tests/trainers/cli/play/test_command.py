@@ -9,7 +9,7 @@ from lanista.envs.scenes.in_process import make_in_process
 from lanista.envs.unity.environment import UnityEnvironment
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.opening import set_parameters
-from lanista.trainers.cli.play.command import _choose_environment, add_arguments
+from lanista.trainers.cli.play.command import _choose_environment, add_arguments, environment_name
 from lanista.trainers.cli.play.environment import open_played
 from lanista.trainers.learn import run as learn
 from lanista.trainers.networks.multi_actor import MultiActor, exported_networks
@@ -263,3 +263,16 @@ def test_what_was_played_is_reported_although_the_environment_cannot_be_closed(t
     said = capsys.readouterr()
     assert json.loads(said.out)["behaviors"]["Basic?team=0"]["episodes"] == 2
     assert "close of <played_stuck.Stuck> raised OSError: the window is stuck" in said.err
+
+
+@pytest.mark.parametrize(
+    ("env_path", "listen", "name"),
+    [
+        ("scene:basic", None, "scene:basic"),
+        (None, None, "Unity Editor"),
+        (None, "0.0.0.0", "Unity Editor"),
+        (None, "127.0.0.1:6000", "the engine that calls at 127.0.0.1:6000"),
+    ],
+)
+def test_the_report_names_the_environment(env_path, listen, name):
+    assert environment_name(env_path, listen) == name
