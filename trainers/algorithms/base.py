@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, NamedTuple
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -29,9 +29,12 @@ from ..networks.multi_actor import Network
 from ..policies.exploration import Explorer
 from ..settings.models.algorithms import TeamRewardKind
 from ..settings.models.behavior import TrainerSettings
+from ..utils.distributed import in_step
 from .common.optim import LEARNING_RATE_FLOOR, CheckedAdam, Schedule, update_normalizer
 from .common.popart import STATISTICS, ValueNormalizer, in_reward_units
 from .common.recurrent import CriticStates
+
+Batch = TypeVar("Batch")
 
 
 class UnsupportedActionError(ValueError):
@@ -126,6 +129,7 @@ class Algorithm(ABC):
         self.build(settings, seed)
         for optimizer in self.optimizers().values():
             optimizer.max_norm = self.hyper.max_grad_norm
+            optimizer.adam.epsilon = self.hyper.adam_epsilon
 
     @abstractmethod
     def build(self, settings: TrainerSettings, seed: int) -> None:
@@ -316,6 +320,11 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
     def as_of_newest_policy(self, steps: Steps) -> Steps:
         """Steps of the policy before the newest one, as `update` is to learn from them."""
         raise NotImplementedError
+
+    def minibatches(self, epoch: Callable[[], Iterable[Batch]], epochs: int) -> Iterator[Batch]:
+        """The minibatches of an update, as long as every rank has another one in an epoch."""
+        for _ in range(epochs):
+            yield from in_step(epoch())
 
     def warn_of_no_minibatch(self, steps: int) -> None:
         """Warn, once, that so many steps of an update are too few to learn from."""

@@ -87,12 +87,12 @@ def _rules(place: str, *rules: tuple[Rule, str]) -> dict[str, Rule]:
 def _of_network(place: str) -> dict[str, Rule]:
     return _rules(
         f"{place}.",
-        (FUNCTION, f"activation layer_norm {CRITIC_ONLY}"),
+        (FUNCTION, f"activation layer_norm action_range {CRITIC_ONLY}"),
         (SHAPE, "normalize hidden_units num_layers vis_encode_type goal_conditioning_type residual"),
         (SHAPE, "memory memory.memory_size memory.memory_type"),
         (_SEQUENCES, "memory.sequence_length"),
         (CUSTOM, "encoders body"),
-        (_WEIGHTS, "initialization"),
+        (_WEIGHTS, "initialization initial_log_std"),
         (_ACTS, "deterministic"),
         (_allowed("its keys are compared; without it they are the policy's"), "critic"),
     )
@@ -135,7 +135,8 @@ TABLE: dict[str, Rule] = {
         (_RETURNS, "lambd reward"),
         (_LAYOUT, "buffer_size frame_stack prioritized_replay"),
         (_LATER, "batch_size num_epoch learning_rate learning_rate_schedule critic_learning_rate"),
-        (_LATER, "max_grad_norm beta beta_schedule epsilon epsilon_schedule normalize_padding"),
+        (_LATER, "max_grad_norm beta beta_schedule epsilon epsilon_schedule clip_end normalize_padding"),
+        (_LATER, "adam_epsilon value_coefficient normalize_advantages ratio target_kl"),
         (_LATER, "clip clip_value_loss baseline_clip critic_epochs target_update_interval tau double"),
         (_LATER, "steps_per_update reward_signal_steps_per_update gradient_steps n_step burn_in_ratio"),
         (_LATER, "prioritized_alpha prioritized_beta policy_delay target_noise target_noise_clip"),

@@ -52,19 +52,21 @@ class FlatParameters:
 
 
 class FlatAdam:
-    """Adam (Kingma and Ba 2015, arXiv 1412.6980) on one vector, with its usual constants.
+    """Adam (Kingma and Ba 2015, arXiv 1412.6980) on one vector, with its usual decay rates.
 
     The arithmetic is that of torch.optim.Adam(fused=True), in one pass over the numbers, without what that
     does around it for any number of groups and devices, which costs more per step here than the arithmetic.
     With a weight decay it is AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101).
     """
 
-    BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
+    BETA1, BETA2 = 0.9, 0.999
 
     def __init__(self, parameters: FlatParameters, learning_rate: float, weight_decay: float = 0.0) -> None:
         self.parameters = parameters
         self.learning_rate: float | Tensor = learning_rate
         self.weight_decay = weight_decay
+        self.epsilon = 1e-8
+        """What is added to the root of the mean square before the division by it."""
         self.mean = torch.zeros_like(parameters.vector.data)
         self.square = torch.zeros_like(parameters.vector.data)
         self._steps = torch.zeros((), device=parameters.vector.device)
@@ -91,7 +93,7 @@ class FlatAdam:
             beta1=self.BETA1,
             beta2=self.BETA2,
             weight_decay=self.weight_decay,
-            eps=self.EPS,
+            eps=self.epsilon,
             amsgrad=False,
             maximize=False,
             found_inf=left_out,
@@ -281,7 +283,6 @@ def update_normalizer(
 
 
 LEARNING_RATE_FLOOR = 1e-10
-EPSILON_FLOOR = 0.1
 BETA_FLOOR = 1e-5
 
 
@@ -318,7 +319,7 @@ class ClippedSchedules(NamedTuple):
 
         return cls(
             schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, hyper.learning_rate_schedule),
-            schedule(hyper.epsilon, EPSILON_FLOOR, hyper.epsilon_schedule),
+            schedule(hyper.epsilon, hyper.clip_end, hyper.epsilon_schedule),
             schedule(hyper.beta, BETA_FLOOR, hyper.beta_schedule),
         )
 

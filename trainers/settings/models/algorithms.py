@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, ValidationInfo
+from pydantic import BeforeValidator, Field, ValidationInfo
 
 from ..base import Flag, Integer, Number, Text, found, own, refuse
 from ..errors import Problem, note
@@ -42,11 +42,47 @@ class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
     beta_schedule: ScheduleType = Field(default_factory=_as_learning_rate)
     """linear: beta falls to 1e-5 at max_steps; constant: stays. Not given: as learning_rate_schedule."""
     epsilon_schedule: ScheduleType = Field(default_factory=_as_learning_rate)
-    """linear: epsilon goes to 0.1 at max_steps; constant: stays. Not given: as learning_rate_schedule."""
+    """linear: epsilon goes to clip_end at max_steps; constant: stays. Not given: as
+    learning_rate_schedule."""
+    clip_end: Number = own(0.1, ge=0)
+    """Where a linear epsilon_schedule ends."""
+
+
+class AdvantageNormalization(str, Enum):
+    """Over which steps advantages are normalized."""
+
+    BUFFER = "buffer"
+    MINIBATCH = "minibatch"
+    NONE = "none"
+
+
+def _without_normalization(value: Any) -> Any:
+    return AdvantageNormalization.NONE if value is False else value
+
+
+class ProbabilityRatio(str, Enum):
+    """Of which probabilities the ratio of the clipped objective is."""
+
+    COMPONENT = "component"
+    JOINT = "joint"
 
 
 class PaddedObjectiveSettings(ClippedObjectiveSettings):
     """Hyperparameters of trainers with a value of states, which pad sequences."""
+
+    value_coefficient: Number = own(0.5, ge=0)
+    """Weight of the value loss beside that of the policy: what a network that both share learns for."""
+    normalize_advantages: Annotated[AdvantageNormalization, BeforeValidator(_without_normalization)] = own(
+        AdvantageNormalization.BUFFER
+    )
+    """Subtract the advantages' mean and divide by their deviation. buffer: those of all steps of an update,
+    as in ML-Agents; minibatch: those of each minibatch; none (or false): leave them as they are."""
+    ratio: ProbabilityRatio = own(ProbabilityRatio.COMPONENT)
+    """What epsilon clips. component: how far the probability of each continuous action and each branch has
+    moved, as in ML-Agents; joint: that of the whole action, their product, as in most other libraries."""
+    target_kl: Number | None = own(None, gt=0)
+    """End an update before the minibatch at which the policy is further than 1.5 times this from the one that
+    acted (approximate KL divergence, mean over what ratio says); 0.01 to 0.05 is common. null: never."""
 
     normalize_padding: Flag = own(True)
     """With a memory, count the padding of sequences in the mean and deviation that normalize advantages, as

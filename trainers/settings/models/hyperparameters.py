@@ -51,6 +51,8 @@ class HyperparamSettings(Settings):
     max_grad_norm: Number | None = own(None, gt=0)
     """A gradient with a greater Euclidean norm is scaled down to this one, so that one bad minibatch cannot
     ruin the policy; 0.5 is common. null: never."""
+    adam_epsilon: Number = own(1e-8, gt=0)
+    """What Adam adds to the root of the mean square of gradients that it divides by. Often 1e-5 in PPO."""
     learns_sequences: ClassVar[bool] = True
     """A memory is learned from sequences of sequence_length steps."""
 
