@@ -220,6 +220,12 @@ class SACSettings(ReplaySettings):
     init_entcoef: Number = Field(default_factory=_initial_coefficient, gt=0)
     """Initial entropy coefficient: a higher one explores more at first. Not given: 1, or 0.01 with recipe
     simba."""
+    entropy_coefficient: Number | None = own(None, gt=0)
+    """Weight of the entropy, of all kinds of actions, which then stays: init_entcoef and target_entropy have
+    no effect. null: it is learned."""
+    target_entropy: Number | None = own(None)
+    """Entropy of the continuous actions together that the learned coefficient aims at, in nats. null: minus
+    their number, or half of that with recipe simba."""
     burn_in_ratio: Number = own(0.0, ge=0, lt=1)
     """Share of each sequence, from its start, that only warms up the memory, without a loss."""
 
@@ -293,6 +299,8 @@ class DeterministicPolicySettings(ReplaySettings):
     """The same from noise_decay_steps on."""
     noise_decay_steps: Integer = Field(default=100000, ge=0)
     """Trainer steps over which the deviation changes linearly from start to end."""
+    noise_theta: Number = own(0.15, gt=0, le=1)
+    """Part of the ornstein_uhlenbeck noise that decays in a step: less drifts longer."""
 
 
 class DDPGSettings(DeterministicPolicySettings):
