@@ -135,6 +135,7 @@ TABLE: dict[str, Rule] = {
         (_RETURNS, "lambd reward"),
         (_LAYOUT, "buffer_size frame_stack prioritized_replay"),
         (_LATER, "batch_size num_epoch learning_rate learning_rate_schedule critic_learning_rate"),
+        (_LATER, "max_grad_norm beta beta_schedule epsilon epsilon_schedule clip_end normalize_padding"),
         (_LATER, "adam_epsilon value_coefficient normalize_advantages ratio target_kl"),
         (_LATER, "entropy_coefficient target_entropy"),
         (_LATER, "clip clip_value_loss baseline_clip critic_epochs target_update_interval tau double"),
