@@ -19,7 +19,6 @@ from .poca.poca import TeamActorCritic
 from .ppo.losses import (
     clipped_surrogate,
     clipped_value_loss,
-    has_moved_too_far,
     log_ratios,
     masked_mean,
     ratio_statistics,
@@ -45,7 +44,7 @@ class MAPPO(TeamActorCritic):
             The means of losses and statistics over the minibatches, and the values of the schedules.
         """
         hyper = self.hyper
-        learning_rate, epsilon, beta = self.schedules.at(policy_step)
+        _, epsilon, beta = self.schedules.at(policy_step)
         steps = self.in_units(steps)
         source = self.columns(steps)
         statistics: list[Tensor] = []
@@ -65,12 +64,12 @@ class MAPPO(TeamActorCritic):
             losses = torch.stack((policy_loss, value_loss)).detach().abs()
             kl_and_clipped = ratio_statistics(log_ratio, ratio, epsilon, batch.real)
             statistics.append(torch.cat((losses, kl_and_clipped)))
-            if has_moved_too_far(kl_and_clipped[0], hyper.target_kl):
+            if not self.kl.goes_on(kl_and_clipped[0]):
                 break
             self.optimizer.zero_grad()
             loss = policy_loss + hyper.value_coefficient * value_loss - beta * entropy
             loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step(learning_rate, policy_step)
+            self.optimizer.step(self.schedules.learning_rate(policy_step), policy_step)
         schedules = self.schedules.metrics(policy_step)
         if not statistics:
             self.warn_of_no_minibatch(len(steps))

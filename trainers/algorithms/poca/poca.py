@@ -38,7 +38,6 @@ from ..ppo.losses import (
     as_of_newest_policy,
     clipped_surrogate,
     clipped_value_loss,
-    has_moved_too_far,
     log_ratios,
     masked_mean,
     ratio_statistics,
@@ -74,7 +73,7 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
         parameters = [*self.network.parameters(), *self.critic.parameters()]
         self.optimizer = CheckedAdam(parameters, hyper.learning_rate, self.non_finite)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
-        self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
+        self.follow_schedules(ClippedSchedules.of(hyper, settings.max_steps), hyper)
         modules: dict[str, nn.Module] = {"Policy": self.network, "Critic": self.critic}
         self.register(modules, {"Optimizer": self.optimizer}, {"shuffler": self.shuffler})
         if hyper.normalize_values:
@@ -180,7 +179,7 @@ class POCA(TeamActorCritic):
             The means of losses and statistics over the minibatches, and the values of the schedules.
         """
         hyper = self.hyper
-        learning_rate, epsilon, beta = self.schedules.at(policy_step)
+        _, epsilon, beta = self.schedules.at(policy_step)
         steps = self.in_units(steps)
         source = self.columns(steps)
         baseline_range = self._baseline_range(epsilon, steps)
@@ -206,11 +205,11 @@ class POCA(TeamActorCritic):
             loss = loss + hyper.value_coefficient * BASELINE_WEIGHT * baseline_loss
             losses.append(torch.stack((policy_loss, value_loss, baseline_loss)).detach())
             statistics.append(ratio_statistics(log_ratio, ratio, epsilon, batch.real))
-            if has_moved_too_far(statistics[-1][0], hyper.target_kl):
+            if not self.kl.goes_on(statistics[-1][0]):
                 break
             self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step(learning_rate, policy_step)
+            self.optimizer.step(self.schedules.learning_rate(policy_step), policy_step)
         schedules = self.schedules.metrics(policy_step)
         if not losses:
             self.warn_of_no_minibatch(len(steps))

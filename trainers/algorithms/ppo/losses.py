@@ -19,10 +19,7 @@ from ...networks.actor import ActingNetwork
 from ...networks.modules.distributions import ActionDistribution, Actions
 from ...networks.observations import to_tensors
 from ...settings.models.algorithms import ProbabilityRatio
-from ...utils import distributed
 
-KL_TOLERANCE = 1.5
-"""How many times `target_kl` the policy may move in an update, as in Stable-Baselines3."""
 CHUNK = 4096
 """The number of rows of a forward pass."""
 LARGEST_WEIGHT = 2.0
@@ -81,14 +78,6 @@ def log_ratios(distribution: ActionDistribution, batch: RolloutBatch, kind: Prob
     """Ln p(a) - ln p_old(a) of each row: [B, components], or [B, 1] of the whole action."""
     log_ratio = distribution.log_probs(batch.actions) - batch.old_log_probs
     return log_ratio.sum(1, keepdim=True) if kind is ProbabilityRatio.JOINT else log_ratio
-
-
-def has_moved_too_far(approx_kl: Tensor | np.floating[Any], target_kl: float | None) -> bool:
-    """Whether an update has to end: by the mean over all ranks, so all of them have to ask."""
-    if target_kl is None:
-        return False
-    total, ranks = distributed.sums(float(approx_kl), 1.0)
-    return total / ranks > KL_TOLERANCE * target_kl
 
 
 @torch.no_grad()

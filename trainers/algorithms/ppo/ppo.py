@@ -28,7 +28,6 @@ from .losses import (
     as_of_newest_policy,
     clipped_surrogate,
     clipped_value_loss,
-    has_moved_too_far,
     log_ratios,
     masked_mean,
     ratio_statistics,
@@ -62,12 +61,11 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         self.fused = FusedPPOGradient(self.network, hyper) if is_faster else None
         self.captured: CapturedStep[RolloutBatch] | None = None
         """The gradient step as captured for a GPU; None where it is not captured."""
-        waits = hyper.target_kl is not None  # for the divergence of each minibatch
-        is_captured = not waits and CapturedStep.is_faster(settings, self.device)
+        self.follow_schedules(ClippedSchedules.of(hyper, settings.max_steps), hyper)
+        is_captured = not self.kl.is_needed and CapturedStep.is_faster(settings, self.device)
         if type(self) is PPO and is_captured:  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 3, self.optimizer.tensors())
         self.shuffler = torch.Generator().manual_seed(seed + 1)
-        self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
         self.register({"Policy": self.network}, {"Optimizer": self.optimizer}, {"shuffler": self.shuffler})
         if hyper.normalize_values:
             self.normalize_values(self.network.values)
@@ -179,9 +177,9 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
                 continue
             of_batch = self._gradient(batch, epsilon, beta)
             statistics.append(of_batch)
-            if has_moved_too_far(of_batch[2], hyper.target_kl):
+            if not self.kl.goes_on(of_batch[2]):
                 break
-            self.optimizer.step(learning_rate, policy_step)
+            self.optimizer.step(self.schedules.learning_rate(policy_step), policy_step)
         if self.captured is not None:
             self.optimizer.read_steps(policy_step)
         schedules = self.schedules.metrics(policy_step)

@@ -21,7 +21,7 @@ from .hyperparameters import (
 
 def _as_learning_rate(data: dict[str, Any]) -> ScheduleType:
     schedule: ScheduleType = data.get("learning_rate_schedule", ScheduleType.LINEAR)
-    return schedule
+    return ScheduleType.LINEAR if schedule is ScheduleType.ADAPTIVE_KL else schedule
 
 
 class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
@@ -70,6 +70,10 @@ class ProbabilityRatio(str, Enum):
 class PaddedObjectiveSettings(ClippedObjectiveSettings):
     """Hyperparameters of trainers with a value of states, which pad sequences."""
 
+    adapts_learning_rate: ClassVar[bool] = True
+    learning_rate_schedule: ScheduleType = ScheduleType.LINEAR
+    """linear: falls to 0 at max_steps; constant: stays; adaptive_kl: divided by 1.5 at a minibatch where the
+    policy has moved by more than 2 target_kl, multiplied by that where by less than half of it."""
     value_coefficient: Number = own(0.5, ge=0)
     """Weight of the value loss beside that of the policy: what a network that both share learns for."""
     normalize_advantages: Annotated[AdvantageNormalization, BeforeValidator(_without_normalization)] = own(
@@ -82,7 +86,8 @@ class PaddedObjectiveSettings(ClippedObjectiveSettings):
     moved, as in ML-Agents; joint: that of the whole action, their product, as in most other libraries."""
     target_kl: Number | None = own(None, gt=0)
     """End an update before the minibatch at which the policy is further than 1.5 times this from the one that
-    acted (approximate KL divergence, mean over what ratio says); 0.01 to 0.05 is common. null: never."""
+    acted (approximate KL divergence, mean over what ratio says); 0.01 to 0.05 is common. null: never. With
+    learning_rate_schedule adaptive_kl no update ends early; null is 0.01 there."""
 
     normalize_padding: Flag = own(True)
     """With a memory, count the padding of sequences in the mean and deviation that normalize advantages, as

@@ -8,20 +8,23 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.common.kl_control import KLControl
 from lanista.trainers.algorithms.common.optim import ClippedSchedules, FlatAdam, FlatParameters
 from lanista.trainers.algorithms.mappo import MAPPO
 from lanista.trainers.algorithms.poca.poca import POCA
-from lanista.trainers.algorithms.ppo.losses import has_moved_too_far
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import RolloutBatch, learned_advantages
 from lanista.trainers.networks.modules.distributions import Actions
+from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.models.algorithms import AdvantageNormalization, PPOSettings
 from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.settings.options import RunOptions
 from rollouts import random_rollout
 from specs import spec_of_shapes
 
 MIXED = spec_of_shapes([[3]], continuous=2, branches=[3])
 LSTM = {"memory_size": 8, "sequence_length": 8}
+ADAPTIVE = {"learning_rate_schedule": "adaptive_kl"}
 LENGTHS = [7, 24, 1, 40]
 TRAINERS = [(kind, memory) for kind in (PPO, POCA, MAPPO) for memory in (None, LSTM)]
 
@@ -118,10 +121,76 @@ def test_advantages_that_are_left_as_they_are():
     assert none is None
 
 
-@pytest.mark.parametrize("kl, ends", [(0.0149, False), (0.0151, True), (np.float32(1.0), True)])
-def test_how_far_is_too_far(kl, ends):
-    assert has_moved_too_far(kl, 0.01) is ends
-    assert has_moved_too_far(kl, None) is False
+@pytest.mark.parametrize("kl, goes_on", [(0.0149, True), (0.0151, False), (np.float32(1.0), False)])
+def test_how_far_is_too_far(kl, goes_on):
+    for keys, expected in (({"target_kl": 0.01}, goes_on), ({}, True), (ADAPTIVE, True)):
+        hyper = PPOSettings.model_validate(keys)
+        control = KLControl(hyper, ClippedSchedules.of(hyper, 100))
+        control.begin()
+        assert control.goes_on(kl) is expected
+
+
+def test_a_learning_rate_adapts_to_how_far_the_policy_moves():
+    hyper = PPOSettings.model_validate({**ADAPTIVE, "learning_rate": 1e-3, "target_kl": 0.02})
+    schedules = ClippedSchedules.of(hyper, 100)
+    control, rates = KLControl(hyper, schedules), []
+    control.begin()
+    for kl in (0.0, 0.041, 0.039, 0.011, 0.009, 0.0):
+        control.goes_on(kl)
+        rates.append(schedules.learning_rate(0) / 1e-3)
+    # Nothing is concluded from the first, at which the policy is the one that acted.
+    assert rates == pytest.approx([1, 1 / 1.5, 1 / 1.5, 1 / 1.5, 1, 1.5])
+    for kl, bound in ((1.0, 1e-5), (0.0, 1e-2)):
+        for _ in range(60):
+            control.goes_on(kl)
+        assert schedules.learning_rate(0) == pytest.approx(bound)
+    assert hyper.beta_schedule == hyper.epsilon_schedule == "linear"
+    assert schedules.metrics(0)["Policy/Learning Rate"] == schedules.learning_rate(50)
+
+
+@pytest.mark.parametrize("kind, memory", TRAINERS)
+def test_an_adapted_rate_is_saved(kind, memory):
+    keys = {**ADAPTIVE, "batch_size": 16, "learning_rate": 1e-3, "target_kl": 1e-9}
+    algorithm = made(kind, memory, **keys)
+    metrics = algorithm.update(steps_of(algorithm), 0)
+    rate = metrics["Policy/Learning Rate"]
+    assert rate == algorithm.schedules.learning_rate(0) < 1e-3
+    again = made(kind, memory, **keys)
+    again.load_state_dict(algorithm.state_dict())
+    assert again.schedules.learning_rate(0) == rate
+    # With another schedule before or after it the rate is the setting's.
+    plain = made(kind, memory, learning_rate=2e-3, learning_rate_schedule="constant")
+    plain.load_state_dict(algorithm.state_dict())
+    assert plain.schedules.learning_rate(0) == 2e-3
+    again = made(kind, memory, **keys)
+    again.load_state_dict(plain.state_dict())
+    assert again.schedules.learning_rate(0) == 1e-3
+
+
+@pytest.mark.parametrize(
+    "trainer, key, value",
+    [
+        ("sac", "learning_rate_schedule", "adaptive_kl"),
+        ("coma", "learning_rate_schedule", "adaptive_kl"),
+        ("ppo", "beta_schedule", "adaptive_kl"),
+        ("poca", "epsilon_schedule", "adaptive_kl"),
+        ("ppo", "target_kl", "0"),
+        ("mappo", "ratio", "whole"),
+        ("ppo", "normalize_advantages", "true"),
+        ("ppo", "value_coefficient", "-1"),
+        ("td3", "adam_epsilon", "0"),
+        ("ppo", "clip_end", ".nan"),
+        ("coma", "ratio", "joint"),
+        ("sac", "target_kl", "0.1"),
+        ("sac", "entropy_coefficient", "0"),
+        ("dqn", "target_entropy", "-1"),
+        ("ddpg", "noise_theta", "0"),
+    ],
+)
+def test_wrong_values_name_their_key(trainer, key, value):
+    text = f"behaviors: {{B: {{trainer_type: {trainer}, hyperparameters: {{{key}: {value}}}}}}}"
+    with pytest.raises(TrainerConfigError, match=rf"behaviors\.B\.hyperparameters\.{key}: "):
+        RunOptions.from_text(text)
 
 
 def test_epsilon_ends_where_it_is_set_to():
