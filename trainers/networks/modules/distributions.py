@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -314,10 +314,8 @@ class ExploringDistribution(ActionDistribution):
 
 def explore(distribution: ActionDistribution, exploration: Tensor | float) -> ExploringDistribution:
     """The same policy, exploring by so much (a number, or one per row)."""
-    d = distribution
-    return ExploringDistribution(
-        *(d.mu, d.log_sigma, d.logits, d.branches, d.action_mask, d.squashed, d.action_range), exploration
-    )
+    parts = {field.name: getattr(distribution, field.name) for field in fields(ActionDistribution)}
+    return ExploringDistribution(**parts, exploration=exploration)
 
 
 @dataclass(frozen=True)

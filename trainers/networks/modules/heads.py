@@ -234,7 +234,9 @@ class HeadConfig:
         if self.deterministic:
             return DeterministicHead(input_size, spec, generator)
         return ActionHead(
-            *(input_size, spec, generator),
+            input_size,
+            spec,
+            generator,
             squashed=self.squashed,
             sigma_of_state=self.sigma_of_state,
             initial_log_std=settings.initial_log_std,
