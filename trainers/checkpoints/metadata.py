@@ -37,7 +37,7 @@ from .transfer import unfit
 
 KEY = "brain"
 """The entry of a checkpoint's state that `describe_network` fills."""
-LATER = ("residual", "critic_only_observations")
+LATER = ("residual", "critic_only_observations", "initial_log_std", "action_range")
 """Keys of `NetworkSettings` that release 0.1.0 does not know: it refuses descriptions that have them."""
 
 
@@ -89,7 +89,8 @@ def _describe_settings(network: NetworkSettings) -> dict[str, Any]:
     networks = [one for one in (written, written["critic"]) if one is not None]
     for key in LATER:
         # Used by one of the two, it stays in both: a critic without it would take over the policy's.
-        if not any(one[key] for one in networks):
+        default = NetworkSettings.model_fields[key].default
+        if all(one[key] == default for one in networks):
             for one in networks:
                 del one[key]
     return written

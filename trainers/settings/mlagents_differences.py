@@ -21,7 +21,7 @@ from .options import RunOptions
 from .validation import listed_behaviors, section_of
 from .yaml_source import Source
 
-FLOORS = {"learning_rate": 1e-10, "epsilon": 0.1, "beta": 1e-5}
+FLOORS = {"learning_rate": 1e-10, "beta": 1e-5}
 """Where linear schedules end, as in `trainers/algorithms/common/optim.py`; tests compare the two."""
 
 
@@ -233,7 +233,9 @@ def _of_behavior(source: Source, section: Path, settings: TrainerSettings) -> It
 def _rising_schedules(section: Path, settings: TrainerSettings) -> Iterator[Remark]:
     """C14."""
     hyper = settings.hyperparameters
-    for key, floor in FLOORS.items() if isinstance(hyper, ClippedObjectiveSettings) else ():
+    if not isinstance(hyper, ClippedObjectiveSettings):
+        return
+    for key, floor in {**FLOORS, "epsilon": hyper.clip_end}.items():
         value, schedule = getattr(hyper, key), getattr(hyper, f"{key}_schedule")
         if schedule is ScheduleType.LINEAR and value < floor:
             yield (

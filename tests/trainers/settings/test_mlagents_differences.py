@@ -216,7 +216,6 @@ def test_floors_are_those_of_training():
 
     assert meaning.FLOORS == {
         "learning_rate": schedules.LEARNING_RATE_FLOOR,
-        "epsilon": schedules.EPSILON_FLOOR,
         "beta": schedules.BETA_FLOOR,
     }
 
