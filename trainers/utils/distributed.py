@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import secrets
 import socket
 import sys
 import threading
@@ -19,9 +20,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from .errors import ProcessLostError, TrainerError
+from .torchrun import launched_rank
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,8 +36,6 @@ CHECK_SECONDS = 0.05
 """Seconds between looks at whether those that are awaited are still there; signals are handled then too."""
 GPU_PAUSE = 0.0005
 """Seconds between looks at whether GPUs have finished a collective call."""
-TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""Environment variables with which `torchrun` starts each rank."""
 
 
 class RankLostError(ProcessLostError):
@@ -46,6 +46,9 @@ class RankLostError(ProcessLostError):
 class _World:
     rank: int = 0
     size: int = 1
+    local_rank: int = 0
+    """The number of this process among the ranks of its machine."""
+    local_size: int = 1
     connected: bool = False
     describe: Callable[[RuntimeError], str] = str
     """The sentence about a lost rank, given the error of a collective call."""
@@ -72,7 +75,12 @@ def world_size() -> int:
 
 def local_size() -> int:
     """How many ranks share this machine; all of the run, unless `torchrun` says otherwise."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", world_size())) if world_size() > 1 else 1
+    return _world.local_size
+
+
+def local_rank() -> int:
+    """The number of this process among the ranks of its machine, and that of its GPU."""
+    return _world.local_rank
 
 
 def connected() -> bool:
@@ -106,13 +114,6 @@ def exit_process(status: int) -> NoReturn:
             sys.stderr.flush()
         os._exit(status)
     sys.exit(status)
-
-
-def launched_ranks() -> tuple[int, int] | None:
-    """Rank and world size that `torchrun` has given this process; None where it started alone."""
-    if any(name not in os.environ for name in TORCHRUN) or int(os.environ["WORLD_SIZE"]) < 2:
-        return None
-    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 def seed_of(run_seed: int, number: int) -> int:
@@ -162,7 +163,8 @@ def process_group(
     from torch import distributed as dist
 
     require_backend(device)
-    if rendezvous is not None or os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE"):
+    launched = launched_rank() if rendezvous is None else None
+    if launched is None or launched.on_one_machine:
         names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
         loopback = next((name for name in names if name in ("lo", "lo0")), "lo")
         for library in ("GLOO", "NCCL"):
@@ -183,6 +185,8 @@ def process_group(
     except RuntimeError as error:
         raise RankLostError(describe(error)) from error
     _world.rank, _world.size, _world.connected, _world.describe = rank, world_size, True, describe
+    _world.local_rank = rank if launched is None else launched.local_rank
+    _world.local_size = (launched and launched.local_size) or world_size
     _world.check = check
     try:
         yield
@@ -191,6 +195,7 @@ def process_group(
             sums(0.0)
     finally:
         _world.rank, _world.size, _world.connected = 0, 1, False
+        _world.local_rank, _world.local_size = 0, 1
         if _world.under_way:
             release()
         if not _world.under_way:
@@ -281,6 +286,32 @@ def _gpus_are_done(work: Work) -> bool:
         time.sleep(GPU_PAUSE)
     work.wait()
     return True
+
+
+class Store(Protocol):
+    """What torch's stores have in common, as far as it is needed."""
+
+    def set(self, key: str, value: str) -> None:
+        """Set an entry."""
+
+    def get(self, key: str) -> bytes:
+        """An entry; waits until there is one."""
+
+    def check(self, keys: list[str]) -> bool:
+        """Whether there are entries of all these keys."""
+
+
+def shared_store() -> Store:
+    """A store of this run's ranks alone, beside that at which `torchrun` has let them meet."""
+    from torch import distributed as dist
+
+    launched = launched_rank()
+    assert launched is not None, "torchrun has started this process"
+    prefix = broadcast(f"lanista-{secrets.token_hex(8)}")  # another run may have used the store before
+    connect = dist.TCPStore  # type: ignore[attr-defined]
+    store = connect(launched.address, launched.port, is_master=False, timeout=TIMEOUT, wait_for_workers=False)
+    own: Store = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]
+    return own
 
 
 # Collective calls: each raises RankLostError where a rank has ended ----------------------------------------

@@ -20,13 +20,14 @@ from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.trainer.checkpointing import LearnerCheckpointer
 from lanista.trainers.trainer.distributed import rank_state
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
+from lanista.trainers.utils import distributed
 from lanista.trainers.utils.distributed import rank
 from lanista.trainers.utils.errors import TrainerError
 from line_runs import Runs
 from reliability.resume import differences
 from scripted_engine import executable
 from specs import spec_of_shapes
-from two_ranks import launch
+from two_ranks import launch, together
 
 pytestmark = pytest.mark.slow
 
@@ -382,10 +383,27 @@ def test_inference_starts_no_ranks(tmp_path):
 
 
 def test_the_number_of_torchrun_processes_is_the_number_of_learners(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.setenv(name, "3")
+    for name, text in {"RANK": "2", "WORLD_SIZE": "3", "MASTER_ADDR": "here", "MASTER_PORT": "3"}.items():
+        monkeypatch.setenv(name, text)
     assert with_launched_ranks(options(1)).torch_settings.learners == 3
     with pytest.raises(TrainerError, match=r"found 2, and torchrun has started 3 processes \(WORLD_SIZE\)"):
         with_launched_ranks(options(2))
+    with pytest.raises(TrainerError, match=r"--inference takes one process, and torchrun has started 3"):
+        with_launched_ranks(options(1, checkpoint_settings={"inference": True}))
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert with_launched_ranks(options(2)).torch_settings.learners == 2
+
+
+def test_a_rank_of_torchrun_has_the_numbers_of_its_machine_and_others_their_own(monkeypatch, tmp_path):
+    def numbers(rank):
+        os.environ |= {"LOCAL_RANK": str(1 - rank), "LOCAL_WORLD_SIZE": "2"}
+        return distributed.local_rank(), distributed.local_size()
+
+    def joined(rank):
+        os.environ |= {"LOCAL_RANK": str(1 - rank)}
+        with distributed.process_group(rank, 2, "cpu"):
+            return numbers(rank)
+
+    assert together(tmp_path, numbers) == [(0, 2), (1, 2)]
+    assert launch(tmp_path, joined) == [(1, 2), (0, 2)]
+    assert (distributed.local_rank(), distributed.local_size()) == (0, 1)
