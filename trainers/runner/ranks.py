@@ -22,7 +22,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.engines.own_program import own_program
 from ...envs.engines.process import EngineProcess
-from ...envs.engines.reaper import REAPER
+from ...envs.engines.reaper import REAPER, resume_family
 from ...envs.utils.regular_files import remove_link
 from ..checkpoints.status import TrainingStatus
 from ..settings.options import RunOptions
@@ -71,10 +71,15 @@ class RankProcess:
 
     def end(self, timeout: float) -> None:
         """Wait for the rank's end at most this many seconds, if it lives; then kill it with its children."""
-        await_end(self.process, self.watch, timeout)
-        self.process.kill()
+        if not await_end(self.process, self.watch, timeout):
+            self.kill()
         if self.log.exists() and not self.log.stat().st_size:
             self.log.unlink()
+
+    def kill(self) -> None:
+        """Kill the rank at once; its guard ends its engines."""
+        resume_family(self.process.pid)
+        self.process.kill()
 
     def exit_description(self) -> str:
         """How the rank ended, with the last line of its log."""
@@ -157,7 +162,7 @@ class RankProcesses:
                 )
             reason = process.watch.lost_reason(self._name(process))
             if reason is not None:
-                process.process.kill()
+                process.kill()
                 advice = _ADVICE if self.have_begun else "Start the run again."
                 raise RankLostError(f"{self._name(process)} {reason}. {advice}")
         if waited < self._timeout:
@@ -174,7 +179,7 @@ class RankProcesses:
     def kill(self) -> None:
         """Kill all ranks at once."""
         for process in self._processes:
-            process.process.kill()
+            process.kill()
 
     def describe(self, error: RuntimeError) -> str:
         """The sentence about the rank that was lost, given the error of a collective call."""

@@ -147,6 +147,16 @@ def test_a_rank_that_waits_for_its_engine_ends_with_the_run(begun):
     assert ended.good and ended.files("Ball.onnx") and ended.files("1.pt"), "the rank has saved its own part"
 
 
+def test_nothing_is_left_of_a_rank_that_is_stopped_with_all_that_it_has_started(begun):
+    """Its guard, which is to end its engine, and the engine."""
+    run = begun("rank")
+    for process in (*run.other.children(recursive=True), run.other):
+        process.suspend()
+    run.process.send_signal(signal.SIGTERM)
+    ended = run.ended()
+    assert ended.good and ended.files("Ball.onnx") and weights_are_finite(ended.files("Ball*.pt"))
+
+
 SECOND_ENGINE_HANGS = """
     if sys.argv[sys.argv.index('--mlagents-port') + 1] == '{port}':
         time.sleep(10**6)
