@@ -195,6 +195,14 @@ def test_every_rank_resumes_a_killed_run_bit_for_bit(trainings, case):
     assert whole[1]["step"] > 1400
 
 
+def test_no_rank_acts_in_a_resumed_run_that_had_ended(trainings):
+    trainings.configure(*CASES["td3"])
+    ended = trainings("--run-id", "r")
+    for file in trainings.folder.glob("returned-*"):
+        file.unlink()
+    assert [differences(*pair) for pair in zip(ended, trainings("--run-id", "r", "--resume"))] == [[], []]
+
+
 def test_every_rank_drops_its_steps_of_other_sequences(trainings):
     trainings.configure(*CASES["poca with a memory"])
     trainings("--run-id", "r", stop_at=700)
