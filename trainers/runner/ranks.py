@@ -311,7 +311,19 @@ def joined_ranks(
     if rendezvous is not None:
         presence = Presence(FolderSigns(Path(rendezvous).parent, rank), rank, world_size, timeout)
 
+    warned = False
+
     def check(waited: float) -> None:
+        nonlocal warned
+        if presence is None and timeout is not None and waited >= timeout and not warned:
+            warned = True
+            logger.warning(
+                "The other learners have not come to %s:%s (MASTER_ADDR, MASTER_PORT) for %.0f s, and are "
+                "awaited. Ctrl-C ends the run.",
+                os.environ["MASTER_ADDR"],
+                os.environ["MASTER_PORT"],
+                waited,
+            )
         for other, watch in presence.watches.items() if presence is not None else ():
             name = f"The learner {other} of {world_size}"
             reason = watch.lost_reason(name)

@@ -1,5 +1,6 @@
 """Two ranks keep equal weights, follow rank 0's lessons, resume exactly, and end together."""
 
+import logging
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ from console_runs import end, learn, left_behind, start, until, weights_are_fini
 from crowd import write_demonstration
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.runner.controller import TrainerController
-from lanista.trainers.runner.ranks import first_rank, with_launched_ranks
+from lanista.trainers.runner.ranks import first_rank, joined_ranks, with_launched_ranks
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.trainer.checkpointing import LearnerCheckpointer
 from lanista.trainers.trainer.distributed import rank_state
@@ -400,6 +401,23 @@ def test_the_number_of_torchrun_processes_is_the_number_of_learners(monkeypatch)
         with_launched_ranks(options(1, checkpoint_settings={"inference": True}))
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert with_launched_ranks(options(2)).torch_settings.learners == 2
+
+
+def test_a_first_rank_of_torchrun_says_that_no_other_one_comes(tmp_path):
+    told = tmp_path / "told"
+
+    def join(rank):
+        if rank:
+            assert until(told.exists)
+        else:
+            handler = logging.FileHandler(tmp_path / "log")
+            handler.emit = lambda record: told.write_text(record.getMessage())
+            logging.getLogger("lanista").addHandler(handler)
+        with joined_ranks(rank, 2, "cpu", None if rank else 0.1):
+            return distributed.sums(1.0)
+
+    assert launch(tmp_path, join) == [[2.0], [2.0]]
+    assert re.match(r"The other learners have not come to 127\.0\.0\.1:\d+ \(MASTER_ADDR,", told.read_text())
 
 
 def test_a_rank_of_torchrun_has_the_numbers_of_its_machine_and_others_their_own(monkeypatch, tmp_path):

@@ -199,10 +199,13 @@ def test_a_first_rank_of_torchrun_that_is_stopped_is_awaited_until_a_signal_ends
     torchrun, tmp_path
 ):
     process, ranks = torchrun
+    steps = lambda: (tmp_path / "said").read_text().count("Step: ")  # noqa: E731
     ranks[0].suspend()
     time.sleep(10)  # longer than the timeout of engines
     assert process.poll() is None
     ranks[0].resume()
+    counted = steps()
+    assert until(lambda: steps() > counted + 2)
     ranks[1].send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 0, (tmp_path / "said").read_text()
     assert (tmp_path / "results" / "r" / "Ball.onnx").exists()
