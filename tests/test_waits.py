@@ -94,7 +94,6 @@ LOOPS = {
     "trainers.runner.controller TrainerController._train": "it is the run, which asks all the time",
     "trainers.runner.evaluation.rollout EvaluationRollout.run": "`should_stop`, and a limit of steps",
     "trainers.runner.learner_program serve": "the run's end of the connection, which its death closes too",
-    "trainers.runner.ranks RankProcess.end": DEADLINE,
     "trainers.runner.ranks RankProcesses.await_ready": OTHERS,
     "trainers.runner.ranks RankProcesses.describe": DEADLINE,
     "trainers.trainer.learner_process LearnerProcess._connect": OTHERS,
@@ -108,6 +107,7 @@ LOOPS = {
     "trainers.utils.distributed _gpus_are_done": DEADLINE,
     "trainers.utils.distributed _wait_beside": OTHERS,
     "trainers.utils.heartbeat Heartbeat.run": OWN_THREAD,
+    "trainers.utils.heartbeat await_end": DEADLINE,
 }
 """Loops around waits that have limits: the module, the function, and what ends them."""
 
