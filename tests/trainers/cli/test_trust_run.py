@@ -264,3 +264,17 @@ def test_an_experiment_in_the_folder_of_somebody_else_runs_none_of_its_modules(p
     (place / "c.yaml").write_text(f"{YAML}env_settings: {{env_path: scene:basic}}\n")
     assert run(["experiment", "c.yaml"]) == 0
     assert not (place / "PWNED").exists()
+
+
+@pytest.mark.slow
+def test_modules_of_the_current_folder_do_not_shadow_those_of_a_process_of_ray(place):
+    """Ray would put that folder before all others."""
+    pytest.importorskip("ray")
+    for name in ("argparse", "colorsys", "numpy", "logging", "yaml"):
+        (place / f"{name}.py").write_text(EVIL)
+    with Restored():
+        assert (
+            learn(["c.yaml", "--env", "scene:basic", "--run-id", "mine", "--seed", "1", "--ray", "local"])
+            == 0
+        )
+    assert not (place / "PWNED").exists()
