@@ -24,14 +24,16 @@ from onnx import (
 
 from ...utils.text import harmless
 
-MOST_NODES = 20_000
-"""The most nodes of a model; Unity's largest have 150."""
+MOST_VALUES = 20_000
+"""The most values that the nodes of a model read and make; Unity's largest have 500, in 150 nodes."""
 _SHOWN = 60
 """The most letters of a name in a message."""
 _LARGEST_SIZES = 64
 """The most numbers of a constant that may be sizes: of larger ones the inference is given the shape alone."""
-_SCALING = 64
-"""Numbers that are read for each one of a scaled image: cubic interpolation in three dimensions."""
+_SCALAR = 16
+"""How much longer than in a matrix product a multiplication takes in operators that go number by number."""
+_SCALING = 1000
+"""Multiplications in the time that each number of a scaled image takes, by cubic interpolation."""
 
 Shape = tuple[int, ...]
 
@@ -93,7 +95,7 @@ def most_numbers(agents: int) -> int:
 
 def most_products(agents: int) -> int:
     """How many multiplications one decision may take: some seconds of a processor core."""
-    return min((1 << 35) + (agents << 33), 1 << 38)
+    return min((1 << 34) + (agents << 32), 1 << 38)
 
 
 class ModelCost:
@@ -199,14 +201,14 @@ def _products(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int
         if kind == "ConvTranspose":
             return _count(inputs[0]) * _count(inputs[1][1:])
         if kind in ("AveragePool", "LpPool", "MaxPool"):
-            return made * _count(attributes["kernel_shape"])
+            return made * _count(attributes["kernel_shape"]) * _SCALAR
         if kind in ("GRU", "LSTM", "RNN"):
             return _count(inputs[0][:-1]) * (_count(inputs[1]) + _count(inputs[2]))
         if kind == "Multinomial":
-            return made * inputs[0][-1]
+            return made * inputs[0][-1] * _SCALAR
         if kind in ("Resize", "Upsample"):
             return made * _SCALING
-        return made * attributes["size"] if kind == "LRN" else 0
+        return made * attributes["size"] * _SCALAR if kind == "LRN" else 0
     except (LookupError, TypeError) as error:
         raise CostError(f"{_shown(node)} lacks what its operator needs") from error
 
@@ -216,8 +218,11 @@ def _require_known_parts(model: ModelProto) -> None:
         raise CostError("it has functions of its own, which Unity does not import; export it without them")
     graphs = list(_graphs_in(model.graph))
     nodes = [node for graph in graphs for node in graph.node]
-    if len(nodes) > MOST_NODES:
-        raise CostError(f"it has {len(nodes):,} nodes, and at most {MOST_NODES:,} are accepted")
+    values = sum(len(node.input) + len(node.output) for node in nodes)
+    if values > MOST_VALUES:
+        raise CostError(
+            f"its nodes read and make {values:,} values, and at most {MOST_VALUES:,} are accepted"
+        )
     unknown = {_operator(node) for node in nodes} - _LINEAR - _COSTLY
     if unknown:
         raise CostError(
