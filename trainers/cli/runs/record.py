@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from ....envs.utils.bounded_yaml import load_json, load_yaml
+from ....envs.utils.bounded_yaml import FastLoader, load_json, load_yaml
 from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock, lock_beside
 from ....envs.utils.regular_files import read_text
 from ...checkpoints.engine_errors import ErrorRecord, errors_files
@@ -30,7 +28,6 @@ DEPTH = 4
 """The depth of folders to which runs are looked for: those of a sweep are `<sweep>/trial-000/seed-1`."""
 _MODULES = {"/trainers/cli/main.py": "lanista", "/trainers/learn.py": "lanista-learn"}
 """The console scripts whose modules can be run by `python -m`, as `lanista learn --seeds` does."""
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INNER = re.compile(r"^ {6}(?!(?:method|gradient_steps):).*\n", re.MULTILINE)
 """Lines of a configuration.yaml that belong to the parts of a behavior's settings, but for a clone's."""
 _END_OF_TIME = 253402300800.0
@@ -196,7 +193,7 @@ def folders_of(behaviors: list[BehaviorRecord]) -> set[str]:
 
 
 def _settings(text: str) -> Any:
-    return load_yaml(text, _Loader)
+    return load_yaml(text, FastLoader)
 
 
 def _outline(text: str) -> Any:
