@@ -84,7 +84,7 @@ class PageServer:
         self.parts = parts or {}
         self.path = f"/{secrets.token_urlsafe(18)}/"
         self.hosts = {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")}
-        self._callers = Callers([listener], _REQUEST_SECONDS, _MAX_REQUEST, _is_request)
+        self._callers = Callers([listener], _REQUEST_SECONDS, _MAX_REQUEST, is_request)
         self._is_over = False
 
     def __enter__(self) -> PageServer:
@@ -126,7 +126,7 @@ class PageServer:
         """Answer a request. Stays silent where a browser has hung up, as when its tab is closed."""
         with connection:
             try:
-                answer = _Handler(request, self).answer
+                answer = PageRequest(request, self).answer
                 connection.settimeout(_ANSWER_SECONDS)
                 connection.sendall(answer)
                 connection.shutdown(socket.SHUT_WR)
@@ -136,12 +136,12 @@ class PageServer:
                 traceback.print_exc()
 
 
-def _is_request(data: bytearray) -> bool:
+def is_request(data: bytearray) -> bool:
     """Whether these bytes contain a whole request, which has no body."""
     return b"\r\n\r\n" in data or b"\n\n" in data
 
 
-class _Handler(BaseHTTPRequestHandler):
+class PageRequest(BaseHTTPRequestHandler):
     """One request: only GET and HEAD of the page and its parts, and only under this machine's own name.
 
     Another name that leads to 127.0.0.1 would be a site that has rebound it, to read what is served here.

@@ -351,6 +351,29 @@ def test_no_refusal_ends_a_relay_that_was_admitted(side, caplog, change):
     assert not side.errors
 
 
+def test_a_relay_outlives_its_trainer_and_serves_the_next_one_with_its_token_and_certificate(
+    side, identity, caplog
+):
+    relay = side.start_relay()
+    ScriptedEngine(relay.port, [hello(), observation(1.0, 0.0)])
+    environment(side.next()).close()
+    side.server.close()
+    end = endpoint(relay.port)
+    greet_in_vain(end)
+    until(lambda: f"is rejected: no trainer answers at 127.0.0.1:{side.port}" in caplog.text)
+    end.close()
+    side.server = AttachServer(
+        "localhost", side.port, AccessRules(tls=identity[0]), token=TOKEN, on_engine=side.arrived.put
+    )
+    side.server.start()
+    ScriptedEngine(relay.port, [hello(), observation(2.0, 0.0)])
+    env = environment(side.next())
+    env.reset()
+    assert env.get_steps("Ball?team=0")[0].obs[0][0, 0] == 2.0
+    env.close()
+    assert not side.errors
+
+
 def test_a_relay_that_starts_while_guesses_are_slowed_down_waits_and_says_so(side, caplog):
     guess_all(side)
     relay = Relay(side.trainer(), 0)
