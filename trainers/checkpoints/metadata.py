@@ -17,7 +17,7 @@ from mlagents_envs.base_env import (
 from pydantic import ValidationError
 
 from ...envs.named_actions import NamedAction, NamedActionSpec, named_action_spec
-from ...envs.protocol.specs import MOST_ACTIONS
+from ...envs.sizes import too_many_actions, too_many_sensors
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.modules.heads import HeadConfig
@@ -182,8 +182,10 @@ def build_spec(described: Mapping[str, Any]) -> BehaviorSpec:
         actions = named_action_spec(named)
     else:
         actions = ActionSpec(described["continuous_size"], tuple(described["discrete_branches"]))
-    if actions.continuous_size + sum(actions.discrete_branches) > MOST_ACTIONS:
-        raise ValueError(f"its actions have more than {MOST_ACTIONS:,} numbers and choices")
+    branches = actions.discrete_branches
+    reason = too_many_actions(actions.continuous_size, sum(branches), len(branches))
+    if reason := reason or too_many_sensors(len(observations)):
+        raise ValueError(reason)
     return BehaviorSpec(observations, actions)
 
 

@@ -150,7 +150,7 @@ def _watch(arguments: argparse.Namespace) -> int:
     with PageServer(live.read, arguments.port) as server:
         print(f"The page is at {server.address} for this machine alone. Ctrl-C ends.", flush=True)
         with suppress(KeyboardInterrupt):
-            server.serve_forever()
+            server.serve()
     return 0
 
 

@@ -3,13 +3,16 @@
 import http.client
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from subprocess import PIPE
 from urllib.parse import urlsplit
 
 import pytest
+from lanista.trainers.cli import page_server
 from lanista.trainers.cli.page_server import PageServer
 from lanista.trainers.cli.runs.record import REWARD
 from lanista.trainers.stats.summary import StatsSummary
@@ -20,16 +23,16 @@ from lanista.trainers.tools.report.command import LivePage
 @pytest.fixture
 def server():
     with PageServer(lambda: b"the page") as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread = threading.Thread(target=server.serve)
         thread.start()
         yield server
-        server.shutdown()
+        server.stop()
         thread.join()
 
 
 def ask(server, path=None, method="GET", **headers):
     """Status and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     connection.putrequest(method, server.path if path is None else path, skip_host="Host" in headers)
     for name, value in headers.items():
         connection.putheader(name, value)
@@ -42,7 +45,7 @@ def test_the_address_shows_the_page(server):
     parts = urlsplit(server.address)
     assert parts.hostname == "127.0.0.1" and len(parts.path) >= 24
     assert ask(server) == (200, b"the page")
-    assert ask(server, Host=f"localhost:{server.server_port}") == (200, b"the page")
+    assert ask(server, Host=f"localhost:{server.port}") == (200, b"the page")
     assert ask(server, method="HEAD") == (200, b"")
 
 
@@ -67,6 +70,29 @@ def test_other_methods_are_refused(server):
 
 def test_the_server_is_only_on_this_machine(server):
     assert server.server_address[0] == "127.0.0.1"
+
+
+def test_callers_that_do_not_say_what_they_want_take_no_threads(server):
+    before = threading.active_count()
+    silent = [socket.create_connection(("127.0.0.1", server.port), 30) for _ in range(400)]
+    for number, caller in enumerate(silent):
+        if number % 2:
+            caller.sendall(b"GET / HTTP/1.1\r\nHost: ")
+    assert ask(server) == (200, b"the page")
+    assert threading.active_count() <= before + page_server._THREADS
+    for caller in silent:
+        caller.close()
+
+
+def test_a_request_that_drips_has_one_deadline_and_its_size_is_limited(server):
+    """The deadline is that of `Callers`, whose tests let time pass."""
+    callers = server._callers
+    assert callers._seconds == 10 and callers._most == 1 << 16
+    with socket.create_connection(("127.0.0.1", server.port), 30) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * (1 << 16))
+        with suppress(ConnectionError):  # what it has not read makes the system say so
+            assert client.recv(1) == b""
+    assert ask(server) == (200, b"the page")
 
 
 @pytest.mark.parametrize(
