@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...envs.engines.own_program import own_program
 from ...envs.engines.reaper import REAPER
-from ...envs.utils.regular_files import remove_link
+from ...envs.utils.regular_files import open_own
 
 PROGRAM = tuple(own_program("lanista.trainers.cli.main", "learn"))
 EXIT_TIMEOUT = 120.0
@@ -43,8 +43,7 @@ class RunProcess:
             self._process = REAPER.start(command, stdin=subprocess.DEVNULL)
         else:
             log.parent.mkdir(parents=True, exist_ok=True)
-            remove_link(log)
-            with log.open("ab") as output:
+            with open_own(log, "ab") as output:
                 self._log_start = output.tell()
                 self._process = REAPER.start(
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
