@@ -115,9 +115,8 @@ def _bytes(path: Path, number: int) -> None:
 
 
 def _cut(path: Path, number: int) -> None:
-    data = path.read_bytes() if path.is_file() else b""
-    _remove(path)
-    path.write_bytes(data[: len(data) * number // 256])
+    if path.is_file() and not path.is_symlink():
+        os.truncate(path, path.stat().st_size * number // 256)
 
 
 def _sparse(path: Path, number: int) -> None:
@@ -211,7 +210,7 @@ def damaged(data: bytes) -> Path:
         path = run / FILES[which % len(FILES)]
         damage = DAMAGES[kind % len(DAMAGES)]
         with contextlib.suppress(OSError, UnicodeError):  # one before has taken its folder
-            if path.parent.resolve().is_relative_to(run.resolve()):
+            if Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(run)):
                 if damage is not _cut:
                     _remove(path)
                 damage(path, number)
@@ -232,7 +231,8 @@ def read_folder(data: bytes) -> None:
             ["export", run],
         ):
             main([str(word) for word in words])
-        made.write(LivePage(lambda: {"r": run}).read().decode() + page.read_text())
+        made.write(LivePage(lambda: {"r": run}).read().decode())
+        made.write(page.read_text() if page.exists() else "")  # not if it is no run any more
         Metric(REWARD, None, 3).curve(run)
         Metric(REWARD, "Ball", 3).explain_missing(run)
         _upload(run, made)
