@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +111,15 @@ def load_json(text: str | bytes) -> Any:
     if level:
         raise ValueError(_TOO_DEEP)
     return tree
+
+
+def finite_number(value: object) -> float | None:
+    """A number of a file; None for all that is none, or none to compute with, as one of 400 digits."""
+    try:
+        number = float(value) if type(value) in (int, float) else math.nan  # type: ignore[arg-type]
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _containers(tree: dict[str, Any] | list[Any]) -> list[Any]:

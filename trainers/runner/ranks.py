@@ -23,7 +23,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 from ...envs.engines.own_program import own_program
 from ...envs.engines.process import EngineProcess
 from ...envs.engines.reaper import REAPER, resume_family
-from ...envs.utils.regular_files import remove_link
+from ...envs.utils.regular_files import open_own
 from ..checkpoints.status import TrainingStatus
 from ..settings.options import RunOptions
 from ..utils import distributed
@@ -118,7 +118,7 @@ class RankProcesses:
         try:
             for rank in range(1, world_size):
                 log = logs / f"learner-{rank}.log"
-                remove_link(log)
+                open_own(log, "wb").close()
                 arguments = [str(rank), str(world_size), device, self.rendezvous, str(log)]
                 command = own_program("lanista.trainers.runner.ranks", *arguments)
                 watch = self._presence.watches[rank]
@@ -408,7 +408,7 @@ def _first_line(error: RuntimeError) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run a rank that rank 0 has started; return its exit status."""
     rank, world_size, device, rendezvous, log = arguments
-    with Path(log).open("wb") as file:
+    with open_own(Path(log), "wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     try:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from ...envs.utils.bounded_yaml import ImpossibleValueError, load_yaml
-from ...envs.utils.regular_files import MOST_BYTES, refuse_pipe
+from ...envs.utils.regular_files import MOST_BYTES, read_bytes
 from ..utils.errors import nearest
 from .errors import Path, Problem, TrainerConfigError
 
@@ -47,21 +47,15 @@ class Source:
         return self.name
 
 
-def read_file(path: str | os.PathLike[str]) -> Source:
-    """Read a YAML file.
+def read_file(path: str | os.PathLike[str], within: pathlib.Path | None = None) -> Source:
+    """Read a YAML file; of a run, `within` its folder.
 
     Raises:
         TrainerConfigError: it does not exist, is larger than MOST_BYTES, or is not UTF-8 text or not YAML.
     """
     file = pathlib.Path(path)
     try:
-        refuse_pipe(file)
-        with file.open("rb") as opened:
-            data = opened.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            found = f"it holds more than {MOST_BYTES >> 20} MiB, and no configuration is that large"
-            raise TrainerConfigError([Problem((), f"{found}; name another file", str(path))])
-        text = data.decode("utf-8")
+        text = read_bytes(file, MOST_BYTES, within).decode("utf-8")
     except UnicodeDecodeError as error:
         raise TrainerConfigError(
             [

@@ -15,7 +15,7 @@ import psutil
 
 from ...envs.engines.own_program import own_program
 from ...envs.engines.reaper import REAPER, resume_family
-from ...envs.utils.regular_files import remove_link
+from ...envs.utils.regular_files import open_own
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +50,7 @@ class RunProcess:
             self._process = REAPER.start(command, stdin=subprocess.DEVNULL)
         else:
             log.parent.mkdir(parents=True, exist_ok=True)
-            remove_link(log)
-            with log.open("ab") as output:
+            with open_own(log, "ab") as output:
                 self._log_start = output.tell()
                 self._process = REAPER.start(
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT

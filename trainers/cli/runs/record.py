@@ -123,17 +123,21 @@ def _words(command: str) -> list[str]:
         return command.split()
 
 
-def find_runs(results: Path, depth: int = DEPTH) -> Iterator[Path]:
-    """The folders of runs in and below `results`; no run lies within another one."""
+def find_runs(results: Path, depth: int = DEPTH, seen: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """The folders of runs in and below `results`; no run lies within another one.
+
+    `seen`: the real paths of the folders around `results` that are being looked through.
+    """
     try:
         entries = sorted(entry.path for entry in os.scandir(results) if entry.is_dir())
+        seen = seen | {os.path.realpath(results)}
     except OSError:
         return
     for entry in entries:
         if is_run(entry):
             yield Path(entry)
-        elif depth > 1:
-            yield from find_runs(Path(entry), depth - 1)
+        elif depth > 1 and os.path.realpath(entry) not in seen:  # else a link to a folder around it
+            yield from find_runs(Path(entry), depth - 1, seen)
 
 
 def is_run(folder: str | Path) -> bool:
@@ -216,7 +220,7 @@ def _metadata(text: str) -> Any:
 def _read(run: RunRecord, path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     """The mapping in a file; empty if there is no such file, or no mapping in it."""
     try:
-        tree = parse(read_text(path))
+        tree = parse(read_text(path, within=run.path))
     except FileNotFoundError:
         return {}
     except (OSError, *UNREADABLE_YAML) as error:

@@ -17,7 +17,9 @@ from lanista.trainers.cli.page_server import PageServer
 from lanista.trainers.cli.runs.record import REWARD
 from lanista.trainers.stats.summary import StatsSummary
 from lanista.trainers.stats.tensorboard import TensorBoardWriter
+from lanista.trainers.tools.report import command
 from lanista.trainers.tools.report.command import LivePage
+from made_runs import make_run
 
 
 @pytest.fixture
@@ -154,3 +156,34 @@ def test_a_run_that_was_killed_does_not_stay_running(tmp_path):
     assert (tmp_path / ".a.lock").exists()
     now[0] += 10
     assert b'class="state empty"' in live.read()
+
+
+@pytest.mark.parametrize("name", ["configuration.yaml", "Ball/events.out.tfevents.1", "run_logs/timers.json"])
+@pytest.mark.parametrize("kind", ["device", "deep", "number", "folder"])
+def test_the_browser_stays_while_a_file_becomes_odd(tmp_path, capsys, name, kind):
+    run = make_run(tmp_path, "r")
+    live = LivePage(lambda: {"r": run}, iter(range(0, 1000, 10)).__next__)
+    with PageServer(live.read) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        assert ask(server)[0] == 200
+        path = run / name
+        path.unlink(missing_ok=True)
+        if kind == "device":
+            path.symlink_to("/dev/zero")
+        elif kind == "folder":
+            path.mkdir()
+        else:
+            path.write_text("[" * 99_999 if kind == "deep" else f'{{"total": {"9" * 400}}}')
+        assert ask(server)[0] == 200
+        server.shutdown()
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_page_stays_as_it_was_while_a_run_cannot_be_read(tmp_path, capsys, monkeypatch):
+    run = make_run(tmp_path, "r")
+    live = LivePage(lambda: {"r": run}, iter(range(0, 1000, 10)).__next__)
+    page = live.read()
+    monkeypatch.setattr(command, "read_run", lambda *_: 1 / 0)
+    (run / "configuration.yaml").write_text("changed: 1")
+    assert live.read() == page
+    assert "the page stays as it was: ZeroDivisionError" in capsys.readouterr().err
