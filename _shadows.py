@@ -21,11 +21,20 @@ def watch_own_commands() -> None:
     imported before, or by PYTHONPATH, is named when the command ends by an error.
     """
     first = (sys.argv or [""])[0]
-    by_module = first == "-m"  # while Python looks for the module, which is then one of ours
+    by_module = first == "-m" and _runs_own_module(sys.orig_argv[1:])  # while Python looks for it
     if by_module and not getattr(sys.flags, "safe_path", False) and sys.path[:1] == [os.getcwd()]:
         _left.append(sys.path.pop(0))
     if by_module or os.path.splitext(os.path.basename(first))[0] in COMMANDS:
         sys.excepthook = _explain
+
+
+def _runs_own_module(words: "list[str]") -> bool:
+    """Whether the module after Python's `-m`, which may end a word of several options, is one of Lanista."""
+    for option, module in zip(words, [*words[1:], ""]):
+        letters, m, rest = option.partition("m")
+        if m and letters.startswith("-") and not letters.startswith(("--", "-W", "-X")):
+            return (rest or module).partition(".")[0] == __package__
+    return False
 
 
 def shadowed(error: BaseException) -> str:
@@ -54,8 +63,8 @@ def shadowed(error: BaseException) -> str:
 
 def _explain(kind: type, error: BaseException, traceback: object) -> None:
     """`sys.excepthook`: a sentence about such a file, or what Python says by itself."""
-    told = shadowed(error)
-    if told:
-        print(f"lanista: error: {told}.", file=sys.stderr)
+    hidden = shadowed(error)
+    if hidden:
+        print(f"lanista: error: {hidden}.", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, error.__traceback__)

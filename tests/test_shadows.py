@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from lanista._shadows import _runs_own_module
 
 MARK = "open('PWNED', 'a').write('imported')\n"
 BY_MODULE = [sys.executable, "-m", "lanista.trainers.cli.main"]
@@ -64,3 +65,31 @@ def test_other_programs_are_left_as_they_are(tmp_path):
     subprocess.run(
         [sys.executable, "-c", "import lanista, own_module"], cwd=tmp_path, check=True, timeout=300
     )
+    package = tmp_path / "own_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("import lanista\n")
+    (package / "train.py").write_text("import own_module\n")
+    for words in (
+        ["-m", "own_package.train"],
+        ["-Bmown_package.train"],
+        ["-Wignore", "-m", "own_package.train"],
+    ):
+        subprocess.run([sys.executable, *words, "lanista"], cwd=tmp_path, check=True, timeout=300)
+
+
+@pytest.mark.parametrize(
+    "words, own",
+    [
+        (["-m", "lanista.trainers.learn"], True),
+        (["-B", "-Im", "lanista"], True),
+        (["-mlanista.trainers.learn"], True),
+        (["-X", "importtime", "-m", "lanista"], True),
+        (["-Ximporttime", "-Wmodule", "-m", "lanista"], True),
+        (["-m", "mine", "-m", "lanista"], False),
+        (["-m", "lanistas"], False),
+        (["script.py"], False),
+    ],
+    ids=str,
+)
+def test_which_modules_are_lanista_s_own(words, own):
+    assert _runs_own_module(words) is own

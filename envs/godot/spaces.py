@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..base import BehaviorName
 from ..errors import WireError
 from ..named_actions import NamedAction, named_action_spec
-from ..sizes import too_many_actions, too_many_choices, too_many_sensors
+from ..utils.sizes import too_many_actions, too_many_choices, too_many_sensors
 
 _MOST_NUMBERS = 1 << 26
 """The most numbers of one observation of one agent."""

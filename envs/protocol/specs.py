@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import ObservationError, WireError
 from ..images import Images
-from ..sizes import too_many_actions, too_many_sensors
+from ..utils.sizes import too_many_actions, too_many_sensors
 from .images import MOST_PIXELS, count_channels, holds_bytes, png_size
 from .messages import AgentInfoProto, BrainParametersProto, ObservationProto
 

@@ -17,7 +17,7 @@ from mlagents_envs.base_env import ActionSpec
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedSpaceError
-from ..sizes import too_many_actions
+from ..utils.sizes import too_many_actions
 from .calls import shorten
 
 _NEAR = 0.99

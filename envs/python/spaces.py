@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..base import ObsArray
 from ..errors import UnsupportedSpaceError
 from ..images import Images
-from ..sizes import too_many_choices, too_many_numbers, too_many_sensors
+from ..utils.sizes import too_many_choices, too_many_numbers, too_many_sensors
 from .action_spaces import ACTION_MASK
 from .calls import one_line, shorten
 

@@ -17,7 +17,7 @@ from mlagents_envs.base_env import (
 from pydantic import ValidationError
 
 from ...envs.named_actions import NamedAction, NamedActionSpec, named_action_spec
-from ...envs.sizes import too_many_actions, too_many_sensors
+from ...envs.utils.sizes import too_many_actions, too_many_sensors
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.modules.heads import HeadConfig

@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 PROGRAM = tuple(own_program("lanista.trainers.cli.main", "learn"))
 EXIT_TIMEOUT = 120.0
 """Seconds that a run has to save and exit once it is terminated."""
-LOOK_SECONDS = 10.0
-"""Seconds between looks at whether a run is suspended."""
+CHECK_SECONDS = 10.0
+"""Seconds between checks of whether a run is suspended."""
 ERROR_PREFIX = "lanista-learn: error: "
 _TAIL = 65536
 """Bytes at the end of a log that are searched for its last error."""
@@ -57,7 +57,7 @@ class RunProcess:
                 )
         self._terminated: float | None = None
         """When the run was asked to exit; None before."""
-        self._looked = time.monotonic()
+        self._checked = time.monotonic()
         self._is_suspended = False
 
     def poll(self) -> int | None:
@@ -70,12 +70,12 @@ class RunProcess:
             REAPER.remove(self._process.pid)
         elif self._terminated is not None and time.monotonic() - self._terminated > EXIT_TIMEOUT:
             self._process.kill()
-        elif time.monotonic() - self._looked >= LOOK_SECONDS:
-            self._look()
+        elif time.monotonic() - self._checked >= CHECK_SECONDS:
+            self._warn_if_suspended()
         return status
 
-    def _look(self) -> None:
-        self._looked, before = time.monotonic(), self._is_suspended
+    def _warn_if_suspended(self) -> None:
+        self._checked, before = time.monotonic(), self._is_suspended
         with suppress(psutil.Error):
             self._is_suspended = psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
         if self._is_suspended and not before:

@@ -34,7 +34,7 @@ def suspended(tmp_path):
 def test_it_is_named_once_until_it_goes_on(suspended, monkeypatch, caplog):
     process = psutil.Process(suspended._process.pid)
     assert suspended.poll() is None and not caplog.messages
-    monkeypatch.setattr(run_process, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(run_process, "CHECK_SECONDS", 0.0)
     for times in (1, 2):
         assert suspended.poll() is None and suspended.poll() is None
         assert [f"process {process.pid} is suspended" in told for told in caplog.messages] == [True] * times

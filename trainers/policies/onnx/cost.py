@@ -113,7 +113,7 @@ class ModelCost:
         """The shapes that are declared: name -> sizes (None: any)."""
         self._model = model
         for graph in _graphs_in(model.graph):
-            _forget_types(graph)
+            _drop_types(graph)
         _hide_weights(model.graph)
 
     def require(self, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -312,7 +312,7 @@ def _hide_weights(graph: GraphProto) -> None:
     graph.initializer.extend(kept)
 
 
-def _forget_types(graph: GraphProto) -> None:
+def _drop_types(graph: GraphProto) -> None:
     """Remove what the file says of its values' shapes, which need not be true."""
     del graph.value_info[:]
     for value in graph.output:
