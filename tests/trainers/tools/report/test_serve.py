@@ -164,7 +164,8 @@ def test_the_browser_stays_while_a_file_becomes_odd(tmp_path, capsys, name, kind
     run = make_run(tmp_path, "r")
     live = LivePage(lambda: {"r": run}, iter(range(0, 1000, 10)).__next__)
     with PageServer(live.read) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        thread = threading.Thread(target=server.serve)
+        thread.start()
         assert ask(server)[0] == 200
         path = run / name
         path.unlink(missing_ok=True)
@@ -175,7 +176,8 @@ def test_the_browser_stays_while_a_file_becomes_odd(tmp_path, capsys, name, kind
         else:
             path.write_text("[" * 99_999 if kind == "deep" else f'{{"total": {"9" * 400}}}')
         assert ask(server)[0] == 200
-        server.shutdown()
+        server.stop()
+        thread.join()
     assert "Traceback" not in capsys.readouterr().err
 
 
