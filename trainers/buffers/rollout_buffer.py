@@ -190,17 +190,17 @@ class RolloutBatch(NamedTuple):
         With several ranks over those of all ranks' parts, so all of them have to call this. A single step's
         advantage stays as it is.
         """
-        counted = (self.advantages if self.real is None else self.advantages[self.real]).double()
-        totals = torch.stack((counted.sum(), (counted * counted).sum(), counted.new_tensor(len(counted))))
+        counted = self.advantages if self.real is None else self.advantages[self.real]
+        totals = torch.stack((counted.sum(), counted.new_tensor(len(counted))))
         distributed.all_reduce_sum(totals)
-        total, squares, count = totals
-        mean = total / count
-        deviation = (squares / count - mean * mean).clamp(min=0.0).sqrt()
-        scaled = ((self.advantages - mean) / (deviation + 1e-8)).to(self.advantages.dtype)
-        advantages = torch.where(count > 1, scaled, self.advantages)
+        mean, count = totals[0] / totals[1], totals[1]
+        squares = ((counted - mean) ** 2).sum()
+        distributed.all_reduce_sum(squares)
+        deviation = (squares / (count - 1.0)).sqrt()  # of a sample, as torch.std has it
+        advantages = torch.where(count > 1, (self.advantages - mean) / (deviation + 1e-8), self.advantages)
         if self.weights is not None:
             advantages = advantages * self.weights
-        return self._replace(advantages=advantages)
+        return self._replace(advantages=advantages, weights=None)
 
 
 def _sequence_rows(sequences: Tensor, sequence_length: int, lengths: Sequence[int]) -> Tensor:

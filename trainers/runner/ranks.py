@@ -39,6 +39,8 @@ from .signals import StopSignals
 
 logger = logging.getLogger(__name__)
 
+CRASH = "Fatal Python error"
+"""How Python begins to list what a crashed process was doing; the reason, if any was said, is before that."""
 ENDING_SECONDS = 3.0
 """Seconds within which a process whose connections broke has ended."""
 CLOSING_SECONDS = 60.0
@@ -82,12 +84,14 @@ class RankProcess:
         self.process.kill()
 
     def exit_description(self) -> str:
-        """How the rank ended, with the last line of its log."""
+        """How the rank ended, with the last line of its log, but for the stacks of a crash."""
         code = self.process.returncode or 0
         how = f"it ended with exit status {code}"
         if code < 0:
             how = f"it was ended by signal {-code} ({signal.Signals(-code).name})"
-        last = self.log.read_text(errors="replace").strip().splitlines()[-1:] if self.log.exists() else []
+        lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
+        crash = next((i for i, line in enumerate(lines) if line.startswith(CRASH)), len(lines))
+        last = lines[:crash][-1:] or lines[crash : crash + 1]
         return f"{how}; the last line of {self.log}: {last[0].strip()}" if last else f"{how} silently"
 
 

@@ -40,6 +40,10 @@ def _clipped(settings: TrainerSettings) -> bool:
     return isinstance(settings.hyperparameters, ClippedObjectiveSettings)
 
 
+def _adapts_learning_rate(settings: TrainerSettings) -> bool:
+    return settings.hyperparameters.learning_rate_schedule is ScheduleType.ADAPTIVE_KL
+
+
 def _is_sac(settings: TrainerSettings) -> bool:
     return isinstance(settings.hyperparameters, SACSettings)
 
@@ -73,6 +77,11 @@ def _compares_own_actions(settings: TrainerSettings) -> bool:
 
 
 BEHAVIOR_RULES = [
+    _Rule(
+        "hyperparameters.learning_rate_schedule",
+        _adapts_learning_rate,
+        "adaptive_kl is Lanista's own value: ML-Agents refuses it",
+    ),
     _Rule(  # C1
         "hyperparameters.clip_value_loss",
         _clips_no_values,

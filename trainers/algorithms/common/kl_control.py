@@ -40,8 +40,8 @@ class KLControl:
             return True
         total, ranks = distributed.sums(float(approx_kl), 1.0)
         divergence = total / ranks
-        if self.adaptive is None:
-            return self.limit is None or divergence <= self.limit
+        if self.adaptive is None:  # what is no number goes on, to be refused by the optimizer
+            return self.limit is None or not divergence > self.limit
         if self._has_moved:
             self.adaptive.follow(divergence)
         self._has_moved = True

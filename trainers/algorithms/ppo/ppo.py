@@ -239,7 +239,7 @@ def _means(statistics: Sequence[Statistics | Tensor]) -> list[float]:
     means: list[float]
     if isinstance(statistics[0][0], Tensor):
         rows = [row if isinstance(row, Tensor) else torch.stack(row) for row in statistics]
-        means = torch.stack(rows).double().abs().mean(0).tolist()
+        means = torch.stack(rows).cpu().double().abs().mean(0).tolist()  # Apple's GPUs have no double
     else:
         means = np.abs(np.array(statistics, dtype=np.float64)).mean(0).tolist()
     return means

@@ -148,7 +148,15 @@ class SAC(OffPolicyAlgorithm):
     def _gradient(self, batch: ReplayBatch, noise: Tensor) -> SACLosses:
         """Write the gradients of all losses of a batch to each parameter's `grad`."""
         if self.fused is not None:
-            return self.fused(batch, noise)  # the objective below, differentiated by hand
+            losses = self.fused(batch, noise)  # the objective below, differentiated by hand
+        else:
+            losses = self._differentiated(batch, noise)
+        if self.hyper.entropy_coefficient is not None:  # what is not learned counts in no gradient's norm
+            self.networks.temperatures.zero_grad(set_to_none=False)
+        return losses
+
+    def _differentiated(self, batch: ReplayBatch, noise: Tensor) -> SACLosses:
+        """Like `_gradient`, by torch."""
         with self.precision.passes(self.device):
             outputs = self.forward(batch, noise)
         steps, log_pi = self.forward.without_burn_in(batch), outputs.sampled.log_probs

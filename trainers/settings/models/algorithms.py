@@ -73,7 +73,8 @@ class PaddedObjectiveSettings(ClippedObjectiveSettings):
     adapts_learning_rate: ClassVar[bool] = True
     learning_rate_schedule: ScheduleType = ScheduleType.LINEAR
     """linear: falls to 0 at max_steps; constant: stays; adaptive_kl: divided by 1.5 at a minibatch where the
-    policy has moved by more than 2 target_kl, multiplied by that where by less than half of it."""
+    policy has moved by more than 2 target_kl, multiplied by that where by less than half of it; a resumed run
+    goes on with the rate that it had, whatever learning_rate says."""
     value_coefficient: Number = own(0.5, ge=0)
     """Weight of the value loss beside that of the policy: what a network that both share learns for."""
     normalize_advantages: Annotated[AdvantageNormalization, BeforeValidator(_without_normalization)] = own(

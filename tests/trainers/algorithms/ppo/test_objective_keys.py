@@ -21,6 +21,8 @@ from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.options import RunOptions
 from rollouts import random_rollout
 from specs import spec_of_shapes
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 MIXED = spec_of_shapes([[3]], continuous=2, branches=[3])
 LSTM = {"memory_size": 8, "sequence_length": 8}
@@ -102,11 +104,13 @@ def test_advantages_of_a_minibatch(rows, padded, weighted, offset, seed):
         *(column, column, torch.from_numpy(real) if padded else None),
         torch.from_numpy(factors) if weighted else None,
     )
-    found = batch.normalized().advantages.numpy()
+    normalized = batch.normalized()
+    assert normalized.weights is None, "they are in the advantages now"
+    found = normalized.advantages.numpy()
     counted = advantages[real].astype(np.float64)
     expected = advantages
     if len(counted) > 1:
-        expected = (advantages - counted.mean()) / (counted.std() + 1e-8)
+        expected = (advantages - counted.mean()) / (counted.std(ddof=1) + 1e-8)  # as torch.std
     np.testing.assert_allclose(found, expected * (factors if weighted else 1.0), rtol=1e-3, atol=1e-3)
 
 
@@ -121,7 +125,46 @@ def test_advantages_that_are_left_as_they_are():
     assert none is None
 
 
-@pytest.mark.parametrize("kl, goes_on", [(0.0149, True), (0.0151, False), (np.float32(1.0), False)])
+class Kinds(TorchDispatchMode):
+    """Collects the types of all tensors that are computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        self.found |= {one.dtype for one in tree_leaves(result) if isinstance(one, torch.Tensor)}
+        return result
+
+
+@pytest.mark.parametrize("memory", [None, LSTM], ids=["plain", "memory"])
+def test_an_update_computes_nothing_that_apple_s_gpus_lack(memory):
+    algorithm = made(PPO, memory, batch_size=24, normalize_advantages="minibatch")
+    steps = steps_of(algorithm)
+    batch = RolloutBatch.of(
+        *(steps, [torch.zeros(len(steps), 3)], algorithm.device),
+        normalization=AdvantageNormalization.MINIBATCH,
+    )
+    with Kinds() as kinds:
+        batch.normalized()
+    assert torch.float32 in kinds.found and torch.float64 not in kinds.found
+
+
+@pytest.mark.parametrize("kind, memory", TRAINERS)
+def test_what_is_no_number_ends_no_update_in_silence(kind, memory):
+    algorithm = made(kind, memory, batch_size=16, target_kl=0.01)
+    steps = steps_of(algorithm)
+    with torch.no_grad():
+        algorithm.network.actions.bias.fill_(np.nan)
+    with pytest.raises(FloatingPointError, match="not a finite number"):
+        algorithm.update(steps, 0)
+
+
+FAR = [(0.0149, True), (0.0151, False), (np.float32(1.0), False), (np.inf, False), (np.nan, True)]
+
+
+@pytest.mark.parametrize("kl, goes_on", FAR)
 def test_how_far_is_too_far(kl, goes_on):
     for keys, expected in (({"target_kl": 0.01}, goes_on), ({}, True), (ADAPTIVE, True)):
         hyper = PPOSettings.model_validate(keys)

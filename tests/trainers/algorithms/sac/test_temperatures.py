@@ -73,3 +73,15 @@ def test_the_coefficient_grows_while_the_entropy_is_below_its_target(recipe, usu
 def test_both_gradients_hold_it(network):
     figures = updated(made("mlagents", network=network, entropy_coefficient=0.05), range(3))
     assert [figures[name] for name in COEFFICIENTS] == pytest.approx([0.05, 0.05])
+
+
+@pytest.mark.parametrize("network", [NETWORK, NETWORK | {"activation": "relu"}], ids=["by hand", "autograd"])
+def test_a_held_coefficient_counts_in_no_norm(network):
+    found = []
+    for target in (None, -1000.0):
+        keys = {"entropy_coefficient": 0.3, "max_grad_norm": 0.5, "target_entropy": target}
+        algorithm = made("mlagents", network=network, **keys)
+        updated(algorithm, range(3))
+        found.append((algorithm.pop_gradient_norm(), policy_of(algorithm)))
+    (norm, policy), (other_norm, other) = found
+    assert norm == other_norm and torch.equal(policy, other), "target_entropy has no effect"
