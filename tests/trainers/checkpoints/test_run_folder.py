@@ -251,7 +251,9 @@ def test_a_run_whose_folder_is_a_dead_link_is_refused_before_it_trains(settings,
         shutil.rmtree(path)
     path.symlink_to(tmp_path / "disk that is not mounted")
     with (
-        pytest.raises(TrainerError, match=re.escape(f"{path} leads to {path.readlink()}, and there is nothing")),
+        pytest.raises(
+            TrainerError, match=re.escape(f"{path} leads to {path.readlink()}, and there is nothing")
+        ),
         claimed_run_folder(settings(resume=True)),
     ):
         pass
