@@ -21,11 +21,18 @@ def watch_own_commands() -> None:
     imported before, or by PYTHONPATH, is named when the command ends by an error.
     """
     first = (sys.argv or [""])[0]
-    by_module = first == "-m"  # while Python looks for the module, which is then one of ours
+    by_module = first == "-m" and _is_own(
+        sys.orig_argv[-len(sys.argv) :]
+    )  # while Python looks for the module
     if by_module and not getattr(sys.flags, "safe_path", False) and sys.path[:1] == [os.getcwd()]:
         _left.append(sys.path.pop(0))
     if by_module or os.path.splitext(os.path.basename(first))[0] in COMMANDS:
         sys.excepthook = _explain
+
+
+def _is_own(words: "list[str]") -> bool:
+    """Whether `python -m` was asked for one of Lanista's modules, not for a package that imports Lanista."""
+    return bool(words) and words[0].removeprefix("-m").partition(".")[0] == __package__
 
 
 def shadowed(error: BaseException) -> str:

@@ -64,3 +64,20 @@ def test_other_programs_are_left_as_they_are(tmp_path):
     subprocess.run(
         [sys.executable, "-c", "import lanista, own_module"], cwd=tmp_path, check=True, timeout=300
     )
+
+
+def test_a_package_of_the_user_that_imports_lanista_is_run_by_its_module_with_the_current_folder(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "__init__.py").write_text("import lanista\n")
+    (tmp_path / "own" / "train.py").write_text("import beside\nassert beside.VALUE == 3\n")
+    (tmp_path / "beside.py").write_text("VALUE = 3\n")
+    done = run_in(tmp_path, [sys.executable, "-m", "own.train"], words=("--quiet",))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", [("-m", "lanista.trainers.cli.main"), ("-mlanista.trainers.cli.main",)])
+def test_both_ways_to_write_a_module_import_nothing_from_the_current_folder(tmp_path, module):
+    (tmp_path / "argparse.py").write_text(MARK)
+    done = run_in(tmp_path, [sys.executable, "-B", *module])
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "PWNED").exists()
