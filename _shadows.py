@@ -21,20 +21,17 @@ def watch_own_commands() -> None:
     imported before, or by PYTHONPATH, is named when the command ends by an error.
     """
     first = (sys.argv or [""])[0]
-    by_module = first == "-m" and _runs_own_module(sys.orig_argv[1:])  # while Python looks for it
+    by_module = first == "-m" and _is_own(sys.orig_argv[-len(sys.argv)])  # while Python looks for it
     if by_module and not getattr(sys.flags, "safe_path", False) and sys.path[:1] == [os.getcwd()]:
         _left.append(sys.path.pop(0))
     if by_module or os.path.splitext(os.path.basename(first))[0] in COMMANDS:
         sys.excepthook = _explain
 
 
-def _runs_own_module(words: "list[str]") -> bool:
-    """Whether the module after Python's `-m`, which may end a word of several options, is one of Lanista."""
-    for option, module in zip(words, [*words[1:], ""]):
-        letters, m, rest = option.partition("m")
-        if m and letters.startswith("-") and not letters.startswith(("--", "-W", "-X")):
-            return (rest or module).partition(".")[0] == __package__
-    return False
+def _is_own(word: str) -> bool:
+    """Whether this is one of Lanista's modules, or Python's options that end with `-m` and one of them."""
+    module = word.partition("m")[2] if word.startswith("-") else word
+    return module.partition(".")[0] == __package__
 
 
 def shadowed(error: BaseException) -> str:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-from lanista._shadows import _runs_own_module
 
 MARK = "open('PWNED', 'a').write('imported')\n"
 BY_MODULE = [sys.executable, "-m", "lanista.trainers.cli.main"]
@@ -77,19 +76,28 @@ def test_other_programs_are_left_as_they_are(tmp_path):
         subprocess.run([sys.executable, *words, "lanista"], cwd=tmp_path, check=True, timeout=300)
 
 
+def test_a_package_of_the_user_that_imports_lanista_is_run_by_its_module_with_the_current_folder(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "__init__.py").write_text("import lanista\n")
+    (tmp_path / "own" / "train.py").write_text("import beside\nassert beside.VALUE == 3\n")
+    (tmp_path / "beside.py").write_text("VALUE = 3\n")
+    done = run_in(tmp_path, [sys.executable, "-m", "own.train"], words=("--quiet",))
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
-    "words, own",
+    "module",
     [
-        (["-m", "lanista.trainers.learn"], True),
-        (["-B", "-Im", "lanista"], True),
-        (["-mlanista.trainers.learn"], True),
-        (["-X", "importtime", "-m", "lanista"], True),
-        (["-Ximporttime", "-Wmodule", "-m", "lanista"], True),
-        (["-m", "mine", "-m", "lanista"], False),
-        (["-m", "lanistas"], False),
-        (["script.py"], False),
+        ("-m", "lanista.trainers.cli.main"),
+        ("-mlanista.trainers.cli.main",),
+        (
+            "-Wignore",
+            "-bmlanista.trainers.cli.main",
+        ),
     ],
-    ids=str,
 )
-def test_which_modules_are_lanista_s_own(words, own):
-    assert _runs_own_module(words) is own
+def test_both_ways_to_write_a_module_import_nothing_from_the_current_folder(tmp_path, module):
+    (tmp_path / "argparse.py").write_text(MARK)
+    done = run_in(tmp_path, [sys.executable, "-B", *module])
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "PWNED").exists()

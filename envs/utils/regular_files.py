@@ -129,7 +129,9 @@ def read_bytes(path: Path, most: int | None = None, within: Path | None = None) 
     """
     with open_file(path, within) as file:
         size = os.fstat(file.fileno()).st_size
-        if most is None and size > _CERTAIN_BYTES:
+        if most is not None and size > most:
+            raise _too_large(path, most)
+        if size > _CERTAIN_BYTES:
             import psutil
 
             free = psutil.virtual_memory().available
@@ -137,11 +139,14 @@ def read_bytes(path: Path, most: int | None = None, within: Path | None = None) 
                 raise OSError(errno.EFBIG, f"it holds {size >> 20:,} MiB, more than is free", str(path))
         if most is None:
             return file.read()
-        # What a shell has opened has no size beforehand.
-        data = b"" if size > most else file.read(most + 1)
-        if max(size, len(data)) > most:
-            raise OSError(errno.EFBIG, f"it holds more than {most >> 20} MiB", str(path))
+        data = file.read((size or most) + 1)  # what a shell has opened has no size beforehand
+        if len(data) > most:
+            raise _too_large(path, most)
         return data
+
+
+def _too_large(path: Path, most: int) -> OSError:
+    return OSError(errno.EFBIG, f"it holds more than {most >> 20:,} MiB", str(path))
 
 
 def read_text(path: Path, most: int = MOST_BYTES, errors: str = "strict", within: Path | None = None) -> str:

@@ -41,7 +41,7 @@ def too_many_choices(count: int) -> str:
         return ""
     return (
         f"{count:,} choices, each of which becomes a number, are too many; expected at most "
-        f"{MOST_CHOICES:,}. Observe a number instead ('box')"
+        f"{MOST_CHOICES:,}. Observe a number instead (a box)"
     )
 
 
@@ -49,4 +49,7 @@ def too_many_numbers(count: int) -> str:
     """Why a vector of so many numbers is refused; empty if it is not."""
     if count <= MOST_NUMBERS:
         return ""
-    return f"a vector of {count:,} numbers is too long; expected at most {MOST_NUMBERS:,}"
+    return (
+        f"a vector of {count:,} numbers is too long; expected at most {MOST_NUMBERS:,}. An image is none if "
+        "it is of bytes, height x width x 1, 3 or 4"
+    )

@@ -113,11 +113,17 @@ def require_no_linked_folder(folder: Path) -> None:
         TrainerError: there is such a folder.
     """
     for path in links_out(folder):
+        target = f"{path} leads to {os.path.realpath(path)}"
         if path.is_dir():
             raise TrainerError(
-                f"The run {folder} cannot be written to: {path} leads to {os.path.realpath(path)}, outside "
-                "of its folder, where files would be replaced. Put a folder there, a copy of what it "
-                "leads to; or, to keep a run on another disk, move the run's folder as a whole and link that."
+                f"The run {folder} cannot be written to: {target}, outside of its folder, where files would "
+                "be replaced. Put a folder there, a copy of what it leads to; or, to keep a run on another "
+                "disk, move the run's folder as a whole and link that."
+            )
+        if not path.suffix and not path.exists():  # in the place of a folder: files of runs have suffixes
+            raise TrainerError(
+                f"The run {folder} cannot be written to: {target}, and there is nothing. Put the folder "
+                "there that it led to, or remove the link."
             )
 
 

@@ -127,14 +127,15 @@ def _is_model(file: Path) -> bool:
 
     from ..checkpoints.file import CheckpointError
     from ..checkpoints.shared_weights import load_shared
+    from ..policies.onnx.runtime import MOST_BYTES
 
     if file.suffix == ".tres":
         return b'script_class="LanistaBrain"' in read_bytes(file).partition(b"\n")[0]
     try:
         if file.suffix == ".onnx":
-            return bool(ModelProto.FromString(read_bytes(file)).graph.node)
+            return bool(ModelProto.FromString(read_bytes(file, MOST_BYTES)).graph.node)
         load_shared(file)
-    except (DecodeError, CheckpointError):
+    except (OSError, DecodeError, CheckpointError):
         return False
     return True
 

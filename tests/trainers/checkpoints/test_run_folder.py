@@ -241,3 +241,27 @@ def test_a_run_that_is_a_link_itself_is_written_to(settings, older, results, tmp
     (older / "latest").symlink_to("Ball")
     with claimed_run_folder(settings(resume=True)) as folder:
         assert folder == older
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.parametrize("inner", ["Ball", "run_logs", "Ball/ranks"])
+def test_a_run_whose_folder_is_a_dead_link_is_refused_before_it_trains(settings, older, tmp_path, inner):
+    path = older / inner
+    if path.exists():
+        shutil.rmtree(path)
+    path.symlink_to(tmp_path / "disk that is not mounted")
+    with (
+        pytest.raises(
+            TrainerError, match=re.escape(f"{path} leads to {path.readlink()}, and there is nothing")
+        ),
+        claimed_run_folder(settings(resume=True)),
+    ):
+        pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+def test_a_dead_link_in_the_place_of_a_file_is_no_obstacle(settings, older, tmp_path):
+    (older / "Ball" / "Ball-500.onnx").symlink_to(tmp_path / "nothing")
+    (older / "run_logs" / "warnings.log").symlink_to(tmp_path / "nothing")
+    with claimed_run_folder(settings(resume=True)) as folder:
+        assert folder == older

@@ -28,6 +28,8 @@ MOST_VALUES = 20_000
 """The most values that the nodes of a model read and make; Unity's largest have 500, in 150 nodes."""
 _SHOWN = 60
 """The most letters of a name in a message."""
+_EXPORT = "Export the policy so that all sizes but the number of agents are fixed, as Unity wants them too"
+"""What to do where a size is not known."""
 _LARGEST_SIZES = 64
 """The most numbers of a constant that may be sizes: of larger ones the inference is given the shape alone."""
 _SCALAR = 16
@@ -58,8 +60,8 @@ _LINEAR = frozenset((
 ))
 """Operators that take a time in proportion to the numbers of their inputs and outputs."""
 _COSTLY = frozenset((
-    "AveragePool", "Conv", "ConvTranspose", "GRU", "Gemm", "LRN", "LSTM", "LpPool", "MatMul", "MaxPool",
-    "Multinomial", "RNN", "Resize", "Upsample",
+    "AveragePool", "Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LRN", "LSTM", "LpPool", "MatMul",
+    "MaxPool", "Multinomial", "RNN", "Resize", "Upsample",
 ))
 """The others that are run; `_products` says how much they multiply."""
 # fmt: on
@@ -167,10 +169,7 @@ class _Meter:
         inputs = [shape for shape in given if shape is not None]
         outputs = [shape for shape in made if shape is not None]
         if len(inputs) < len(given) or len(outputs) < len(made):
-            raise CostError(
-                f"how many numbers {_shown(node)} gives is not known before it is run. Export the policy so "
-                "that all sizes but the number of agents are fixed, as Unity wants them too"
-            )
+            raise CostError(f"how many numbers {_shown(node)} gives is not known before it is run. {_EXPORT}")
         self._numbers += sum(map(_count, outputs))
         self._products += sum(map(_count, (*inputs, *outputs))) + _products(node, inputs, outputs)
         for found, most, what in (
@@ -200,6 +199,8 @@ def _products(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int
             return made * _count(inputs[1][1:])
         if kind == "ConvTranspose":
             return _count(inputs[0]) * _count(inputs[1][1:])
+        if kind == "Einsum":
+            return _einsum_products(node, inputs)
         if kind in ("AveragePool", "LpPool", "MaxPool"):
             return made * _count(attributes["kernel_shape"]) * _SCALAR
         if kind in ("GRU", "LSTM", "RNN"):
@@ -211,6 +212,26 @@ def _products(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int
         return made * attributes["size"] * _SCALAR if kind == "LRN" else 0
     except (LookupError, TypeError) as error:
         raise CostError(f"{_shown(node)} lacks what its operator needs") from error
+
+
+def _einsum_products(node: NodeProto, inputs: Sequence[Shape]) -> int:
+    """How much a product by indices multiplies: the sizes of all indices.
+
+    Raises:
+        CostError: it has more than two inputs, whose products between them could be larger.
+        LookupError: its indices are not those of its inputs; `...` for some is not counted.
+    """
+    if len(inputs) > 2:
+        raise CostError(f"{_shown(node)} multiplies more than two values at once. Let it multiply two")
+    equation = b"".join(one.s for one in node.attribute if one.name == "equation").decode(errors="replace")
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    if [len(term) for term in terms] != [len(shape) for shape in inputs]:
+        raise LookupError(equation)
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, inputs):
+        for index, size in zip(term, shape):
+            sizes[index] = max(size, sizes.get(index, 0))
+    return _count(list(sizes.values()))
 
 
 def _require_known_parts(model: ModelProto) -> None:
@@ -281,7 +302,8 @@ def _require_exact_sizes(graphs: Sequence[GraphProto]) -> None:
         for node in makers.get(name, ()):
             if not _is_exact(node):
                 raise CostError(
-                    f"{_shown(node)} computes a size, which is therefore not known before it is run"
+                    f"{_shown(node)} computes a size, which is therefore not known before it is run. "
+                    f"{_EXPORT}"
                 )
             wanted += () if node.op_type in ("Shape", "Size") else node.input
     if seen & narrow:

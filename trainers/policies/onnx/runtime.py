@@ -123,6 +123,8 @@ def _select(steps: DecisionSteps, rows: NDArray[np.intp]) -> DecisionSteps:
 
 MOST_NUMBERS = 1 << 28
 """The most numbers of an observation, as in what engines send."""
+MOST_BYTES = (1 << 31) - 1
+"""The most bytes of a model: ONNX's own limit, that of a message of protobuf."""
 READABLE_VERSION = 3.0
 """The version of the interface (`version_number`). Version 2, of the 1.x packages, has other inputs."""
 _OBSERVATION = re.compile(r"obs_([0-9]+)")
@@ -299,7 +301,7 @@ class Brain:
         from .cost import CostError, ModelCost
 
         try:
-            model = onnx.load_model_from_string(read_bytes(self.path))
+            model = onnx.load_model_from_string(read_bytes(self.path, MOST_BYTES))
             cost = ModelCost(model)
             cost.require({name: [size or 1 for size in shape] for name, shape in cost.inputs.items()})
         except OSError as error:

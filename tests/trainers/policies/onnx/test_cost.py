@@ -218,7 +218,26 @@ ATTACKS = {
         [stored("yes", True, bool)],
         "ConstantOfShape|If",
     ),
-    "einsum": ([node("Einsum", "obs_0 obs_0", "extra", equation="ab,cd->abcd")], [], "operator Einsum"),
+    "a product by indices": (
+        [node("Tile", "obs_0 times", "x"), node("Einsum", "x x", "extra", equation="ab, cd -> abcd")],
+        [stored("times", [1, 10_000])],
+        "numbers in memory .*Einsum",
+    ),
+    "sums over all indices": (
+        [node("Tile", "obs_0 times", "x"), node("Einsum", "x x", "extra", equation="ab,cd->")],
+        [stored("times", [1, 30_000])],
+        "multiplications .*Einsum",
+    ),
+    "products of products": (
+        [node("Einsum", "obs_0 obs_0 obs_0", "extra", equation="ab,cd,ef->ace")],
+        [],
+        "multiplies more than two values",
+    ),
+    "indices without names": (
+        [node("Einsum", "obs_0 obs_0", "extra", equation="...a,...a->...")],
+        [],
+        "Einsum. lacks what its operator needs",
+    ),
     "text": ([node("Cast", "obs_0", "extra", to=TensorProto.STRING)], [], "Cast to text"),
     "sequences": ([node("SequenceConstruct", "obs_0", "extra")], [], "operator SequenceConstruct"),
     "two of a name": (
@@ -286,6 +305,15 @@ def test_a_plain_policy_with_sizes_from_shapes_is_run(tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(policy(flat, constants=constants).SerializeToString())
     assert Brain(path).act(decisions([np.zeros((5, 8), np.float32)])).continuous.shape == (5, 2)
+
+
+def test_a_policy_with_a_product_by_indices_is_run(tmp_path):
+    weights = stored("weights", np.eye(8), np.float32)
+    path = tmp_path / "model.onnx"
+    product = node("Einsum", "obs_0 weights", "extra", equation="bi,ij->bj")
+    path.write_bytes(policy([product], constants=[weights]).SerializeToString())
+    obs = np.arange(40, dtype=np.float32).reshape(5, 8)
+    assert (Brain(path).act(decisions([obs])).continuous == obs[:, :2] + 39).all()
 
 
 @pytest.mark.parametrize("encoder", ["simple", "nature_cnn", "resnet"])

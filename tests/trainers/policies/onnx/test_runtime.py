@@ -174,6 +174,15 @@ def test_files_that_are_no_brains(exported, tmp_path):
             Brain(path)
 
 
+def test_a_model_of_more_bytes_than_one_can_have_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "sparse.onnx"
+    with path.open("wb") as file:
+        file.truncate(1 << 31)
+    monkeypatch.setattr(onnx, "load_model_from_string", None)
+    with pytest.raises(BrainError, match=r"sparse.onnx': it cannot be read: it holds more than 2,047 MiB"):
+        Brain(path)
+
+
 def with_change(source, path, function):
     model = onnx.load(source)
     function(model)
