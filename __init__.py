@@ -2,9 +2,13 @@
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
-from ._version import __version__
+from ._shadows import COMMANDS, watch_own_commands
+
+watch_own_commands()  # before anything is imported that a file of the current folder could stand for
+from typing import TYPE_CHECKING  # noqa: E402
+
+from ._version import __version__  # noqa: E402
 
 if TYPE_CHECKING:
     from .envs.wrappers import make_aec, make_gym, make_parallel, make_sb3, make_vector
@@ -27,7 +31,7 @@ __all__ = [
 def _refuse(message: str) -> None:
     """End one of our commands with one line and status 1; raise ImportError in anybody else's program."""
     command = os.path.splitext(os.path.basename((sys.argv or [""])[0]))[0]
-    if command in ("lanista", "lanista-learn"):
+    if command in COMMANDS:
         sys.exit(f"{command}: error: {message}")
     raise ImportError(message)
 

@@ -29,6 +29,7 @@ FEATURES: dict[str, Sequence[str]] = {
     "environments": ("one", "two", "wire", "ranks"),
     "network": ("plain", "normalize", "layer_norm", "tanh"),
     "schedule": ("linear", "constant"),
+    "objective": ("plain", "joint, minibatch", "target_kl", "adaptive_kl", "action_range", "held entropy"),
     "tests": ("none", "tests", "keep_best", "tests, keep_best"),
     "callbacks": ("none", "keep_best", "stop_at_reward"),
     "checkpoints": ("plain", "even", "all"),
@@ -44,6 +45,7 @@ FEATURES: dict[str, Sequence[str]] = {
 }
 """The values of each feature; one of each is a combination."""
 ON_POLICY = {"ppo", "poca", "mappo", "coma"}
+GAUSSIAN = {"ppo", "poca", "mappo"}
 TEAM = {"poca", "mappo", "coma"}
 
 Combination = dict[str, str]
@@ -75,7 +77,12 @@ def possible(drawn: Mapping[str, str]) -> bool:
         return False
     if drawn["agents"] != "groups" and trainer in TEAM:
         return False
+    of_objective = {"plain": True, "held entropy": trainer in ("sac", "simba")}
+    if not of_objective.get(drawn["objective"], trainer in GAUSSIAN):
+        return False
     continuous = drawn["actions"] in ("continuous", "hybrid")
+    if drawn["objective"] == "action_range" and not continuous:
+        return False
     discrete = drawn["actions"] != "continuous"
     return not (trainer in ("coma", "dqn") and continuous) and not (trainer in ("ddpg", "td3") and discrete)
 
@@ -146,8 +153,16 @@ def settings_of(one: Combination) -> dict[str, Any]:
         hyper |= {"prioritized_replay": True} if "prioritized" in one["replay"] else {}
         hyper |= {"save_replay_buffer": True} if one["replay"] == "saved" else {}
         hyper |= {"recipe": "simba"} if one["trainer"] == "simba" else {}
+    hyper |= {
+        "joint, minibatch": {"ratio": "joint", "normalize_advantages": "minibatch", "value_coefficient": 1.0},
+        "target_kl": {"target_kl": 1e-4},
+        "adaptive_kl": {"learning_rate_schedule": "adaptive_kl"},
+        "held entropy": {"entropy_coefficient": 0.1, "target_entropy": -1.0},
+    }.get(one["objective"], {})
     normalize = one["network"] == "normalize" or one["trainer"] == "simba"
     network: dict[str, Any] = {"hidden_units": 8, "num_layers": 1, "normalize": normalize}
+    if one["objective"] == "action_range":
+        network |= {"action_range": 1.0, "initial_log_std": -0.5}
     network |= {"layer_norm": {"layer_norm": True}, "tanh": {"activation": "tanh"}}.get(one["network"], {})
     if one["trainer"] == "simba":  # residual networks have no layer whose weights a goal could make
         network["goal_conditioning_type"] = "none"

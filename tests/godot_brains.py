@@ -68,6 +68,7 @@ def networks():
         "lstm 64": actor((8,), MOVE, hidden_units=64, **memory("lstm", 128)),
         "gru": actor((5,), MIXED, hidden_units=18, **memory("gru", 22)),
         "gru of choices": actor((5,), CHOICES, hidden_units=32, **memory("gru", 32)),
+        "action range": actor((6,), MIXED, action_range=1.0),
         "sac": actor((6,), MOVE, SAC),
         "sac mixed": actor((6,), MIXED, SAC, hidden_units=19),
         "ddpg": actor((6,), MOVE, HeadConfig(deterministic=True)),

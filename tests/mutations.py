@@ -1,12 +1,14 @@
 """Changes one line of the product at a time and sees whether the tests notice.
 
-    .venv/bin/pytest -q -n 2 -m "not peer" --cov=. --cov-context=test --cov-report= --junitxml=tests.xml
+    .venv/bin/pytest -q -n 2 -m "not peer" -p lines_of_tests --junitxml=tests.xml
     python tests/mutations.py --count 300 --seed 0 --table before.csv     # draws mutations and tries them
     python tests/mutations.py --again before.csv --table after.csv        # tries the same on another state
+    python tests/mutations.py --count 300 --draw --table drawn.csv        # only draws them
 
-A mutation replaces an operator, a constant or a condition of one line that some test runs. It is caught if
-one of the tests that run the line fails, or does not end. `--again` finds each mutated line of a table by
-its text, in whichever file it stands now; a line that is gone or stands in several places is reported so.
+The first line notes which tests run each line (`tests/lines_of_tests.py`). A mutation replaces an operator, a
+constant or a condition of one line that some test runs. It is caught if one of the tests that run the line
+fails, or does not end. `--again` finds each mutated line of a table by its text, in whichever file it stands
+now; a line that is gone or stands in several places is reported so, and one that survived is not tried again.
 With `--times tests.xml` the fastest tests come first; `--shard 0/2` tries every second one, and another clone
 the rest.
 """
@@ -16,18 +18,20 @@ from __future__ import annotations
 import argparse
 import ast
 import csv
+import json
 import random
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from types import CodeType
 from xml.etree import ElementTree
-
-from coverage import CoverageData
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("envs", "agent_processor", "trainers")
+LINES = ROOT / ".cache" / "lines"
+"""What `tests/lines_of_tests.py` wrote."""
 MOST_TESTS = 40
 """Of the tests that run a line, the fastest if times are known; a mutation that these miss survives."""
 TIMEOUT = 300.0
@@ -63,7 +67,7 @@ class Mutation:
     before: str
     after: str
     outcome: str = ""
-    """caught, survived, gone, ambiguous."""
+    """caught, survived, gone, ambiguous, unrun (no test runs it); empty if it was not tried."""
 
 
 def mutations_of(path: Path) -> Iterator[Mutation]:
@@ -124,20 +128,38 @@ def seconds_of_tests(path: Path) -> dict[str, float]:
 
 
 def tests_of_lines(seconds: dict[str, float]) -> dict[str, dict[int, list[str]]]:
-    """The tests of each line, from the coverage data of a run with `--cov-context=test`, fast ones first."""
-    data = CoverageData(str(ROOT / ".coverage"))
-    data.read()
-    found = {}
-    for file in data.measured_files():
-        path = Path(file)
-        if path.is_relative_to(ROOT):
-            contexts = data.contexts_by_lineno(file)
-            named = {
-                n: sorted({c.split("|")[0] for c in cs if c}, key=lambda test: (seconds.get(test, 0.0), test))
-                for n, cs in contexts.items()
-            }
-            found[path.relative_to(ROOT).as_posix()] = named
+    """The tests of each line that ran, fast ones first; none if it ran at imports alone."""
+    found: dict[str, dict[int, list[str]]] = {}
+    for path in sorted(LINES.glob("*.json")):
+        noted = json.loads(path.read_text(encoding="utf-8"))
+        for file, lines in noted["files"].items():
+            for number, numbers in lines.items():
+                tests = found.setdefault(file, {}).setdefault(int(number), [])
+                tests += [noted["tests"][n] for n in numbers]
+    for lines in found.values():
+        for tests in lines.values():
+            tests.sort(key=lambda test: (seconds.get(test, 0.0), test))
     return found
+
+
+def lines_that_ran(tests: dict[str, dict[int, list[str]]]) -> tuple[int, int]:
+    """How many lines of the product the tests' own processes ran, and how many there are."""
+    ran = every = 0
+    for floor in FLOORS:
+        for path in (ROOT / floor).rglob("*.py"):
+            code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+            lines = set(_executable(code))
+            every += len(lines)
+            ran += len(lines & set(tests.get(path.relative_to(ROOT).as_posix(), {})))
+    return ran, every
+
+
+def _executable(code: CodeType) -> Iterator[int]:
+    """The lines of a code object and of those within it."""
+    yield from (number for _start, _end, number in code.co_lines() if number)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _executable(constant)
 
 
 def find(mutation: Mutation) -> Mutation:
@@ -160,6 +182,8 @@ def find(mutation: Mutation) -> Mutation:
 
 def attempt(mutation: Mutation, tests: list[str]) -> str:
     """Change the line, run the tests, change it back: caught or survived."""
+    if not tests:
+        return "unrun"
     path = ROOT / mutation.file
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)
@@ -180,7 +204,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--again", type=Path, help="a table whose caught mutations are tried on this state")
+    parser.add_argument("--draw", action="store_true", help="write the table without trying")
+    parser.add_argument("--again", type=Path, help="a table whose mutations are tried on this state")
     parser.add_argument("--table", type=Path, default=Path("mutations.csv"))
     parser.add_argument("--times", type=Path, help="how long tests take, as --junitxml writes it")
     parser.add_argument("--shard", default="0/1", help="I/N: every Nth mutation, from the Ith on")
@@ -189,18 +214,20 @@ def main() -> None:
     if args.again:
         rows = csv.DictReader(args.again.open(encoding="utf-8"))
         known = [Mutation(**{**row, "line": int(row["line"])}) for row in rows]  # type: ignore[arg-type]
-        wanted = [find(mutation) for mutation in known if mutation.outcome == "caught"]
+        wanted = [find(mutation) for mutation in known if mutation.outcome in ("", "caught")]
     else:
         wanted = draw(args.count, args.seed, tests)
+    ran, every = lines_that_ran(tests)
+    print(f"{ran:,} of {every:,} lines ran in the tests' own processes ({ran / every:.2%})", flush=True)
     first, step = map(int, args.shard.split("/"))
     wanted = wanted[first::step]
     with args.table.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Mutation)])
         writer.writeheader()
         for mutation in wanted:
-            outcome = mutation.outcome or attempt(
-                mutation, tests.get(mutation.file, {}).get(mutation.line, [])
-            )
+            outcome = mutation.outcome
+            if not outcome and not args.draw:
+                outcome = attempt(mutation, tests.get(mutation.file, {}).get(mutation.line, []))
             writer.writerow({**asdict(mutation), "outcome": outcome})
             file.flush()
             print(f"{outcome:9s} {mutation.file}:{mutation.line}: {mutation.after.strip()}", flush=True)

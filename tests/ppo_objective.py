@@ -2,14 +2,24 @@
 
 import torch
 from goldendata import array
-from lanista.trainers.algorithms.ppo.losses import VALUE_WEIGHT, clipped_surrogate, masked_mean
+from lanista.trainers.algorithms.ppo.losses import clipped_surrogate, masked_mean
+from lanista.trainers.settings.models.algorithms import PPOSettings, ProbabilityRatio
+
+VALUE_WEIGHT = 0.5
+"""ML-Agents' weight of the value loss."""
+DEFAULT = PPOSettings()
 
 
-def ppo_objective(log_probs, old_log_probs, advantages, entropy, values, returns, epsilon, beta, mask=None):
+def ppo_objective(
+    log_probs, old_log_probs, advantages, entropy, values, returns, epsilon, beta, mask=None, hyper=DEFAULT
+):
     """The loss to differentiate, its policy term and its value term."""
-    policy = -clipped_surrogate((log_probs - old_log_probs).exp(), advantages, epsilon, mask)
+    log_ratio = log_probs - old_log_probs
+    if hyper.ratio is ProbabilityRatio.JOINT:
+        log_ratio = log_ratio.sum(1, keepdim=True)
+    policy = -clipped_surrogate(log_ratio.exp(), advantages, epsilon, mask)
     value = masked_mean((returns - values) ** 2, mask)
-    return policy + VALUE_WEIGHT * value - beta * masked_mean(entropy, mask), policy, value
+    return policy + hyper.value_coefficient * value - beta * masked_mean(entropy, mask), policy, value
 
 
 def tensor(value):

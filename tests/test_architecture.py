@@ -55,7 +55,17 @@ def test_what_the_table_names_can_be_loaded():
         assert callable(module.add_arguments) and callable(module.run)
 
 
-COPIED = [*LAYERS, "config", "docs", "_lazy.py", "_tools.py", "_version.py", "__init__.py", "py.typed"]
+COPIED = [
+    *LAYERS,
+    "config",
+    "docs",
+    "_lazy.py",
+    "_shadows.py",
+    "_tools.py",
+    "_version.py",
+    "__init__.py",
+    "py.typed",
+]
 CORE_TESTS = ["agent_processor/test_processor.py", "trainers/settings/test_validation.py"]
 MORE_CORE_TESTS = ["agent_processor", "envs/manager", "trainers/algorithms/ppo", "trainers/buffers"]
 """Of parts of the core whose tests use no tool, such as a scene."""

@@ -15,10 +15,13 @@ NOT_BLOCKING = "the socket does not block"
 DECODED = "images are decoded in this thread too, and by others in no time that an engine could stretch"
 OWN_THREAD = "a thread of its own, which nothing waits for without a limit"
 OF_AN_ENGINE = "the other side, an engine's, whose trainer's end breaks the connection; the reaper ends it"
+SERVES = "`stop`, or Ctrl-C: a command that serves a page does nothing else"
 CALLS = {
     "envs.demonstrations.demonstration _decode: "
     "ImageDecodeJob(columns.images, ImageCache(), None).result()": DECODED,
     "envs.engines.environment EngineEnvironment.receive: pending.result()": DECODED,
+    "envs.engines.callers Callers._hear: caller.connection.recv(_READ)": NOT_BLOCKING,
+    "envs.engines.callers Callers.wait: self._wakeup_receiver.recv(_READ)": NOT_BLOCKING,
     "envs.engines.listening accept: listener.accept()": "a selector has told of the client",
     "envs.engines.listening first_byte: connection.recv(1, socket.MSG_PEEK)": NOT_BLOCKING,
     "envs.engines.process EngineProcess._read: os.read(stream.fileno(), 65536)": OWN_THREAD,
@@ -45,6 +48,8 @@ CALLS = {
     "envs.protocol.images ImageDecodeJob.result: self._finished.wait()": DECODED,
     "trainers.checkpoints.run_folder _lock: lock.acquire()": "a ProcessLock says at once whether it is free",
     "trainers.cli.runs.record is_locked: lock.acquire()": "a ProcessLock says at once whether it is free",
+    "trainers.cli.page_server PageServer._answer: connection.sendall(answer)": "the connection has a limit",
+    "trainers.cli.page_server PageServer.serve: self._callers.wait()": SERVES,
     "trainers.runner.learner_program main: listener.accept()": (
         "its run, which has started it to connect; where that has died, the reaper ends this process"
     ),
@@ -91,10 +96,10 @@ LOOPS = {
     "envs.python.call_watch CallWatch._watch": OWN_THREAD,
     "envs.unity.handshake Handshake._attempt": BY_ENGINE,
     "trainers.cli.play.film Window.add": "a user who opens the page, or Ctrl-C: both are said",
+    "trainers.cli.page_server PageServer.serve": SERVES,
     "trainers.runner.controller TrainerController._train": "it is the run, which asks all the time",
     "trainers.runner.evaluation.rollout EvaluationRollout.run": "`should_stop`, and a limit of steps",
     "trainers.runner.learner_program serve": "the run's end of the connection, which its death closes too",
-    "trainers.runner.ranks RankProcess.end": DEADLINE,
     "trainers.runner.ranks RankProcesses.await_ready": OTHERS,
     "trainers.runner.ranks RankProcesses.describe": DEADLINE,
     "trainers.trainer.learner_process LearnerProcess._connect": OTHERS,
@@ -108,6 +113,7 @@ LOOPS = {
     "trainers.utils.distributed _gpus_are_done": DEADLINE,
     "trainers.utils.distributed _wait_beside": OTHERS,
     "trainers.utils.heartbeat Heartbeat.run": OWN_THREAD,
+    "trainers.utils.heartbeat await_end": DEADLINE,
 }
 """Loops around waits that have limits: the module, the function, and what ends them."""
 

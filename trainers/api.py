@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import json
 import logging
 import os
 import sys
@@ -17,6 +16,8 @@ from typing import Any, TypeAlias
 
 from mlagents_envs.base_env import BaseEnv
 
+from ..envs.utils.bounded_yaml import load_json
+from ..envs.utils.regular_files import read_text
 from .callbacks.base import Callback
 from .learn import run_training
 from .runner.banner import PASSED_ENV
@@ -62,7 +63,7 @@ class TrainingResult:
         path = folder / "run_logs" / "training_status.json"
         # A run that saved nothing, as in inference, has no status.
         has_status = path.exists() or not path.parent.is_dir()
-        status = json.loads(path.read_text(encoding="utf-8")) if has_status else {}
+        status = load_json(read_text(path, within=folder)) if has_status else {}
         final = {
             name: entry["final_checkpoint"] for name, entry in status.items() if "final_checkpoint" in entry
         }

@@ -34,12 +34,13 @@ from .settings.named import named_by
 from .settings.options import RunOptions
 from .settings.validation import require_support
 from .stats.display import make_display
-from .utils.distributed import exit_process, launched_ranks
+from .utils.distributed import exit_process
 from .utils.errors import TrainerError
 from .utils.guard import guarded
 from .utils.logging import configure_logging, print_error, show_any_letter, warnings_kept
 from .utils.quick_imports import quick_imports
 from .utils.requirements import check_requirements, limit_openmp_spinning, load_torch
+from .utils.torchrun import launched_rank
 from .utils.trust import mark_own
 
 logger = logging.getLogger(__name__)
@@ -113,9 +114,9 @@ def run_training(
     """
     options = with_launched_ranks(options)
     check_requirements(options.torch_settings.device)
-    launched = launched_ranks()
-    if launched is not None and launched[0]:
-        further_rank(*launched, options.torch_settings.device)
+    launched = launched_rank()
+    if launched is not None and launched.rank:
+        further_rank(launched.rank, launched.world_size, options.torch_settings.device)
         return
     if not options.quiet:
         print(version_block())

@@ -5,9 +5,9 @@ _KEYS = {
     "steps": (
         "batch_size buffer_init_steps buffer_size n_step samples_per_update sequence_length time_horizon"
     ),
-    "factor": "beta init_entcoef inverse_temperature strength",
+    "factor": "beta entropy_coefficient init_entcoef inverse_temperature strength value_coefficient",
     "share": (
-        "burn_in_ratio epsilon epsilon_end epsilon_start expectile held_out "
+        "burn_in_ratio clip_end epsilon epsilon_end epsilon_start expectile held_out noise_theta "
         "play_against_latest_model_ratio tau"
     ),
     "frames/s": "capture_frame_rate target_frame_rate",
@@ -30,6 +30,10 @@ _KEYS = {
     "the parameter's": "max_value mean min_value st_dev value",
     "numbers": "memory_size",
     "norm": "max_grad_norm",
+    "gradient": "adam_epsilon",
+    "nats": "target_entropy target_kl",
+    "ln of the deviation": "initial_log_std",
+    "policy's units": "action_range",
     "episodes": "min_lesson_length test_episodes",
     "half the action's range": "noise_end noise_start target_noise target_noise_clip",
     "areas": "num_areas",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from ..utils.regular_files import open_file
 
 _MARK = 64
 """Bytes before the place that was read last by which the file is known again."""
@@ -65,7 +65,7 @@ class GrowingFile:
                 self.size = state.st_size
             if only_size or _version(state) == self._seen:
                 return []
-            file = _open(self.path)
+            file = open_file(self.path)
         except FileNotFoundError:
             return []
         with file:
@@ -98,7 +98,7 @@ class GrowingFile:
         return file.read(len(self._mark)) == self._mark
 
     def _seek_end(self) -> None:
-        with _open(self.path) as file:
+        with open_file(self.path) as file:
             state = os.fstat(file.fileno())
             self._seen, self.size, self._position = _version(state), state.st_size, state.st_size
             file.seek(max(0, self._position - _MARK))
@@ -107,17 +107,3 @@ class GrowingFile:
 
 def _version(state: os.stat_result) -> tuple[int, ...]:
     return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
-
-
-def _open(path: Path) -> BinaryIO:
-    """Open what is a file; a pipe in its place is not waited for.
-
-    Raises:
-        OSError: It cannot be opened, or is no file.
-    """
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    file = os.fdopen(os.open(path, flags), "rb", buffering=0)
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", str(path))
-    return file  # type: ignore[return-value]

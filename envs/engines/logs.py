@@ -55,7 +55,7 @@ def new_log(folder: Path, worker_id: int, errors: EngineErrors | None = None) ->
     number = (numbers or [0])[-1] + 1
     try:
         remove_link(path)
-        if path.is_file() and path.stat().st_size:
+        if path.exists() and (not path.is_file() or path.stat().st_size):  # on a pipe an engine would wait
             path.rename(_numbered(path, number))
             if errors is not None:
                 errors.log_moved(path, _numbered(path, number))

@@ -318,6 +318,18 @@ def _start_guard(mark: str) -> subprocess.Popen[bytes] | None:
         return None
 
 
+def resume_family(pid: int) -> None:
+    """Let a process and its descendants go on if they were suspended.
+
+    Among them may be a guard, which has to end the others once the process has ended.
+    """
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for member in (*process.children(recursive=True), process):
+            with contextlib.suppress(psutil.Error):
+                member.resume()
+
+
 _CREATE_NEW_PROCESS_GROUP, _CREATE_SUSPENDED = 0x200, 0x4
 
 

@@ -22,6 +22,9 @@ from ..images import FULL, Images
 from .columns import ColumnMessages
 from .spaces import GodotBehavior, Sensor, SensorType, behaviors_of_agents, short
 
+_MOST_VALUES = 1 << 23
+"""The most values of a message, such as 128 numbers of each of 65,536 agents: an empty list takes three bytes
+here, and 64 once it is parsed."""
 _NULL = {
     SensorType.IMAGE: "A camera has no picture where the game has no display: leave --no-graphics out, or "
     "give it a virtual one (Xvfb)."
@@ -289,8 +292,13 @@ def parse_message(data: bytes, where: str) -> dict[str, Any]:
     Python's own parser takes 8 microseconds for a step of four agents, where an engine takes 600.
 
     Raises:
-        WireError: It is no JSON, or nested too deeply, or no object.
+        WireError: It is no JSON, or nested too deeply, or has too many values, or is no object.
     """
+    if len(data) > _MOST_VALUES and (values := sum(map(data.count, (b",", b"[", b"{")))) > _MOST_VALUES:
+        raise WireError(
+            f"{where}: a message of {len(data):,} bytes has {values:,} values; expected at most "
+            f"{_MOST_VALUES:,}. Send less at once: fewer agents or sensors, pictures as cameras send them."
+        )
     try:
         message = json.loads(data)
     except (ValueError, RecursionError) as error:

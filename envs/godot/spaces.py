@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 from ..base import BehaviorName
 from ..errors import WireError
 from ..named_actions import NamedAction, named_action_spec
+from ..utils.sizes import too_many_actions, too_many_choices, too_many_sensors
 
 _MOST_NUMBERS = 1 << 26
 """The most numbers of one observation of one agent."""
-_MOST_CHOICES = 1 << 16
-"""The most choices of one observation: each becomes an input of the network."""
 _MOST_CHOICES_TOGETHER = 1 << 22
 """The most choices of one observation, over all agents of a behavior."""
-_MOST_ACTIONS = 1 << 16
 _MOST_AGENTS = 1 << 16
 _HALVES = re.compile("[\ud800-\udfff]")
 _SLIDING = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
@@ -191,11 +189,8 @@ def _sensors_by_name(space: object, label: str) -> tuple[Sensor, ...]:
         kind = _text(one, "space", f"{label}: observation {name!r}")
         if kind == "discrete":
             size = _size(one.get("size"), f"{label}: observation {name!r}")
-            if size > _MOST_CHOICES:
-                raise WireError(
-                    f"{label}: observation {name!r}: {size:,} choices, each of which becomes a number, are "
-                    f"too many; expected at most {_MOST_CHOICES:,}. Observe a number instead ('box')."
-                )
+            if reason := too_many_choices(size):
+                raise WireError(f"{label}: observation {name!r}: {reason}.")
             sensors.append(Sensor(name, SensorType.CHOICE, (size,)))
         elif kind == "box":
             shape = _shape(one.get("size"), f"{label}: observation {name!r}")
@@ -248,6 +243,8 @@ def check_letters(text: str, what: str) -> None:
 def _checked(sensors: Sequence[Sensor], label: str) -> tuple[Sensor, ...]:
     if not sensors:
         raise WireError(f"{label}: it has no observations, so that nothing can be learned. Give it one.")
+    if reason := too_many_sensors(len(sensors)):
+        raise WireError(f"{label}: {reason}.")
     for sensor in sensors:
         check_letters(sensor.name, f"{label}: the observation's name {sensor.name!r}")
     if len({sensor.name for sensor in sensors}) < len(sensors):
@@ -262,8 +259,10 @@ def _checked_actions(actions: Sequence[NamedAction], label: str) -> tuple[NamedA
         check_letters(action.name, f"{label}: the action's name {action.name!r}")
     if len({action.name for action in actions}) < len(actions):
         raise WireError(f"{label}: two actions have the same name.")
-    if sum(action.size for action in actions) > _MOST_ACTIONS:
-        raise WireError(f"{label}: its actions have more than {_MOST_ACTIONS:,} numbers and choices.")
+    branches = [action.size for action in actions if action.discrete]
+    continuous = sum(action.size for action in actions if not action.discrete)
+    if reason := too_many_actions(continuous, sum(branches), len(branches)):
+        raise WireError(f"{label}: {reason}.")
     return tuple(actions)
 
 

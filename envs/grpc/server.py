@@ -46,6 +46,12 @@ _READS_AT_ONCE = 64
 does not keep others waiting."""
 
 
+def refuse_oldest_unity(data: bytes | bytearray) -> None:
+    """Raises Http2Error if these first bytes of a connection are those of a game of 2017, before gRPC."""
+    if data.startswith(b"{") and any(key in data for key in _OLDEST_KEYS):
+        raise Http2Error(ErrorCode.PROTOCOL_ERROR, OLDEST_UNITY)
+
+
 class Peer(Client):
     """One client's connection: its socket and the call that it may have open.
 
@@ -126,8 +132,7 @@ class Peer(Client):
         if not data:
             return False
         connection = self.server.connection
-        if data.startswith(b"{") and any(key in data for key in _OLDEST_KEYS):
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, OLDEST_UNITY)
+        refuse_oldest_unity(data)
         connection.receive_data(data)
         self._max_bytes -= len(data)
         self._max_reads -= 1

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import ObservationError, WireError
 from ..images import Images
+from ..utils.sizes import too_many_actions, too_many_sensors
 from .images import MOST_PIXELS, count_channels, holds_bytes, png_size
 from .messages import AgentInfoProto, BrainParametersProto, ObservationProto
 
@@ -25,7 +26,6 @@ _SLIDING = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 _CHANNELS_FIRST = (_NONE, _SLIDING, _SLIDING)
 _CHANNELS_LAST = (_SLIDING, _SLIDING, _NONE)
 _MOST_DIMENSIONS = 16
-MOST_ACTIONS = 1 << 20
 _MOST_NUMBERS = 1 << 28  # of one agent's observation: a gigabyte
 
 
@@ -78,6 +78,8 @@ def describe_behavior(
     Raises:
         WireError: Sizes, types or shapes are impossible. The message names the observation.
     """
+    if reason := too_many_sensors(len(first_agent.observations)):
+        raise ObservationError(reason)
     sensors = tuple(
         _sensor(f"observation {index} ({proto.name!r}) of agent {first_agent.id}", proto, images)
         for index, proto in enumerate(first_agent.observations)
@@ -103,10 +105,12 @@ def action_spec(brain: BrainParametersProto) -> ActionSpec:
         sizes = tuple(brain.vector_action_size_deprecated)
         is_continuous = brain.vector_action_space_type_deprecated == 1
         continuous, branches = (sum(sizes[:1]), ()) if is_continuous else (0, sizes)
-    if continuous < 0 or min(branches, default=1) < 1 or continuous + sum(branches) > MOST_ACTIONS:
+    if continuous < 0 or min(branches, default=1) < 1:
         raise WireError(
             f"impossible action sizes: {continuous} continuous, discrete branches {list(branches)[:20]}"
         )
+    if reason := too_many_actions(continuous, sum(branches), len(branches)):
+        raise WireError(f"impossible action sizes: {reason}")
     return ActionSpec(continuous, branches)
 
 

@@ -17,6 +17,7 @@ from mlagents_envs.base_env import ActionSpec
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedSpaceError
+from ..utils.sizes import too_many_actions
 from .calls import shorten
 
 _NEAR = 0.99
@@ -58,11 +59,28 @@ def action_decoder(space: Any) -> ActionDecoder:
     Raises:
         UnsupportedSpaceError: Another kind of space.
     """
+    if reason := too_many_actions(*_sizes(space)):
+        raise UnsupportedSpaceError(f"The action space {shorten(space)} cannot be used: {reason}.")
     layout = _Layout(0, [], [])
     decode = _decoder(space, "action", layout)
     return ActionDecoder(
         ActionSpec(layout.continuous, tuple(layout.branches)), decode, space, tuple(layout.unbounded)
     )
+
+
+def _sizes(space: Any) -> tuple[int, int, int]:
+    """How many continuous actions, choices and branches a space has; none if it is of another kind."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        continuous, choices, branches = map(sum, zip((0, 0, 0), *map(_sizes, parts)))
+        return continuous, choices, branches
+    if isinstance(space, spaces.Box):
+        return math.prod(space.shape), 0, 0
+    if isinstance(space, spaces.MultiBinary):
+        return 0, 2 * math.prod(space.shape), math.prod(space.shape)
+    if isinstance(space, spaces.MultiDiscrete):
+        return 0, int(np.sum(space.nvec)), space.nvec.size
+    return (0, int(space.n), 1) if isinstance(space, spaces.Discrete) else (0, 0, 0)
 
 
 def _decoder(space: Any, path: str, layout: _Layout) -> Decode:

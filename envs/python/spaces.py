@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..base import ObsArray
 from ..errors import UnsupportedSpaceError
 from ..images import Images
+from ..utils.sizes import too_many_choices, too_many_numbers, too_many_sensors
 from .action_spaces import ACTION_MASK
 from .calls import one_line, shorten
 
@@ -99,6 +100,8 @@ def sensors(
         raise UnsupportedSpaceError(
             f"The observation space {space} has nothing to observe; {ACTION_MASK!r} is not an observation."
         )
+    if reason := too_many_sensors(len(found)):
+        raise UnsupportedSpaceError(f"The observation space cannot be used: {reason}.")
     return found
 
 
@@ -125,6 +128,11 @@ def _sensors(
             return [SpaceSensor(spec, path, partial(byte_pixels, image.arrange), np.uint8, space.shape)]
         return [SpaceSensor(spec, path, partial(float_pixels, image.arrange), shape=space.shape)]
     size, convert = _vector(space, name)
+    too_many = too_many_numbers if isinstance(space, (spaces.Box, spaces.MultiBinary)) else too_many_choices
+    if reason := too_many(size):
+        raise UnsupportedSpaceError(
+            f"{name}: the observation space {shorten(space)} cannot be used: {reason}."
+        )
     spec = ObservationSpec((size,), (_NONE,), ObservationType.DEFAULT, name)
     shape = None if isinstance(space, spaces.Discrete) else space.shape
     return [SpaceSensor(spec, path, convert, shape=shape)]

@@ -49,11 +49,19 @@ class Driver:
         """Join a cluster; return `address` of this machine there, and `nodes`."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that begins here
         import ray
+        from ray.job_config import JobConfig
 
         from .actors import EngineActors
 
-        local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-        ray.init(address, log_to_driver=False, configure_logging=False, logging_level=logging.ERROR, **local)
+        class OwnPaths(JobConfig):  # type: ignore[misc] # of a package without types
+            """A job whose processes do not look for modules in the current folder before all others."""
+
+            def _runtime_env_has_working_dir(self) -> bool:  # Ray's question, before it adds that folder
+                return True
+
+        more: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+        more["job_config"] = OwnPaths()
+        ray.init(address, log_to_driver=False, configure_logging=False, logging_level=logging.ERROR, **more)
         self._actors = EngineActors(self.send)
         return {"address": ray.util.get_node_ip_address(), **self.do_nodes()}
 

@@ -75,6 +75,7 @@ class NodeAgent:
         options = replace(resolve_registered(spec.options()), errors=self._errors)
         if options.log_folder is not None:
             options = replace(options, log_folder=_make_folder(options.log_folder))
+        self._relay.is_greeted = is_godot(options.path)
         start = godot.start_game if is_godot(options.path) else start_engine
         engine, self.log = start(options, _command(options), self._relay.port)
         return engine

@@ -153,6 +153,8 @@ logger = logging.getLogger(__name__)
 
 MAX_BYTES = 4 << 20
 """The most bytes of a manifest on the network."""
+_SHOWN = 200
+"""The most letters of a value in a message."""
 _KEYS = (
     *("expected_reward", "description", "linux_url", "darwin_url", "win_url"),
     *("additional_args", "tmp_dir", "linux_sha256", "darwin_sha256", "win_sha256"),
@@ -207,7 +209,7 @@ def _entries(data: bytes, name: str, folder: Path | None) -> Iterator[RemoteRegi
 
     try:
         tree = load_yaml(data.decode("utf-8"))
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         mark = getattr(error, "problem_mark", None)
         place = "" if mark is None else f", line {mark.line + 1}"
         cause = getattr(error, "problem", None) or str(error).partition("\n")[0]
@@ -253,15 +255,26 @@ def _entry(identifier: str, fields: Any, name: str, folder: Path | None) -> Remo
 def _reward(value: Any, where: str) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise RegistryError(f"{where}: expected_reward: found {value!r}, expected a number.")
-    return float(value)
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    try:
+        number = float(value) if known else math.nan
+    except OverflowError:  # of more than 308 digits
+        number = math.nan
+    if not math.isfinite(number):
+        raise RegistryError(f"{where}: expected_reward: found {_short(value)}, expected a number.")
+    return number
+
+
+def _short(value: Any) -> str:
+    """The beginning of a value of the file, for a message."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
 def _text(fields: Mapping[str, Any], key: str, where: str) -> str | None:
     value = fields.get(key)
     if value is not None and not isinstance(value, str):
-        raise RegistryError(f"{where}: {key}: found {value!r}, expected text.")
+        raise RegistryError(f"{where}: {key}: found {_short(value)}, expected text.")
     # Control characters of a stranger must not reach a terminal.
     return value and "".join(letter for letter in value if letter.isprintable() or letter.isspace())
 
@@ -274,7 +287,7 @@ def _address(fields: Mapping[str, Any], key: str, where: str, folder: Path | Non
         return value
     if folder is None or re.match(r"[a-z][a-z0-9+.-]+:", value, re.IGNORECASE):
         raise RegistryError(
-            f"{where}: {key}: found {value!r}, expected an address that starts with https://."
+            f"{where}: {key}: found {_short(value)}, expected an address that starts with https://."
         )
     return str(folder / value)
 
@@ -286,7 +299,8 @@ def _checksum(fields: Mapping[str, Any], key: str, where: str) -> str | None:
     text = str(value).lower()
     if not re.fullmatch(r"[0-9a-f]{64}", text):
         raise RegistryError(
-            f"{where}: {key}: found {value!r}, expected the 64 hexadecimal digits of sha256sum, in quotes."
+            f"{where}: {key}: found {_short(value)}, expected the 64 hexadecimal digits of sha256sum, in "
+            "quotes."
         )
     return text
 
@@ -296,6 +310,6 @@ def _arguments(value: Any, where: str) -> list[str]:
         return []
     if not isinstance(value, list) or any(isinstance(item, (list, dict)) for item in value):
         raise RegistryError(
-            f"{where}: additional_args: found {value!r}, expected a list such as [--areas, '4']."
+            f"{where}: additional_args: found {_short(value)}, expected a list such as [--areas, '4']."
         )
     return [str(item) for item in value]

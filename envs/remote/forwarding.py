@@ -71,18 +71,22 @@ class _Direction:
         return len(self.pending) >= _BACKLOG
 
 
-def forward(engine: socket.socket, trainer: Stream, stop: socket.socket | None = None) -> str:
+def forward(
+    engine: socket.socket, trainer: Stream, stop: socket.socket | None = None, first: bytes | bytearray = b""
+) -> str:
     """Forward bytes in both directions until one side disconnects; then close both.
 
     Args:
         engine: The engine's non-blocking connection.
         trainer: The trainer's non-blocking connection.
         stop: A socket that becomes readable when this is to stop.
+        first: The engine's first bytes, which have been received already.
 
     Returns:
         Why it ended, as a sentence without its full stop.
     """
     to_trainer, to_engine = _Direction(engine, trainer), _Direction(trainer, engine)
+    to_trainer.pending += first
     try:
         outcome = _forward(to_trainer, to_engine, stop)
         if outcome is _TRAINER_GONE:

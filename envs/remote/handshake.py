@@ -262,7 +262,7 @@ class IncomingConnection:
             if peer.server.request is None:
                 usable = peer.flush() and usable
                 if not usable:
-                    raise RejectedError(_why_ended(peer.error))
+                    raise RejectedError(why_ended(peer.error))
                 yield peer.events
         session = self._session = ServerSession(peer=peer)  # not before: most clients come to nothing
         file_name = EDITORS[peer.server.path]
@@ -302,7 +302,8 @@ def _why_tls_failed(error: ssl.SSLError) -> str:
     return f"its TLS connection failed ({reason})"
 
 
-def _why_ended(complaint: str) -> str:
+def why_ended(complaint: str) -> str:
+    """Why a caller is no engine, from what HTTP/2 says of its bytes; empty if it has only disconnected."""
     if "GET " in complaint or "HTTP/1" in complaint:
         return "it speaks HTTP/1, as browsers do, but engines speak gRPC"
     if complaint in (OLD_UNITY, OLDEST_UNITY):

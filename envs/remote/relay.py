@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,11 +18,15 @@ from typing import TypeVar
 
 from ..engines import ports
 from ..engines.address import join_address
+from ..engines.callers import MAX_CALLERS, Caller, Callers, UnwantedError
 from ..engines.clients import ClientRules
-from ..engines.limits import RejectionLog
-from ..engines.listening import accept, has_hung_up, listen
+from ..engines.listening import has_hung_up, listen
 from ..engines.ports import EDITOR_PORT
+from ..grpc.calls import UnaryServer
+from ..grpc.frames import PREFACE, Http2Error
+from ..grpc.server import refuse_oldest_unity
 from .forwarding import configure_keepalive, forward
+from .handshake import why_ended
 from .preamble import MAX_LINE, Preamble, PreambleError, Refusal, decode_answer
 from .tls import TlsStream, UntrustedError, check_fingerprint
 
@@ -199,15 +203,17 @@ def _cause(error: Exception) -> str:
 
 logger = logging.getLogger(__name__)
 
-_MAX_WAIT_SECONDS = 0.5 if os.name == "nt" else None
-"""Seconds of one wait. On Windows Ctrl-C takes effect between two waits only."""
 _JOIN_SECONDS = 1.0
-_MAX_WAITING = 64
-"""The most engines that wait until the trainer admits them; each takes a thread."""
+_MAX_DIALING = 64
+"""The most engines for which the trainer is dialed at the same time; each takes a thread."""
+_BEGINNING_SECONDS = 20.0
+"""Seconds that a caller may take until the trainer is dialed for it."""
 
 
 class Relay:
     """Listens for engines on this machine; each gets its own connection to the trainer.
+
+    Whoever calls costs neither a thread nor a connection to the trainer before it has begun to speak gRPC.
 
     Args:
         trainer: The trainer.
@@ -222,23 +228,39 @@ class Relay:
     def __init__(self, trainer: RemoteTrainer, port: int = EDITOR_PORT, name: str | None = None) -> None:
         self._trainer = trainer
         self._name = name
-        self._listeners = ports.claim(
-            partial(listen, "localhost"), port, search=False, remedy="End it, or choose another with --port."
+        listeners = ports.claim(
+            partial(listen, "localhost", backlog=MAX_CALLERS),
+            port,
+            search=False,
+            remedy="End it, or choose another with --port.",
         )
-        self.port: int = self._listeners[0].getsockname()[1]
-        self._wakeup_receiver, self._wakeup_sender = socket.socketpair()
+        self._callers = Callers(listeners, _BEGINNING_SECONDS, 1 << 16, self._is_begun, self._turn_away)
+        self.port = self._callers.port
+        self.is_greeted = False
+        """Whether the trainer speaks first, so that engines say nothing before it is dialed."""
         self._stop_forwarding, self._stopped = socket.socketpair()
         self._threads: set[threading.Thread] = set()
         self._ended: SimpleQueue[threading.Thread] = SimpleQueue()
         self._count = 0
-        self.client_rules = ClientRules()
-        """The rules for who may connect."""
-        self._rejections = RejectionLog(f" from port {self.port}")
+        self._ready: deque[Caller] = deque()
+        """Those who have begun and wait until fewer others dial."""
+        self._places = threading.Semaphore(_MAX_DIALING)
+        self._has_served = False
+        """Whether an engine has been connected to the trainer, or the one that was started has failed."""
         self._admitted = False
         """Whether the trainer has admitted this relay: from then on no refusal ends it and its engines."""
         self._refused: RelayRejectedError | UntrustedError | None = None
-        self._places = threading.Semaphore(_MAX_WAITING)
+        self._serving = threading.Lock()
         self._closed = False
+
+    @property
+    def client_rules(self) -> ClientRules:
+        """The rules for who may connect."""
+        return self._callers.client_rules
+
+    @client_rules.setter
+    def client_rules(self, rules: ClientRules) -> None:
+        self._callers.client_rules = rules
 
     def await_trainer(self, wait: Callable[[float], None] = time.sleep) -> None:
         """Wait until the trainer would admit this relay, as long as it takes the trainer to start.
@@ -266,62 +288,82 @@ class Relay:
             RelayRejectedError: The trainer rejects this relay, and has never admitted it.
             UntrustedError: The same, because its certificate is not the expected one.
         """
-        with DefaultSelector() as selector:
-            selector.register(self._wakeup_receiver, EVENT_READ)
-            for listener in self._listeners:
-                selector.register(listener, EVENT_READ, listener)
+        with self._serving:
             while not self._closed:
-                for key, _ in selector.select(_MAX_WAIT_SECONDS):
-                    if key.data is not None:
-                        self._accept(key.data)
-                    else:
-                        self._wakeup_receiver.recv(4096)
+                self._ready.extend(self._callers.wait(self._ready[0].deadline if self._ready else None))
+                self._start_ready()
                 with suppress(Empty):
                     while True:
                         self._threads.discard(self._ended.get_nowait())
                 if self._refused is not None:
                     raise self._refused
-                if once and self._count and not self._threads:
+                if once and self._has_served and not self._threads:
                     return
 
     @property
     def rejection(self) -> str:
         """Why the last program that may not be an engine was turned away; empty if none was."""
-        return self._rejections.last
+        return self._callers.acceptor.rejection
 
     def close(self) -> None:
         """Disconnect all engines and stop listening; `serve` returns."""
         if self._closed:
             return
         self._closed = True
-        for listener in self._listeners:
-            listener.close()
+        self._callers.wake()
         with suppress(OSError):
-            self._wakeup_sender.send(b"!")
             self._stopped.send(b"!")
+        with self._serving:
+            self._callers.close()
+        for caller in self._ready:
+            caller.connection.close()
         for thread in list(self._threads):
             thread.join(_JOIN_SECONDS)
-        for end in (self._wakeup_sender, self._stopped, self._stop_forwarding):
+        for end in (self._stopped, self._stop_forwarding):
             end.close()
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _is_begun(self, data: bytearray) -> bool:
+        """Whether a caller has sent what an engine begins with, the preface of HTTP/2 (RFC 9113, 3.4)."""
+        if self.is_greeted:
+            return True
         try:
-            engine, where = accept(listener)
-        except OSError as error:
-            logger.warning("An engine could not be accepted: %s.", error.strerror)
-            time.sleep(0.0 if isinstance(error, ConnectionError) else RETRY_SECONDS)
-            return
-        host, _, port = where.rpartition(":")
-        if refusal := self.client_rules.rejection_reason((host, int(port)), self.port):
-            self._rejections.log(host, where, refusal)
-            engine.close()
-            return
+            refuse_oldest_unity(data)
+            UnaryServer().connection.receive_data(bytes(data[: len(PREFACE)]))
+        except Http2Error as error:
+            raise UnwantedError(why_ended(str(error))) from error
+        return len(data) >= len(PREFACE)
+
+    def _turn_away(self, caller: Caller, reason: str) -> None:
+        self._callers.acceptor.log(caller.name, reason)
+        caller.connection.close()
+
+    def _start_ready(self) -> None:
+        """Start threads for those who have begun, as far as there are places; the others wait for one."""
+        while self._ready and not self._closed and self._places.acquire(blocking=False):
+            if not self._start(self._ready.popleft()):
+                self._places.release()
+        while len(self._ready) > MAX_CALLERS:
+            self._turn_away(self._ready.pop(), "too many others wait for the trainer")
+        while self._ready and self._ready[0].deadline <= time.monotonic():
+            self._turn_away(
+                self._ready.popleft(), f"the trainer could not be called for it in {_BEGINNING_SECONDS:g} s"
+            )
+
+    def _start(self, caller: Caller) -> bool:
+        """Start a thread for a caller, if it is there and may call; return whether it is."""
+        if has_hung_up(caller.connection):
+            self._turn_away(caller, "it left before it could be answered")
+            return False
+        if refusal := self._callers.acceptor.rejection_reason(caller.name, self.client_rules):
+            self._turn_away(caller, refusal)
+            return False
         self._count += 1
         thread = threading.Thread(
-            target=self._forward, args=(engine, where, self._count), name=f"thread of {where}", daemon=True
+            target=self._forward, args=(caller, self._count), name=f"thread of {caller.name}", daemon=True
         )
         thread.start()
         self._threads.add(thread)  # after its start: `close` joins each
+        return True
 
     def _dial(self, engine: socket.socket, who: str) -> TlsStream:
         """Dial the trainer for an engine, which waits while the trainer does not admit it yet."""
@@ -329,15 +371,10 @@ class Relay:
 
         def wait(later: TryLaterError) -> bool:
             nonlocal waits
-            if not self._places.acquire(blocking=False):
-                return False
-            try:
-                if not waits:
-                    logger.warning("%s waits: %s.", who, later)
-                waits = True
-                return not self._stops_within(later.seconds) and not has_hung_up(engine)
-            finally:
-                self._places.release()
+            if not waits:
+                logger.warning("%s waits: %s.", who, later)
+            waits = True
+            return not self._stops_within(later.seconds) and not has_hung_up(engine)
 
         return until_admitted(lambda: self._trainer.dial(self._name), wait)
 
@@ -348,12 +385,26 @@ class Relay:
             selector.select(seconds)
         return self._closed
 
-    def _forward(self, engine: socket.socket, where: str, number: int) -> None:
+    def _forward(self, caller: Caller, number: int) -> None:
+        engine, where = caller.connection, caller.name
+        trainer = self._connect(engine, where, number)
+        self._places.release()
+        self._callers.wake()
+        if trainer is not None:
+            logger.info("Engine %d (%s) is connected to %s.", number, where, self._trainer.address)
+            outcome = forward(engine, trainer, self._stop_forwarding, caller.data)
+            logger.info("Engine %d (%s): %s.", number, where, outcome)
+        self._ended.put(threading.current_thread())
+        self._callers.wake()
+
+    def _connect(self, engine: socket.socket, where: str, number: int) -> TlsStream | None:
+        """The trainer's connection for an engine; None, and the engine's is closed, if there is none."""
         try:
             trainer = self._dial(engine, f"Engine {number} ({where})")
         except (RelayRejectedError, UntrustedError, UnreachableError) as error:
             engine.close()
             logger.warning("Engine %d (%s) is rejected: %s.", number, where, error)
+            self._has_served |= self._name is not None  # the engine that was started calls but once
             if isinstance(error, UnreachableError):
                 pass  # the next engine may find the trainer
             elif self._admitted:
@@ -363,13 +414,9 @@ class Relay:
                 )
             else:
                 self._refused = error
-        else:
-            self._admitted = True
-            logger.info("Engine %d (%s) is connected to %s.", number, where, self._trainer.address)
-            logger.info("Engine %d (%s): %s.", number, where, forward(engine, trainer, self._stop_forwarding))
-        self._ended.put(threading.current_thread())
-        with suppress(OSError):
-            self._wakeup_sender.send(b"!")
+            return None
+        self._admitted = self._has_served = True
+        return trainer
 
 
 def _sentence(error: Exception) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -19,30 +21,65 @@ _TOO_MANY = f"it has more than {MOST_VALUES} values, more than any run needs"
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 
-def load_yaml(text: str, loader: type[Any] = yaml.SafeLoader) -> Any:
+class ImpossibleValueError(yaml.constructor.ConstructorError):
+    """A value that cannot be what it looks like, such as a date, or what its tag says, such as !!int."""
+
+
+class _PlainValues:
+    """What tells where an impossible value stands; PyYAML raises errors of many types, without a place."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """As in PyYAML; raises YAMLError alone."""
+        try:
+            return super().construct_object(node, deep)  # type: ignore[misc]
+        except (ValueError, OverflowError) as error:
+            problem = f"found {str(node.value)[:60]!r}: {error}; put it in quotes if it is text"
+            raise ImpossibleValueError(None, None, problem, node.start_mark) from error
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            problem = "a value is not of the type that its tag, such as !!int, announces"
+            raise ImpossibleValueError(None, None, problem, node.start_mark) from error
+
+
+class PlainLoader(_PlainValues, yaml.SafeLoader):
+    """PyYAML's own, whose errors say most."""
+
+
+class FastLoader(_PlainValues, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """That of libyaml, if it is there."""
+
+
+def load_yaml(
+    text: str, loader: type[Any] = PlainLoader, visit: Callable[[yaml.Node], None] | None = None
+) -> Any:
     """What `yaml.safe_load` gives, for text whose aliases make neither billions of values nor a circle.
 
     Args:
         text: of the file.
-        loader: a safe one, such as that which libyaml makes faster.
+        loader: `PlainLoader` or `FastLoader`.
+        visit: sees the tree of the file, and may change its tags, before values are made of it.
 
     Raises:
-        yaml.YAMLError: it is not YAML, or as `require_bounds` and `require_size` say. Values that are not as
-            their tag says (`!!int ''`) raise ValueError, TypeError and others.
+        yaml.YAMLError: it is not YAML, a value is not as its tag says (`!!int ''`), or as `require_bounds`
+            and `require_size` say.
     """
     require_bounds(text)
     opened = loader(text)
     try:
-        node = single_node(opened)
+        node = _single_node(opened)
         if node is None:
             return None
         require_size(node)
+        if visit is not None:
+            visit(node)
         return opened.construct_document(node)
+    except (ValueError, OverflowError) as error:  # of the scanner: an escape of a character that is none
+        mark = getattr(opened, "get_mark", lambda: None)()
+        raise ImpossibleValueError(None, None, str(error), mark) from error
     finally:
         opened.dispose()
 
 
-def single_node(opened: Any) -> yaml.Node | None:
+def _single_node(opened: Any) -> yaml.Node | None:
     """The tree of a loader's text, which `require_bounds` has seen; None if it is empty.
 
     Newer versions of libyaml refuse deep nesting before they tell of it, so that `require_bounds` leaves such
@@ -74,6 +111,15 @@ def load_json(text: str | bytes) -> Any:
     if level:
         raise ValueError(_TOO_DEEP)
     return tree
+
+
+def finite_number(value: object) -> float | None:
+    """A number of a file; None for all that is none, or none to compute with, as one of 400 digits."""
+    try:
+        number = float(value) if type(value) in (int, float) else math.nan  # type: ignore[arg-type]
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _containers(tree: dict[str, Any] | list[Any]) -> list[Any]:

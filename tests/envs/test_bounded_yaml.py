@@ -4,9 +4,16 @@ import json
 
 import pytest
 import yaml
-from lanista.envs.utils.bounded_yaml import MOST_DEPTH, MOST_VALUES, load_json, load_yaml
+from lanista.envs.utils.bounded_yaml import (
+    MOST_DEPTH,
+    MOST_VALUES,
+    FastLoader,
+    PlainLoader,
+    load_json,
+    load_yaml,
+)
 
-LOADERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
+LOADERS = [PlainLoader, FastLoader]
 
 BOMB = "\n".join(
     ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
@@ -65,6 +72,19 @@ def test_json_is_read_to_the_same_depth():
     for text in (f"[{deep}]", "[" * 100_000, '{"a":' * 500 + "1" + "}" * 500):
         with pytest.raises(ValueError, match="nested too deeply"):
             load_json(text)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("!!int ''", "!!float ''", "!!float x", "!!bool x", "!!timestamp x", "2001-13-41"),
+        *("!!binary '\u00e9'", "!!set [1]", "!!omap {a: 1}", "!!pairs x", "!!map 1", '"\\UFFFFFFFF"'),
+    ],
+)
+def test_a_value_that_cannot_be_what_it_says_is_an_error_of_yaml(loader, value):
+    with pytest.raises(yaml.YAMLError, match=r"line 2|escape"):
+        load_yaml(f"a: 1\nb: [{value}]", loader)
 
 
 @pytest.mark.parametrize("loader", LOADERS)

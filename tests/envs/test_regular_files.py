@@ -2,10 +2,12 @@
 
 import logging
 import os
+from pathlib import Path
 
 import pytest
 from lanista.envs.engines.logs import new_log
-from lanista.envs.utils.regular_files import read_bytes, refuse_pipe
+from lanista.envs.utils import regular_files
+from lanista.envs.utils.regular_files import open_file, open_own, read_bytes, read_text, refuse_pipe
 from lanista.trainers.runner import ranks
 from lanista.trainers.stats.writers import CsvTable
 from lanista.trainers.tools.run_process import RunProcess
@@ -26,7 +28,7 @@ def test_a_pipe_or_a_device_is_refused_and_what_a_shell_has_opened_is_read(tmp_p
     with open(writer, "wb") as file, open(reader, "rb"):
         file.write(b"given")
         file.close()
-        assert read_bytes(type(tmp_path)(f"/dev/fd/{reader}")) == b"given"
+        assert read_bytes(Path(f"/dev/fd/{reader}")) == b"given"
 
 
 def _table(path):
@@ -78,3 +80,46 @@ def test_what_a_link_in_a_run_leads_to_stays(tmp_path, monkeypatch, caplog, name
     assert (victim.read_text() if victim.exists() else None) == there
     assert path.is_file() and not path.is_symlink()
     assert f"{path} was a link to {victim}" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_that_takes_a_file_s_place_at_the_last_moment_is_not_waited_for(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(regular_files, "refuse_pipe", lambda path: None)
+    with pytest.raises(OSError, match="a pipe or a device"):
+        open_file(tmp_path / "pipe")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/root/dev/zero"), reason="no such names here")
+@pytest.mark.parametrize("path", ["/dev/fd/../root/dev/zero", "/proc/self/fd/../../../dev/zero"])
+def test_a_device_is_not_what_a_shell_has_opened(path):
+    with pytest.raises(OSError, match="a pipe or a device"):
+        read_text(Path(path))
+
+
+def test_a_file_is_read_up_to_a_size(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 11)
+    assert read_bytes(path, 11) == read_bytes(path) == b"x" * 11
+    with pytest.raises(OSError, match="it holds more than 0 MiB"):
+        read_bytes(path, 10)
+    with path.open("wb") as file:
+        file.truncate(1 << 34)
+    with pytest.raises(OSError, match="it holds more than 16 MiB"):
+        read_text(path)
+    with path.open("wb") as file:
+        file.truncate(1 << 42)
+    with pytest.raises(OSError, match="4,194,304 MiB, more than is free"):
+        read_bytes(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.parametrize("mode", ["wb", "ab", "r+b"])
+def test_a_link_that_comes_at_the_last_moment_is_not_written_through(tmp_path, monkeypatch, mode):
+    victim, path = tmp_path / "victim", tmp_path / "a.log"
+    victim.write_text(PRECIOUS)
+    path.symlink_to(victim)
+    monkeypatch.setattr(regular_files, "remove_link", lambda path: None)
+    with pytest.raises(OSError, match="symbolic link"):
+        open_own(path, mode)
+    assert victim.read_text() == PRECIOUS

@@ -3,7 +3,8 @@
     python tests/reliability/fuzz.py [--targets wire demo ...] [--seconds 60] [--seed 7]
     python tests/reliability/fuzz.py --replay tests/reliability/corpus/demo/1f3a...
 
-Every target (`fuzz_wire.py`, `fuzz_connections.py`, `fuzz_files.py`, `fuzz_runs.py`, `fuzz_downloads.py`)
+Every target (`fuzz_wire.py`, `fuzz_connections.py`, `fuzz_files.py`, `fuzz_runs.py`, `fuzz_folders.py`,
+`fuzz_downloads.py`)
 reads its seeds, all inputs of `corpus/TARGET`, and then, for its share of the seconds of processor time,
 inputs mutated from these and from those that reached lines of Lanista that none had reached before. An input
 may be read, or refused by one of the errors with a sentence. A finding is any other exception, a crash of the
@@ -41,12 +42,13 @@ import lanista
 from fuzz_connections import CONNECTIONS
 from fuzz_downloads import DOWNLOADS
 from fuzz_files import FILES
+from fuzz_folders import FOLDERS
 from fuzz_runs import RUN_FILES
 from fuzz_target import Target
 from fuzz_wire import WIRE
 from script_options import parse_options
 
-TARGETS: dict[str, Target] = {**WIRE, **CONNECTIONS, **FILES, **RUN_FILES, **DOWNLOADS}
+TARGETS: dict[str, Target] = {**WIRE, **CONNECTIONS, **FILES, **RUN_FILES, **FOLDERS, **DOWNLOADS}
 CORPUS = Path(__file__).parent / "corpus"
 PRODUCT = str(Path(lanista.__file__).parent) + os.sep
 TESTS = PRODUCT + "tests" + os.sep

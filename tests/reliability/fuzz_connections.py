@@ -10,15 +10,18 @@ from fuzz_target import Target, refusal
 from fuzz_wire import NAME, chosen, with_choice
 from http2peer import HELLO, Caller
 from lanista.envs.engines.address import AllowedNetworks
+from lanista.envs.engines.callers import UnwantedError
 from lanista.envs.godot.session import GodotSession
 from lanista.envs.godot.session import frame as godot_frame
 from lanista.envs.grpc.calls import StatusError, UnaryClient, UnaryServer
-from lanista.envs.grpc.frames import ErrorCode, Http2Error, goaway, last_goaway_reason
+from lanista.envs.grpc.frames import PREFACE, ErrorCode, Http2Error, goaway, last_goaway_reason
 from lanista.envs.grpc.server import Peer, ServerSession
 from lanista.envs.protocol.engine import encode_hello
 from lanista.envs.protocol.handshake import UNITY_PATH
 from lanista.envs.remote.handshake import AccessRules, IncomingConnection, RejectedError
 from lanista.envs.remote.preamble import Preamble, PreambleError, decode_answer
+from lanista.envs.remote.relay import Relay
+from lanista.trainers.cli.page_server import PageRequest, PageServer, is_request
 
 MOST_OUT = 4 << 20
 """Bytes of answers that may wait for a caller."""
@@ -171,7 +174,29 @@ def relay_seeds() -> list[bytes]:
     return with_choice([*lists, [b"\x16" + line[1:], line, line + greeting]])
 
 
+def read_callers(data: bytes) -> None:
+    """What says whether a caller has begun, of a relay and of a page, and what answers a page's requests."""
+    number, rest = chosen(data, 2)
+    if number == 0:
+        relay = object.__new__(Relay)
+        relay.is_greeted = False
+        with refusal(UnwantedError, names=""):
+            relay._is_begun(bytearray(rest))
+    elif is_request(bytearray(rest)):
+        page = PageServer(lambda: b"page", 0)
+        with page:
+            host = f"Host: 127.0.0.1:{page.port}".encode()
+            answer = PageRequest(rest.replace(b"/PATH/", page.path.encode()).replace(b"Host", host), page)
+        assert len(answer.answer) < 2000
+
+
+def caller_seeds() -> list[bytes]:
+    request = b"GET /PATH/ HTTP/1.1\r\nHost\r\nAccept: */*\r\n\r\n"
+    return with_choice([[PREFACE, PREFACE[:9], b'{"AcademyName": 1}'], [request, b"HEAD / HTTP/1.0\n\n"]])
+
+
 CONNECTIONS = {
+    "callers": Target(caller_seeds, read_callers),
     "godot_frames": Target(
         lambda: [godot_frame(b"{}", b'{"a": 1}'), godot_frame(b"{" * 9000)], read_godot_frames
     ),

@@ -121,6 +121,20 @@ def read_godot(data: bytes) -> None:
             messages.read(message)
 
 
+def read_godot_session(data: bytes) -> None:
+    """What a game says of itself, and a line of JSON for each message that follows."""
+    with refusal(WireError, names=NAME):
+        info, *others = data.split(b"\n")
+        messages = make_messages(parse_message(info, NAME), NAME, "uint8")
+        for line in others:
+            if messages.answer(message := parse_message(line, NAME)) is None:
+                messages.read(message)
+
+
+def godot_session_seeds() -> list[bytes]:
+    return [b"\n".join(json.dumps(message).encode() for message in game[:4]) for game in games()]
+
+
 def godot_seeds() -> list[bytes]:
     lists = [part for session in games() for part in (session[:1], session[1:4])]
     return with_choice([[encode(message) for message in part] for part in lists])
@@ -178,5 +192,6 @@ WIRE = {
     "wire": Target(message_seeds, read_message),
     "side_channels": Target(side_channel_seeds, read_side_channels),
     "godot": Target(godot_seeds, read_godot, damaged_json),
+    "godot_session": Target(godot_session_seeds, read_godot_session),
     "png": Target(png_seeds, read_png, damaged_png),
 }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, NamedTuple
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -27,11 +27,15 @@ from ..networks.modules.normalizer import Normalizer
 from ..networks.modules.passes import Precision
 from ..networks.multi_actor import Network
 from ..policies.exploration import Explorer
-from ..settings.models.algorithms import TeamRewardKind
+from ..settings.models.algorithms import PaddedObjectiveSettings, TeamRewardKind
 from ..settings.models.behavior import TrainerSettings
-from .common.optim import LEARNING_RATE_FLOOR, CheckedAdam, Schedule, update_normalizer
+from ..utils.distributed import in_step
+from .common.kl_control import KLControl
+from .common.optim import LEARNING_RATE_FLOOR, CheckedAdam, ClippedSchedules, Schedule, update_normalizer
 from .common.popart import STATISTICS, ValueNormalizer, in_reward_units
 from .common.recurrent import CriticStates
+
+Batch = TypeVar("Batch")
 
 
 class UnsupportedActionError(ValueError):
@@ -84,7 +88,7 @@ class Algorithm(ABC):
     """How agents of a greedy policy explore while they learn."""
     critic_states: Sequence[CriticStates] = ()
     """The recurrent states of critics for living agents."""
-    saved_numbers: ClassVar[Mapping[str, str]] = {}
+    saved_numbers: Mapping[str, str] = {}
     """The names of the numeric attributes that are saved, by their checkpoint entries."""
 
     def __init__(
@@ -126,6 +130,7 @@ class Algorithm(ABC):
         self.build(settings, seed)
         for optimizer in self.optimizers().values():
             optimizer.max_norm = self.hyper.max_grad_norm
+            optimizer.adam.epsilon = self.hyper.adam_epsilon
 
     @abstractmethod
     def build(self, settings: TrainerSettings, seed: int) -> None:
@@ -283,7 +288,8 @@ class Algorithm(ABC):
         for entry, generator in self.generators().items():
             generator.set_state(state[entry].cpu())
         for entry, name in self.saved_numbers.items():
-            setattr(self, name, type(getattr(self, name))(state[entry]))
+            if entry in state:  # a learning rate is saved only where it is adapted
+                setattr(self, name, type(getattr(self, name))(state[entry]))
 
 
 class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
@@ -316,6 +322,33 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
     def as_of_newest_policy(self, steps: Steps) -> Steps:
         """Steps of the policy before the newest one, as `update` is to learn from them."""
         raise NotImplementedError
+
+    schedules: ClippedSchedules
+    """Of trainers with PPO's clipped objective, as is the next."""
+    kl: KLControl
+
+    def follow_schedules(self, schedules: ClippedSchedules, hyper: PaddedObjectiveSettings) -> None:
+        """Take learning rate, epsilon and beta from `schedules`; a rate that adapts is saved."""
+        self.schedules, self.kl = schedules, KLControl(hyper, schedules)
+        if self.kl.adaptive is not None:
+            self.saved_numbers = {**self.saved_numbers, "learning_rate": "adapted_rate"}
+
+    @property
+    def adapted_rate(self) -> float:
+        """The learning rate, where it is adapted to the KL divergence."""
+        assert self.kl.adaptive is not None, "only such a rate is saved"
+        return self.kl.adaptive.rate
+
+    @adapted_rate.setter
+    def adapted_rate(self, rate: float) -> None:
+        assert self.kl.adaptive is not None, "only such a rate is saved"
+        self.kl.adaptive.rate = rate
+
+    def minibatches(self, epoch: Callable[[], Iterable[Batch]], epochs: int) -> Iterator[Batch]:
+        """The minibatches of an update, as long as every rank has another one in an epoch."""
+        self.kl.begin()
+        for _ in range(epochs):
+            yield from in_step(epoch())
 
     def warn_of_no_minibatch(self, steps: int) -> None:
         """Warn, once, that so many steps of an update are too few to learn from."""

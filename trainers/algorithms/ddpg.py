@@ -149,7 +149,7 @@ class TD3(DeterministicActorCritic):
 
     name = "TD3"
     critic_count = TWINS
-    saved_numbers: ClassVar = {"gradient_steps": "updates"}
+    saved_numbers: Mapping[str, str] = {"gradient_steps": "updates"}
     hyper: TD3Settings
 
     def build(self, settings: TrainerSettings, seed: int) -> None:

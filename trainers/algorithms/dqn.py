@@ -10,7 +10,7 @@ Notation: B steps, S reward signals, K branches, n the sum of their sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,7 +40,7 @@ class DQN(OffPolicyAlgorithm):
     traits = Traits(is_greedy=True)
     network: Actor
     hyper: DQNSettings
-    saved_numbers: ClassVar = {"gradient_steps": "updates"}
+    saved_numbers: Mapping[str, str] = {"gradient_steps": "updates"}
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
         """Create and register the network of action values, its target, the optimizer and the explorer."""

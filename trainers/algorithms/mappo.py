@@ -13,11 +13,16 @@ from torch import Tensor
 
 from ..networks.modules.passes import widened
 from ..settings.models.algorithms import MAPPOSettings
-from ..utils.distributed import in_step
 from .base import Traits
-from .poca.minibatches import CriticBatch, TeamMinibatches, TeamSteps, TeamValueSteps
+from .poca.minibatches import CriticBatch, TeamSteps, TeamValueSteps
 from .poca.poca import TeamActorCritic
-from .ppo.losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
+from .ppo.losses import (
+    clipped_surrogate,
+    clipped_value_loss,
+    log_ratios,
+    masked_mean,
+    ratio_statistics,
+)
 
 
 class MAPPO(TeamActorCritic):
@@ -38,31 +43,33 @@ class MAPPO(TeamActorCritic):
         Returns:
             The means of losses and statistics over the minibatches, and the values of the schedules.
         """
-        learning_rate, epsilon, beta = self.schedules.at(policy_step)
+        hyper = self.hyper
+        _, epsilon, beta = self.schedules.at(policy_step)
         steps = self.in_units(steps)
-        source = TeamMinibatches(self.evaluator, steps, normalize_padding=self.hyper.normalize_padding)
+        source = self.columns(steps)
         statistics: list[Tensor] = []
-        for _ in range(self.hyper.num_epoch):
-            for batch, critic in in_step(source.minibatches(self.hyper.batch_size, self.shuffler)):
-                with self.precision.passes(self.device):
-                    values, distribution = self._values(critic), self.distribution(batch).widened()
-                values = widened(values)
-                log_ratio = distribution.log_probs(batch.actions) - batch.old_log_probs
-                ratio = torch.exp(log_ratio)
-                policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon, batch.real)
-                value_loss = masked_mean((critic.returns - values) ** 2, critic.real)
-                if self.hyper.clip_value_loss:
-                    value_loss = clipped_value_loss(
-                        values, critic.old_baselines, critic.returns, epsilon, critic.real
-                    )
-                entropy = masked_mean(distribution.entropy(), batch.real)
-                self.optimizer.zero_grad()
-                loss = policy_loss + VALUE_WEIGHT * value_loss - beta * entropy
-                loss.backward()  # type: ignore[no-untyped-call]
-                self.optimizer.step(learning_rate, policy_step)
-                losses = torch.stack((policy_loss, value_loss)).detach().abs()
-                kl_and_clipped = ratio_statistics(log_ratio, ratio, epsilon, batch.real)
-                statistics.append(torch.cat((losses, kl_and_clipped)))
+        for batch, critic in self.team_minibatches(source):
+            with self.precision.passes(self.device):
+                values, distribution = self._values(critic), self.distribution(batch).widened()
+            values = widened(values)
+            log_ratio = log_ratios(distribution, batch, hyper.ratio)
+            ratio = torch.exp(log_ratio)
+            policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon, batch.real)
+            value_loss = masked_mean((critic.returns - values) ** 2, critic.real)
+            if hyper.clip_value_loss:
+                value_loss = clipped_value_loss(
+                    values, critic.old_baselines, critic.returns, epsilon, critic.real
+                )
+            entropy = masked_mean(distribution.entropy(), batch.real)
+            losses = torch.stack((policy_loss, value_loss)).detach().abs()
+            kl_and_clipped = ratio_statistics(log_ratio, ratio, epsilon, batch.real)
+            statistics.append(torch.cat((losses, kl_and_clipped)))
+            if not self.kl.goes_on(kl_and_clipped[0]):
+                break
+            self.optimizer.zero_grad()
+            loss = policy_loss + hyper.value_coefficient * value_loss - beta * entropy
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step(self.schedules.learning_rate(policy_step), policy_step)
         schedules = self.schedules.metrics(policy_step)
         if not statistics:
             self.warn_of_no_minibatch(len(steps))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...envs.base import ObsArray
 from ..networks.modules.distributions import Actions
+from ..settings.models.algorithms import AdvantageNormalization
 from ..utils import distributed
 from .columns import IMAGE_AXES, BufferColumns, Columns, ImageBuffer, as_arrays, as_tensors, copied, joined
 
@@ -105,13 +106,15 @@ class RolloutBatch(NamedTuple):
     old_log_probs: Tensor
     """[B, components] the log-probabilities of the actions when they were taken."""
     advantages: Tensor
-    """The normalized advantages [B, 1]."""
+    """The advantages [B, 1], normalized and weighted unless `normalized` is to do that."""
     old_values: Tensor
     """[B, S] the critic's values when the steps came in."""
     returns: Tensor
     """The returns [B, S]."""
     real: Tensor | None = None
-    """A mask [B] bool, False for padding; None without a memory, as are the next two."""
+    """A mask [B] bool, False for padding; None without a memory, as are the states."""
+    weights: Tensor | None = None
+    """The weights [B, 1] of advantages that `normalized` is to normalize; None: all are 1."""
     actor_states: Tensor | None = None
     critic_states: Tensor | None = None
     """[sequences, memory_size] the states before the sequences of which the rows then consist."""
@@ -125,18 +128,25 @@ class RolloutBatch(NamedTuple):
         inputs: list[Tensor],
         device: torch.device,
         *,
+        normalization: AdvantageNormalization = AdvantageNormalization.BUFFER,
         normalize_padding: bool = True,
     ) -> RolloutBatch:
         """All steps of an update, with `inputs` prepared once for all epochs.
 
-        `normalize_padding`: padded steps count in the mean and deviation of the advantages.
+        Args:
+            steps: of the update.
+            inputs: what the networks read of them.
+            device: of the networks.
+            normalization: of the advantages; those of minibatches are left to `normalized`.
+            normalize_padding: padded steps count in the mean and deviation of the buffer's advantages.
         """
-        mask, counted = steps.action_mask, None if normalize_padding else steps.real
+        mask = steps.action_mask
+        advantages, weights = learned_advantages(steps, normalization, normalize_padding=normalize_padding)
         discrete = torch.from_numpy(steps.discrete.astype(np.int64))
         columns = (
             *(None if mask is None or not mask.any() else mask, steps.log_probs),
-            *(learned_advantages(steps, counted)[:, None], steps.values, steps.returns),
-            *(steps.real, steps.memory, steps.critic_memory),
+            *(advantages, steps.values, steps.returns, steps.real, weights),
+            *(steps.memory, steps.critic_memory),
         )
         tensors: list[Any] = [None if c is None else torch.from_numpy(c).to(device) for c in columns]
         actions = Actions(torch.from_numpy(steps.continuous).to(device), discrete.to(device))
@@ -168,11 +178,29 @@ class RolloutBatch(NamedTuple):
         missing: Sequence[Any] = [None] * number
         inputs = [_cut(column, rows, sizes) for column in self.inputs]
         actions = [_cut(column, rows, sizes) for column in self.actions]
-        columns = [missing if column is None else _cut(column, rows, sizes) for column in self[2:8]]
+        columns = [missing if column is None else _cut(column, rows, sizes) for column in self[2:9]]
         of_sequences = [together] * number
-        states = [missing if c is None else _cut(c, sequences, of_sequences) for c in self[8:10]]
+        states = [missing if c is None else _cut(c, sequences, of_sequences) for c in self[9:11]]
         for i, c, s, a, length in zip(zip(*inputs), zip(*columns), zip(*states), zip(*actions), lengths):
             yield RolloutBatch(list(i), Actions(*a), *c, *s)._replace(length=length)
+
+    def normalized(self) -> RolloutBatch:
+        """The minibatch with the advantages normalized over its real steps, then weighted.
+
+        With several ranks over those of all ranks' parts, so all of them have to call this. A single step's
+        advantage stays as it is.
+        """
+        counted = self.advantages if self.real is None else self.advantages[self.real]
+        totals = torch.stack((counted.sum(), counted.new_tensor(len(counted))))
+        distributed.all_reduce_sum(totals)
+        mean, count = totals[0] / totals[1], totals[1]
+        squares = ((counted - mean) ** 2).sum()
+        distributed.all_reduce_sum(squares)
+        deviation = (squares / (count - 1.0)).sqrt()  # of a sample, as torch.std has it
+        advantages = torch.where(count > 1, (self.advantages - mean) / (deviation + 1e-8), self.advantages)
+        if self.weights is not None:
+            advantages = advantages * self.weights
+        return self._replace(advantages=advantages, weights=None)
 
 
 def _sequence_rows(sequences: Tensor, sequence_length: int, lengths: Sequence[int]) -> Tensor:
@@ -193,10 +221,20 @@ def _cut(column: Tensor, rows: Tensor, sizes: list[int]) -> Iterable[Tensor]:
     return pieces
 
 
-def learned_advantages(steps: PolicySteps, counted: NDArray[np.bool_] | None = None) -> Floats:
-    """[N] the advantages that the objective has: normalized over `counted` [N], then weighted."""
-    advantages = normalized(steps.advantages, counted)
-    return advantages if steps.weights is None else advantages * steps.weights
+def learned_advantages(
+    steps: PolicySteps, normalization: AdvantageNormalization, *, normalize_padding: bool = True
+) -> tuple[Floats, Floats | None]:
+    """The advantages [N, 1] that the objective has, normalized as it says and weighted.
+
+    Those that `RolloutBatch.normalized` is to normalize come as they are, beside their weights [N, 1].
+    `normalize_padding`: padded steps count in the mean and deviation of the buffer's advantages.
+    """
+    advantages, weights = steps.advantages, steps.weights
+    if normalization is AdvantageNormalization.MINIBATCH:
+        return advantages[:, None], None if weights is None else weights[:, None]
+    if normalization is AdvantageNormalization.BUFFER:
+        advantages = normalized(advantages, None if normalize_padding else steps.real)
+    return (advantages if weights is None else advantages * weights)[:, None], None
 
 
 def normalized(advantages: Floats, counted: NDArray[np.bool_] | None = None) -> Floats:

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import RLock
 
 from ...envs.utils.bounded_yaml import load_json
-from ...envs.utils.regular_files import read_text
+from ...envs.utils.regular_files import is_file_within, read_text
 from ..settings.options import RunOptions
 from ..stats.summary import StatsSummary
 from ..stats.tensorboard import HIDDEN_KEYS
@@ -151,7 +151,7 @@ class CallbackDispatcher:
         if self._states is None or not self._states.exists():
             return
         try:
-            states = load_json(read_text(self._states))
+            states = load_json(read_text(self._states, within=self._states.parent.parent))
             if not isinstance(states, dict):
                 raise ValueError(f"found {type(states).__name__}, expected an object")
         except (OSError, ValueError) as error:
@@ -239,7 +239,8 @@ def final_brains(folder: Path, behaviors: Iterable[str]) -> dict[str, Path]:
     for name in behaviors:
         whole = folder / f"{name}.onnx"
         paths = [whole] if whole.exists() else folder.glob(f"{glob.escape(name)}-place*.onnx")
-        found |= {path.stem: path for path in sorted(paths)}
+        # One that the run has not written may lead anywhere.
+        found |= {path.stem: path for path in sorted(paths) if is_file_within(path, folder)}
     return found
 
 

@@ -78,7 +78,7 @@ class BestCheckpoints:
         names = [".pt", *(f"{suffix}.onnx" for suffix in self.suffixes)]
         for source, target in [(f"{best}{name}", f"{self.behavior}-best{name}") for name in names]:
             try:
-                atomic_write_bytes(self.folder / target, read_bytes(self.folder / source))
+                atomic_write_bytes(self.folder / target, read_bytes(self.folder / source, within=self.folder))
             except FileNotFoundError:  # the model could not be verified: no other one may take its place
                 (self.folder / target).unlink(missing_ok=True)
             except OSError as error:

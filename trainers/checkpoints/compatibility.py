@@ -12,6 +12,7 @@ from ..networks.observations import is_named
 from ..settings.base import Settings, found, plain
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.networks import NetworkSettings
+from ..settings.models.rewards import REWARD_SIGNAL_SETTINGS
 from .rules import (
     CRITIC,
     CRITIC_ONLY,
@@ -79,6 +80,9 @@ def recorded_in(run: Mapping[str | None, Any], behavior: str, settings: TrainerS
     trainer = written.get(TRAINER_TYPE, settings.trainer_type)
     if trainer != settings.trainer_type:
         return {TRAINER_TYPE: trainer}
+    signals = written.get(SIGNALS)
+    if isinstance(signals, dict) and set(signals) - {*REWARD_SIGNAL_SETTINGS, *settings.reward_signals}:
+        return {}  # reading them would import plug-ins that only that file names
     try:
         return {TRAINER_TYPE: trainer, **recorded_settings(TrainerSettings.model_validate(written))}
     except ValidationError:  # the shapes of tensors have to tell

@@ -56,7 +56,7 @@ class ErrorRecord:
             OSError, ValueError: it cannot be read, or is no such record.
         """
         try:
-            tree = load_json(read_text(path, MOST_BYTES))
+            tree = load_json(read_text(path, MOST_BYTES, within=path.parent.parent))
         except FileNotFoundError:
             return cls()
         kinds = tree.get("kinds") if isinstance(tree, dict) else None

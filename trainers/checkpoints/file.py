@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ...envs.utils.regular_files import read_bytes
+from ...envs.utils.regular_files import open_file, read_bytes
 from ..utils.atomic_files import atomic_write_bytes
 from ..utils.errors import CheckpointError
 
@@ -33,6 +33,8 @@ MOST_VALUES = 1_000_000
 """The most values of a checkpoint, with tensors and containers. Checkpoints of large runs have some
 thousands."""
 _ZIP = b"PK\x03\x04"
+_SEARCHED = 1 << 20
+"""Bytes at the beginning of a file that are read before it is known to be a checkpoint."""
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 _MAPPINGS = (dict, OrderedDict)
 _SEQUENCES = (list, tuple, torch.Size)
@@ -49,18 +51,25 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> N
     atomic_write_bytes(path, serialize(state))
 
 
-def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> dict[str, Any]:
+def load_checkpoint(
+    path: str | os.PathLike[str], device: str | torch.device = "cpu", within: Path | None = None
+) -> dict[str, Any]:
     """Read what `save_checkpoint` (or ML-Agents) wrote, its tensors on `device`.
 
     Nothing in the file is executed (`weights_only`), and every byte is checked against the archive's
-    checksums, which torch alone does not do: a truncated or altered file is rejected.
+    checksums, which torch alone does not do: a truncated or altered file is rejected. `within`: the folder of
+    the run that it must lie in.
 
     Raises:
         CheckpointError: names the file, what is wrong with it and what can be used instead.
     """
     file = Path(path)
     try:
-        data = read_bytes(file)
+        with open_file(file, within) as opened:
+            size = os.fstat(opened.fileno()).st_size
+            data = opened.read(_SEARCHED)
+        if data.startswith(_ZIP):
+            data = read_bytes(file, within=within)
     except OSError as error:
         raise CheckpointError(f"The checkpoint {file} cannot be read: {error.strerror or error}.") from error
     try:
@@ -78,7 +87,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "
         _require_stored(state)
     except Exception as error:  # torch and zipfile raise a dozen types for a damaged file
         before = max(data.find(_ZIP), 0)
-        raise CheckpointError(_complaint(file, len(data), before, error)) from error
+        raise CheckpointError(_complaint(file, size, before, error)) from error
     return state
 
 

@@ -267,7 +267,7 @@ class CheckpointManager:
             return None
         for source, target in zip(sources, targets):
             try:
-                atomic_write_bytes(target, read_bytes(source))
+                atomic_write_bytes(target, read_bytes(source, within=self.run_folder))
                 logger.info("Copied %s to %s.", source, target)
             except OSError as error:
                 logger.warning("%s could not be copied to %s (%s).", source, target, error)
@@ -296,7 +296,7 @@ class CheckpointManager:
         complaints = []
         for path in resumable(self.folder, self.behavior, self.status):
             try:
-                state = load_checkpoint(path, device)
+                state = load_checkpoint(path, device, self.run_folder)
                 if spoiled := not_finite(state):
                     problem = f"its tensor {spoiled} holds NaN or infinite numbers"
                     raise CheckpointError(f"The checkpoint {path} cannot be used: {problem}.")

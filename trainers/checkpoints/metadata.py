@@ -17,7 +17,7 @@ from mlagents_envs.base_env import (
 from pydantic import ValidationError
 
 from ...envs.named_actions import NamedAction, NamedActionSpec, named_action_spec
-from ...envs.protocol.specs import MOST_ACTIONS
+from ...envs.utils.sizes import too_many_actions, too_many_sensors
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.modules.heads import HeadConfig
@@ -37,7 +37,7 @@ from .transfer import unfit
 
 KEY = "brain"
 """The entry of a checkpoint's state that `describe_network` fills."""
-LATER = ("residual", "critic_only_observations")
+LATER = ("residual", "critic_only_observations", "initial_log_std", "action_range")
 """Keys of `NetworkSettings` that release 0.1.0 does not know: it refuses descriptions that have them."""
 
 
@@ -89,7 +89,8 @@ def _describe_settings(network: NetworkSettings) -> dict[str, Any]:
     networks = [one for one in (written, written["critic"]) if one is not None]
     for key in LATER:
         # Used by one of the two, it stays in both: a critic without it would take over the policy's.
-        if not any(one[key] for one in networks):
+        default = NetworkSettings.model_fields[key].default
+        if all(one[key] == default for one in networks):
             for one in networks:
                 del one[key]
     return written
@@ -181,8 +182,10 @@ def build_spec(described: Mapping[str, Any]) -> BehaviorSpec:
         actions = named_action_spec(named)
     else:
         actions = ActionSpec(described["continuous_size"], tuple(described["discrete_branches"]))
-    if actions.continuous_size + sum(actions.discrete_branches) > MOST_ACTIONS:
-        raise ValueError(f"its actions have more than {MOST_ACTIONS:,} numbers and choices")
+    branches = actions.discrete_branches
+    reason = too_many_actions(actions.continuous_size, sum(branches), len(branches))
+    if reason := reason or too_many_sensors(len(observations)):
+        raise ValueError(reason)
     return BehaviorSpec(observations, actions)
 
 

@@ -115,7 +115,7 @@ def restore_lessons(run_folder: Path, status: TrainingStatus) -> None:
     for folder in run_folder.iterdir():
         for path in resumable(folder, folder.name, status) if folder.is_dir() else ():
             try:
-                state = load_checkpoint(path)
+                state = load_checkpoint(path, within=run_folder)
             except CheckpointError:
                 continue  # whoever resumes the behavior warns of it
             written = path.stat().st_mtime_ns

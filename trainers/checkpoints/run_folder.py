@@ -17,7 +17,7 @@ import yaml
 from ...envs.engines.terms import UNKNOWN, Terms
 from ...envs.utils.bounded_yaml import load_yaml
 from ...envs.utils.process_lock import LockingNotSupportedError, ProcessLock, lock_beside
-from ...envs.utils.regular_files import read_text, refuse_pipe
+from ...envs.utils.regular_files import links_out, read_text, refuse_pipe, require_within
 from ..settings.errors import TrainerConfigError
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
@@ -46,6 +46,7 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
             require_usable(folder, settings)
             if not settings.resume and _is_older_run(folder):
                 logger.info("The old run was set aside as %s.", set_aside(folder))
+            require_no_linked_folder(folder)
             (folder / "run_logs").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             # Windows renames no folder in which a file is open.
@@ -103,6 +104,29 @@ def require_usable(folder: Path, settings: CheckpointSettings) -> None:
         )
 
 
+def require_no_linked_folder(folder: Path) -> None:
+    """Refuse to write into a run that somebody else may have made, and whose folders lead out of it.
+
+    Links in place of files are harmless: a run writes new files, and removes the link of one that it extends.
+
+    Raises:
+        TrainerError: there is such a folder.
+    """
+    for path in links_out(folder):
+        target = f"{path} leads to {os.path.realpath(path)}"
+        if path.is_dir():
+            raise TrainerError(
+                f"The run {folder} cannot be written to: {target}, outside of its folder, where files would "
+                "be replaced. Put a folder there, a copy of what it leads to; or, to keep a run on another "
+                "disk, move the run's folder as a whole and link that."
+            )
+        if not path.suffix and not path.exists():  # in the place of a folder: files of runs have suffixes
+            raise TrainerError(
+                f"The run {folder} cannot be written to: {target}, and there is nothing. Put the folder "
+                "there that it led to, or remove the link."
+            )
+
+
 def runs_in(results: Path) -> list[Path]:
     """The folders of runs in a results folder, the newest first; those of ML-Agents too."""
     if not results.is_dir():
@@ -151,6 +175,7 @@ def recorded_seed(folder: Path) -> int | None:
     """
     path = folder / "configuration.yaml"
     try:
+        require_within(path, folder)
         refuse_pipe(path)
         seed = read_file(path).data["env_settings"]["seed"]
         if isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0:
@@ -196,7 +221,7 @@ def recorded_start(folder: Path) -> str | None:
 
 def _recorded(folder: Path) -> str:
     """The text of a run's configuration.yaml. Raises OSError where there is no such file."""
-    return read_text(folder / "configuration.yaml")
+    return read_text(folder / "configuration.yaml", within=folder)
 
 
 def _is_older_run(folder: Path) -> bool:

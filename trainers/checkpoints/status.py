@@ -95,7 +95,7 @@ class TrainingStatus:
         """
         try:
             self.loaded_ns = self.path.stat().st_mtime_ns
-            tree = load_json(read_text(self.path))
+            tree = load_json(read_text(self.path, within=self.path.parent.parent))
         except FileNotFoundError:
             return False
         except (OSError, ValueError) as error:

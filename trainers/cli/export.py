@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from ...envs.utils.regular_files import read_bytes, require_within
 from ..utils.errors import CommandError
 from ..utils.logging import plain
 from ..utils.trust import Trust
@@ -126,14 +127,15 @@ def _is_model(file: Path) -> bool:
 
     from ..checkpoints.file import CheckpointError
     from ..checkpoints.shared_weights import load_shared
+    from ..policies.onnx.runtime import MOST_BYTES
 
     if file.suffix == ".tres":
-        return b'script_class="LanistaBrain"' in file.read_bytes().partition(b"\n")[0]
+        return b'script_class="LanistaBrain"' in read_bytes(file).partition(b"\n")[0]
     try:
         if file.suffix == ".onnx":
-            return bool(ModelProto.FromString(file.read_bytes()).graph.node)
+            return bool(ModelProto.FromString(read_bytes(file, MOST_BYTES)).graph.node)
         load_shared(file)
-    except (DecodeError, CheckpointError):
+    except (OSError, DecodeError, CheckpointError):
         return False
     return True
 
@@ -157,11 +159,19 @@ def _checkpoints(given: str, results: Path) -> dict[Path, Path]:
     except LoadError as error:
         raise CommandError(str(error)) from error
     found = sorted(folder.glob(f"*/{LATEST}"))
+    targets = {each: folder / each.parent.name for each in found}
     if (folder / LATEST).is_file():  # the folder of one behavior
-        return {folder / LATEST: folder / folder.resolve().name}
-    if not found:
+        targets = {folder / LATEST: folder / folder.resolve().name}
+    if not targets:
         raise CommandError(f"{folder} is not a run's folder: it holds no <behavior>/{LATEST}.")
-    return {each: folder / each.parent.name for each in found}
+    for each in targets:
+        try:
+            require_within(each, folder)
+        except OSError as error:
+            raise CommandError(
+                f"{each} is not exported: {error.strerror}. Name the file that is meant."
+            ) from error
+    return targets
 
 
 def _export(

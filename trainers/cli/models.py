@@ -175,7 +175,7 @@ def _trusted_options(configuration: Path, trust: Trust) -> RunOptions:
         CommandError: the user does not trust these.
         TrainerConfigError: they cannot be read.
     """
-    source = read_file(configuration)
+    source = read_file(configuration, configuration.parent)
     require_trusted(trust, Named(imports=named_plugins(source.data)), configuration)
     options = RunOptions.from_source(source)
     require_trusted(trust, Named(named_environment(options.env_settings)), configuration)

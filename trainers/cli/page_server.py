@@ -7,13 +7,25 @@ import base64
 import hashlib
 import hmac
 import secrets
-import sys
+import socket
+import traceback
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
 
+from ...envs.engines.callers import MAX_CALLERS, Callers
 from ..utils.errors import CommandError
+
+_REQUEST_SECONDS = 10.0
+"""Seconds that a client may take to say what it wants."""
+_MAX_REQUEST = 1 << 16
+"""The most bytes of a request: browsers add the cookies of all that has been served by 127.0.0.1."""
+_ANSWER_SECONDS = 10.0
+"""Seconds that a client may take to receive the answer."""
+_THREADS = 4
+"""The most requests that are answered at a time."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -46,35 +58,61 @@ def content_policy(script: str, refreshes: bool) -> str:
     )
 
 
-class PageServer(ThreadingHTTPServer):
-    """Answers one address on 127.0.0.1, which holds a secret token, and refuses everything else."""
+class PageServer:
+    """Answers one address on 127.0.0.1, which holds a secret token, and refuses everything else.
 
-    daemon_threads = True
+    Who calls costs no thread before its request is complete, for which it has one deadline.
+
+    Args:
+        page: Returns the page, as HTML.
+        port: 0 stands for any free one.
+        parts: What the page fetches from below its address, as JSON.
+
+    Raises:
+        CommandError: The port is taken.
+    """
 
     def __init__(self, page: Content, port: int = 0, parts: Mapping[str, Content] | None = None) -> None:
-        """Listen.
-
-        Args:
-            page: returns the page, as HTML.
-            port: 0 stands for any free one.
-            parts: what the page fetches from below its address, as JSON.
-
-        Raises:
-            CommandError: the port is taken.
-        """
         try:
-            super().__init__(("127.0.0.1", port), _Handler)
+            listener = socket.create_server(("127.0.0.1", port), backlog=MAX_CALLERS)
         except OSError as error:
             raise CommandError(f"127.0.0.1:{port}: {error.strerror}. Give another --port.") from error
+        listener.setblocking(False)
+        self.server_address = listener.getsockname()
+        self.port = self.server_address[1]
         self.page = page
         self.parts = parts or {}
         self.path = f"/{secrets.token_urlsafe(18)}/"
-        self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
+        self.hosts = {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")}
+        self._callers = Callers([listener], _REQUEST_SECONDS, _MAX_REQUEST, is_request)
+        self._is_over = False
+
+    def __enter__(self) -> PageServer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def serve(self) -> None:
+        """Answer until `stop` is called in another thread, or Ctrl-C."""
+        with ThreadPoolExecutor(_THREADS, "page") as threads:
+            while not self._is_over:
+                for caller in self._callers.wait():
+                    threads.submit(self._answer, caller.connection, bytes(caller.data))
+
+    def stop(self) -> None:
+        """Let `serve` end, in whichever thread it runs."""
+        self._is_over = True
+        self._callers.wake()
+
+    def close(self) -> None:
+        """Stop listening; `serve` has ended."""
+        self._callers.close()
 
     @property
     def address(self) -> str:
         """Where the page is."""
-        return f"http://127.0.0.1:{self.server_port}{self.path}"
+        return f"http://127.0.0.1:{self.port}{self.path}"
 
     def find(self, path: str) -> tuple[str, Content] | None:
         """The type of what is at a path, and what returns it; None if there is nothing."""
@@ -84,23 +122,44 @@ class PageServer(ThreadingHTTPServer):
                 found = "application/json" if name else "text/html; charset=utf-8", content
         return found
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent where a browser has hung up, as when its tab is closed; else do as the base class."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
+    def _answer(self, connection: socket.socket, request: bytes) -> None:
+        """Answer a request. Stays silent where a browser has hung up, as when its tab is closed."""
+        with connection:
+            try:
+                answer = PageRequest(request, self).answer
+                connection.settimeout(_ANSWER_SECONDS)
+                connection.sendall(answer)
+                connection.shutdown(socket.SHUT_WR)
+            except (ConnectionError, TimeoutError):
+                pass
+            except Exception:  # the next request may be answered
+                traceback.print_exc()
 
 
-class _Handler(BaseHTTPRequestHandler):
+def is_request(data: bytearray) -> bool:
+    """Whether these bytes contain a whole request, which has no body."""
+    return b"\r\n\r\n" in data or b"\n\n" in data
+
+
+class PageRequest(BaseHTTPRequestHandler):
     """One request: only GET and HEAD of the page and its parts, and only under this machine's own name.
 
     Another name that leads to 127.0.0.1 would be a site that has rebound it, to read what is served here.
+    It reads the request from memory, and leaves the answer there.
     """
 
-    server: PageServer
+    server: PageServer  # type: ignore[assignment]
+    wfile: BytesIO
     server_version = "lanista"
     sys_version = ""
-    timeout = 10
-    """Seconds that a client may take to say what it wants."""
+
+    def __init__(self, request: bytes, server: PageServer) -> None:
+        """Make the answer; the base class would read from a socket."""
+        self.server = server
+        self.client_address = ("127.0.0.1", 0)
+        self.rfile, self.wfile = BytesIO(request), BytesIO()
+        self.handle()
+        self.answer = self.wfile.getvalue()
 
     def do_GET(self) -> None:
         """Answer with the page."""

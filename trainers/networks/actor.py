@@ -51,7 +51,7 @@ class Actor(RecurrentModule):
         self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, leave_out=leave_out)
         self.body = body_on(self.encoder, 1, settings, generator)
         encoding_size = self.add_memories(1, self.body.hidden, settings.memory, generator)
-        self.actions = self.head.build(encoding_size, spec.action_spec, generator)
+        self.actions = self.head.build(encoding_size, spec.action_spec, settings, generator)
 
     @property
     def is_dense_mlp(self) -> bool:

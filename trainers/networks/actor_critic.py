@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..settings.models.networks import NetworkSettings
 from .modules.body import Body, body_on
 from .modules.distributions import ActionDistribution
-from .modules.heads import ActionHead, ValueHead
+from .modules.heads import HeadConfig, ValueHead
 from .modules.memory import Memory, RecurrentModule
 from .observations import ObservationEncoder, as_float, require_equal_groups
 
@@ -68,7 +68,7 @@ class ActorCritic(RecurrentModule):
         sizes = [body.hidden for body, _ in bodies]
         if self.memories:
             sizes = [self.memory(0).output_size, self.memory(-1).output_size]
-        self.actions = ActionHead(sizes[0], spec.action_spec, generator)
+        self.actions = HeadConfig().build(sizes[0], spec.action_spec, settings, generator)
         self.values = ValueHead(sizes[-1], reward_signals, generator)
 
     @property

@@ -242,15 +242,16 @@ class Temperatures(nn.Module):
     targets_discrete: Tensor
 
     def __init__(
-        self, continuous_size: int, branches: Sequence[int], initial: float, target: float = -1.0
+        self, continuous_size: int, branches: Sequence[int], initial: float, target: float | None = None
     ) -> None:
-        """`target`: the target entropy of each continuous component."""
+        """`target`: the target entropy of the continuous actions; None: minus their number."""
         super().__init__()
         self.log_continuous = nn.Parameter(torch.tensor(math.log(initial)))
         self.log_discrete = nn.Parameter(torch.full((len(branches),), math.log(initial)))
         """[K]."""
         targets = torch.tensor([DISCRETE_SHARE * math.log(size) for size in branches])
-        self.register_buffer("target_continuous", torch.tensor(target * continuous_size), persistent=False)
+        target = float(-continuous_size if target is None else target)
+        self.register_buffer("target_continuous", torch.tensor(target), persistent=False)
         self.register_buffer("targets_discrete", targets, persistent=False)
 
     @property
@@ -267,6 +268,12 @@ class Temperatures(nn.Module):
     def entropies(self) -> Coefficients:
         """The target entropies."""
         return Coefficients(self.target_continuous, self.targets_discrete)
+
+    @torch.no_grad()
+    def hold(self, coefficient: float) -> None:
+        """Set all coefficients to the one that is not learned."""
+        self.log_continuous.fill_(math.log(coefficient))
+        self.log_discrete.fill_(math.log(coefficient))
 
     def metrics(self) -> dict[str, float]:
         """The coefficients by statistics' names; that of discrete actions is the mean over branches."""

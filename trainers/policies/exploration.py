@@ -19,9 +19,6 @@ from .agent_states import AgentStates, BatchSource
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
-THETA = 0.15
-"""The part of an Ornstein-Uhlenbeck noise that decays in a step (Lillicrap et al. 2015)."""
-
 
 class EpsilonGreedy:
     """Takes, with probability epsilon, a random action, uniform among those that are not forbidden.
@@ -67,8 +64,10 @@ class ActionNoise:
 
     statistic = "Policy/Exploration Noise"
 
-    def __init__(self, spec: ActionSpec, kind: NoiseType, schedule: ExplorationSchedule) -> None:
-        self.size = int(spec.continuous_size)
+    def __init__(
+        self, spec: ActionSpec, kind: NoiseType, schedule: ExplorationSchedule, theta: float = 0.15
+    ) -> None:
+        self.size, self.theta = int(spec.continuous_size), theta
         self.schedule = schedule
         self.states = AgentStates(self.size) if kind is NoiseType.ORNSTEIN_UHLENBECK else None
 
@@ -90,7 +89,7 @@ class ActionNoise:
         count = sum(len(batch) for batch in batches)
         noise: Floats = torch.randn((count, self.size), generator=generator).numpy()
         if self.states is not None:
-            kept = 1.0 - THETA
+            kept = 1.0 - self.theta
             noise *= np.float32(math.sqrt(1.0 - kept * kept))
             noise += np.float32(kept) * self.states.read(sources, batches)
             self.states.store(sources, batches, noise)
@@ -108,7 +107,7 @@ Explorer = EpsilonGreedy | ActionNoise
 def action_noise(spec: ActionSpec, hyper: DeterministicPolicySettings) -> ActionNoise:
     """The noise that the settings describe."""
     schedule = ExplorationSchedule(hyper.noise_start, hyper.noise_end, hyper.noise_decay_steps)
-    return ActionNoise(spec, hyper.noise_type, schedule)
+    return ActionNoise(spec, hyper.noise_type, schedule, hyper.noise_theta)
 
 
 class UniformActions(NamedTuple):

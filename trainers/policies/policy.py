@@ -17,7 +17,6 @@ from ...envs.validation import all_finite
 from ..networks.actor import ActingNetwork
 from ..networks.fast.acting import RecurrentActor, actor_of
 from ..networks.fast.sampling import ActionSampler, DrawnActions, Mask
-from ..networks.modules.distributions import ENGINE_RANGE
 from ..networks.modules.memory import PackedSequences
 from ..networks.multi_actor import MultiActor
 from .agent_states import AgentStates, BatchSource
@@ -129,7 +128,8 @@ class Policy:
         drawn = uniform_actions(self.spec.action_spec, len(agents), forbidden, self.generator)
         discrete = drawn.discrete.astype(np.int32)
         # What is stored is what the policy would have sampled to send this.
-        stored = drawn.continuous * np.float32(1.0 if self.network.actions.squashed else ENGINE_RANGE)
+        head = self.network.actions
+        stored = drawn.continuous * np.float32(1.0 if head.squashed else head.action_range)
         return Decision(
             agent_id=agents,
             action=ActionTuple(stored, discrete),

@@ -13,6 +13,7 @@ from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
 from ..buffers.demonstrations import load_demonstrations
 from ..networks.allocation import naming_key_of_allocation
+from ..networks.modules.distributions import ENGINE_RANGE
 from ..networks.observation_kinds import UnsupportedObservationError
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.rewards import (
@@ -55,7 +56,7 @@ def make_reward_providers(
     """
     signals = settings.reward_signals
     providers: dict[str, RewardProvider] = {
-        **make_learned_rewards(spec, signals, device, seed, non_finite, squashed=_squashed(algorithm))
+        **make_learned_rewards(spec, signals, device, seed, non_finite, action_range=_action_range(algorithm))
     }
     for name, signal in signals.items():
         if name not in REWARD_SIGNAL_SETTINGS:
@@ -110,10 +111,10 @@ def _of_environment(algorithm: Algorithm) -> RewardProvider:
     return ExtrinsicReward(with_teammates=traits.needs_teammates)
 
 
-def _squashed(algorithm: Algorithm) -> bool:
-    """Whether its policy draws continuous actions as the engine takes them."""
+def _action_range(algorithm: Algorithm) -> float | None:
+    """What of its policy's continuous actions is 1 for the engine; None: they are the engine's."""
     head = getattr(algorithm.network, "actions", None)
-    return bool(getattr(head, "squashed", False))
+    return None if getattr(head, "squashed", False) else getattr(head, "action_range", ENGINE_RANGE)
 
 
 def make_learned_rewards(
@@ -123,7 +124,7 @@ def make_learned_rewards(
     seed: int,
     non_finite: NonFinitePolicy,
     *,
-    squashed: bool,
+    action_range: float | None,
 ) -> dict[str, NetworkSignal]:
     """Those of the built-in `signals` that are learned, by name.
 
@@ -133,7 +134,8 @@ def make_learned_rewards(
         device: the learner's.
         seed: the run's.
         non_finite: how to handle gradients that are not finite.
-        squashed: the policy samples continuous actions in the range of the engine.
+        action_range: what of the policy's continuous actions is 1 for the engine; None: they are the
+            engine's.
 
     Raises:
         DemonstrationError: GAIL's cannot be read, or are of another behavior.
@@ -153,7 +155,7 @@ def make_learned_rewards(
             elif isinstance(signal, GAILSettings):
                 demos = load_demonstrations(signal.demo_path, spec, signal.partial_demos)
                 made[name] = GAIL(
-                    spec, signal, demos, device, seed + GAIL_SEED, non_finite, squashed=squashed
+                    spec, signal, demos, device, seed + GAIL_SEED, non_finite, action_range=action_range
                 )
             elif isinstance(signal, RNDSettings):
                 made[name] = RND(spec, signal, device, seed + RND_SEED, non_finite)

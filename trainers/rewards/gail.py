@@ -218,7 +218,7 @@ class GAIL(NetworkSignal):
         seed: int,
         non_finite: NonFinitePolicy,
         *,
-        squashed: bool,
+        action_range: float | None,
     ) -> None:
         """Build the discriminator.
 
@@ -229,7 +229,8 @@ class GAIL(NetworkSignal):
             device: the learner's.
             seed: of the initial weights and of the sampling.
             non_finite: how to handle gradients that are not finite.
-            squashed: the policy samples continuous actions in the range of the engine.
+            action_range: what of the policy's continuous actions is 1 for the engine; None: they are the
+                engine's.
 
         Errors are those of `ObservationEncoder`.
         """
@@ -239,7 +240,7 @@ class GAIL(NetworkSignal):
         super().__init__(spec, settings, networks, self.discriminator.encoder, device, non_finite)
         self.use_actions, self.use_vail = settings.use_actions, settings.use_vail
         self.as_engine = settings.engine_actions
-        self._scaled = not squashed
+        self._action_range = action_range
         self.beta = 0.0
         """The weight of the information in the bottleneck."""
         self.random = torch.Generator().manual_seed(seed + 1)
@@ -297,8 +298,8 @@ class GAIL(NetworkSignal):
         if not self.use_actions:
             return Sample(steps.obs, None)
         continuous = steps.actions.continuous
-        if self.as_engine and self._scaled:
-            continuous = to_engine(continuous)
+        if self.as_engine and self._action_range is not None:
+            continuous = to_engine(continuous, self._action_range)
         return Sample(steps.obs, self._acted(Actions(continuous, steps.actions.discrete), steps.done))
 
     def _acted(self, actions: Actions, done: Tensor) -> Tensor:

@@ -161,6 +161,8 @@ class TrainerController:
                 with span("EnvManager.wait"):
                     steps = steps or self.envs.wait(POLL_INTERVAL)
                 self._add_new_behaviors(steps)
+                if self._new and not self._should_continue():  # resumed with nothing left to train
+                    break
 
                 with span("env_step"):
                     if self._collects_first:

@@ -33,6 +33,7 @@ from ..settings.models.behavior import TrainerSettings
 from ..settings.options import RunOptions
 from ..utils import distributed
 from ..utils.distributed import seed_of
+from ..utils.torchrun import launched_rank
 from .engine_options import base_port, engine_options
 from .evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
 from .scenes import check_scene
@@ -288,7 +289,7 @@ def launched_early(
     each has to know its own first.
     """
     env = options.env_settings
-    several = options.torch_settings.learners > 1 or distributed.launched_ranks() is not None
+    several = options.torch_settings.learners > 1 or launched_rank() is not None
     if _steps_here(options) or several:
         yield None
         return

@@ -98,7 +98,7 @@ def _as_sent(error: Exception) -> Exception:
 def main(arguments: Sequence[str]) -> None:
     """Wait for the run at an address. At the end `folder` is removed, should the run be dead."""
     address, folder = arguments
-    Heartbeat(heartbeat_file(Path(folder))).start()
+    Heartbeat(heartbeat_file(Path(folder)).touch).start()
     set_malloc_thresholds()
     torch.set_num_threads(ACTING_THREADS)
     log = MessageLog()

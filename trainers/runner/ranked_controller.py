@@ -59,6 +59,8 @@ class RankedController(TrainerController):
 
     def _should_continue(self) -> bool:
         self._awaited.check(self.envs, self.learners)
+        if self._new and not (self._ended or self._has_work):  # resumed with nothing left to train
+            self._barrier(True)
         return not self._ended
 
     def _add_new_behaviors(self, steps: Sequence[EnvironmentStep]) -> None:
@@ -67,12 +69,15 @@ class RankedController(TrainerController):
         if self._learner_of.keys() - self._announced:
             self._barrier(False)
 
+    @property
+    def _has_work(self) -> bool:
+        return not self._shared or any(learner.should_continue for learner in self._known_learners)
+
     def _learn(self) -> None:
         """Learn when all ranks do, with the lessons of rank 0."""
         if self._ended:  # at the barrier at which a behavior was announced: none enters another one
             return
-        has_work = not self._shared or any(learner.should_continue for learner in self._known_learners)
-        ends = self._should_stop() or not has_work
+        ends = self._should_stop() or not self._has_work
         is_due = ends or any(learner.is_due for learner in self.learners.values())
         if not is_due or not self._barrier(ends):
             return

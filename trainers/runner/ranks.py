@@ -22,24 +22,25 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.engines.own_program import own_program
 from ...envs.engines.process import EngineProcess
-from ...envs.engines.reaper import REAPER
-from ...envs.utils.regular_files import remove_link
+from ...envs.engines.reaper import REAPER, resume_family
+from ...envs.utils.regular_files import open_own
 from ..checkpoints.status import TrainingStatus
 from ..settings.options import RunOptions
 from ..utils import distributed
 from ..utils.distributed import RankLostError
 from ..utils.errors import TrainerError
-from ..utils.heartbeat import LAST_SECONDS, Presence, Watch, on_one_machine
+from ..utils.heartbeat import FolderSigns, Presence, StoreSigns, Watch, await_end
 from ..utils.logging import configure_logging
 from ..utils.requirements import limit_openmp_spinning
+from ..utils.torchrun import launched_rank
 from .engine_errors import StoppedByEngineError, errors_recorded
 from .preflight import set_malloc_thresholds
 from .signals import StopSignals
 
 logger = logging.getLogger(__name__)
 
-CHECK_SECONDS = 0.1
-"""Seconds between looks at whether a process that is to end still lives."""
+CRASH = "Fatal Python error"
+"""How Python begins to list what a crashed process was doing; the reason, if any was said, is before that."""
 ENDING_SECONDS = 3.0
 """Seconds within which a process whose connections broke has ended."""
 CLOSING_SECONDS = 60.0
@@ -72,21 +73,25 @@ class RankProcess:
 
     def end(self, timeout: float) -> None:
         """Wait for the rank's end at most this many seconds, if it lives; then kill it with its children."""
-        deadline = time.monotonic() + timeout
-        while not self.process.wait(min(CHECK_SECONDS, timeout)):
-            if time.monotonic() >= deadline or self.watch.silence() >= LAST_SECONDS:
-                break
-        self.process.kill()
+        if not await_end(self.process, self.watch, timeout):
+            self.kill()
         if self.log.exists() and not self.log.stat().st_size:
             self.log.unlink()
 
+    def kill(self) -> None:
+        """Kill the rank at once; its guard ends its engines."""
+        resume_family(self.process.pid)
+        self.process.kill()
+
     def exit_description(self) -> str:
-        """How the rank ended, with the last line of its log."""
+        """How the rank ended, with the last line of its log, but for the stacks of a crash."""
         code = self.process.returncode or 0
         how = f"it ended with exit status {code}"
         if code < 0:
             how = f"it was ended by signal {-code} ({signal.Signals(-code).name})"
-        last = self.log.read_text(errors="replace").strip().splitlines()[-1:] if self.log.exists() else []
+        lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
+        crash = next((i for i, line in enumerate(lines) if line.startswith(CRASH)), len(lines))
+        last = lines[:crash][-1:] or lines[crash : crash + 1]
         return f"{how}; the last line of {self.log}: {last[0].strip()}" if last else f"{how} silently"
 
 
@@ -107,7 +112,7 @@ class RankProcesses:
         """
         self.world_size, self._device, self._timeout = world_size, device, timeout
         self._folder = REAPER.make_folder("lanista-ranks-")
-        self._presence = Presence(self._folder, 0, world_size, timeout)
+        self._presence = Presence(FolderSigns(self._folder, 0), 0, world_size, timeout)
         self.have_begun = False
         """Whether all have connected: what is learned from now on can be saved."""
         self._warned = False
@@ -117,7 +122,7 @@ class RankProcesses:
         try:
             for rank in range(1, world_size):
                 log = logs / f"learner-{rank}.log"
-                remove_link(log)
+                open_own(log, "wb").close()
                 arguments = [str(rank), str(world_size), device, self.rendezvous, str(log)]
                 command = own_program("lanista.trainers.runner.ranks", *arguments)
                 watch = self._presence.watches[rank]
@@ -159,9 +164,9 @@ class RankProcesses:
                     f"{self._name(process)} has ended before the run began: {process.exit_description()}. "
                     "Start it again."
                 )
-            reason = process.watch.lost_reason()
+            reason = process.watch.lost_reason(self._name(process))
             if reason is not None:
-                process.process.kill()
+                process.kill()
                 advice = _ADVICE if self.have_begun else "Start the run again."
                 raise RankLostError(f"{self._name(process)} {reason}. {advice}")
         if waited < self._timeout:
@@ -178,7 +183,7 @@ class RankProcesses:
     def kill(self) -> None:
         """Kill all ranks at once."""
         for process in self._processes:
-            process.process.kill()
+            process.kill()
 
     def describe(self, error: RuntimeError) -> str:
         """The sentence about the rank that was lost, given the error of a collective call."""
@@ -217,8 +222,8 @@ def first_rank(options: RunOptions, folder: Path, *, restart_engines_at_checkpoi
     device = device_type(options)
     assignment = Assignment(options, folder, restart_engines_at_checkpoints)
     timeout = options.env_settings.timeout_wait
-    if distributed.launched_ranks() is not None:
-        with launched_rank(0, world_size, device, timeout):
+    if launched_rank() is not None:
+        with joined_ranks(0, world_size, device, timeout):
             distributed.broadcast(assignment)
             yield
         return
@@ -271,7 +276,7 @@ def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str
         _ready_file(rendezvous, rank).touch()
     with (
         StopSignals() as signals,
-        launched_rank(rank, world_size, device or _default_device(), rendezvous=rendezvous),
+        joined_ranks(rank, world_size, device or _default_device(), rendezvous=rendezvous),
     ):
         nothing: Assignment | None = None
         assignment = distributed.broadcast(nothing)
@@ -294,7 +299,7 @@ def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str
 
 
 @contextmanager
-def launched_rank(
+def joined_ranks(
     rank: int, world_size: int, device: str, timeout: float | None = None, *, rendezvous: str | None = None
 ) -> Iterator[None]:
     """Make this process, in the context, a rank that others cannot end: one of `torchrun`, or not the first.
@@ -308,24 +313,38 @@ def launched_rank(
     """
     presence: Presence | None = None
     if rendezvous is not None:
-        presence = Presence(Path(rendezvous).parent, rank, world_size, timeout)
+        presence = Presence(FolderSigns(Path(rendezvous).parent, rank), rank, world_size, timeout)
+
+    warned = False
 
     def check(waited: float) -> None:
+        nonlocal warned
+        if presence is None and timeout is not None and waited >= timeout and not warned:
+            warned = True
+            logger.warning(
+                "The other learners have not come to %s:%s (MASTER_ADDR, MASTER_PORT) for %.0f s, and are "
+                "awaited. Ctrl-C ends the run.",
+                os.environ["MASTER_ADDR"],
+                os.environ["MASTER_PORT"],
+                waited,
+            )
         for other, watch in presence.watches.items() if presence is not None else ():
-            reason = watch.lost_reason()
+            name = f"The learner {other} of {world_size}"
+            reason = watch.lost_reason(name)
             if reason is not None:
-                raise RankLostError(f"The learner {other} of {world_size} {reason}. {_ADVICE}")
+                raise RankLostError(f"{name} {reason}. {_ADVICE}")
 
-    made = None if rank or rendezvous or not on_one_machine() else REAPER.make_folder("lanista-ranks-")
     try:
         with distributed.process_group(
             rank, world_size, device, rendezvous=rendezvous, describe=_lost_of_torchrun, check=check
         ):
-            presence = presence or Presence(distributed.broadcast(made), rank, world_size, timeout)
+            if presence is None:
+                signs = StoreSigns(distributed.shared_store(), rank, world_size)
+                presence = Presence(signs, rank, world_size, timeout)
             yield
     finally:
-        if made is not None:
-            shutil.rmtree(made, ignore_errors=True)
+        if presence is not None:
+            presence.close()
 
 
 def _ready_file(rendezvous: str, rank: int) -> Path:
@@ -337,18 +356,24 @@ def with_launched_ranks(options: RunOptions) -> RunOptions:
     """The options with as many learners as `torchrun` has started.
 
     Raises:
-        TrainerError: another number is asked for.
+        TrainerError: another number is asked for, or a run of one process; or the variables of `torchrun` are
+            incomplete or wrong.
     """
-    launched = distributed.launched_ranks()
+    launched = launched_rank()
     if launched is None:
         return options
-    learners = options.torch_settings.learners
-    if learners not in (1, launched[1]):
+    learners, started = options.torch_settings.learners, launched.world_size
+    if options.checkpoint_settings.inference:
         raise TrainerError(
-            f"torch_settings.learners (--learners): found {learners}, and torchrun has started {launched[1]} "
+            f"--inference takes one process, and torchrun has started {started} (WORLD_SIZE): start "
+            "lanista-learn by itself."
+        )
+    if learners not in (1, started):
+        raise TrainerError(
+            f"torch_settings.learners (--learners): found {learners}, and torchrun has started {started} "
             "processes (WORLD_SIZE): give the number to torchrun alone."
         )
-    torch_settings = options.torch_settings.model_copy(update={"learners": launched[1]})
+    torch_settings = options.torch_settings.model_copy(update={"learners": started})
     return options.model_copy(update={"torch_settings": torch_settings})
 
 
@@ -387,7 +412,7 @@ def _first_line(error: RuntimeError) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run a rank that rank 0 has started; return its exit status."""
     rank, world_size, device, rendezvous, log = arguments
-    with Path(log).open("wb") as file:
+    with open_own(Path(log), "wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     try:

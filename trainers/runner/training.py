@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -309,7 +308,7 @@ def torch_device(wanted: str | None) -> torch.device:
     try:
         device = torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
         if device.type == "cuda" and distributed.world_size() > 1:  # every rank has a GPU of its own
-            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", distributed.rank())))
+            device = torch.device("cuda", distributed.local_rank())
             torch.cuda.set_device(device)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:

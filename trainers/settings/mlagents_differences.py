@@ -21,7 +21,7 @@ from .options import RunOptions
 from .validation import listed_behaviors, section_of
 from .yaml_source import Source
 
-FLOORS = {"learning_rate": 1e-10, "epsilon": 0.1, "beta": 1e-5}
+FLOORS = {"learning_rate": 1e-10, "beta": 1e-5}
 """Where linear schedules end, as in `trainers/algorithms/common/optim.py`; tests compare the two."""
 
 
@@ -38,6 +38,10 @@ class _Rule:
 
 def _clipped(settings: TrainerSettings) -> bool:
     return isinstance(settings.hyperparameters, ClippedObjectiveSettings)
+
+
+def _adapts_learning_rate(settings: TrainerSettings) -> bool:
+    return settings.hyperparameters.learning_rate_schedule is ScheduleType.ADAPTIVE_KL
 
 
 def _is_sac(settings: TrainerSettings) -> bool:
@@ -73,6 +77,11 @@ def _compares_own_actions(settings: TrainerSettings) -> bool:
 
 
 BEHAVIOR_RULES = [
+    _Rule(
+        "hyperparameters.learning_rate_schedule",
+        _adapts_learning_rate,
+        "adaptive_kl is Lanista's own value: ML-Agents refuses it",
+    ),
     _Rule(  # C1
         "hyperparameters.clip_value_loss",
         _clips_no_values,
@@ -233,7 +242,9 @@ def _of_behavior(source: Source, section: Path, settings: TrainerSettings) -> It
 def _rising_schedules(section: Path, settings: TrainerSettings) -> Iterator[Remark]:
     """C14."""
     hyper = settings.hyperparameters
-    for key, floor in FLOORS.items() if isinstance(hyper, ClippedObjectiveSettings) else ():
+    if not isinstance(hyper, ClippedObjectiveSettings):
+        return
+    for key, floor in {**FLOORS, "epsilon": hyper.clip_end}.items():
         value, schedule = getattr(hyper, key), getattr(hyper, f"{key}_schedule")
         if schedule is ScheduleType.LINEAR and value < floor:
             yield (

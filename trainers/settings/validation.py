@@ -10,6 +10,7 @@ from .base import found
 from .errors import Path, Problem, TrainerConfigError
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import CompletionCriteriaSettings, MeasureType
+from .models.networks import NetworkSettings
 from .models.outputs import READY, choice
 from .models.rewards import LearnedRewardSettings
 from .models.run import EnvironmentSettings
@@ -128,6 +129,7 @@ def _unsupported_settings(settings: TrainerSettings) -> Iterator[Problem]:
         yield Problem(("network_settings", "memory"), message)
     yield from _n_steps_problems(settings)
     yield from _attention_problems(settings)
+    yield from _gaussian_problems(settings)
     if settings.network_settings.critic is not None and not kind.own_critic:
         own = [name for name, kind in trainer_types.items() if kind.own_critic]
         message = f"this version builds a critic otherwise than the policy with {', '.join(own)} alone"
@@ -149,6 +151,34 @@ def _n_steps_problems(settings: TrainerSettings) -> Iterator[Problem]:
     if n_step > 1 and learned:
         message = f"{', '.join(learned)} evaluates each sampled step again, by itself: set 1"
         yield Problem(("hyperparameters", "n_step"), f"found {n_step}; {message}")
+
+
+OF_GAUSSIANS = ("initial_log_std", "action_range")
+"""Keys of the network of a policy whose continuous actions are Gaussian samples, clipped for the engine."""
+WITHOUT_GAUSSIANS = {
+    **dict.fromkeys(("sac", "td3", "ddpg"), "brings continuous actions into the engine's range by tanh"),
+    **dict.fromkeys(("dqn", "coma"), "has no continuous actions"),
+}
+
+
+def _gaussian_problems(settings: TrainerSettings) -> Iterator[Problem]:
+    """Keys that only the network of a policy with Gaussian actions has."""
+    network = settings.network_settings
+    reason = WITHOUT_GAUSSIANS.get(settings.trainer_type)
+    others: dict[Path, NetworkSettings] = {("network_settings",): network} if reason else {}
+    of_others = f"{settings.trainer_type} {reason}"
+    for name, signal in settings.reward_signals.items():
+        of_signal = getattr(signal, "network_settings", None)
+        if of_signal is not None:
+            others["reward_signals", name, "network_settings"] = of_signal
+    if network.critic is not None and not reason:
+        others["network_settings", "critic"] = network.critic
+    for place, one in others.items():
+        inherited = network if place[-1] == "critic" else NetworkSettings()
+        why = of_others if place == ("network_settings",) else "only a policy's network has it"
+        for key in OF_GAUSSIANS:
+            if getattr(one, key) != getattr(inherited, key):
+                yield Problem((*place, key), f"found {getattr(one, key):g}; {why}: remove this key")
 
 
 def _attention_problems(settings: TrainerSettings) -> Iterator[Problem]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from ...envs.utils.bounded_yaml import require_bounds, require_size, single_node
-from ...envs.utils.regular_files import MOST_BYTES, refuse_pipe
+from ...envs.utils.bounded_yaml import ImpossibleValueError, load_yaml
+from ...envs.utils.regular_files import MOST_BYTES, read_bytes
 from ..utils.errors import nearest
 from .errors import Path, Problem, TrainerConfigError
 
@@ -25,8 +25,7 @@ UNREADABLE_YAML = (
     TypeError,
     RecursionError,
 )
-"""What reading a file that was altered raises: many types, where a value is not as its tag says (`!!int ''`);
-RecursionError where it is nested too deeply."""
+"""What reading a file that was altered raises, where keys are missing or values are of other types too."""
 
 
 @dataclass
@@ -48,21 +47,15 @@ class Source:
         return self.name
 
 
-def read_file(path: str | os.PathLike[str]) -> Source:
-    """Read a YAML file.
+def read_file(path: str | os.PathLike[str], within: pathlib.Path | None = None) -> Source:
+    """Read a YAML file; of a run, `within` its folder.
 
     Raises:
         TrainerConfigError: it does not exist, is larger than MOST_BYTES, or is not UTF-8 text or not YAML.
     """
     file = pathlib.Path(path)
     try:
-        refuse_pipe(file)
-        with file.open("rb") as opened:
-            data = opened.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            found = f"it holds more than {MOST_BYTES >> 20} MiB, and no configuration is that large"
-            raise TrainerConfigError([Problem((), f"{found}; name another file", str(path))])
-        text = data.decode("utf-8")
+        text = read_bytes(file, MOST_BYTES, within).decode("utf-8")
     except UnicodeDecodeError as error:
         raise TrainerConfigError(
             [
@@ -145,7 +138,7 @@ def read_value(text: str) -> Any:
 def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     """Where the text is not YAML, and what to do."""
     mark = getattr(error, "problem_mark", None)
-    if isinstance(error, _ImpossibleValueError) and mark is not None:
+    if isinstance(error, ImpossibleValueError) and mark is not None:
         return Problem((), f"error parsing yaml: {error.problem}", f"{name}, line {mark.line + 1}")
     if isinstance(error, yaml.reader.ReaderError):
         place = f"{name}, line {text.count(chr(10), 0, error.position) + 1}"
@@ -170,39 +163,8 @@ def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     return Problem((), f"error parsing yaml: {what}. Look at this line and the one before it.", place)
 
 
-class _ImpossibleValueError(yaml.constructor.ConstructorError):
-    """A value that cannot be what it looks like, such as a date, or what its tag says, such as !!int."""
-
-
-class _Loader(yaml.SafeLoader):
-    """Tells where an impossible value stands."""
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """As `SafeLoader`; raises YAMLError alone."""
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, OverflowError) as error:
-            problem = f"found {str(node.value)[:60]!r}: {error}; put it in quotes if it is text"
-            raise _ImpossibleValueError(None, None, problem, node.start_mark) from error
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
-            problem = "a value is not of the type that its tag, such as !!int, announces"
-            raise _ImpossibleValueError(None, None, problem, node.start_mark) from error
-
-
 def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
-    require_bounds(text)
-    loader = _Loader(text)
-    try:
-        node = single_node(loader)
-        if node is None:
-            return None
-        require_size(node)
-        _Walk(source, repeated).visit(node, ())
-        return loader.construct_document(node)
-    except (ValueError, OverflowError) as error:  # of the scanner: an escape of a character that is none
-        raise _ImpossibleValueError(None, None, str(error), loader.get_mark()) from error
-    finally:
-        loader.dispose()
+    return load_yaml(text, visit=lambda node: _Walk(source, repeated).visit(node, ()))
 
 
 class _Walk:

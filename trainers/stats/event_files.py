@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 import struct
 from array import array
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...envs.utils.regular_files import refuse_pipe
+from ...envs.utils.regular_files import read_bytes
 
 PATTERN = "events.out.tfevents*"
 FILE_NAME = "summaries.csv"
@@ -26,6 +28,8 @@ FIRST_COLUMNS = ("step", "time")
 _HEADER = struct.Struct("<QI")
 """Length of a record, and the checksum of these eight bytes."""
 _FOOTER = 4
+MOST_BYTES = 1 << 30
+"""The most bytes of a file of curves: with a video of every evaluation, a long run has some hundred MiB."""
 
 
 class EventFileError(Exception):
@@ -84,21 +88,31 @@ def event_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob(PATTERN) if not path.name.endswith(OF_INFERENCE))
 
 
-def read_curves(folder: Path) -> Curves:
-    """All scalars of a behavior: of its event files or, where there are none, of its table."""
+def read_curves(folder: Path, run: Path | None = None) -> Curves:
+    """All scalars of a behavior: of its event files or, where there are none, of its table.
+
+    Args:
+        folder: the behavior's.
+        run: the run's folder, out of which nothing is read; the folder above if None.
+    """
     read = Curves()
+    run = folder.parent if run is None else run
     for path in event_files(folder):
         try:
-            _read_file(path, read)
+            _read_file(path, run, read)
         except (EventFileError, OSError) as error:
-            read.problems.append(f"{path.name}: {error}")
+            read.problems.append(_problem(path, error))
     table = folder / FILE_NAME
-    if not read.by_tag and table.is_file():
+    if not read.by_tag and os.path.lexists(table):
         try:
-            _read_table(table, read)
+            _read_table(table, run, read)
         except (OSError, ValueError, csv.Error) as error:
-            read.problems.append(f"{table.name}: {error}")
+            read.problems.append(_problem(table, error))
     return read
+
+
+def _problem(path: Path, error: Exception) -> str:
+    return f"{path.name}: {error.strerror if isinstance(error, OSError) else error}"
 
 
 def read_extent(folder: Path, tags: tuple[str, ...]) -> Extent:
@@ -113,10 +127,10 @@ def read_extent(folder: Path, tags: tuple[str, ...]) -> Extent:
     for path in paths:
         last: slice | None = None
         try:
-            data = _data(path)
-            *_, last = [None, *_records(data)]
+            data = read_bytes(path, MOST_BYTES, folder.parent)
+            last = next(iter(deque(_records(data), maxlen=1)), None)
         except (EventFileError, OSError) as error:
-            extent.problems.append(f"{path.name}: {error}")
+            extent.problems.append(_problem(path, error))
         if last is None:
             continue
         try:
@@ -129,12 +143,6 @@ def read_extent(folder: Path, tags: tuple[str, ...]) -> Extent:
             found = [struct.unpack("<f", bytes_)[0] for bytes_ in _pattern(tag).findall(data, 0, last.stop)]
             extent.values.setdefault(tag, []).extend(found)
     return extent
-
-
-def _data(path: Path) -> bytes:
-    """All of a file. Raises OSError, also for a pipe, which would be waited for."""
-    refuse_pipe(path)
-    return path.read_bytes()
 
 
 def _extent_of(curves: Curves, tags: tuple[str, ...]) -> Extent:
@@ -163,21 +171,21 @@ def _records(data: bytes) -> Iterator[slice]:
     while position + _HEADER.size <= size:
         length, checksum = _HEADER.unpack_from(data, position)
         start = position + _HEADER.size
-        if start + length + _FOOTER > size:
+        if start + length + _FOOTER > size or not length:
             from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c  # costs 0.4 s
 
-            if masked_crc32c(data[position : position + 8]) != checksum:
+            if masked_crc32c(data[position : position + 8]) != checksum or not length:
                 raise EventFileError(f"what follows byte {position} of {size} is no record")
             return
         yield slice(start, start + length)
         position = start + length + _FOOTER
 
 
-def _read_file(path: Path, read: Curves) -> None:
+def _read_file(path: Path, run: Path, read: Curves) -> None:
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.event_pb2 import Event
 
-    data = _data(path)
+    data = read_bytes(path, MOST_BYTES, run)
     seen: set[str] = set()
     lost = 0
     for number, record in enumerate(_records(data)):
@@ -200,9 +208,9 @@ def _read_file(path: Path, read: Curves) -> None:
         read.problems.append(f"{path.name}: {lost} records are no events")
 
 
-def _read_table(path: Path, read: Curves) -> None:
+def _read_table(path: Path, run: Path, read: Curves) -> None:
     """The rows of a table, but for one that is still being written, or was never finished."""
-    data = _data(path)
+    data = read_bytes(path, MOST_BYTES, run)
     text = data[: data.rfind(b"\n") + 1].decode()
     table = csv.DictReader(io.StringIO(text, newline=""))
     if tuple(table.fieldnames or ())[:2] != FIRST_COLUMNS:

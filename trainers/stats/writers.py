@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...envs.base import StatsAggregationMethod
-from ...envs.utils.regular_files import refuse_pipe, remove_link
+from ...envs.utils.regular_files import open_own, read_bytes, remove_link
 from ..settings.models.outputs import BUILT_IN, CSV, TENSORBOARD, writes_to
 from ..settings.options import RunOptions
 from ..utils.atomic_files import atomic_write_text
@@ -26,7 +26,7 @@ from ..utils.plugins import (
     load,
     plugins,
 )
-from .event_files import FILE_NAME, FIRST_COLUMNS, OF_INFERENCE
+from .event_files import FILE_NAME, FIRST_COLUMNS, MOST_BYTES, OF_INFERENCE
 from .summary import StatsSummary
 from .tensorboard import HIDDEN_KEYS, TensorBoardWriter
 from .writer import StatsPropertyType, StatsWriter
@@ -88,7 +88,6 @@ class CsvTable:
         self.columns: list[str] = []
         if not path.exists():
             return
-        refuse_pipe(path)
         self._repair()
         with open(path, encoding="utf-8", newline="") as file:
             self.columns = next(csv.reader(file), [])
@@ -110,10 +109,10 @@ class CsvTable:
             self._widen([*self.columns, *new])
         size = self.path.stat().st_size
         try:
-            with open(self.path, "a", encoding="utf-8", newline="") as file:
+            with open_own(self.path, "a", encoding="utf-8", newline="") as file:
                 file.write(_line([named.get(column, "") for column in self.columns]))
         except OSError:
-            with open(self.path, "r+b") as file:
+            with open_own(self.path, "r+b") as file:
                 file.truncate(size)
             raise
 
@@ -130,9 +129,9 @@ class CsvTable:
 
     def _repair(self) -> None:
         """Remove the partial row that a killed process has left."""
-        data = self.path.read_bytes()
+        data = read_bytes(self.path, MOST_BYTES)
         if data and not data.endswith(b"\n"):
-            with open(self.path, "r+b") as file:
+            with open_own(self.path, "r+b") as file:
                 file.truncate(data.rfind(b"\n") + 1)
 
 

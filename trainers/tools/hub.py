@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...envs.utils.bounded_yaml import load_yaml
-from ...envs.utils.regular_files import read_text
+from ...envs.utils.regular_files import open_file, read_text
 from ..cli.runs.record import CARD
 from ..settings.yaml_source import UNREADABLE_YAML
 from ..utils.errors import CommandError
@@ -120,13 +122,41 @@ def _copy_to_upload(arguments: argparse.Namespace) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="lanista-hub-") as temporary:
         copy = Path(temporary) / "run"
         try:
-            shutil.copytree(source, copy, ignore=_PRINTED)
+            shutil.copytree(
+                source, copy, ignore=partial(_left_out, source), copy_function=partial(_copy, source)
+            )
             (copy / "config.json").write_text(json.dumps(settings, default=str), encoding="utf-8")
             if not (copy / CARD).exists():
                 (copy / CARD).write_text(_card(source, arguments), encoding="utf-8")
         except OSError as error:
             raise CommandError(f"{source} could not be copied for the upload: {error}.") from error
+        except TypeError as error:
+            where = source / arguments.configfile_name
+            raise CommandError(f"{where} has a name that is no text, which JSON lacks: {error}") from error
         yield copy
+
+
+def _left_out(run: Path, folder: str, names: list[str]) -> set[str]:
+    """Which files of a folder are not uploaded. Raises CommandError for a link to a folder."""
+    kept = sorted(set(names) - _PRINTED(folder, names))
+    linked = next(
+        (path for name in kept if (path := Path(folder, name)).is_symlink() and path.is_dir()), None
+    )
+    if linked is not None:
+        raise CommandError(
+            f"{linked} is a link to {os.path.realpath(linked)}, and what lies elsewhere is not uploaded. Put "
+            f"a folder of the run there, or remove it from {run}."
+        )
+    return set(names) - set(kept)
+
+
+def _copy(run: Path, source: str, target: str) -> None:
+    """Copy a file of a run. Raises CommandError if it is none, or leads to a file of the user's."""
+    try:
+        with open_file(Path(source), run) as file, open(target, "xb") as copy:
+            shutil.copyfileobj(file, copy)
+    except OSError as error:
+        raise CommandError(f"{source} is not uploaded: {error.strerror}. Remove it from {run}.") from error
 
 
 def _card(run: Path, arguments: argparse.Namespace) -> str:
@@ -136,7 +166,7 @@ def _card(run: Path, arguments: argparse.Namespace) -> str:
     from .card.markdown import make_markdown
 
     training = Training(read_run(run, arguments.run_id))
-    models = [ModelFile.read(path, path.stem) for path in sorted(run.glob("*.onnx"))]
+    models = [ModelFile.read(path, path.stem, within=run) for path in sorted(run.glob("*.onnx"))]
     command = ["lanista", "hub", "load", "--repo-id", arguments.repo_id]
     unknown = ["How well it plays: nothing was played before the upload."]
     return make_markdown(
@@ -148,7 +178,7 @@ def _settings(path: Path) -> dict[str, Any]:
     """The run's configuration, which lists at least one behavior."""
     expected = "--local-dir is the folder of a run, such as results/first"
     try:
-        settings = load_yaml(read_text(path))
+        settings = load_yaml(read_text(path, within=path.parent))
     except FileNotFoundError:
         raise CommandError(f"there is no {path}: {expected}.") from None
     except (OSError, *UNREADABLE_YAML) as error:

@@ -278,7 +278,7 @@ class LearnerCheckpointer:
             self.trainer.shared_moments.rebase()
             return
         own, file = self._rank_state(self._state(None)), rank_file(self.folder)
-        saved = load_checkpoint(file) if self.run.resume and file.exists() else {}
+        saved = load_checkpoint(file, within=self.run.folder) if self.run.resume and file.exists() else {}
         changed = self._changed_settings(saved.pop(BRAIN, None))
         fits = saved.pop("step", None) == state["step"] and saved.keys() == own.keys()
         state = with_rank_state(state, saved if fits else own)

@@ -111,7 +111,7 @@ def untrainable(spec: BehaviorSpec, settings: TrainerSettings) -> str | None:
     how: tuple[torch.device, int, NonFinitePolicy] = (torch.device("cpu"), 0, NonFinitePolicy.STOP)
     try:
         algorithm = make_algorithm(spec, settings, *how)
-        make_learned_rewards(spec, settings.reward_signals, *how, squashed=False)
+        make_learned_rewards(spec, settings.reward_signals, *how, action_range=None)
         make_cloning(algorithm, spec, settings, *how)
     except (UnsupportedObservationError, UnsupportedActionError, DemonstrationError, TrainerError) as error:
         return str(error)

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
@@ -36,13 +37,11 @@ from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import TimerNode, Timers
 from ..utils.channel import Channel
 from ..utils.errors import ProcessLostError, TrainerError
-from ..utils.heartbeat import Watch
+from ..utils.heartbeat import CHECK_SECONDS, Watch, await_end, last_change
 
 PROGRAM = "lanista.trainers.runner.learner_program"
 CONNECT_PAUSE = 0.02
 """Seconds between attempts to reach a process that is starting."""
-CHECK_SECONDS = 0.1
-"""Seconds between looks at whether a process that is awaited still lives."""
 CLOSING_SECONDS = 10.0
 """Seconds within which a process that is told to end has ended."""
 _LONGEST_SOCKET = 103
@@ -131,7 +130,7 @@ class LearnerProcess:
         """
         self._plan, self._timers = plan, timers
         self._folder = REAPER.make_folder("lanista-learner-")
-        self._watch = Watch(heartbeat_file(self._folder), timeout, ends)
+        self._watch = Watch(partial(last_change, heartbeat_file(self._folder)), timeout, ends)
         on_windows = sys.platform == "win32"
         self._address = rf"\\.\pipe\{self._folder.name}" if on_windows else str(self._folder / "socket")
         if not on_windows and len(os.fsencode(self._address)) > _LONGEST_SOCKET:
@@ -217,7 +216,7 @@ class LearnerProcess:
         Raises:
             ProcessLostError: saying why.
         """
-        reason = self._watch.lost_reason()
+        reason = self._watch.lost_reason(self._name)
         if reason is not None:
             self.is_busy = False
             self.process.kill()
@@ -225,24 +224,30 @@ class LearnerProcess:
 
     def _lost(self) -> ProcessLostError:
         """The error of a process that has ended, or is about to."""
-        self.process.wait(CLOSING_SECONDS)
+        await_end(self.process, self._watch, CLOSING_SECONDS)
         code = self.process.returncode
         how = "does not answer" if code is None else f"has ended with exit status {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.Signals(-code).name})"
         return self._lost_error(how)
 
+    @property
+    def _name(self) -> str:
+        """The subject of a sentence about the process."""
+        process = f"the process {self.process.pid}, which learns beside the environments (threaded: true),"
+        return f"{self._plan.name}: {process}"
+
     def _lost_error(self, how: str) -> ProcessLostError:
         return ProcessLostError(
-            f"{self._plan.name}: the process {self.process.pid}, which learns beside the environments "
-            f"(threaded: true), {how}. An update that it was making is lost; what was learned before is "
-            f"saved: continue with --resume.{self.process.output()}"
+            f"{self._name} {how}. An update that it was making is lost; what was learned before is saved: "
+            f"continue with --resume.{self.process.output()}"
         )
 
     def close(self) -> None:
         """End the process: by itself, or at once in the midst of an update, which then is unwanted."""
         if self._channel is not None:
             self._channel.close()
-        if self._channel is None or self.is_busy or not self.process.wait(CLOSING_SECONDS):
+        unwanted = self._channel is None or self.is_busy
+        if unwanted or not await_end(self.process, self._watch, CLOSING_SECONDS):
             self.process.kill()
         shutil.rmtree(self._folder, ignore_errors=True)

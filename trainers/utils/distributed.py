@@ -7,8 +7,10 @@ this one can then still save its state.
 
 from __future__ import annotations
 
+import hmac
 import os
 import pickle
+import secrets
 import socket
 import sys
 import threading
@@ -17,11 +19,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from .errors import ProcessLostError, TrainerError
+from .torchrun import launched_rank
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TIMEOUT = timedelta(minutes=30)
 """A rank may wait for another one's evaluation, or for the restart of its engines."""
+_SIGNATURE_BYTES = 32
 CHECK_SECONDS = 0.05
 """Seconds between looks at whether those that are awaited are still there; signals are handled then too."""
 GPU_PAUSE = 0.0005
 """Seconds between looks at whether GPUs have finished a collective call."""
-TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""Environment variables with which `torchrun` starts each rank."""
 
 
 class RankLostError(ProcessLostError):
@@ -46,11 +46,18 @@ class RankLostError(ProcessLostError):
 class _World:
     rank: int = 0
     size: int = 1
+    local_rank: int = 0
+    """The number of this process among the ranks of its machine."""
+    local_size: int = 1
     connected: bool = False
     describe: Callable[[RuntimeError], str] = str
     """The sentence about a lost rank, given the error of a collective call."""
     check: Callable[[float], None] | None = None
     """The argument `check` of `process_group`."""
+    key: bytes = b""
+    """Known to the ranks alone, if they met at a file."""
+    exchanged: int = 0
+    """How many Python objects were sent from rank to rank."""
     under_way: bool = False
     """Whether a collective call was begun, and has not ended."""
     ending: bool = False
@@ -72,7 +79,12 @@ def world_size() -> int:
 
 def local_size() -> int:
     """How many ranks share this machine; all of the run, unless `torchrun` says otherwise."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", world_size())) if world_size() > 1 else 1
+    return _world.local_size
+
+
+def local_rank() -> int:
+    """The number of this process among the ranks of its machine, and that of its GPU."""
+    return _world.local_rank
 
 
 def connected() -> bool:
@@ -98,21 +110,15 @@ def ending() -> bool:
 def exit_process(status: int) -> NoReturn:
     """End this process; without more ado where a rank was given up while it was awaited.
 
-    For that rank torch would still wait as it frees its memory.
+    For that rank torch would still wait as it frees its memory, and `torchrun` ends it if this one fails.
     """
     if _world.under_way:
+        status = status or int(launched_rank() is not None)
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status)
     sys.exit(status)
-
-
-def launched_ranks() -> tuple[int, int] | None:
-    """Rank and world size that `torchrun` has given this process; None where it started alone."""
-    if any(name not in os.environ for name in TORCHRUN) or int(os.environ["WORLD_SIZE"]) < 2:
-        return None
-    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 def seed_of(run_seed: int, number: int) -> int:
@@ -162,27 +168,26 @@ def process_group(
     from torch import distributed as dist
 
     require_backend(device)
-    if rendezvous is not None or os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE"):
-        names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
-        loopback = next((name for name in names if name in ("lo", "lo0")), "lo")
-        for library in ("GLOO", "NCCL"):
-            os.environ.setdefault(f"{library}_SOCKET_IFNAME", loopback)
+    launched = launched_rank() if rendezvous is None else None
+    if launched is None or launched.on_one_machine:
+        _connect_over_loopback(only=launched is None)
     if device == "cuda":  # otherwise NCCL's watchdog aborts the process without an exception
         os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
-    join = partial(
-        dist.init_process_group,
-        "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl",
-        init_method="env://" if rendezvous is None else Path(rendezvous).as_uri(),
-        rank=rank,
-        world_size=world_size,
-        timeout=TIMEOUT,
-    )
+
+    def join() -> None:
+        store = None if rendezvous is None else _store_in(rendezvous, rank, world_size)
+        _world.key, _world.exchanged = b"" if store is None else store.get("key"), 0
+        backend = "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl"
+        dist.init_process_group(backend, None, TIMEOUT, world_size, rank, store)  # type: ignore[arg-type]
+
     _world.under_way = False
     try:
         _wait_beside(join, check)
     except RuntimeError as error:
         raise RankLostError(describe(error)) from error
     _world.rank, _world.size, _world.connected, _world.describe = rank, world_size, True, describe
+    _world.local_rank = rank if launched is None else launched.local_rank
+    _world.local_size = (launched and launched.local_size) or world_size
     _world.check = check
     try:
         yield
@@ -191,10 +196,32 @@ def process_group(
             sums(0.0)
     finally:
         _world.rank, _world.size, _world.connected = 0, 1, False
+        _world.local_rank, _world.local_size = 0, 1
         if _world.under_way:
             release()
         if not _world.under_way:
             dist.destroy_process_group()
+
+
+def _store_in(file: str, rank: int, world_size: int) -> Store:
+    """The store of ranks that meet at a file, with the key that they sign by."""
+    from torch import distributed as dist
+
+    store = dist.FileStore(file, world_size)  # type: ignore[attr-defined]
+    store.set_timeout(TIMEOUT)
+    if rank == 0:
+        store.set("key", secrets.token_hex(32))
+    found: Store = store
+    return found
+
+
+def _connect_over_loopback(only: bool) -> None:
+    """Let gloo and NCCL listen on the loopback interface; `only`: whatever the user's variables say."""
+    names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
+    loopback = next((name for name in names if name in ("lo", "lo0")), "lo")
+    for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        if only or variable not in os.environ:
+            os.environ[variable] = loopback
 
 
 def _wait_beside(call: Callable[[], None], check: Callable[[float], None] | None) -> None:
@@ -283,6 +310,32 @@ def _gpus_are_done(work: Work) -> bool:
     return True
 
 
+class Store(Protocol):
+    """What torch's stores have in common, as far as it is needed."""
+
+    def set(self, key: str, value: str) -> None:
+        """Set an entry."""
+
+    def get(self, key: str) -> bytes:
+        """An entry; waits until there is one."""
+
+    def check(self, keys: list[str]) -> bool:
+        """Whether there are entries of all these keys."""
+
+
+def shared_store() -> Store:
+    """A store of this run's ranks alone, beside that at which `torchrun` has let them meet."""
+    from torch import distributed as dist
+
+    launched = launched_rank()
+    assert launched is not None, "torchrun has started this process"
+    prefix = broadcast(f"lanista-{secrets.token_hex(8)}")  # another run may have used the store before
+    connect = dist.TCPStore  # type: ignore[attr-defined]
+    store = connect(launched.address, launched.port, is_master=False, timeout=TIMEOUT, wait_for_workers=False)
+    own: Store = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]
+    return own
+
+
 # Collective calls: each raises RankLostError where a rank has ended ----------------------------------------
 
 
@@ -353,13 +406,32 @@ def gather(value: T) -> list[T]:
 
 
 def _sent_by(sender: int, value: T) -> T:
-    """What one rank gives, on every rank."""
+    """What one rank gives, on every rank.
+
+    gloo asks nobody who calls on its ports. So an object is read only if it is signed with the run's key.
+    """
     import torch
     from torch import distributed as dist
 
-    pickled = pickle.dumps(value) if sender == _world.rank else b""
-    size = int(sums(len(pickled))[0])
-    data = bytearray(pickled or size)
+    _world.exchanged += 1
+    sent = b""
+    if sender == _world.rank:
+        pickled = pickle.dumps(value)
+        sent = _signature(pickled) + pickled
+    size = int(sums(len(sent))[0])
+    data = bytearray(sent or size)
     _collective(dist.broadcast, torch.frombuffer(data, dtype=torch.uint8), sender)
-    received: T = pickle.loads(data)  # noqa: S301 (of a process of this run)
+    pickled = bytes(memoryview(data)[_SIGNATURE_BYTES:])
+    if not hmac.compare_digest(data[:_SIGNATURE_BYTES], _signature(pickled)):
+        _world.connected = False
+        raise RankLostError(
+            f"What has come from the learner {sender} of {_world.size} is not signed by this run: another "
+            "program has called on the ports by which learners exchange gradients (SECURITY.md)."
+        )
+    received: T = pickle.loads(pickled)  # noqa: S301 (signed by a process of this run)
     return received
+
+
+def _signature(pickled: bytes) -> bytes:
+    """The signature of the object that is exchanged now, so that none can be sent again."""
+    return hmac.digest(_world.key, _world.exchanged.to_bytes(8, "big") + pickled, "sha256")

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
+from ..._shadows import shadowed
 from .logging import print_error
 
 INTERRUPTED = 130
@@ -93,6 +94,9 @@ def _unwritable(program: str, probe: str = "") -> int:
 
 def _report_failure(program: str, error: Exception) -> int:
     """Explain an error that nothing below has expected; the exit status 1."""
+    if hidden := shadowed(error):
+        print_error(program, f"{hidden}.")
+        return 1
     text = _report(error)
     try:
         with tempfile.NamedTemporaryFile(

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...envs.utils.regular_files import remove_link
+from ...envs.utils.regular_files import open_own, refuse_pipe, remove_link
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,6 +78,7 @@ def warnings_kept(path: Path) -> Iterator[None]:
     logger = logging.getLogger(PACKAGE)
     try:
         remove_link(path)
+        refuse_pipe(path)
         logger.addHandler(handler)
     except OSError as error:
         logger.warning("Warnings are not kept in %s: %s.", path, error.strerror)
@@ -118,6 +119,9 @@ class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
 class WarningsFile(logging.FileHandler):
     """A file of warnings; on a full disk they appear elsewhere alone."""
+
+    def _open(self) -> Any:
+        return open_own(Path(self.baseFilename), self.mode, encoding=self.encoding, errors=self.errors)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one message."""

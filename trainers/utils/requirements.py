@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from ..._shadows import shadowed
 from .errors import TrainerError
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,8 @@ def load_torch() -> None:
         with _signals_deferred():
             import torch  # noqa: F401
     except (ImportError, OSError) as error:
+        if hidden := shadowed(error):
+            raise TrainerError(hidden) from error
         cause = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise TrainerError(
             f"torch is installed and cannot be loaded: {cause}. Install it again: "

@@ -73,7 +73,7 @@ def is_own(run: Path, named: Named) -> bool:
 
 def _marks(run: Path) -> list[str]:
     try:
-        found = load_json(read_text(run / MARKS, _MOST_BYTES))
+        found = load_json(read_text(run / MARKS, _MOST_BYTES, within=run))
     except (OSError, ValueError):
         return []
     listed = found if isinstance(found, list) else []

@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from lanista.envs.errors import WireError
-from lanista.envs.godot import spaces
+from lanista.envs.godot import messages, spaces
 from lanista.envs.godot.environment import GodotEnvironment
 from lanista.envs.named_actions import actions_of
 from mlagents_envs.base_env import ActionTuple
@@ -210,6 +210,10 @@ def test_pictures_are_rows_of_pixels_without_their_opacity(connect, channels):
             | {"action_space": MOVE, "agent_policy_names": "a"},
             "60,000 choices are too many",
         ),
+        (
+            {"observation_space": {f"o{k}": {"size": 1, "space": "box"} for k in range(4097)}},
+            "4,097 observations; expected at most 4,096",
+        ),
         ({"observation_space": {"o\ud800": {"size": 2, "space": "box"}}}, "name 'o.ud800' holds half"),
         ({"action_space": {"a\udfff": MOVE["move"]}}, "name 'a.udfff' holds half"),
         ({"agent_policy_names": ["a", "b\udc00"]}, "policy name 'b.udc00' holds half"),
@@ -281,6 +285,13 @@ def test_a_step_that_is_not_what_was_announced_is_refused_by_name(connect, secon
     env.reset()
     with pytest.raises(UnityCommunicationException, match=f"environment 0.*({message})"):
         env.step()
+
+
+def test_a_message_of_more_values_than_steps_have_is_not_parsed(monkeypatch):
+    monkeypatch.setattr(messages.json, "loads", lambda data: pytest.fail("it is parsed"))
+    data = b'{"type":"step","a":[' + b"[]," * (messages._MOST_VALUES // 2) + b"[]]}"
+    with pytest.raises(WireError, match=r"game: a message of .* bytes has 8,388,61. values; .* 8,388,608"):
+        messages.parse_message(data, "game")
 
 
 @pytest.mark.parametrize(

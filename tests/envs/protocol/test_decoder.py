@@ -93,7 +93,8 @@ def test_actions_of_engines_before_hybrid_actions() -> None:
 
 @DIALECTS
 @pytest.mark.parametrize(
-    ("continuous", "branches"), [(-1, ()), (2**31 - 1, ()), (0, (0,)), (1, (2, 0)), (0, (3, -1))]
+    ("continuous", "branches"),
+    [(-1, ()), (2**31 - 1, ()), (0, (0,)), (1, (2, 0)), (0, (3, -1)), (65_537, ()), (0, (1,) * 65_537)],
 )
 def test_impossible_action_sizes_are_an_error(continuous: int, branches: tuple[int, ...], dialect) -> None:
     data = spoken(
@@ -101,6 +102,13 @@ def test_impossible_action_sizes_are_an_error(continuous: int, branches: tuple[i
     )
     with pytest.raises(WireError, match="impossible action sizes"):
         Decoder(dialect=dialect).decode(data)
+
+
+def test_more_observations_than_an_agent_can_have_are_an_error() -> None:
+    """Each would be an input of the model, whose making takes long after the engine has been answered."""
+    data = message(agent(*[vector(1)] * 4097), brains=(brain(),))
+    with pytest.raises(WireError, match="an agent has 4,097 observations; expected at most 4,096"):
+        Decoder().decode(data)
 
 
 @pytest.mark.parametrize("shape", [[2**30, 2**30], [0, 2**31 - 1, 2**31 - 1, 9], [1] * 81, [-1], [3]])

@@ -102,3 +102,37 @@ def test_masks_are_inverted():
         forbidden_actions(np.ones(3), (2,))
     with pytest.raises(ValueError, match=r"3 entries.*need 5"):
         forbidden_actions([np.int8([1, 0]), np.int8([0])], (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("space", "reason"),
+    [
+        (spaces.Discrete(10**9), "1,000,000,000 choices, each of which becomes a number, are too many"),
+        (spaces.MultiDiscrete([2] * 40_000), "80,000 choices"),
+        (
+            spaces.MultiBinary(10**9),
+            "a vector of 1,000,000,000 numbers is too long; expected at most 1,048,576",
+        ),
+        (spaces.Tuple([spaces.Discrete(2)] * 4097), "4,097 observations; expected at most 4,096"),
+        (spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Discrete(65_537)}), "b: .* 65,537 choices"),
+    ],
+)
+def test_a_space_that_would_take_the_memory_is_refused_by_a_sentence(space, reason):
+    with pytest.raises(UnsupportedSpaceError, match=reason):
+        sensors(space)
+
+
+@pytest.mark.parametrize(
+    ("space", "reason"),
+    [
+        (spaces.Discrete(10**9), "0 continuous actions and 1,000,000,000 choices; expected at most 65,536"),
+        (spaces.MultiDiscrete([50] * 2000), "100,000 choices"),
+        (spaces.MultiDiscrete([2] * 2049), "2,049 discrete actions; expected at most 2,048"),
+        (spaces.MultiBinary(10**9), "1,000,000,000 discrete actions"),
+        (spaces.Box(-1, 1, (70_000,)), "70,000 continuous"),
+        (spaces.Tuple([spaces.Box(-1, 1, (40_000,)), spaces.Discrete(30_000)]), "40,000 .* 30,000 choices"),
+    ],
+)
+def test_an_action_space_that_would_take_the_memory_is_refused_by_a_sentence(space, reason):
+    with pytest.raises(UnsupportedSpaceError, match=reason):
+        action_decoder(space)

@@ -223,6 +223,12 @@ def test_without_the_network_the_last_manifest_is_used(server, caplog):
         ("environments: [{A: 3}]", "A: expected a mapping"),
         ("environments: [{A: {linux_ulr: x}}]", "linux_ulr: unknown key. Did you mean linux_url?"),
         ("environments: [{A: {expected_reward: much}}]", "expected_reward: found 'much', expected a number"),
+        *(
+            (f"environments: [{{A: {{expected_reward: {value}}}}}]", "line 1: it is not valid YAML: ")
+            for value in ("!!int ''", "!!float ''", "!!bool x", "!!timestamp x")
+        ),
+        (f"environments: [{{A: {{expected_reward: 1{'0' * 400}}}}}]", "expected_reward: found 1000"),
+        (f"environments: [{{A: {{description: [{'x' * 3000}]}}}}]", "description: found ['xxx"),
         ("environments: [{A: {linux_url: 'ftp://x'}}]", "linux_url: found 'ftp://x'"),
         ("environments: [{A: {linux_url: 3}}]", "linux_url: found 3, expected text"),
         ("environments: [{A: {linux_sha256: abc}}]", "64 hexadecimal digits"),

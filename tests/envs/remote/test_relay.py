@@ -256,9 +256,20 @@ def test_a_trainer_that_drops_connections_keeps_out_no_engine(side, monkeypatch,
     assert len(dropped) == 3 and caplog.text.count("waits: ") == 1
 
 
-@pytest.mark.parametrize("places", [1, 0])
-def test_an_engine_is_let_go_when_the_relay_ends_or_too_many_wait(side, caplog, monkeypatch, places):
-    monkeypatch.setattr(relay_module, "_MAX_WAITING", places)
+@pytest.mark.parametrize(
+    ("places", "seconds", "most", "reason"),
+    [
+        (1, TIMEOUT, 9, "is rejected: the trainer at"),
+        (0, 0.01, 9, "the trainer could not be called for it in 0.01 s"),
+        (0, TIMEOUT, 0, "too many others wait for the trainer"),
+    ],
+)
+def test_an_engine_is_let_go_when_the_relay_ends_or_too_many_wait(
+    side, caplog, monkeypatch, places, seconds, most, reason
+):
+    monkeypatch.setattr(relay_module, "_MAX_DIALING", places)
+    monkeypatch.setattr(relay_module, "_BEGINNING_SECONDS", seconds)
+    monkeypatch.setattr(relay_module, "MAX_CALLERS", most)
     guess_all(side)
     relay = side.start_relay()
     end = endpoint(relay.port)
@@ -267,10 +278,56 @@ def test_an_engine_is_let_go_when_the_relay_ends_or_too_many_wait(side, caplog, 
     if places:
         until(lambda: "waits: the trainer at" in caplog.text)
         relay.close()
-    until(lambda: "is rejected: the trainer at" in caplog.text)
+    until(lambda: reason in caplog.text)
     engine.join(TIMEOUT)
     assert not engine.is_alive()
     end.close()
+
+
+def test_callers_that_say_nothing_or_something_else_take_no_thread_and_are_not_dialed_for(
+    side, monkeypatch, caplog
+):
+    relay = side.start_relay()
+    dialed = []
+    dial = side.server._begin
+    monkeypatch.setattr(side.server, "_begin", lambda *call: (dialed.append(call), dial(*call)))
+    before = threading.active_count()
+    callers = [socket.create_connection(("127.0.0.1", relay.port), TIMEOUT) for _ in range(150)]
+    for number, caller in enumerate(callers):
+        caller.sendall((b"", b"PRI * HTTP/2.0\r\n", b"{")[number % 3])
+    ScriptedEngine(relay.port, [hello(), observation(1.0, 0.0), observation(2.0, 0.0)])
+    env = environment(side.next())
+    env.reset()
+    assert threading.active_count() <= before + 3, "the engine's own thread, the relay's for it, its reader"
+    assert len(dialed) == 1
+    env.step()
+    env.close()
+    for caller in callers:
+        caller.close()
+    assert "not HTTP/2; it begins with b'{'" in caplog.text
+
+
+def test_an_engine_that_is_greeted_first_need_not_begin(side):
+    """A Godot game on a node of a cluster says nothing before the trainer does."""
+    relay = side.start_relay()
+    relay.is_greeted = True
+    with socket.create_connection(("127.0.0.1", relay.port), TIMEOUT) as game:
+        assert game.recv(1 << 12)  # the trainer's settings: here it speaks HTTP/2
+
+
+def test_engines_that_were_turned_away_do_not_end_a_relay_that_serves_one(side, caplog, monkeypatch):
+    relay = side.start_relay(once=True)
+    monkeypatch.setattr(relay_module, "PATIENCE_SECONDS", 0.0)
+    guess_all(side)
+    end = endpoint(relay.port)
+    greet_in_vain(end)
+    until(lambda: "is rejected: the trainer at" in caplog.text)
+    forget_guesses(side)
+    ScriptedEngine(relay.port, [hello(), observation(1.0, 2.0)])
+    environment(side.next()).close()
+    (_, thread), *_ = side.relays
+    thread.join(TIMEOUT)
+    assert not thread.is_alive() and not side.errors
 
 
 @pytest.mark.parametrize("change", ["token", "certificate"])
@@ -291,6 +348,29 @@ def test_no_refusal_ends_a_relay_that_was_admitted(side, caplog, change):
     assert env.get_steps("Ball?team=0")[0].obs[0][0, 0] == 2.0
     env.close()
     end.close()
+    assert not side.errors
+
+
+def test_a_relay_outlives_its_trainer_and_serves_the_next_one_with_its_token_and_certificate(
+    side, identity, caplog
+):
+    relay = side.start_relay()
+    ScriptedEngine(relay.port, [hello(), observation(1.0, 0.0)])
+    environment(side.next()).close()
+    side.server.close()
+    end = endpoint(relay.port)
+    greet_in_vain(end)
+    until(lambda: f"is rejected: no trainer answers at 127.0.0.1:{side.port}" in caplog.text)
+    end.close()
+    side.server = AttachServer(
+        "localhost", side.port, AccessRules(tls=identity[0]), token=TOKEN, on_engine=side.arrived.put
+    )
+    side.server.start()
+    ScriptedEngine(relay.port, [hello(), observation(2.0, 0.0)])
+    env = environment(side.next())
+    env.reset()
+    assert env.get_steps("Ball?team=0")[0].obs[0][0, 0] == 2.0
+    env.close()
     assert not side.errors
 
 
@@ -388,8 +468,8 @@ def test_the_relay_logs_why_another_client_is_rejected(side, caplog):
     relay = side.start_relay()
     with caplog.at_level(logging.INFO), socket.create_connection(("127.0.0.1", relay.port)) as client:
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        until(lambda: "the trainer rejected the engine: not HTTP/2" in caplog.text)
-    until(lambda: "Turned away a relay at 127.0.0.1" in caplog.text)
+        until(lambda: "it speaks HTTP/1, as browsers do, but engines speak gRPC" in caplog.text)
+    assert f"from port {relay.port}" in caplog.text
 
 
 def test_an_expected_engine_goes_to_the_caller_that_waits_for_it(side):

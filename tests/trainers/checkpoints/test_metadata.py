@@ -110,7 +110,7 @@ def test_weights_that_do_not_fit_are_refused(checkpoint, change):
 def test_more_actions_than_any_engine_has_are_refused_before_memory_is_taken(checkpoint, change):
     state = load_checkpoint(checkpoint[0])
     state["brain"].update(change)
-    with pytest.raises(CheckpointError, match="more than 1,048,576 numbers and choices"):
+    with pytest.raises(CheckpointError, match="expected at most 65,536 together"):
         build_network(state)
 
 

@@ -1,6 +1,8 @@
 """Run folders: nothing of an older run is lost, and two runs never share one."""
 
 import os
+import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from threading import Barrier
@@ -207,3 +209,59 @@ def test_a_pipe_for_the_record_of_a_run_is_not_waited_for(tmp_path, caplog):
     assert "configuration.yaml cannot be read: it is a pipe or a device" in caplog.text
     assert run_folder.recorded_behaviors(tmp_path) == {}
     assert run_folder.recorded_start(tmp_path) is None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.parametrize(
+    ("inner", "resume"),
+    [("Ball", True), ("run_logs", True), ("best", True), ("Ball/videos", True), ("run_logs", False)],
+)
+def test_a_run_whose_folders_lead_out_of_it_is_not_written_to(settings, older, tmp_path, inner, resume):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "engine_errors.json").write_text("of the user")
+    if not resume:  # what a start that failed leaves, which is no obstacle
+        shutil.rmtree(older / "Ball")
+    path = older / inner
+    if path.exists():
+        shutil.rmtree(path)
+    path.symlink_to(precious)
+    with (
+        pytest.raises(TrainerError, match=re.escape(f"{path} leads to {precious}, outside")),
+        claimed_run_folder(settings(resume=resume)),
+    ):
+        pass
+    assert [one.name for one in precious.iterdir()] == ["engine_errors.json"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+def test_a_run_that_is_a_link_itself_is_written_to(settings, older, results, tmp_path):
+    shutil.move(older, tmp_path / "disk")
+    older.symlink_to(tmp_path / "disk")
+    (older / "latest").symlink_to("Ball")
+    with claimed_run_folder(settings(resume=True)) as folder:
+        assert folder == older
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.parametrize("inner", ["Ball", "run_logs", "Ball/ranks"])
+def test_a_run_whose_folder_is_a_dead_link_is_refused_before_it_trains(settings, older, tmp_path, inner):
+    path = older / inner
+    if path.exists():
+        shutil.rmtree(path)
+    path.symlink_to(tmp_path / "disk that is not mounted")
+    with (
+        pytest.raises(
+            TrainerError, match=re.escape(f"{path} leads to {path.readlink()}, and there is nothing")
+        ),
+        claimed_run_folder(settings(resume=True)),
+    ):
+        pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+def test_a_dead_link_in_the_place_of_a_file_is_no_obstacle(settings, older, tmp_path):
+    (older / "Ball" / "Ball-500.onnx").symlink_to(tmp_path / "nothing")
+    (older / "run_logs" / "warnings.log").symlink_to(tmp_path / "nothing")
+    with claimed_run_folder(settings(resume=True)) as folder:
+        assert folder == older

@@ -12,12 +12,14 @@ import pytest
 import yaml
 from installed_plugins import install
 from lanista.envs.engines.own_program import own_program
+from lanista.trainers.checkpoints.compatibility import recorded_in
 from lanista.trainers.checkpoints.file import load_checkpoint, save_checkpoint
 from lanista.trainers.checkpoints.shared_weights import save_shared
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.runs.record import read_run
 from lanista.trainers.learn import run as learn
 from lanista.trainers.policies.onnx.load import LoadError, load
+from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.tools.card.contents import Training
 from line_runs import Restored
 
@@ -244,6 +246,20 @@ def test_a_plugin_that_settings_name_is_not_imported(place, monkeypatch, capsys)
     assert not (place / "PWNED").exists()
 
 
+def test_a_plugin_that_only_the_settings_of_an_older_run_name_is_not_imported(place, monkeypatch):
+    """Checkpoints of 0.1.0 have no settings: those of the run, which may be somebody else's, are compared."""
+    monkeypatch.syspath_prepend(
+        install(
+            place / "site", {"lanista.reward_signals": {"odd": "odd_signal:SIGNAL"}}, {"odd_signal": EVIL}
+        )
+    )
+    settings = TrainerSettings.model_validate({"trainer_type": "ppo"})
+    written = {"trainer_type": "ppo", "network_settings": {"hidden_units": 32}}
+    assert recorded_in({"Basic": written}, "Basic", settings)["network_settings.hidden_units"] == 32
+    assert recorded_in({"Basic": {**written, "reward_signals": {"odd": {}}}}, "Basic", settings) == {}
+    assert not (place / "PWNED").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [(3, 10), sys.version_info[:2]], ids=["3.10", "here"])
 @pytest.mark.parametrize(
@@ -263,4 +279,18 @@ def test_an_experiment_in_the_folder_of_somebody_else_runs_none_of_its_modules(p
     (place / "argparse.py").write_text(EVIL)
     (place / "c.yaml").write_text(f"{YAML}env_settings: {{env_path: scene:basic}}\n")
     assert run(["experiment", "c.yaml"]) == 0
+    assert not (place / "PWNED").exists()
+
+
+@pytest.mark.slow
+def test_modules_of_the_current_folder_do_not_shadow_those_of_a_process_of_ray(place):
+    """Ray would put that folder before all others."""
+    pytest.importorskip("ray")
+    for name in ("argparse", "colorsys", "numpy", "logging", "yaml"):
+        (place / f"{name}.py").write_text(EVIL)
+    with Restored():
+        assert (
+            learn(["c.yaml", "--env", "scene:basic", "--run-id", "mine", "--seed", "1", "--ray", "local"])
+            == 0
+        )
     assert not (place / "PWNED").exists()

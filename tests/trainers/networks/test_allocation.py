@@ -22,4 +22,4 @@ def test_a_policy_that_does_not_fit_names_its_keys():
 def test_a_signal_that_does_not_fit_names_its_keys():
     cpu = torch.device("cpu")
     with pytest.raises(TrainerError, match=r"^reward_signals\.rnd\.network_settings: .* hidden_units is 128"):
-        make_learned_rewards(HUGE, {"rnd": RNDSettings()}, cpu, 0, NonFinitePolicy.STOP, squashed=False)
+        make_learned_rewards(HUGE, {"rnd": RNDSettings()}, cpu, 0, NonFinitePolicy.STOP, action_range=None)

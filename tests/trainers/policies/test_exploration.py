@@ -11,7 +11,6 @@ from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.modules.distributions import ExplorationSchedule
 from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.policies.exploration import (
-    THETA,
     ActionNoise,
     EpsilonGreedy,
     action_noise,
@@ -118,9 +117,11 @@ def test_noise_has_the_schedules_deviation_in_the_long_run(kind):
     )
 
 
-def test_correlated_noise_is_per_agent_and_restarts_with_its_episode():
-    noise = action_noise(ActionSpec(1, ()), DDPGSettings(noise_type="ornstein_uhlenbeck", noise_start=1.0))
-    kept, spread = 1 - THETA, np.sqrt(1 - (1 - THETA) ** 2)
+@pytest.mark.parametrize("keys, theta", [({}, 0.15), ({"noise_theta": 0.5}, 0.5)])
+def test_correlated_noise_is_per_agent_and_restarts_with_its_episode(keys, theta):
+    hyper = DDPGSettings(noise_type="ornstein_uhlenbeck", noise_start=1.0, **keys)
+    noise = action_noise(ActionSpec(1, ()), hyper)
+    kept, spread = 1 - theta, np.sqrt(1 - (1 - theta) ** 2)
     source, twin = generator(), generator()
     fresh = lambda n: torch.randn((n, 1), generator=twin).numpy() * spread  # noqa: E731
     first = noise([(0, BEHAVIOR), (1, BEHAVIOR)], [decisions([3, 5]), decisions([3])], 0, source)

@@ -192,7 +192,7 @@ def test_gail(case):
     keys = {key: given[key] for key in ("use_actions", "use_vail")}
     settings = settings_of(GAILSettings, given, demo_path="-", learning_rate=0.0, **keys)
     demos = demonstrations(behavior_spec(given["spec"]), given["expert_batch"])
-    signal = made(GAIL, settings, given, demos, squashed=False)
+    signal = made(GAIL, settings, given, demos, action_range=3.0)
     load_parameters(gail_tensors(signal.discriminator), given["weights"])
     policy, expert = (
         steps_of(given[name], given["spec"]["action_spec"]["discrete_branches"])

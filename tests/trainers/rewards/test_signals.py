@@ -46,9 +46,9 @@ def curiosity_of(spec, **keys):
     return Curiosity(spec, settings, CPU, 0, NonFinitePolicy.STOP)
 
 
-def gail_of(spec, demos, squashed=False, **keys):
+def gail_of(spec, demos, action_range=3.0, **keys):
     settings = GAILSettings(demo_path="-", network_settings=SMALL, **keys)
-    return GAIL(spec, settings, demos, CPU, 0, NonFinitePolicy.STOP, squashed=squashed)
+    return GAIL(spec, settings, demos, CPU, 0, NonFinitePolicy.STOP, action_range=action_range)
 
 
 # Steps ----------------------------------------------------------------------------------------------------
@@ -194,19 +194,22 @@ def test_acting_like_the_expert_is_rewarded(keys):
     assert signal.evaluate(alike).mean() > signal.evaluate(others).mean() + 0.3
 
 
-@pytest.mark.parametrize("squashed", [False, True])
-def test_actions_may_be_compared_as_the_engine_gets_them(squashed):
+@pytest.mark.parametrize(
+    "action_range, expected",
+    [(3.0, [1.0, 0.5, -1.0, 0.1]), (1.0, [1.0, 1.0, -1.0, 0.3]), (None, [6.0, 1.5, -3.0, 0.3])],
+)
+def test_actions_may_be_compared_as_the_engine_gets_them(action_range, expected):
     spec = vector_spec([2], continuous=1)
     rollout = random_rollout([4], seed=0, spec=spec)
     rollout = replace(rollout, continuous=np.array([[6.0], [1.5], [-3.0], [0.3]], np.float32))
     steps = Transitions.of_rollout(rollout, CPU)
     signals = [
-        gail_of(spec, demonstrations(spec, [5]), squashed, use_actions=True, engine_actions=engine)
+        gail_of(spec, demonstrations(spec, [5]), action_range, use_actions=True, engine_actions=engine)
         for engine in (False, True)
     ]
     drawn, told = (signal.sample(steps).acted[:, 0].tolist() for signal in signals)
     assert drawn == pytest.approx([6.0, 1.5, -3.0, 0.3])
-    assert told == pytest.approx(drawn if squashed else [1.0, 0.5, -1.0, 0.1])
+    assert told == pytest.approx(expected)
 
 
 def test_the_penalty_is_over_all_observations_as_they_come():
@@ -214,7 +217,7 @@ def test_the_penalty_is_over_all_observations_as_they_come():
     spec = spec_of_shapes([[2], [1, 20, 20], [3]], continuous=1)
     demos = demonstrations(spec, [6])
     settings = GAILSettings(demo_path="-", network_settings={**SMALL, "normalize": True})
-    signal = GAIL(spec, settings, demos, CPU, 0, NonFinitePolicy.STOP, squashed=False)
+    signal = GAIL(spec, settings, demos, CPU, 0, NonFinitePolicy.STOP, action_range=3.0)
     network = signal.discriminator.double()
     policy, expert = (
         Sample([torch.from_numpy(column[rows]).double() for column in demos.obs], None)
@@ -270,7 +273,7 @@ def test_the_expert_s_statistics_stay_those_of_the_demonstrations():
 
     def gail(demos):
         settings = GAILSettings(demo_path="-", network_settings=normal)
-        return GAIL(spec, settings, demos, CPU, 0, NonFinitePolicy.STOP, squashed=False)
+        return GAIL(spec, settings, demos, CPU, 0, NonFinitePolicy.STOP, action_range=3.0)
 
     fresh, state = gail(since).discriminator.encoder.normalizers.state_dict(), gail(before).state_dict()
     for load in ("initialize_from", "load_state_dict"):
@@ -293,7 +296,7 @@ def test_a_signal_that_nothing_builds_is_an_error_and_never_the_rewards_of_the_e
             CPU,
             0,
             NonFinitePolicy.STOP,
-            squashed=False,
+            action_range=3.0,
         )
 
 
@@ -310,4 +313,4 @@ def test_an_image_that_a_signal_cannot_read_is_reported_with_the_signal():
     spec, signals = spec_of_shapes([(3, 8, 8)], continuous=1), {"rnd": RNDSettings()}
     expected = r"reward_signals\.rnd: Observation .* 8x8 .*vis_encode_type to match3"
     with pytest.raises(UnsupportedObservationError, match=expected):
-        make_learned_rewards(spec, signals, CPU, 0, NonFinitePolicy.STOP, squashed=False)
+        make_learned_rewards(spec, signals, CPU, 0, NonFinitePolicy.STOP, action_range=3.0)

@@ -120,6 +120,21 @@ def test_a_killed_run_resumes_bit_for_bit(runs, tmp_path, monkeypatch, capsys, c
     assert found.keys() <= (ROWS if trainer in ("poca", "mappo") else set()), found
 
 
+@pytest.mark.parametrize(
+    "case", ["ppo", "ppo with a memory", "sac with its replay", "dqn", "ddpg", "td3 without"]
+)
+def test_a_run_that_has_ended_is_not_changed_by_resuming_it(runs, capsys, case):
+    """As when the kill comes between its last checkpoint and its end: agents do not act once more."""
+    trainer, hyper, memory, _ = CASES[case]
+    runs.configure(YAML.format(trainer=trainer, hyper=hyper, memory=memory, keep_best=0))
+    runs.rules |= RULES.get(trainer, {})
+    assert runs("c.yaml", "--run-id", "r", "--seed", "3") == 0
+    before = runs.state("r")
+    assert runs("c.yaml", "--run-id", "r", "--resume") == 0
+    assert "nothing is left to train" in capsys.readouterr().out
+    assert differences(before, runs.state("r")) == []
+
+
 def lessons(count):
     """Lessons of 12 episodes, each with another length of episodes; every second one resets."""
     criteria = "behavior: Tiny, measure: reward, threshold: -2, min_lesson_length: 12"

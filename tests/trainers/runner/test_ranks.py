@@ -1,5 +1,6 @@
 """Two ranks keep equal weights, follow rank 0's lessons, resume exactly, and end together."""
 
+import logging
 import os
 import re
 import signal
@@ -15,18 +16,19 @@ from console_runs import end, learn, left_behind, start, until, weights_are_fini
 from crowd import write_demonstration
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.runner.controller import TrainerController
-from lanista.trainers.runner.ranks import first_rank, with_launched_ranks
+from lanista.trainers.runner.ranks import first_rank, joined_ranks, with_launched_ranks
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.trainer.checkpointing import LearnerCheckpointer
 from lanista.trainers.trainer.distributed import rank_state
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
+from lanista.trainers.utils import distributed
 from lanista.trainers.utils.distributed import rank
 from lanista.trainers.utils.errors import TrainerError
 from line_runs import Runs
 from reliability.resume import differences
 from scripted_engine import executable
 from specs import spec_of_shapes
-from two_ranks import launch
+from two_ranks import launch, together
 
 pytestmark = pytest.mark.slow
 
@@ -192,6 +194,14 @@ def test_every_rank_resumes_a_killed_run_bit_for_bit(trainings, case):
     resumed = trainings("--run-id", "killed", "--resume")
     assert [differences(*pair) for pair in zip(whole, resumed)] == [[], []]
     assert whole[1]["step"] > 1400
+
+
+def test_no_rank_acts_in_a_resumed_run_that_had_ended(trainings):
+    trainings.configure(*CASES["td3"])
+    ended = trainings("--run-id", "r")
+    for file in trainings.folder.glob("returned-*"):
+        file.unlink()
+    assert [differences(*pair) for pair in zip(ended, trainings("--run-id", "r", "--resume"))] == [[], []]
 
 
 def test_every_rank_drops_its_steps_of_other_sequences(trainings):
@@ -382,10 +392,44 @@ def test_inference_starts_no_ranks(tmp_path):
 
 
 def test_the_number_of_torchrun_processes_is_the_number_of_learners(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.setenv(name, "3")
+    for name, text in {"RANK": "2", "WORLD_SIZE": "3", "MASTER_ADDR": "here", "MASTER_PORT": "3"}.items():
+        monkeypatch.setenv(name, text)
     assert with_launched_ranks(options(1)).torch_settings.learners == 3
     with pytest.raises(TrainerError, match=r"found 2, and torchrun has started 3 processes \(WORLD_SIZE\)"):
         with_launched_ranks(options(2))
+    with pytest.raises(TrainerError, match=r"--inference takes one process, and torchrun has started 3"):
+        with_launched_ranks(options(1, checkpoint_settings={"inference": True}))
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert with_launched_ranks(options(2)).torch_settings.learners == 2
+
+
+def test_a_first_rank_of_torchrun_says_that_no_other_one_comes(tmp_path):
+    told = tmp_path / "told"
+
+    def join(rank):
+        if rank:
+            assert until(told.exists)
+        else:
+            handler = logging.FileHandler(tmp_path / "log")
+            handler.emit = lambda record: told.write_text(record.getMessage())
+            logging.getLogger("lanista").addHandler(handler)
+        with joined_ranks(rank, 2, "cpu", None if rank else 0.1):
+            return distributed.sums(1.0)
+
+    assert launch(tmp_path, join) == [[2.0], [2.0]]
+    assert re.match(r"The other learners have not come to 127\.0\.0\.1:\d+ \(MASTER_ADDR,", told.read_text())
+
+
+def test_a_rank_of_torchrun_has_the_numbers_of_its_machine_and_others_their_own(monkeypatch, tmp_path):
+    def numbers(rank):
+        os.environ |= {"LOCAL_RANK": str(1 - rank), "LOCAL_WORLD_SIZE": "2"}
+        return distributed.local_rank(), distributed.local_size()
+
+    def joined(rank):
+        os.environ |= {"LOCAL_RANK": str(1 - rank)}
+        with distributed.process_group(rank, 2, "cpu"):
+            return numbers(rank)
+
+    assert together(tmp_path, numbers) == [(0, 2), (1, 2)]
+    assert launch(tmp_path, joined) == [(1, 2), (0, 2)]
+    assert (distributed.local_rank(), distributed.local_size()) == (0, 1)

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from console_runs import YAML, end, start, until, weights_are_finite
+from console_runs import PATIENCE, YAML, end, left_behind, start, until, weights_are_finite
 from scripted_engine import executable, first_free_port
 
 pytestmark = pytest.mark.slow
@@ -145,6 +146,69 @@ def test_a_rank_that_waits_for_its_engine_ends_with_the_run(begun):
     run.process.send_signal(signal.SIGTERM)
     ended = run.ended()
     assert ended.good and ended.files("Ball.onnx") and ended.files("1.pt"), "the rank has saved its own part"
+
+
+def test_nothing_is_left_of_a_rank_that_is_stopped_with_all_that_it_has_started(begun):
+    """Its guard, which is to end its engine, and the engine."""
+    run = begun("rank")
+    for process in (*run.other.children(recursive=True), run.other):
+        process.suspend()
+    run.process.send_signal(signal.SIGTERM)
+    ended = run.ended()
+    assert ended.good and ended.files("Ball.onnx") and weights_are_finite(ended.files("Ball*.pt"))
+
+
+@pytest.fixture
+def torchrun(tmp_path):
+    """A run of two ranks that `torchrun` has started: its process, and those of the ranks."""
+    words = ["--standalone", "--nproc-per-node", "2", "-m", "lanista.trainers.learn", "c.yaml"]
+    engine = executable(tmp_path, "greet(); steps(10**9)")
+    flags = ["--env", engine, "--base-port", str(first_free_port(8)), "--num-envs", "2", "--run-id", "r"]
+    (tmp_path / "c.yaml").write_text(ENDLESS)
+    with (
+        (tmp_path / "said").open("w") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", *words, *flags, "--timeout-wait", "6"],
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+        ) as process,
+    ):
+        assert until(lambda: any(tmp_path.rglob("*.onnx"))), (tmp_path / "said").read_text()
+        children = psutil.Process(process.pid).children()
+        yield process, sorted(children, key=lambda child: int(child.environ()["RANK"]))
+        process.kill()
+
+
+@pytest.mark.parametrize("signaled", [False, True])
+def test_torchrun_ends_a_run_whose_rank_is_stopped(torchrun, tmp_path, signaled):
+    """The first rank, which gives the other one up, saves and fails: then torchrun ends the other one."""
+    process, ranks = torchrun
+    ranks[1].suspend()
+    if signaled:
+        ranks[0].send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 1
+    said = (tmp_path / "said").read_text()
+    ending = ", and the run is ending" if signaled else r", as if .* \(env_settings\.timeout_wait"
+    assert re.search(r"The learner 1 of 2 has shown no sign of life for \d+ s" + ending, said), said
+    assert weights_are_finite(list((tmp_path / "results").rglob("Ball*.pt")))
+    assert until(lambda: not left_behind(tmp_path)), left_behind(tmp_path)
+
+
+def test_a_first_rank_of_torchrun_that_is_stopped_is_awaited_until_a_signal_ends_another_one(
+    torchrun, tmp_path
+):
+    process, ranks = torchrun
+    steps = lambda: (tmp_path / "said").read_text().count("Step: ")  # noqa: E731
+    ranks[0].suspend()
+    time.sleep(10)  # longer than the timeout of engines
+    assert process.poll() is None
+    ranks[0].resume()
+    counted = steps()
+    assert until(lambda: steps() > counted + 2)
+    ranks[1].send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0, (tmp_path / "said").read_text()
+    assert (tmp_path / "results" / "r" / "Ball.onnx").exists()
 
 
 SECOND_ENGINE_HANGS = """

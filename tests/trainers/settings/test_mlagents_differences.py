@@ -82,6 +82,10 @@ OF_A_BEHAVIOR = {
         {"hyperparameters": {"learning_rate": 1e-11}},
         *("hyperparameters.learning_rate", "rises to 1e-10"),
     ),
+    "adaptive rate": (
+        {"hyperparameters": {"learning_rate_schedule": "adaptive_kl"}},
+        *("hyperparameters.learning_rate_schedule", "own value: ML-Agents refuses it"),
+    ),
     "sac's brains": ({"trainer_type": "sac"}, "trainer_type", "squashed mean"),
     "sac's coefficients": (
         {"trainer_type": "sac"},
@@ -216,7 +220,6 @@ def test_floors_are_those_of_training():
 
     assert meaning.FLOORS == {
         "learning_rate": schedules.LEARNING_RATE_FLOOR,
-        "epsilon": schedules.EPSILON_FLOOR,
         "beta": schedules.BETA_FLOOR,
     }
 

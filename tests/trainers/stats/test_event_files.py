@@ -78,3 +78,20 @@ def test_a_row_of_a_table_that_is_being_written_is_left_out(tmp_path, end):
     (tmp_path / "summaries.csv").write_text(f"step,time,T\n1,1.0,0.5\n{end}")
     extent = read_extent(tmp_path, ("T",))
     assert (extent.step, extent.values, extent.problems) == (1, {"T": [0.5]}, [])
+
+
+def test_a_file_of_zeros_is_no_curve(tmp_path):
+    """A gigabyte of them takes no space in an archive; each 16 bytes had counted as an event."""
+    (tmp_path / "Ball").mkdir()
+    (tmp_path / "Ball" / "events.out.tfevents.1").write_bytes(bytes(1 << 20))
+    for read in (read_curves(tmp_path / "Ball"), read_extent(tmp_path / "Ball", ())):
+        assert read.problems == ["events.out.tfevents.1: what follows byte 0 of 1048576 is no record"]
+
+
+def test_curves_of_many_gigabytes_are_not_read(tmp_path):
+    (tmp_path / "Ball").mkdir()
+    for name in ("events.out.tfevents.1", "summaries.csv"):
+        with (tmp_path / "Ball" / name).open("wb") as file:
+            file.truncate(1 << 40)
+    found = read_curves(tmp_path / "Ball").problems
+    assert [problem.partition(": ")[2] for problem in found] == ["it holds more than 1024 MiB"] * 2

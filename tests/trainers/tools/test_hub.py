@@ -5,6 +5,7 @@ The stub has their names and the arguments that we give; what the real ones do w
 
 import hashlib
 import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -142,3 +143,25 @@ def test_a_missing_huggingface_package_is_named(monkeypatch, folder, capsys):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     assert push(folder) == 1
     assert "pip install 'lanista[hub]'" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.parametrize("name", ["notes.txt", "Ball/videos", "configuration.yaml", "pipe"])
+def test_what_leads_out_of_the_run_is_not_uploaded(hub, folder, tmp_path, capsys, name):
+    victim = tmp_path / "mine"
+    (victim / "videos").mkdir(parents=True)
+    (victim / "notes.txt").write_text("precious")
+    (victim / "configuration.yaml").write_text("behaviors: {precious: {}}")
+    path = folder / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path) if name == "pipe" else path.symlink_to(victim / path.name)
+    assert push(folder) == 1
+    said = capsys.readouterr().err
+    assert str(path) in said and ("a pipe or a device" if name == "pipe" else str(victim / path.name)) in said
+    assert hub.uploaded is None
+
+
+def test_settings_that_json_cannot_hold_are_named(hub, folder, capsys):
+    (folder / "configuration.yaml").write_text("behaviors: {2001-01-01: {}}")
+    assert push(folder) == 1
+    assert "configuration.yaml has a name that is no text" in capsys.readouterr().err

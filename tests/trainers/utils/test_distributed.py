@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from hypothesis import given
@@ -75,6 +76,58 @@ def test_a_lost_rank_is_detected_and_the_other_continues_alone(tmp_path):
         return distributed.connected(), distributed.sums(1.0), distributed.gather("alone")
 
     assert together(tmp_path, lose, statuses=(0, 3))[0] == (False, [1.0], ["alone"])
+
+
+def note(folder):
+    (folder / f"read by {distributed.rank()}").touch()
+
+
+class Planted:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return note, (self.folder,)
+
+
+@pytest.mark.parametrize(("key", "number"), [("another", 0), (None, -1), (None, 0)])
+def test_an_object_is_read_only_if_this_run_has_signed_it_now(tmp_path, key, number):
+    """A program that has taken a rank's place at the ports of gloo knows no key, and may repeat an object."""
+    forged = key is not None or number != 0
+
+    def exchange(rank):
+        assert distributed.broadcast(7 if rank == 0 else None) == 7
+        if rank == 0:
+            distributed._world.key = key.encode() if key else distributed._world.key
+            distributed._world.exchanged += number
+        elif forged:
+            with pytest.raises(RankLostError, match=r"learner 0 of 2 is not signed by this run: .*SECURITY"):
+                distributed.broadcast(None)
+            return distributed.connected()
+        distributed.broadcast(Planted(tmp_path) if rank == 0 else None)
+        return distributed.connected()
+
+    assert together(tmp_path, exchange) == [True, not forged]
+    assert {path.name for path in tmp_path.glob("read by *")} == {
+        "read by 0",
+        *([] if forged else ["read by 1"]),
+    }
+
+
+def test_learners_of_one_machine_listen_on_the_loopback_interface_alone(tmp_path, monkeypatch):
+    """Whatever variables a cluster has set."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "no-such-interface")
+
+    def listening(rank):
+        distributed.sums(1.0)
+        connections = psutil.Process().net_connections("inet")
+        found = [each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN]
+        distributed.sums(1.0)
+        return found
+
+    assert together(tmp_path, listening) == [["127.0.0.1"]] * 2
 
 
 def steps_of(rows, random):

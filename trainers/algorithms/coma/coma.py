@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from ...settings.models.behavior import TrainerSettings
 from ...utils import distributed
 from ...utils.errors import nearest
 from ..base import OnPolicyAlgorithm, Traits, require_actions
-from ..common.optim import CheckedAdam, ClippedSchedules, FlatParameters
+from ..common.optim import CheckedAdam, ClippedSchedules, FlatParameters, Schedule
 from ..common.popart import SMALLEST_DEVIATION
 from ..common.returns import lambda_returns
 from ..ppo.losses import clipped_surrogate, ratio_statistics
@@ -47,7 +47,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
     name = "COMA"
     steps_type = RosterSteps
     hyper: COMASettings
-    saved_numbers: ClassVar = {"exploration": "exploration", "updates": "updates"}
+    saved_numbers: Mapping[str, str] = {"exploration": "exploration", "updates": "updates"}
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
         """Create and register actors, critic, target critic, optimizers and random generators."""
@@ -78,7 +78,9 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         self.evaluator = CounterfactualEvaluator(self.networks, self.sampler)
         self.critic_states = [self.evaluator.memories, self.evaluator.target_memories]
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
-        self.critic_schedule = replace(self.schedules.learning_rate, initial=critic_rate)
+        schedule = self.schedules.learning_rate
+        assert isinstance(schedule, Schedule), "only the rates of PPO, POCA and MAPPO adapt"
+        self.critic_schedule = replace(schedule, initial=critic_rate)
         self.exploring = ExplorationSchedule(
             hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps
         )

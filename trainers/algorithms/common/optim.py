@@ -23,6 +23,7 @@ from ....envs.validation import NonFinitePolicy
 from ...networks.fast.onednn import torch_products
 from ...networks.observations import ObservationEncoder, to_tensors
 from ...settings.models.algorithms import ClippedObjectiveSettings
+from ...settings.models.hyperparameters import ScheduleType
 from ...utils import distributed
 
 
@@ -52,19 +53,21 @@ class FlatParameters:
 
 
 class FlatAdam:
-    """Adam (Kingma and Ba 2015, arXiv 1412.6980) on one vector, with its usual constants.
+    """Adam (Kingma and Ba 2015, arXiv 1412.6980) on one vector, with its usual decay rates.
 
     The arithmetic is that of torch.optim.Adam(fused=True), in one pass over the numbers, without what that
     does around it for any number of groups and devices, which costs more per step here than the arithmetic.
     With a weight decay it is AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101).
     """
 
-    BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
+    BETA1, BETA2 = 0.9, 0.999
 
     def __init__(self, parameters: FlatParameters, learning_rate: float, weight_decay: float = 0.0) -> None:
         self.parameters = parameters
         self.learning_rate: float | Tensor = learning_rate
         self.weight_decay = weight_decay
+        self.epsilon = 1e-8
+        """What is added to the root of the mean square before the division by it."""
         self.mean = torch.zeros_like(parameters.vector.data)
         self.square = torch.zeros_like(parameters.vector.data)
         self._steps = torch.zeros((), device=parameters.vector.device)
@@ -91,7 +94,7 @@ class FlatAdam:
             beta1=self.BETA1,
             beta2=self.BETA2,
             weight_decay=self.weight_decay,
-            eps=self.EPS,
+            eps=self.epsilon,
             amsgrad=False,
             maximize=False,
             found_inf=left_out,
@@ -281,7 +284,6 @@ def update_normalizer(
 
 
 LEARNING_RATE_FLOOR = 1e-10
-EPSILON_FLOOR = 0.1
 BETA_FLOOR = 1e-5
 
 
@@ -302,10 +304,35 @@ class Schedule:
         return (self.initial - self.floor) * (1.0 - progress) + self.floor
 
 
+class AdaptiveRate:
+    """A learning rate that keeps the policy's steps near a KL divergence, as in RSL-RL (Schwarke et al. 2025,
+    arXiv 2509.10771): it falls after a larger step, and rises after a smaller one.
+    """
+
+    FACTOR, LOWEST, HIGHEST = 1.5, 1e-5, 1e-2
+
+    def __init__(self, initial: float, target_kl: float) -> None:
+        self.rate, self.target_kl = initial, target_kl
+
+    def __call__(self, step: int) -> float:
+        """The rate now; it depends on what has been learned, not on the step."""
+        return self.rate
+
+    def follow(self, approx_kl: float) -> None:
+        """Adapt the rate to how far the policy is from the one that acted."""
+        if approx_kl > 2.0 * self.target_kl:
+            self.rate = max(self.rate / self.FACTOR, min(self.rate, self.LOWEST))
+        elif approx_kl < 0.5 * self.target_kl:
+            self.rate = min(self.rate * self.FACTOR, max(self.rate, self.HIGHEST))
+
+
+DEFAULT_TARGET_KL = 0.01
+
+
 class ClippedSchedules(NamedTuple):
     """The schedules of trainers with PPO's clipped objective."""
 
-    learning_rate: Schedule
+    learning_rate: Schedule | AdaptiveRate
     epsilon: Schedule
     beta: Schedule
 
@@ -316,9 +343,15 @@ class ClippedSchedules(NamedTuple):
         def schedule(initial: float, floor: float, shape: str) -> Schedule:
             return Schedule(initial, floor, max_steps, linear=shape == "linear")
 
+        rate: Schedule | AdaptiveRate
+        if hyper.learning_rate_schedule is ScheduleType.ADAPTIVE_KL:
+            target = getattr(hyper, "target_kl", None)
+            rate = AdaptiveRate(hyper.learning_rate, DEFAULT_TARGET_KL if target is None else target)
+        else:
+            rate = schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, hyper.learning_rate_schedule)
         return cls(
-            schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, hyper.learning_rate_schedule),
-            schedule(hyper.epsilon, EPSILON_FLOOR, hyper.epsilon_schedule),
+            rate,
+            schedule(hyper.epsilon, hyper.clip_end, hyper.epsilon_schedule),
             schedule(hyper.beta, BETA_FLOOR, hyper.beta_schedule),
         )
 

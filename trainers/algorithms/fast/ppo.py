@@ -20,8 +20,7 @@ from ...networks.fast.onednn_lstm import Packing
 from ...networks.fast.packed_memory import PackedMemory
 from ...networks.modules.distributions import BLOCKED_LOGIT, EPSILON, LOG_SQRT_2PI, Actions
 from ...networks.modules.passes import Precision
-from ...settings.models.algorithms import PPOSettings
-from ..ppo.losses import VALUE_WEIGHT
+from ...settings.models.algorithms import PPOSettings, ProbabilityRatio
 from .dense import Array, ArrayBackend, Layer, backward, forward, layers_of
 
 _TWO_PI_E = 2.0 * math.pi * math.e
@@ -51,11 +50,11 @@ def surrogate(
     return xp.maximum(unclipped, clipped).sum(), approx_kl, clip_fraction, gradient
 
 
-def squared_error(values: Array, returns: Array) -> tuple[Array, Array]:
-    """The mean of (R - V)^2 over rows and signals [B, signals], and `VALUE_WEIGHT` of its gradient by V."""
+def squared_error(values: Array, returns: Array, weight: float) -> tuple[Array, Array]:
+    """The mean of (R - V)^2 over rows and signals [B, signals]; `weight` times its gradient by V."""
     error = values - returns
     count = math.prod(error.shape)
-    return (error * error).sum() / count, error * (2.0 * VALUE_WEIGHT / count)
+    return (error * error).sum() / count, error * (2.0 * weight / count)
 
 
 class Gaussian:
@@ -110,8 +109,9 @@ class Categorical:
 class FusedPPOGradient:
     """Writes the gradient of the objective of a minibatch to each parameter's `grad`."""
 
-    def __init__(self, network: ActorCritic) -> None:
+    def __init__(self, network: ActorCritic, hyper: PPOSettings) -> None:
         """Hold the tensors of the parameters and their `grad`, which from now on change in place only."""
+        self.value_weight, self.is_joint = hyper.value_coefficient, hyper.ratio is ProbabilityRatio.JOINT
         self.encoder = network.encoder
         self.backend = ArrayBackend.of(network.actions.weight.device)
         self.layers = layers_of(network.body)
@@ -134,7 +134,7 @@ class FusedPPOGradient:
 
     @torch.no_grad()
     def __call__(self, batch: RolloutBatch, epsilon: float | Tensor, beta: float | Tensor) -> Statistics:
-        """Write the gradient of policy loss + 0.5 value loss - beta entropy; return a batch's statistics."""
+        """Write the gradient of policy loss + c value loss - beta entropy; return a batch's statistics."""
         _, array, tensor = self.backend
         packing = None
         if self.memory is not None:
@@ -149,7 +149,7 @@ class FusedPPOGradient:
         columns = torch.addmm(self.actions.bias, hidden[0], self.actions.weight)
         values = torch.addmm(self.values.bias, hidden[-1], self.values.weight)
         policy_loss, approx_kl, clip_fraction, d_columns = self._policy(columns, batch, epsilon, beta)
-        value_loss, d_values = squared_error(array(values), array(batch.returns))
+        value_loss, d_values = squared_error(array(values), array(batch.returns), self.value_weight)
         d_hidden = self._heads_backward(hidden, tensor(d_columns), tensor(d_values))
         if packing is not None:
             d_hidden = recalled.backward(d_hidden)
@@ -173,9 +173,15 @@ class FusedPPOGradient:
             categorical = Categorical(xp, array(logits), array(batch.actions.discrete))
             log_probs.append(categorical.log_probs)
         joined = log_probs[0] if len(log_probs) == 1 else xp.concatenate(log_probs, 1)
+        old = array(batch.old_log_probs)
+        components = joined.shape
+        if self.is_joint:
+            joined, old = joined.sum(1)[:, None], old.sum(1)[:, None]
         loss, approx_kl, clip_fraction, d_log_probs = surrogate(
-            xp, joined, array(batch.old_log_probs), array(batch.advantages), epsilon
+            xp, joined, old, array(batch.advantages), epsilon
         )
+        if self.is_joint:  # each component's logarithm is a term of the sum
+            d_log_probs = xp.broadcast_to(d_log_probs, components)
         parts: list[Array] = []
         if gaussian is not None:
             parts.append(gaussian.gradient(d_log_probs[:, :n], -beta, array(self.d_log_sigma)))

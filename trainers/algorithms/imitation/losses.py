@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...networks.modules.distributions import ENGINE_RANGE, ActionDistribution, Actions, GreedyDistribution
+from ...networks.modules.distributions import ActionDistribution, Actions, GreedyDistribution
 
 MARGIN = 0.8
 """How much the expert's action should exceed the others in value (Hester et al. 2018, arXiv 1704.03732)."""
@@ -52,7 +52,7 @@ def engine_errors(policy: ActionDistribution, expert: Tensor) -> Tensor:
     wanted = expert.clamp(-1.0, 1.0)
     if policy.squashed:
         return policy.squash(policy.mu) - wanted
-    sent = policy.mu / ENGINE_RANGE
+    sent = policy.mu / policy.action_range
     sent = torch.where(wanted >= 1.0, sent.clamp(max=1.0), sent)
     sent = torch.where(wanted <= -1.0, sent.clamp(min=-1.0), sent)
     return sent - wanted

@@ -27,6 +27,7 @@ from ...buffers.rollout_buffer import (
     shuffled_units,
 )
 from ...networks.modules.distributions import Actions
+from ...settings.models.algorithms import AdvantageNormalization
 from .team_values import GroupSteps, TeamEvaluator, TeamRows, group_by_time
 
 Floats = NDArray[np.float32]
@@ -173,25 +174,33 @@ class TeamMinibatch(NamedTuple):
 class TeamMinibatches:
     """The columns of one update, which do not change during it."""
 
-    def __init__(self, evaluator: TeamEvaluator, steps: TeamSteps, *, normalize_padding: bool = True) -> None:
-        """Prepare the columns; `normalize_padding`: the advantages' mean and deviation count padded steps."""
+    def __init__(
+        self,
+        evaluator: TeamEvaluator,
+        steps: TeamSteps,
+        *,
+        normalization: AdvantageNormalization = AdvantageNormalization.BUFFER,
+        normalize_padding: bool = True,
+    ) -> None:
+        """Prepare the columns; `normalization` and `normalize_padding` as of `RolloutBatch.of`."""
         self._device = evaluator.device
         self._length = evaluator.sequence_length
         self._found = Rows.of(steps)
         with torch.no_grad():
             self._rows = evaluator.rows(self._found.obs, self._found.continuous, self._found.discrete)
         masked = steps.action_mask is not None and steps.action_mask.any()
-        counted = None if normalize_padding else steps.real
+        advantages, weights = learned_advantages(steps, normalization, normalize_padding=normalize_padding)
         self._baselines, self._returns = self._tensor(steps.baselines), self._tensor(steps.returns)
         self._policy = RolloutBatch(
             [self._tensor(self._found.own)],  # rows, which `_inputs` looks up minibatch by minibatch
             Actions(self._tensor(steps.continuous), self._tensor(steps.discrete.astype(np.int64))),
             self._tensor(steps.action_mask) if masked else None,
             self._tensor(steps.log_probs),
-            self._tensor(learned_advantages(steps, counted)[:, None]),
+            self._tensor(advantages),
             self._baselines,
             self._returns,
             None if steps.real is None else self._tensor(steps.real),
+            None if weights is None else self._tensor(weights),
             None if steps.memory is None else self._tensor(steps.memory),
         )
         self._steps = steps

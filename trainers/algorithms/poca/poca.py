@@ -7,7 +7,7 @@ team earns: its last step is bootstrapped with the survivors' value until the wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -23,22 +23,26 @@ from ...networks.modules.distributions import ActionDistribution
 from ...networks.modules.passes import widened
 from ...networks.observations import require_equal_groups
 from ...networks.team_critic import TeamCritic
-from ...settings.models.algorithms import BaselineClip, PaddedObjectiveSettings, POCASettings
+from ...settings.models.algorithms import (
+    AdvantageNormalization,
+    BaselineClip,
+    PaddedObjectiveSettings,
+    POCASettings,
+)
 from ...settings.models.behavior import TrainerSettings
-from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits, require_some_actions
 from ..common.optim import CheckedAdam, ClippedSchedules
 from ..common.recurrent import padded
 from ..common.returns import lambda_returns
 from ..ppo.losses import (
-    VALUE_WEIGHT,
     as_of_newest_policy,
     clipped_surrogate,
     clipped_value_loss,
+    log_ratios,
     masked_mean,
     ratio_statistics,
 )
-from .minibatches import REPEATED_IN_PADDING, CriticBatch, TeamMinibatches, TeamSteps
+from .minibatches import REPEATED_IN_PADDING, CriticBatch, TeamMinibatch, TeamMinibatches, TeamSteps
 from .team_values import TeamEvaluator
 
 
@@ -69,11 +73,28 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
         parameters = [*self.network.parameters(), *self.critic.parameters()]
         self.optimizer = CheckedAdam(parameters, hyper.learning_rate, self.non_finite)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
-        self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
+        self.follow_schedules(ClippedSchedules.of(hyper, settings.max_steps), hyper)
         modules: dict[str, nn.Module] = {"Policy": self.network, "Critic": self.critic}
         self.register(modules, {"Optimizer": self.optimizer}, {"shuffler": self.shuffler})
         if hyper.normalize_values:
             self.normalize_values(self.critic.values)
+
+    def columns(self, steps: TeamSteps) -> TeamMinibatches:
+        """The columns of an update."""
+        hyper = self.hyper
+        normalization, normalize_padding = hyper.normalize_advantages, hyper.normalize_padding
+        return TeamMinibatches(
+            self.evaluator, steps, normalization=normalization, normalize_padding=normalize_padding
+        )
+
+    def team_minibatches(self, source: TeamMinibatches) -> Iterator[TeamMinibatch]:
+        """The minibatches of an update, with the advantages that the objective has."""
+        hyper = self.hyper
+        by_minibatch = hyper.normalize_advantages is AdvantageNormalization.MINIBATCH
+        for batch, critic in self.minibatches(
+            lambda: source.minibatches(hyper.batch_size, self.shuffler), hyper.num_epoch
+        ):
+            yield TeamMinibatch(batch.normalized() if by_minibatch else batch, critic)
 
     def evaluate(
         self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], ignores_done: Mapping[str, bool]
@@ -157,36 +178,38 @@ class POCA(TeamActorCritic):
         Returns:
             The means of losses and statistics over the minibatches, and the values of the schedules.
         """
-        learning_rate, epsilon, beta = self.schedules.at(policy_step)
+        hyper = self.hyper
+        _, epsilon, beta = self.schedules.at(policy_step)
         steps = self.in_units(steps)
-        source = TeamMinibatches(self.evaluator, steps, normalize_padding=self.hyper.normalize_padding)
+        source = self.columns(steps)
         baseline_range = self._baseline_range(epsilon, steps)
         losses: list[Tensor] = []
         statistics: list[Tensor] = []
-        for _ in range(self.hyper.num_epoch):
-            for batch, critic in in_step(source.minibatches(self.hyper.batch_size, self.shuffler)):
-                with self.precision.passes(self.device):
-                    values, baselines = self._estimates(critic)
-                    distribution = self.distribution(batch).widened()
-                values, baselines = widened(values), widened(baselines)
-                log_ratio = distribution.log_probs(batch.actions) - batch.old_log_probs
-                ratio = torch.exp(log_ratio)
-                policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon, batch.real)
-                value_loss = masked_mean((critic.returns - values) ** 2, critic.real)
-                entropy = masked_mean(distribution.entropy(), batch.real)
-                if baseline_range is None:
-                    baseline_loss = masked_mean((critic.returns - baselines) ** 2, critic.real)
-                else:
-                    baseline_loss = clipped_value_loss(
-                        baselines, critic.old_baselines, critic.returns, baseline_range, critic.real
-                    )
-                loss = policy_loss + VALUE_WEIGHT * value_loss - beta * entropy
-                loss = loss + VALUE_WEIGHT * BASELINE_WEIGHT * baseline_loss
-                self.optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                self.optimizer.step(learning_rate, policy_step)
-                losses.append(torch.stack((policy_loss, value_loss, baseline_loss)).detach())
-                statistics.append(ratio_statistics(log_ratio, ratio, epsilon, batch.real))
+        for batch, critic in self.team_minibatches(source):
+            with self.precision.passes(self.device):
+                values, baselines = self._estimates(critic)
+                distribution = self.distribution(batch).widened()
+            values, baselines = widened(values), widened(baselines)
+            log_ratio = log_ratios(distribution, batch, hyper.ratio)
+            ratio = torch.exp(log_ratio)
+            policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon, batch.real)
+            value_loss = masked_mean((critic.returns - values) ** 2, critic.real)
+            entropy = masked_mean(distribution.entropy(), batch.real)
+            if baseline_range is None:
+                baseline_loss = masked_mean((critic.returns - baselines) ** 2, critic.real)
+            else:
+                baseline_loss = clipped_value_loss(
+                    baselines, critic.old_baselines, critic.returns, baseline_range, critic.real
+                )
+            loss = policy_loss + hyper.value_coefficient * value_loss - beta * entropy
+            loss = loss + hyper.value_coefficient * BASELINE_WEIGHT * baseline_loss
+            losses.append(torch.stack((policy_loss, value_loss, baseline_loss)).detach())
+            statistics.append(ratio_statistics(log_ratio, ratio, epsilon, batch.real))
+            if not self.kl.goes_on(statistics[-1][0]):
+                break
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step(self.schedules.learning_rate(policy_step), policy_step)
         schedules = self.schedules.metrics(policy_step)
         if not losses:
             self.warn_of_no_minibatch(len(steps))

@@ -1,7 +1,8 @@
 """The terms of PPO's objective (Schulman et al. 2017, arXiv 1707.06347) as ML-Agents weighs them.
 
-The probability ratio is taken per component of the action (each continuous dimension, each branch), not for
-the whole action: hyperparameters of existing projects are tuned to that (docs/algorithms/ppo.md).
+The probability ratio is taken per component of the action (each continuous dimension, each branch), unless
+`ratio: joint` says of the whole action: hyperparameters of existing projects are tuned to components
+(docs/algorithms/ppo.md).
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...buffers.rollout_buffer import PolicySteps
+from ...buffers.rollout_buffer import PolicySteps, RolloutBatch
 from ...networks.actor import ActingNetwork
-from ...networks.modules.distributions import Actions
+from ...networks.modules.distributions import ActionDistribution, Actions
 from ...networks.observations import to_tensors
+from ...settings.models.algorithms import ProbabilityRatio
 
-VALUE_WEIGHT = 0.5
-"""The weight of the value loss in the objective."""
 CHUNK = 4096
 """The number of rows of a forward pass."""
 LARGEST_WEIGHT = 2.0
@@ -72,6 +72,12 @@ def clipped_value_loss(
     limit = torch.as_tensor(epsilon, dtype=values.dtype, device=values.device)
     clipped = old_values + torch.clamp(values - old_values, -limit, limit)
     return masked_mean(torch.maximum((returns - values) ** 2, (returns - clipped) ** 2), mask)
+
+
+def log_ratios(distribution: ActionDistribution, batch: RolloutBatch, kind: ProbabilityRatio) -> Tensor:
+    """Ln p(a) - ln p_old(a) of each row: [B, components], or [B, 1] of the whole action."""
+    log_ratio = distribution.log_probs(batch.actions) - batch.old_log_probs
+    return log_ratio.sum(1, keepdim=True) if kind is ProbabilityRatio.JOINT else log_ratio
 
 
 @torch.no_grad()

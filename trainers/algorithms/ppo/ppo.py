@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +16,8 @@ from ...networks.actor_critic import ActorCritic
 from ...networks.modules.distributions import ActionDistribution
 from ...networks.modules.passes import chunked_forward, widened
 from ...networks.observations import to_tensors
-from ...settings.models.algorithms import PPOSettings
+from ...settings.models.algorithms import AdvantageNormalization, PPOSettings
 from ...settings.models.behavior import TrainerSettings
-from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits, require_some_actions
 from ..common.optim import CheckedAdam, ClippedSchedules
 from ..common.recurrent import CriticStates, padded, unroll
@@ -26,10 +25,10 @@ from ..common.returns import generalized_advantages
 from ..fast.cuda_graphs import CapturedStep
 from ..fast.ppo import FusedPPOGradient, Statistics
 from .losses import (
-    VALUE_WEIGHT,
     as_of_newest_policy,
     clipped_surrogate,
     clipped_value_loss,
+    log_ratios,
     masked_mean,
     ratio_statistics,
 )
@@ -59,13 +58,14 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         self.memories = CriticStates(self.network.memory(-1).size) if self.is_recurrent else None
         self.critic_states = [self.memories] if self.memories is not None else []
         is_faster = FusedPPOGradient.is_faster(self.network, hyper, self.precision)
-        self.fused = FusedPPOGradient(self.network) if is_faster else None
+        self.fused = FusedPPOGradient(self.network, hyper) if is_faster else None
         self.captured: CapturedStep[RolloutBatch] | None = None
         """The gradient step as captured for a GPU; None where it is not captured."""
-        if type(self) is PPO and CapturedStep.is_faster(settings, self.device):  # a plug-in's may do anything
+        self.follow_schedules(ClippedSchedules.of(hyper, settings.max_steps), hyper)
+        is_captured = not self.kl.is_needed and CapturedStep.is_faster(settings, self.device)
+        if type(self) is PPO and is_captured:  # a plug-in's may do anything
             self.captured = CapturedStep(self._step_on_device, 3, self.optimizer.tensors())
         self.shuffler = torch.Generator().manual_seed(seed + 1)
-        self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
         self.register({"Policy": self.network}, {"Optimizer": self.optimizer}, {"shuffler": self.shuffler})
         if hyper.normalize_values:
             self.normalize_values(self.network.values)
@@ -155,16 +155,31 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             steps = replace(steps, returns=returns, values=old_values)
         with torch.no_grad():
             inputs = self.network.encoder.prepare(to_tensors(steps.obs, self.device))
-        rollout = RolloutBatch.of(steps, inputs, self.device, normalize_padding=self.hyper.normalize_padding)
+        hyper = self.hyper
+        normalization = hyper.normalize_advantages
+        rollout = RolloutBatch.of(
+            steps,
+            inputs,
+            self.device,
+            normalization=normalization,
+            normalize_padding=hyper.normalize_padding,
+        )
+
+        def epoch() -> Iterator[RolloutBatch]:
+            return rollout.minibatches(hyper.batch_size, self.shuffler, self.sequence_length)
+
         statistics: list[Statistics | Tensor] = []
-        for _ in range(self.hyper.num_epoch):
-            minibatches = rollout.minibatches(self.hyper.batch_size, self.shuffler, self.sequence_length)
-            for batch in in_step(minibatches):
-                if self.captured is not None:
-                    statistics.append(self.captured(batch, learning_rate, epsilon, beta))
-                else:
-                    statistics.append(self._gradient(batch, epsilon, beta))
-                    self.optimizer.step(learning_rate, policy_step)
+        for batch in self.minibatches(epoch, hyper.num_epoch):
+            if normalization is AdvantageNormalization.MINIBATCH:
+                batch = batch.normalized()
+            if self.captured is not None:
+                statistics.append(self.captured(batch, learning_rate, epsilon, beta))
+                continue
+            of_batch = self._gradient(batch, epsilon, beta)
+            statistics.append(of_batch)
+            if not self.kl.goes_on(of_batch[2]):
+                break
+            self.optimizer.step(self.schedules.learning_rate(policy_step), policy_step)
         if self.captured is not None:
             self.optimizer.read_steps(policy_step)
         schedules = self.schedules.metrics(policy_step)
@@ -184,19 +199,20 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         """Write the gradient of the objective of a minibatch to each parameter's `grad`."""
         if self.fused is not None:
             return self.fused(batch, epsilon, beta)  # the objective below, differentiated by hand
+        value_weight = self.hyper.value_coefficient
         with self.precision.passes(self.device):
             distribution, values = self._evaluate_actions(batch)
         distribution, values = distribution.widened(), widened(values)
-        log_ratio = distribution.log_probs(batch.actions) - batch.old_log_probs
+        log_ratio = log_ratios(distribution, batch, self.hyper.ratio)
         ratio = torch.exp(log_ratio)
         policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon, batch.real)
         value_loss = masked_mean((batch.returns - values) ** 2, batch.real)
         entropy = masked_mean(distribution.entropy(), batch.real)
-        loss = policy_loss + VALUE_WEIGHT * value_loss - beta * entropy
+        loss = policy_loss + value_weight * value_loss - beta * entropy
         if self.hyper.clip_value_loss:
             clipped = clipped_value_loss(values, batch.old_values, batch.returns, epsilon, batch.real)
             unclipped = masked_mean((batch.returns - values) ** 2, batch.real)
-            loss, value_loss = loss + VALUE_WEIGHT * (clipped - unclipped), clipped
+            loss, value_loss = loss + value_weight * (clipped - unclipped), clipped
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         approx_kl, clip_fraction = ratio_statistics(log_ratio, ratio, epsilon, batch.real)
@@ -223,7 +239,7 @@ def _means(statistics: Sequence[Statistics | Tensor]) -> list[float]:
     means: list[float]
     if isinstance(statistics[0][0], Tensor):
         rows = [row if isinstance(row, Tensor) else torch.stack(row) for row in statistics]
-        means = torch.stack(rows).double().abs().mean(0).tolist()
+        means = torch.stack(rows).cpu().double().abs().mean(0).tolist()  # Apple's GPUs have no double
     else:
         means = np.abs(np.array(statistics, dtype=np.float64)).mean(0).tolist()
     return means

@@ -130,7 +130,9 @@ class SAC(OffPolicyAlgorithm):
         """
         noise = torch.randn((len(batch), self.network.actions.continuous_size), generator=self.noise)
         noise = noise.to(self.device)
-        learning_rate = self.learning_rate(policy_step)
+        learning_rate, fixed = self.learning_rate(policy_step), self.hyper.entropy_coefficient
+        if fixed is not None:
+            self.networks.temperatures.hold(fixed)
         if self.captured is not None:
             results = self.captured((batch, noise), learning_rate)
             self.optimizer.read_steps(policy_step)
@@ -138,13 +140,23 @@ class SAC(OffPolicyAlgorithm):
         else:
             losses = self._gradient(batch, noise)
             self.optimizer.step(learning_rate, policy_step)
+        if fixed is not None:  # the optimizer has moved it with all other parameters
+            self.networks.temperatures.hold(fixed)
         polyak_update(self._target_weights, self._value_weights, self.hyper.tau)
         return UpdateResult(self._update_metrics(losses, learning_rate), losses.td_errors)
 
     def _gradient(self, batch: ReplayBatch, noise: Tensor) -> SACLosses:
         """Write the gradients of all losses of a batch to each parameter's `grad`."""
         if self.fused is not None:
-            return self.fused(batch, noise)  # the objective below, differentiated by hand
+            losses = self.fused(batch, noise)  # the objective below, differentiated by hand
+        else:
+            losses = self._differentiated(batch, noise)
+        if self.hyper.entropy_coefficient is not None:  # what is not learned counts in no gradient's norm
+            self.networks.temperatures.zero_grad(set_to_none=False)
+        return losses
+
+    def _differentiated(self, batch: ReplayBatch, noise: Tensor) -> SACLosses:
+        """Like `_gradient`, by torch."""
         with self.precision.passes(self.device):
             outputs = self.forward(batch, noise)
         steps, log_pi = self.forward.without_burn_in(batch), outputs.sampled.log_probs
@@ -220,6 +232,7 @@ def _networks(spec: BehaviorSpec, settings: TrainerSettings, device: torch.devic
     value = ValueNetwork(spec, critic_network, signals, init)
     require_equal_groups(actor.encoder, value.encoder)
     actions = spec.action_spec
-    temperatures = Temperatures(actions.continuous_size, actions.discrete_branches, hyper.init_entcoef)
+    sizes = actions.continuous_size, actions.discrete_branches
+    temperatures = Temperatures(*sizes, hyper.init_entcoef, hyper.target_entropy)
     value = value.to(device)
     return SACNetworks(actor.to(device), q.to(device), temperatures.to(device), value, copy.deepcopy(value))

@@ -61,9 +61,9 @@ class SimbaSAC(OffPolicyAlgorithm):
         require_equal_groups(actor.encoder, q.encoder(0))
         self.network, self.q = actor.to(self.device), q.to(self.device)
         self.target = TargetNetwork(self.q)
-        self.temperatures = Temperatures(
-            actions.continuous_size, actions.discrete_branches, hyper.init_entcoef, TARGET_ENTROPY
-        ).to(self.device)
+        sizes = actions.continuous_size, actions.discrete_branches
+        target = TARGET_ENTROPY * sizes[0] if hyper.target_entropy is None else hyper.target_entropy
+        self.temperatures = Temperatures(*sizes, hyper.init_entcoef, target).to(self.device)
         self.branches = BranchSums(self.network.actions.branches.sizes, self.device)
         self.actor_optimizer = self._adam(self.network, WEIGHT_DECAY)
         self.critic_optimizer = self._adam(self.q, WEIGHT_DECAY)
@@ -108,6 +108,9 @@ class SimbaSAC(OffPolicyAlgorithm):
         inputs, next_inputs = (
             [as_float(rows) for rows in self.network.prepare(obs)] for obs in (batch.obs, batch.next_obs)
         )
+        fixed = self.hyper.entropy_coefficient
+        if fixed is not None:
+            self.temperatures.hold(fixed)
         rate, alpha = self.learning_rate(policy_step), self.temperatures.alpha
         taken = None
         if self.branches.count:
@@ -135,11 +138,12 @@ class SimbaSAC(OffPolicyAlgorithm):
         self.actor_optimizer.zero_grad()
         actor_loss.backward(inputs=self._actor_parameters)  # type: ignore[no-untyped-call]
         self.actor_optimizer.step(rate, policy_step)
-        entropies, log_alpha = self.temperatures.entropies, self.temperatures.log_alpha
-        self.temperature_optimizer.zero_grad()
-        alpha_loss = temperature_loss(log_alpha, entropies, sampled.log_probs, self.branches)
-        alpha_loss.backward()  # type: ignore[no-untyped-call]
-        self.temperature_optimizer.step(rate, policy_step)
+        if fixed is None:
+            entropies, log_alpha = self.temperatures.entropies, self.temperatures.log_alpha
+            self.temperature_optimizer.zero_grad()
+            alpha_loss = temperature_loss(log_alpha, entropies, sampled.log_probs, self.branches)
+            alpha_loss.backward()  # type: ignore[no-untyped-call]
+            self.temperature_optimizer.step(rate, policy_step)
         self.target.update(self.critic_optimizer.flat, self.hyper.tau)
         td_errors = (target_q - q.detach()).abs().mean((0, 2))
         policy, q1, q2 = torch.stack((actor_loss, q1_loss, q2_loss)).detach().tolist()

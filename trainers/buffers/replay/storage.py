@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....envs.utils.bounded_yaml import load_json
-from ....envs.utils.regular_files import refuse_pipe
+from ....envs.utils.regular_files import open_file
 from ...utils.atomic_files import atomic_write
 from .buffer import Replay
 from .columns import ReplayLayout
@@ -101,8 +101,7 @@ class SavedReplay:
         """
         self._path = path
         try:
-            refuse_pipe(path)
-            with open(path, "rb") as file:
+            with open_file(path) as file:
                 head = self._read(file)
         except FileNotFoundError:
             raise

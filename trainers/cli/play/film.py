@@ -174,7 +174,7 @@ class Window:
         self._opened, self._looked = Event(), Event()
         self._due = 0.0
         self._server = PageServer(lambda: page, port, {"state": self._state})
-        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._thread = Thread(target=self._server.serve, daemon=True)
 
     def __enter__(self) -> Window:
         self._thread.start()
@@ -191,9 +191,9 @@ class Window:
         self._over = True
         if self._opened.is_set():
             self._looked.wait(_LAST_POLL_SECONDS)
-        self._server.shutdown()
+        self._server.stop()
         self._thread.join(_LAST_POLL_SECONDS)
-        self._server.server_close()
+        self._server.close()
 
     def add(self, image: Image) -> None:
         """Show an image."""

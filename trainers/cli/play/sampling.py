@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from ....envs.utils.bounded_yaml import finite_number
 from ...checkpoints.status import TrainingStatus, TrainingStatusError
 from ..models import Model
 from .player import Player
@@ -57,7 +58,7 @@ def trained_reward(model: Model) -> float | None:
             return None
         if isinstance(last, dict):
             reward = last.get("reward")
-    return float(reward) if isinstance(reward, (int, float)) and math.isfinite(reward) else None
+    return finite_number(reward)
 
 
 def _shown(reward: float) -> str:

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from ....envs.utils.bounded_yaml import load_json, load_yaml
+from ....envs.utils.bounded_yaml import FastLoader, load_json, load_yaml
 from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock, lock_beside
 from ....envs.utils.regular_files import read_text
 from ...checkpoints.engine_errors import ErrorRecord, errors_files
@@ -30,7 +28,6 @@ DEPTH = 4
 """The depth of folders to which runs are looked for: those of a sweep are `<sweep>/trial-000/seed-1`."""
 _MODULES = {"/trainers/cli/main.py": "lanista", "/trainers/learn.py": "lanista-learn"}
 """The console scripts whose modules can be run by `python -m`, as `lanista learn --seeds` does."""
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INNER = re.compile(r"^ {6}(?!(?:method|gradient_steps):).*\n", re.MULTILINE)
 """Lines of a configuration.yaml that belong to the parts of a behavior's settings, but for a clone's."""
 _END_OF_TIME = 253402300800.0
@@ -126,17 +123,21 @@ def _words(command: str) -> list[str]:
         return command.split()
 
 
-def find_runs(results: Path, depth: int = DEPTH) -> Iterator[Path]:
-    """The folders of runs in and below `results`; no run lies within another one."""
+def find_runs(results: Path, depth: int = DEPTH, seen: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """The folders of runs in and below `results`; no run lies within another one.
+
+    `seen`: the real paths of the folders around `results` that are being looked through.
+    """
     try:
         entries = sorted(entry.path for entry in os.scandir(results) if entry.is_dir())
+        seen = seen | {os.path.realpath(results)}
     except OSError:
         return
     for entry in entries:
         if is_run(entry):
             yield Path(entry)
-        elif depth > 1:
-            yield from find_runs(Path(entry), depth - 1)
+        elif depth > 1 and os.path.realpath(entry) not in seen:  # else a link to a folder around it
+            yield from find_runs(Path(entry), depth - 1, seen)
 
 
 def is_run(folder: str | Path) -> bool:
@@ -196,7 +197,7 @@ def folders_of(behaviors: list[BehaviorRecord]) -> set[str]:
 
 
 def _settings(text: str) -> Any:
-    return load_yaml(text, _Loader)
+    return load_yaml(text, FastLoader)
 
 
 def _outline(text: str) -> Any:
@@ -219,7 +220,7 @@ def _metadata(text: str) -> Any:
 def _read(run: RunRecord, path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     """The mapping in a file; empty if there is no such file, or no mapping in it."""
     try:
-        tree = parse(read_text(path))
+        tree = parse(read_text(path, within=run.path))
     except FileNotFoundError:
         return {}
     except (OSError, *UNREADABLE_YAML) as error:

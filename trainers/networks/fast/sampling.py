@@ -20,7 +20,6 @@ from torch.nn import functional
 
 from ..modules.distributions import (
     BLOCKED_LOGIT,
-    ENGINE_RANGE,
     EPSILON,
     INSIDE,
     LOG_2PI_E,
@@ -247,6 +246,7 @@ class _Gaussians:
 
     def __init__(self, head: ActingHead) -> None:
         self.squashed, self.of_state = head.squashed, head.sigma_of_state
+        self.range = head.action_range
         self._alone = not (head.squashed or head.sigma_of_state or head.branches.sizes)
         assert isinstance(head.log_sigma, Tensor)
         self._log_sigma = head.log_sigma.detach()
@@ -282,8 +282,8 @@ class _Gaussians:
         if self.squashed:
             log_probs -= slope
             return sampled, sampled, log_probs, scales.entropy
-        for_engine = np.minimum(np.maximum(sampled, -ENGINE_RANGE), ENGINE_RANGE)
-        for_engine /= ENGINE_RANGE
+        for_engine = np.minimum(np.maximum(sampled, -self.range), self.range)
+        for_engine /= self.range
         return sampled, for_engine, log_probs, scales.entropy
 
     def constant_sigma(self) -> _Sigma | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -21,7 +21,8 @@ EPSILON = 1e-7
 BLOCKED_LOGIT = -1e8
 LOG_SIGMA_RANGE = (-20.0, 2.0)
 ENGINE_RANGE = 3.0
-"""Continuous samples beyond this are clipped for the engine, and all are divided by it."""
+"""Continuous samples beyond this are clipped for the engine, and all are divided by it, as in ML-Agents; the
+default of `network_settings.action_range`."""
 INSIDE = 1.0 - 2.0**-24
 """The largest float32 below 1."""
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -83,9 +84,9 @@ def clamp_log_sigma(log_sigma: Tensor) -> Tensor:
     return log_sigma.clamp(*LOG_SIGMA_RANGE)
 
 
-def to_engine(continuous: Tensor) -> Tensor:
-    """Raw samples as the engine takes them: clamp(a, -3, 3) / 3. Any shape."""
-    return continuous.clamp(-ENGINE_RANGE, ENGINE_RANGE) / ENGINE_RANGE
+def to_engine(continuous: Tensor, action_range: float = ENGINE_RANGE) -> Tensor:
+    """Raw samples as the engine takes them: clamp(a, -range, range) / range. Any shape."""
+    return continuous.clamp(-action_range, action_range) / action_range
 
 
 class Branches:
@@ -141,6 +142,8 @@ class ActionDistribution:
     """[B, sum of branch sizes] bool, True where forbidden, as in DecisionSteps; None: nothing is."""
     squashed: bool = False
     """Continuous actions are tanh of what the Gaussians give, and so in an engine's range already."""
+    action_range: float = ENGINE_RANGE
+    """What is 1 for the engine, of actions that are not squashed."""
 
     @cached_property
     def probabilities(self) -> Tensor:
@@ -233,7 +236,7 @@ class ActionDistribution:
 
     def to_engine(self, continuous: Tensor) -> Tensor:
         """Continuous actions as sampled, as the engine takes them; see the function `to_engine`."""
-        return continuous if self.squashed else to_engine(continuous)
+        return continuous if self.squashed else to_engine(continuous, self.action_range)
 
 
 @dataclass(eq=False)
@@ -311,10 +314,8 @@ class ExploringDistribution(ActionDistribution):
 
 def explore(distribution: ActionDistribution, exploration: Tensor | float) -> ExploringDistribution:
     """The same policy, exploring by so much (a number, or one per row)."""
-    d = distribution
-    return ExploringDistribution(
-        d.mu, d.log_sigma, d.logits, d.branches, d.action_mask, d.squashed, exploration
-    )
+    parts = {field.name: getattr(distribution, field.name) for field in fields(ActionDistribution)}
+    return ExploringDistribution(**parts, exploration=exploration)
 
 
 @dataclass(frozen=True)

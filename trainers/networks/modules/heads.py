@@ -9,7 +9,8 @@ import torch
 from mlagents_envs.base_env import ActionSpec
 from torch import Tensor, nn
 
-from .distributions import ActionDistribution, Branches, GreedyDistribution, clamp_log_sigma
+from ...settings.models.networks import NetworkSettings
+from .distributions import ENGINE_RANGE, ActionDistribution, Branches, GreedyDistribution, clamp_log_sigma
 from .layers import kaiming_normal_, uniform_by_inputs_, xavier_uniform_
 
 MU_GAIN = 0.2
@@ -22,6 +23,8 @@ class ActingHead(nn.Module):
     weight: nn.Parameter
     bias: nn.Parameter
     sigma_of_state = False
+    action_range = ENGINE_RANGE
+    """What is 1 for the engine, of continuous actions that are not squashed."""
     is_one_product = True
     """Whether `columns` are a product with `weight` and `bias` as they are."""
     greedy = False
@@ -58,16 +61,20 @@ class ActionHead(ActingHead):
         *,
         squashed: bool = False,
         sigma_of_state: bool = False,
+        initial_log_std: float = 0.0,
+        action_range: float = ENGINE_RANGE,
     ) -> None:
-        """Build the head; `squashed`: continuous actions go through tanh, see `ActionDistribution`."""
+        """Build the head; for `squashed` and `action_range` see `ActionDistribution`."""
         super().__init__(spec, squashed=squashed)
+        self.action_range = action_range
         self.sigma_of_state = sigma_of_state and self.continuous_size > 0
         shown = self.continuous_size + sum(self.branches.sizes)
         columns = shown + (self.continuous_size if self.sigma_of_state else 0)
         self._sections = (self.continuous_size, shown)
         self.weight = nn.Parameter(torch.empty(input_size, columns))
         self.bias = nn.Parameter(torch.zeros(columns))
-        self.log_sigma = nn.Parameter(torch.zeros(0 if self.sigma_of_state else self.continuous_size))
+        free = 0 if self.sigma_of_state else self.continuous_size
+        self.log_sigma = nn.Parameter(torch.full((free,), float(initial_log_std)))
         """The log sigmas of every state; empty where each state has its own."""
         mu, logits, log_sigma = self.weight.tensor_split(self._sections, dim=1)
         kaiming_normal_(mu, input_size, MU_GAIN, generator)
@@ -78,7 +85,9 @@ class ActionHead(ActingHead):
         """The distribution of B agents from their columns; mask as of `forward`."""
         mu, logits, log_sigma = columns.tensor_split(self._sections, dim=1)
         sigma = clamp_log_sigma(log_sigma) if self.sigma_of_state else self.log_sigma
-        return ActionDistribution(mu, sigma, logits, self.branches, action_mask, self.squashed)
+        return ActionDistribution(
+            mu, sigma, logits, self.branches, action_mask, self.squashed, self.action_range
+        )
 
     def forward(self, encoding: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
         """B agents' distribution from [B, input] and a mask [B, sum of branch sizes] (True: forbidden)."""
@@ -212,12 +221,24 @@ class HeadConfig:
     dueling: bool = False
     """Whether such values are sums of the state's value and the actions' own advantages."""
 
-    def build(self, input_size: int, spec: ActionSpec, generator: torch.Generator | None = None) -> Head:
-        """The head with fresh weights, on encodings [B, input_size]."""
+    def build(
+        self,
+        input_size: int,
+        spec: ActionSpec,
+        settings: NetworkSettings,
+        generator: torch.Generator | None = None,
+    ) -> Head:
+        """The head with fresh weights, on encodings [B, input_size]; `settings` are its network's."""
         if self.values:
             return QHead(input_size, spec, self.values, generator, dueling=self.dueling)
         if self.deterministic:
             return DeterministicHead(input_size, spec, generator)
         return ActionHead(
-            input_size, spec, generator, squashed=self.squashed, sigma_of_state=self.sigma_of_state
+            input_size,
+            spec,
+            generator,
+            squashed=self.squashed,
+            sigma_of_state=self.sigma_of_state,
+            initial_log_std=settings.initial_log_std,
+            action_range=settings.action_range,
         )

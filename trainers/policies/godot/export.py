@@ -6,6 +6,7 @@ For its verification the brain is played in NumPy: layer by layer as the addon's
 from __future__ import annotations
 
 import copy
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,7 +24,7 @@ from ...networks.modules.layers import GELU_CUBE, GELU_SCALE, LEAK
 from ...utils.atomic_files import atomic_write_bytes
 from ..onnx.graph import BrainVerificationError
 from ..onnx.verify import BATCHES, STEPS, agree, random_observations
-from .program import GodotBrain, build_program
+from .program import GodotBrain, addon_unit, build_program
 
 Floats = NDArray[np.floating[Any]]
 
@@ -228,8 +229,9 @@ def _expected(
         distribution, after = network.act_with_memory(network.prepare(obs), after)
     else:
         distribution = network.act(network.prepare(obs))
-    mu, logits = distribution.mu, distribution.logits
-    return torch.cat([mu, logits, distribution.log_sigma.expand(len(mu), -1)], 1), after
+    unit = addon_unit(network.actions)
+    mu, log_sigma = distribution.mu * unit, distribution.log_sigma + math.log(unit)
+    return torch.cat([mu, distribution.logits, log_sigma.expand(len(mu), -1)], 1), after
 
 
 def _compare(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -21,6 +22,7 @@ from ....envs.named_actions import actions_of
 from ...networks.actor import ActingNetwork
 from ...networks.custom import reference_of
 from ...networks.modules.body import Body, DenseStack
+from ...networks.modules.distributions import ENGINE_RANGE
 from ...networks.modules.heads import Head
 from ...networks.modules.memory import Memory
 from ...networks.modules.normalizer import LIMIT, Normalizer
@@ -148,11 +150,11 @@ def build_program(network: ActingNetwork, *, behavior: str, step: int) -> GodotB
     if network.memory_size:
         _memory(trunk, network.memory(0))
     head = network.actions
-    weight, bias = head.acting_layer()
-    trunk.dense(array(weight), array(bias))
+    weight, bias, log_sigma = _in_addon_units(head)
+    trunk.dense(weight, bias)
     weights = [one for program, _ in encoders for one in program.arrays] + trunk.arrays
-    if head.log_sigma.numel():
-        weights.append(array(head.log_sigma))
+    if len(log_sigma):
+        weights.append(log_sigma)
     specs = network.spec.observation_specs
     return GodotBrain(
         behavior=behavior,
@@ -250,6 +252,22 @@ def _memory(program: Program, memory: Memory) -> None:
         new = slice(2 * hidden, 3 * hidden)
         arrays += [of_input[new], input_bias[new], of_state[new], state_bias[new]]
     program.add("lstm" if lstm else "gru", arrays, inputs=of_input.shape[1], outputs=hidden)
+
+
+def addon_unit(head: Head) -> float:
+    """How many of the addon's units one of the head's is, in continuous actions that are not squashed."""
+    return 1.0 if head.squashed else ENGINE_RANGE / head.action_range
+
+
+def _in_addon_units(head: Head) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """Weight, bias and log deviations of the head, where 3 is 1 for the engine: the addon divides by that."""
+    weight, bias = map(array, head.acting_layer())
+    log_sigma, unit = array(head.log_sigma), addon_unit(head)
+    if unit == 1.0:
+        return weight, bias, log_sigma
+    scale = np.ones(len(bias), np.float32)
+    scale[: head.continuous_size] = unit
+    return weight * scale, bias * scale, log_sigma + np.float32(math.log(unit))
 
 
 def _sigma(head: Head) -> str:

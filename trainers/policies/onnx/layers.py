@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...networks.modules.body import Body, DenseStack
-from ...networks.modules.distributions import BLOCKED_LOGIT, ENGINE_RANGE, LOG_SIGMA_RANGE
+from ...networks.modules.distributions import BLOCKED_LOGIT, LOG_SIGMA_RANGE
 from ...networks.modules.heads import Head
 from ...networks.modules.hypernetwork import HyperLayer
 from ...networks.modules.memory import Memory
@@ -181,8 +181,8 @@ def to_engine(graph: GraphBuilder, head: Head, value: str, name: str | None = No
     """Means or samples [batch, n] as engines take them, -1 to 1."""
     if head.squashed:
         return graph.add("Tanh", value, name=name)
-    clipped = graph.add("Clip", value, min=-ENGINE_RANGE, max=ENGINE_RANGE)
-    return graph.add("Div", clipped, graph.scalar(ENGINE_RANGE), name=name)
+    clipped = graph.add("Clip", value, min=-head.action_range, max=head.action_range)
+    return graph.add("Div", clipped, graph.scalar(head.action_range), name=name)
 
 
 def _masked(graph: GraphBuilder, logits: str, action_masks: str) -> str:

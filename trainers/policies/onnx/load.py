@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....envs.utils.bounded_yaml import load_json
-from ....envs.utils.regular_files import read_text
+from ....envs.utils.regular_files import read_text, require_within
 from ...utils.trust import Trust
 from .loaded_policy import LoadedPolicy, LoadError, PlayablePolicy
 from .runtime import Brain, BrainError
@@ -78,7 +78,7 @@ def _in_folder(folder: Path, behavior: str | None, place: int | None) -> Path:
     if _has_policy(folder):
         if behavior not in (None, folder.name):
             raise LoadError(f"{folder} is the folder of the behavior {folder.name}: found {behavior=}.")
-        return _newest(folder, folder.parent, place)
+        return _newest(folder, folder.parent, place, folder)
     found = behaviors_in(folder)
     if not found:
         raise LoadError(
@@ -91,7 +91,7 @@ def _in_folder(folder: Path, behavior: str | None, place: int | None) -> Path:
     wanted = behavior or found[0]
     if wanted not in found:
         raise LoadError(f"{folder} holds no behavior {wanted!r}; it holds {', '.join(found)}.")
-    return _newest(folder / wanted, folder, place)
+    return _newest(folder / wanted, folder, place, folder)
 
 
 def behaviors_in(run: Path) -> list[str]:
@@ -106,7 +106,7 @@ def slot_brains(folder: Path, behavior: str | None = None) -> list[Path]:
     """
     folder = _named(folder)
     own, run = (folder, folder.parent) if behavior is None else (folder / behavior, folder)
-    newest = (_newest(own, run, place) for place in count())
+    newest = (_newest(own, run, place, folder) for place in count())
     return list(takewhile(lambda path: path.suffix == ".onnx", newest))
 
 
@@ -120,7 +120,21 @@ def _has_policy(folder: Path) -> bool:
     return (folder / "checkpoint.pt").is_file() or any(folder.glob(f"{_escaped(folder.name)}-*.onnx"))
 
 
-def _newest(folder: Path, run: Path, place: int | None) -> Path:
+def _newest(folder: Path, run: Path, place: int | None, given: Path) -> Path:
+    """The file of a behavior that was written last, which lies in the folder that was `given`.
+
+    Raises:
+        LoadError: links lead out of that, or of the run.
+    """
+    found = _last_written(folder, run, place)
+    try:
+        require_within(found, run if found.parent == run else given)
+    except OSError as error:
+        raise LoadError(f"{found} is not loaded: {error.strerror}. Name the file that is meant.") from error
+    return found
+
+
+def _last_written(folder: Path, run: Path, place: int | None) -> Path:
     """The brain that was written last, the run's final one or a checkpoint's; else the checkpoint.
 
     The run's status tells when each was written, for times of files are lost when a folder is copied. Without
@@ -129,7 +143,8 @@ def _newest(folder: Path, run: Path, place: int | None) -> Path:
     name, suffix = folder.name, "" if place is None else f"-place{place}"
     numbered = {}
     for path in folder.glob(f"{_escaped(name)}-*{suffix}.onnx"):
-        if (step := path.stem.removeprefix(f"{name}-").removesuffix(suffix)).isdecimal():
+        step = path.stem.removeprefix(f"{name}-").removesuffix(suffix)
+        if step.isdecimal() and path.is_file():
             numbered[int(step)] = path
     final = run / f"{name}{suffix}.onnx"
     if not numbered:
@@ -150,7 +165,7 @@ def _times(run: Path, behavior: str) -> tuple[tuple[float, int] | None, dict[int
     None and nothing where its status does not tell.
     """
     try:
-        status = load_json(read_text(run / "run_logs" / "training_status.json"))[behavior]
+        status = load_json(read_text(run / "run_logs" / "training_status.json", within=run))[behavior]
         created: dict[int, float] = {}
         for entry in (*status.get("checkpoints", ()), *status.get("best_checkpoints", ())):
             created[int(entry["steps"])] = float(entry.get("creation_time", math.inf))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime
@@ -21,8 +21,13 @@ from ....agent_processor.groups import GroupSlots, GroupSlotsFullError
 from ....envs.base import BehaviorId
 from ....envs.images import as_floats
 from ....envs.utils.regular_files import read_bytes
+from ...utils.text import harmless
 from ..agent_states import AgentStates
 from .loaded_policy import LoadError, PlayablePolicy, misfits, shape_mismatch
+from .loading_errors import NO_FILE, plain, session_options, why_not_loaded, why_too_new
+
+if TYPE_CHECKING:
+    from .cost import ModelCost, Shape
 
 
 class SlotPolicies:
@@ -118,13 +123,16 @@ def _select(steps: DecisionSteps, rows: NDArray[np.intp]) -> DecisionSteps:
 
 MOST_NUMBERS = 1 << 28
 """The most numbers of an observation, as in what engines send."""
+MOST_BYTES = (1 << 31) - 1
+"""The most bytes of a model: ONNX's own limit, that of a message of protobuf."""
 READABLE_VERSION = 3.0
 """The version of the interface (`version_number`). Version 2, of the 1.x packages, has other inputs."""
 _OBSERVATION = re.compile(r"obs_([0-9]+)")
-_LOOPS = frozenset({"Loop", "Scan"})
-"""Operators that repeat others as often as the file says. No exporter of policies writes them."""
+_MOST_SHAPES = 4096
+"""Shapes of inputs whose cost is not computed again; the numbers of waiting agents differ."""
+_MOST_LETTERS = 1000
+"""The most letters of a message, which may hold names of the file."""
 _LEGACY = ("vector_observation", "visual_observation_", "epsilon", "prev_action", "sequence_length")
-_NO_FILE = "it is cut off, or it is no ONNX file at all; copy it again, or export it anew (`lanista export`)"
 
 
 class BrainError(Exception):
@@ -144,6 +152,13 @@ class Brain:
             BrainError: it is missing, not an ONNX file, or not a supported brain.
         """
         self.path = Path(path)
+        if not self.path.is_file():
+            raise self._error("there is no such file")
+        if self.path.suffix == ".pt":
+            raise self._error("it is a checkpoint; `lanista export` makes a brain of it")
+        self._cost = self._measure()
+        self._accepted: set[tuple[Shape, ...]] = set()
+        """Shapes of all inputs for which the cost was accepted."""
         self._session, self._inputs, self._outputs = self._load()
         self._check_names()
         constants = self._constants()
@@ -268,44 +283,46 @@ class Brain:
 
     def _load(self) -> tuple[Any, dict[str, list[Any]], list[str]]:
         """The session, the shapes of its inputs by name, and the names of its outputs."""
-        if not self.path.is_file():
-            raise self._error("there is no such file")
-        if self.path.suffix == ".pt":
-            raise self._error("it is a checkpoint; `lanista export` makes a brain of it")
-        self._refuse_loops()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4  # what it would log comes with its error, without letters of the file
         try:
             session = onnxruntime.InferenceSession(
-                str(self.path), options, providers=["CPUExecutionProvider"], enable_fallback=0
+                str(self.path), session_options(), providers=["CPUExecutionProvider"], enable_fallback=0
             )  # its fallback is the same once more, with the file's words on standard output
             inputs = {
                 value.name: list(value.shape) for value in session.get_inputs()
             }  # names may be no UTF-8
             return session, inputs, [value.name for value in session.get_outputs()]
         except Exception as error:  # onnxruntime has a dozen types of its own, below Exception only.
-            raise self._error(_why_not_loaded(error)) from error
+            raise self._error(why_not_loaded(error)) from error
 
-    def _refuse_loops(self) -> None:
-        """Refuse a file that could compute for ever."""
+    def _measure(self) -> ModelCost:
+        """The cost of the file, which is accepted for one agent: onnxruntime computes while it loads it."""
+        import onnx  # takes a tenth of a second
+
+        from .cost import CostError, ModelCost
+
         try:
-            data = read_bytes(self.path)
-            if not any(name.encode() in data for name in _LOOPS):
-                return
-            import onnx  # takes a quarter of a second, and hardly any file holds such a word
-
-            model = onnx.load_model_from_string(data)
+            model = onnx.load_model_from_string(read_bytes(self.path, MOST_BYTES))
+            cost = ModelCost(model)
+            cost.require({name: [size or 1 for size in shape] for name, shape in cost.inputs.items()})
         except OSError as error:
             raise self._error(f"it cannot be read: {error.strerror or error}") from error
+        except CostError as error:
+            raise self._error(why_too_new(model) or str(error)) from error
         except Exception as error:  # a DecodeError of protobuf, which differs from version to version
-            raise self._error(_NO_FILE) from error
-        used = {node.op_type for nodes in (model.graph, *model.functions) for node in _nodes(nodes)} & _LOOPS
-        if used:
-            raise self._error(
-                f"it has the operator {' and '.join(sorted(used))}, which may repeat others without an end. "
-                "Unity imports no such model; export the policy without it"
-            )
+            raise self._error(NO_FILE) from error
+        return cost
+
+    def _accept(self, feeds: Mapping[str, NDArray[Any]], shapes: tuple[Shape, ...]) -> None:
+        """Check the cost for inputs of shapes that are new."""
+        from .cost import CostError
+
+        try:
+            self._cost.require(dict(zip(feeds, shapes)))
+        except CostError as error:
+            raise self._error(str(error)) from error
+        if len(self._accepted) >= _MOST_SHAPES:
+            self._accepted.clear()
+        self._accepted.add(shapes)
 
     def _check_names(self) -> None:
         legacy = [name for name in self._inputs if name.startswith(_LEGACY)]
@@ -362,27 +379,14 @@ class Brain:
         return dict(zip(present, self._run(present, zeros)))
 
     def _run(self, names: Sequence[str], feeds: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        shapes = tuple([array.shape for array in feeds.values()])
+        if shapes not in self._accepted:
+            self._accept(feeds, shapes)
         try:
             return list(self._session.run(names, feeds))
         except Exception as error:  # as in `_load`
-            raise self._error(f"it fails when it is run: {str(error).partition(chr(10))[0]}") from error
+            raise self._error(f"it fails when it is run: {plain(error)}") from error
 
     def _error(self, problem: str) -> BrainError:
-        return BrainError(f"Brain '{self.path}': {problem}.")
-
-
-def _nodes(graph: Any) -> Iterator[Any]:
-    """The nodes of a graph or function, and of the graphs within these."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _nodes(inner)
-
-
-def _why_not_loaded(error: Exception) -> str:
-    """What is wrong with a file for which onnxruntime raised `error`, and what to do."""
-    message = str(error)
-    if type(error).__name__ == "InvalidProtobuf" or "No graph was found" in message:
-        return _NO_FILE
-    return f"onnxruntime does not load it: {message.rstrip('.')}"
+        shown = harmless(problem if len(problem) <= _MOST_LETTERS else f"{problem[:_MOST_LETTERS]}...")
+        return BrainError(f"Brain '{self.path}': {shown}.")

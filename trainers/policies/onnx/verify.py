@@ -17,7 +17,7 @@ from onnx import ModelProto
 from torch import Tensor
 
 from ...networks.actor import ActingNetwork
-from ...networks.modules.distributions import ActionDistribution
+from ...networks.modules.distributions import ENGINE_RANGE, ActionDistribution
 from ...networks.observation_kinds import ObservationKind, observation_kind
 from .graph import BrainVerificationError, not_importable
 
@@ -274,9 +274,10 @@ def _check_gaussians(name: str, sampled: NDArray[np.float32], expected: ActionDi
     mu, sigma = expected.mu[0], expected.log_sigma.expand_as(expected.mu)[0].exp()
     # Where sigma is lost in the rounding of mu, there is no distribution to compare.
     resolved = (sigma > 1e-4 * mu.abs().clamp(min=1.0)).numpy()
+    limit = ENGINE_RANGE if expected.squashed else expected.action_range
     for quantile in QUANTILES:
         raw = mu + quantile * sigma
-        inside = ((raw.abs() < 3.0).numpy()) & resolved
+        inside = ((raw.abs() < limit).numpy()) & resolved
         if not inside.any():
             continue
         below = (sampled <= expected.to_engine(expected.squash(raw)).numpy()).mean(0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, ValidationInfo
+from pydantic import BeforeValidator, Field, ValidationInfo
 
 from ..base import Flag, Integer, Number, Text, found, own, refuse
 from ..errors import Problem, note
@@ -21,7 +21,7 @@ from .hyperparameters import (
 
 def _as_learning_rate(data: dict[str, Any]) -> ScheduleType:
     schedule: ScheduleType = data.get("learning_rate_schedule", ScheduleType.LINEAR)
-    return schedule
+    return ScheduleType.LINEAR if schedule is ScheduleType.ADAPTIVE_KL else schedule
 
 
 class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
@@ -42,11 +42,53 @@ class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
     beta_schedule: ScheduleType = Field(default_factory=_as_learning_rate)
     """linear: beta falls to 1e-5 at max_steps; constant: stays. Not given: as learning_rate_schedule."""
     epsilon_schedule: ScheduleType = Field(default_factory=_as_learning_rate)
-    """linear: epsilon goes to 0.1 at max_steps; constant: stays. Not given: as learning_rate_schedule."""
+    """linear: epsilon goes to clip_end at max_steps; constant: stays. Not given: as
+    learning_rate_schedule."""
+    clip_end: Number = own(0.1, ge=0)
+    """Where a linear epsilon_schedule ends."""
+
+
+class AdvantageNormalization(str, Enum):
+    """Over which steps advantages are normalized."""
+
+    BUFFER = "buffer"
+    MINIBATCH = "minibatch"
+    NONE = "none"
+
+
+def _without_normalization(value: Any) -> Any:
+    return AdvantageNormalization.NONE if value is False else value
+
+
+class ProbabilityRatio(str, Enum):
+    """Of which probabilities the ratio of the clipped objective is."""
+
+    COMPONENT = "component"
+    JOINT = "joint"
 
 
 class PaddedObjectiveSettings(ClippedObjectiveSettings):
     """Hyperparameters of trainers with a value of states, which pad sequences."""
+
+    adapts_learning_rate: ClassVar[bool] = True
+    learning_rate_schedule: ScheduleType = ScheduleType.LINEAR
+    """linear: falls to 0 at max_steps; constant: stays; adaptive_kl: divided by 1.5 at a minibatch where the
+    policy has moved by more than 2 target_kl, multiplied by that where by less than half of it; a resumed run
+    goes on with the rate that it had, whatever learning_rate says."""
+    value_coefficient: Number = own(0.5, ge=0)
+    """Weight of the value loss beside that of the policy: what a network that both share learns for."""
+    normalize_advantages: Annotated[AdvantageNormalization, BeforeValidator(_without_normalization)] = own(
+        AdvantageNormalization.BUFFER
+    )
+    """Subtract the advantages' mean and divide by their deviation. buffer: those of all steps of an update,
+    as in ML-Agents; minibatch: those of each minibatch; none (or false): leave them as they are."""
+    ratio: ProbabilityRatio = own(ProbabilityRatio.COMPONENT)
+    """What epsilon clips. component: how far the probability of each continuous action and each branch has
+    moved, as in ML-Agents; joint: that of the whole action, their product, as in most other libraries."""
+    target_kl: Number | None = own(None, gt=0)
+    """End an update before the minibatch at which the policy is further than 1.5 times this from the one that
+    acted (approximate KL divergence, mean over what ratio says); 0.01 to 0.05 is common. null: never. With
+    learning_rate_schedule adaptive_kl no update ends early; null is 0.01 there."""
 
     normalize_padding: Flag = own(True)
     """With a memory, count the padding of sequences in the mean and deviation that normalize advantages, as
@@ -184,6 +226,12 @@ class SACSettings(ReplaySettings):
     init_entcoef: Number = Field(default_factory=_initial_coefficient, gt=0)
     """Initial entropy coefficient: a higher one explores more at first. Not given: 1, or 0.01 with recipe
     simba."""
+    entropy_coefficient: Number | None = own(None, gt=0)
+    """Weight of the entropy, of all kinds of actions, which then stays: init_entcoef and target_entropy have
+    no effect. null: it is learned."""
+    target_entropy: Number | None = own(None)
+    """Entropy of the continuous actions together that the learned coefficient aims at, in nats. null: minus
+    their number, or half of that with recipe simba."""
     burn_in_ratio: Number = own(0.0, ge=0, lt=1)
     """Share of each sequence, from its start, that only warms up the memory, without a loss."""
 
@@ -257,6 +305,8 @@ class DeterministicPolicySettings(ReplaySettings):
     """The same from noise_decay_steps on."""
     noise_decay_steps: Integer = Field(default=100000, ge=0)
     """Trainer steps over which the deviation changes linearly from start to end."""
+    noise_theta: Number = own(0.15, gt=0, le=1)
+    """Part of the ornstein_uhlenbeck noise that decays in a step: less drifts longer."""
 
 
 class DDPGSettings(DeterministicPolicySettings):

@@ -16,6 +16,7 @@ class ScheduleType(str, Enum):
 
     CONSTANT = "constant"
     LINEAR = "linear"
+    ADAPTIVE_KL = "adaptive_kl"
 
 
 LARGE_LEARNING_RATE = 0.01
@@ -48,9 +49,13 @@ class HyperparamSettings(Settings):
     """Size of a gradient step at the start. Lower it if training is unstable."""
     learning_rate_schedule: ScheduleType = ScheduleType.CONSTANT
     """linear: falls to 0 at max_steps; constant: stays."""
+    adapts_learning_rate: ClassVar[bool] = False
+    """Whether learning_rate_schedule may be adaptive_kl."""
     max_grad_norm: Number | None = own(None, gt=0)
     """A gradient with a greater Euclidean norm is scaled down to this one, so that one bad minibatch cannot
     ruin the policy; 0.5 is common. null: never."""
+    adam_epsilon: Number = own(1e-8, gt=0)
+    """What Adam adds to the root of the mean square of gradients that it divides by. Often 1e-5 in PPO."""
     learns_sequences: ClassVar[bool] = True
     """A memory is learned from sequences of sequence_length steps."""
 
@@ -58,6 +63,17 @@ class HyperparamSettings(Settings):
     def random_steps(self) -> int:
         """The trainer step until which agents act at random while they learn."""
         return 0
+
+    @model_validator(mode="after")
+    def _adapts_what_can_be(self) -> HyperparamSettings:
+        """Only a learning rate adapts to the divergence, and only where an update measures it."""
+        schedules = [key for key in type(self).model_fields if key.endswith("_schedule")]
+        for key in schedules:
+            adapts = self.adapts_learning_rate and key == "learning_rate_schedule"
+            if getattr(self, key) is ScheduleType.ADAPTIVE_KL and not adapts:
+                why = "only the learning_rate_schedule of ppo, poca and mappo can adapt"
+                raise self._refusal(key, f"found adaptive_kl, expected constant or linear: {why}")
+        return self
 
 
 class OnPolicyHyperparamSettings(HyperparamSettings):

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from ..base import Flag, Integer, Settings, Text, own, plain, refuse, wrong
+from ..base import Flag, Integer, Number, Settings, Text, own, plain, refuse, wrong
 from ..errors import Problem
 
 MOST_UNITS = 32768
@@ -99,6 +99,12 @@ class NetworkSettings(Settings):
     """hyper: goal signals generate weights of the policy; none: they are ordinary observations."""
     deterministic: Flag = False
     """Take the most likely action instead of sampling one."""
+    initial_log_std: Number = own(0.0, ge=-20, le=2)
+    """Logarithm of the standard deviation of continuous actions before anything is learned, in units of which
+    action_range are the engine's 1. For ppo, poca and mappo; -0.5 to -2 explore less."""
+    action_range: Number = own(3.0, ge=0.01, le=100)
+    """Continuous actions are clipped to this size and divided by it for the engine: 3 as in ML-Agents, where
+    the engine's actions vary by a third at first; 1 as in most other libraries. For ppo, poca and mappo."""
     activation: Activation = own(Activation.SWISH)
     """The activation after each hidden layer."""
     initialization: Initialization = own(Initialization.KAIMING_NORMAL)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....envs.engines.own_program import own_program
+from ....envs.engines.reaper import REAPER
 from ....envs.utils.regular_files import read_text
 from ...cli.arguments import (
     add_engine_flags,
@@ -184,10 +185,16 @@ def _play(
     else:  # with its parameters
         given = arguments.env_args
     words += ["--env-args", *given] if given else []
-    done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
-    if done.returncode == INTERRUPTED:
+    process = REAPER.start(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    try:
+        printed, _ = process.communicate()
+    finally:
+        process.kill()
+        process.wait()
+        REAPER.remove(process.pid)
+    if process.returncode == INTERRUPTED:
         raise KeyboardInterrupt
-    if done.returncode:
+    if process.returncode:
         raise CommandError("lanista play failed (above). --episodes 0 writes the card without a score.")
-    report: dict[str, Any] = json.loads(done.stdout)
+    report: dict[str, Any] = json.loads(printed)
     return Score(report, arguments.seed)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +15,7 @@ from pydantic import ValidationError
 
 from ....envs.base import BehaviorName
 from ....envs.scenes.registry import SCENES
-from ....envs.utils.regular_files import read_bytes
+from ....envs.utils.regular_files import open_file
 from ...cli.runs.record import RunRecord
 from ...settings.errors import Notes, TrainerConfigError
 from ...settings.named import named_plugins
@@ -57,6 +60,8 @@ _OF_THIS_MACHINE = ("--results-dir", "--base-port")
 """Flags that would tell others of this machine alone."""
 _OF_EARLIER_RUNS = ("--resume", "--force")
 """Flags about a run that others do not have."""
+MOST_BYTES = 1 << 31
+"""The most bytes of a model whose checksum is computed; the format ONNX allows no more."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +78,19 @@ class ModelFile:
     actions: str = ""
 
     @classmethod
-    def read(cls, path: Path, behavior: str, policy: Any = None) -> ModelFile:
-        """Measure a file; `policy`: the `PlayablePolicy` in it, if it was loaded."""
-        data = read_bytes(path)
-        digest = hashlib.sha256(data).hexdigest()
+    def read(cls, path: Path, behavior: str, policy: Any = None, within: Path | None = None) -> ModelFile:
+        """Measure a file of the run in the folder `within`; `policy`: that in it, if it was loaded."""
+        with open_file(path, within) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MOST_BYTES:
+                raise OSError(errno.EFBIG, f"it holds more than {MOST_BYTES >> 20:,} MiB", str(path))
+            found = hashlib.sha256()
+            for part in iter(partial(file.read, 1 << 20), b""):
+                found.update(part)
+        digest = found.hexdigest()
         if policy is None:
-            return cls(behavior, path, len(data), digest)
-        return cls(behavior, path, len(data), digest, _observations(policy), _actions(policy))
+            return cls(behavior, path, size, digest)
+        return cls(behavior, path, size, digest, _observations(policy), _actions(policy))
 
 
 def _observations(policy: Any) -> str:

@@ -208,6 +208,6 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def read_card(path: Path) -> dict[str, Any]:
     """What `lanista card` wrote of itself at the top of a file; empty if there is no such card."""
     try:
-        return read_front(read_text(path))
+        return read_front(read_text(path, within=path.parent))
     except (OSError, UnicodeDecodeError):
         return {}

@@ -14,6 +14,8 @@ from ...cli.page_server import PageServer, port_number
 from ...cli.runs.record import CARD, find_runs, is_locked, is_run, read_run, run_folder
 from ...utils.atomic_files import atomic_write_text
 from ...utils.errors import CommandError, did_you_mean
+from ...utils.logging import print_error
+from ...utils.plugins import cause
 from ...utils.text import harmless
 from .contents import RunResult, group_runs
 from .page import is_page, make_page
@@ -48,9 +50,10 @@ class LivePage:
             if self._clock() - self._made > REFRESH / 2:
                 try:
                     self._update()
-                except (CommandError, OSError):  # set aside by --force, for example
+                except Exception as error:  # one was set aside by --force, for example, or is being damaged
                     if not self._page:
                         raise
+                    print_error("lanista report", f"the page stays as it was: {cause(error)}")
                 self._made = self._clock()
             return self._page
 
@@ -150,7 +153,7 @@ def _watch(arguments: argparse.Namespace) -> int:
     with PageServer(live.read, arguments.port) as server:
         print(f"The page is at {server.address} for this machine alone. Ctrl-C ends.", flush=True)
         with suppress(KeyboardInterrupt):
-            server.serve_forever()
+            server.serve()
     return 0
 
 

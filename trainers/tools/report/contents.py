@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from ....envs.utils.regular_files import read_text
+from ....envs.utils.bounded_yaml import finite_number
+from ....envs.utils.regular_files import open_file, require_within
 from ...cli.runs.record import BehaviorRecord, RunRecord
 from ...stats.earned import GROUP_REWARD, REWARD, earned
 from ...stats.event_files import Curves, read_curves
@@ -21,6 +23,8 @@ UNCOMPARED = ("checkpoint_settings", "env_settings.seed", "env_settings.base_por
 _VIDEOS = (".gif", ".mp4", ".webm")
 WARNINGS = "warnings.log"
 _LAST_WARNINGS = 20
+_LAST_BYTES = 1 << 16
+"""The bytes at the end of a run's warnings that are read."""
 _MOST_SECONDS = 1e12
 """The most seconds of a run: some ten thousand years. What takes longer was not measured."""
 
@@ -70,10 +74,11 @@ class RunResult:
     @classmethod
     def read(cls, record: RunRecord) -> RunResult:
         """Read the curves of the run."""
-        behaviors = {
-            one.name: BehaviorCurves(one, read_curves(record.path / one.name)) for one in record.behaviors
-        }
-        found = [f"{name}: {text}" for name, one in behaviors.items() for text in one.curves.problems]
+        behaviors, found = {}, []
+        for one in record.behaviors:
+            curves = read_curves(record.path / one.name, record.path)
+            behaviors[one.name] = BehaviorCurves(one, curves)
+            found += [f"{one.name}: {text}" for text in curves.problems]
         return cls(record, behaviors, list(dict.fromkeys([*record.problems, *found])))
 
     @property
@@ -84,11 +89,11 @@ class RunResult:
     @property
     def seconds(self) -> float:
         """The wall time of all processes, from their summaries; of a single one from start to end."""
-        total = self.record.timers.get("total")
         spans = [one.span[1] for one in self.behaviors.values()]
-        if self.processes <= 1 and isinstance(total, (int, float)):
+        total = finite_number(self.record.timers.get("total"))
+        if self.processes <= 1 and total is not None:
             spans = [total]
-        return float(max((one for one in spans if 0 <= one < _MOST_SECONDS), default=0.0))
+        return max((one for one in spans if 0 <= one < _MOST_SECONDS), default=0.0)
 
     @property
     def peak_memory(self) -> int | None:
@@ -100,18 +105,23 @@ class RunResult:
     def warnings(self) -> list[str]:
         """The last lines of the run's warnings, engines' restarts among them."""
         try:
-            text = read_text(self.record.path / "run_logs" / WARNINGS, errors="replace")
-        except OSError:
+            with open_file(self.record.path / "run_logs" / WARNINGS, self.record.path) as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
+                text = file.read(_LAST_BYTES).decode(errors="replace")
+        except FileNotFoundError:
             return []
+        except OSError as error:
+            return [f"{WARNINGS}: {error.strerror}"]
         return text.splitlines()[-_LAST_WARNINGS:]
 
     def film(self, behavior: str) -> Path | None:
         """The newest video of an evaluation of the behavior."""
-        videos = [
-            path
-            for path in (self.record.path / behavior).glob("videos/*")
-            if path.suffix in _VIDEOS and path.is_file()
-        ]
+        folder = self.record.path / behavior / "videos"
+        try:
+            require_within(folder, self.record.path)
+        except OSError:
+            return None
+        videos = [path for path in folder.glob("*") if path.suffix in _VIDEOS and path.is_file()]
         return max(videos, key=lambda path: path.stat().st_mtime, default=None)
 
     def models(self) -> list[Path]:

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ...._version import __version__
-from ....envs.utils.regular_files import refuse_pipe
+from ....envs.utils.regular_files import is_file_within, open_file, read_bytes
 from ...cli.page_server import content_policy
 from ...cli.runs.command import age, size
 from ...cli.runs.record import CARD
@@ -63,17 +63,17 @@ def _card(run: RunResult) -> str:
     facts = [*training.facts(), *_papers(record.trainers), *_card_score(run)]
     facts += [(path, json.dumps(value)) for path, value in training.settings().items()]
     models = run.models()
-    files = table(("Model", "Size", "SHA-256"), [text_row(_model(path)) for path in models])
+    files = table(("Model", "Size", "SHA-256"), [text_row(_model(path, record.path)) for path in models])
     return (
         f"<h3>{shown(record.name)}{made}{since}</h3><pre>{shown(command)}</pre>"
         f"{table(('Model card', ''), map(text_row, facts))}{files if models else ''}"
     )
 
 
-def _model(path: Path) -> tuple[str, str, str]:
+def _model(path: Path, run: Path) -> tuple[str, str, str]:
     """The path, size and checksum of a model; in place of these why it cannot be read."""
     try:
-        model = ModelFile.read(path, "")
+        model = ModelFile.read(path, "", within=run)
     except OSError as error:
         return str(path), "-", f"cannot be read: {error.strerror}"
     return str(path), size(model.size), model.sha256
@@ -176,8 +176,7 @@ def make_page(groups: Sequence[Group], *, refresh: float | None = None, beside: 
 def is_page(path: Path) -> bool:
     """Whether a file is a page of this kind, which a newer one may replace."""
     try:
-        refuse_pipe(path)
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return _HEAD_ENDS.encode() in file.read(4096)
     except OSError:
         return False
@@ -346,11 +345,9 @@ def _films(groups: Sequence[Group], behaviors: Sequence[str]) -> str:
 def _film(run: RunResult, path: Path, behavior: str) -> str:
     caption = f"{behavior} of {run.record.name}: the best episode of an evaluation ({path.name})"
     try:
-        data = path.read_bytes() if path.stat().st_size <= LARGEST_FILM else b""
+        data = read_bytes(path, LARGEST_FILM, run.record.path)
     except OSError as error:
-        return f'<p class="note">{shown(caption)} cannot be read: {shown(error)}</p>'
-    if not data:
-        return f'<p class="note">{shown(caption)} is too large for a page: {shown(path)}</p>'
+        return f'<p class="note">{shown(caption)} is not shown: {shown(error.strerror)}. {shown(path)}</p>'
     source = f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(data).decode()}"
     film = (
         f'<img src="{source}" alt="{shown(caption)}">'
@@ -395,8 +392,7 @@ def _log(run: RunResult, log: Path | None, beside: Path | None) -> str:
     if log is None:
         return ""
     path = run.record.path / log
-    inside = not (log.is_absolute() or ".." in log.parts)
-    if beside is not None and inside and path.is_file():
+    if beside is not None and is_file_within(path, run.record.path):
         with suppress(ValueError):  # on another drive of Windows no relative path leads there
             return f'<a href="{quote(Path(os.path.relpath(path, beside)).as_posix())}">{shown(log)}</a>'
     return shown(log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock, lock_beside
+from ....envs.utils.regular_files import links_out
 from ...checkpoints.run_folder import set_aside
 from ...settings.errors import TrainerConfigError
 from ...settings.models.behavior import TrainerSettings
@@ -91,6 +93,11 @@ class Sweep:
     def _prepare_folder(self, log: Callable[[str], None], *, force: bool) -> None:
         if not self.folder.is_dir() or not any(self.folder.iterdir()):
             return
+        if not force and (link := next(links_out(self.folder), None)) is not None:
+            raise SweepError(
+                f"{link} is a link to {os.path.realpath(link)}, outside of the sweep, whose files would be "
+                "changed: remove it, choose another --name, or start over with --force."
+            )
         if force:
             log(f"The old sweep was set aside as {set_aside(self.folder)}.")
         elif not (self.folder / STUDY).is_file():

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....envs.utils.regular_files import read_text
 from ...stats.earned import GROUP_REWARD, REWARD, earned
-from ...stats.event_files import FILE_NAME, FIRST_COLUMNS
+from ...stats.event_files import FILE_NAME, FIRST_COLUMNS, MOST_BYTES
 from ...utils.errors import nearest
 
 
@@ -74,11 +75,11 @@ def _values(rows: Sequence[Mapping[str, str]], tag: str) -> dict[int, float]:
 def _rows(table: Path | None) -> list[dict[str, str]]:
     """The rows of a table of summaries, without a last line that is still being written."""
     try:
-        text = "" if table is None else table.read_text(encoding="utf-8")
-    except OSError:
+        text = "" if table is None else read_text(table, MOST_BYTES, "replace", table.parent.parent)
+        whole = text[: text.rfind("\n") + 1]
+        return [{k: v for k, v in row.items() if k and v} for row in csv.DictReader(io.StringIO(whole))]
+    except (OSError, csv.Error):
         return []
-    whole = text[: text.rfind("\n") + 1]
-    return [{k: v for k, v in row.items() if k and v} for row in csv.DictReader(io.StringIO(whole))]
 
 
 def _number(text: str) -> float | None:

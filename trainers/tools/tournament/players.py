@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ....envs.utils.regular_files import is_file_within
 from ...cli.models import find_models, find_run
 from ...policies.onnx.load import LoadError, find_policy
 from ...utils.trust import Trust
@@ -45,7 +46,9 @@ def _behaviors(folder: Path) -> list[str]:
     Raises:
         MatchError: there are none.
     """
-    found = sorted(inner.name for inner in folder.iterdir() if (inner / "checkpoint.pt").is_file())
+    found = sorted(
+        inner.name for inner in folder.iterdir() if is_file_within(inner / "checkpoint.pt", folder)
+    )
     if not found:
         raise MatchError(f"{folder} is not a run folder: it holds no <behavior>/checkpoint.pt.")
     return found
@@ -54,7 +57,11 @@ def _behaviors(folder: Path) -> list[str]:
 def _checkpoints(folder: Path) -> list[Participant]:
     """One for every step at which all behaviors have a brain."""
     steps = [
-        {int(found[1]): path for path in (folder / name).glob("*.onnx") if (found := _STEP.search(path.name))}
+        {
+            int(found[1]): path
+            for path in (folder / name).glob("*.onnx")
+            if (found := _STEP.search(path.name)) and is_file_within(path, folder)
+        }
         for name in _behaviors(folder)
     ]
     common = sorted(set(steps[0]).intersection(*steps[1:]))

@@ -13,6 +13,7 @@ from lanista.trainers.algorithms.fast.ppo import Categorical, FusedPPOGradient, 
 from lanista.trainers.algorithms.ppo.losses import ratio_statistics
 from lanista.trainers.buffers.rollout_buffer import RolloutBatch
 from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.settings.models.algorithms import PPOSettings
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import ActionSpec
 from ppo_objective import components, ppo_objective, tensor
@@ -29,8 +30,10 @@ ACTIONS = {
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_it_equals_automatic_differentiation(kind, shared, masked, layers):
+@pytest.mark.parametrize("keys", [{}, {"ratio": "joint", "value_coefficient": 1.5}], ids=["default", "joint"])
+def test_it_equals_automatic_differentiation(kind, shared, masked, layers, keys):
     torch.manual_seed(1)
+    hyper = PPOSettings.model_validate(keys)
     action_spec = ACTIONS[kind]
     spec = vector_spec([5, 3], action_spec.continuous_size, action_spec.discrete_branches)
     network = NetworkSettings(normalize=True, hidden_units=16, num_layers=layers)
@@ -52,14 +55,14 @@ def test_it_equals_automatic_differentiation(kind, shared, masked, layers):
     adv, ret = torch.randn(rows, 1), torch.randn(rows, 2)
     dist, values = net.evaluate(inputs, mask)
     total, policy_loss, value_loss = ppo_objective(
-        dist.log_probs(actions), old, adv, dist.entropy(), values, ret, 0.2, 0.01
+        *(dist.log_probs(actions), old, adv, dist.entropy(), values, ret, 0.2, 0.01), hyper=hyper
     )
     flat.zero_grad()
     total.backward()
     expected = flat.gradient.clone()
     flat.gradient.fill_(7.0)  # what lies there from before must not count
     batch = RolloutBatch(inputs, actions, mask, old, adv, values.detach(), ret)
-    policy, value, *_ = FusedPPOGradient(net)(batch, 0.2, 0.01)
+    policy, value, *_ = FusedPPOGradient(net, hyper)(batch, 0.2, 0.01)
     # Sums of 32-bit numbers, whose order differs from processor to processor.
     torch.testing.assert_close(float(policy), policy_loss.item(), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(float(value), value_loss.item(), rtol=1e-6, atol=1e-6)
@@ -74,13 +77,15 @@ def test_it_equals_automatic_differentiation(kind, shared, masked, layers):
     st.lists(st.integers(1, 5), min_size=1, max_size=6),
     st.booleans(),
     st.booleans(),
+    st.sampled_from(["component", "joint"]),
     st.integers(0, 2**16),
 )
 def test_sequences_are_learned_from_as_by_automatic_differentiation(
-    action, kind, lengths, shared, masked, seed
+    action, kind, lengths, shared, masked, ratio, seed
 ):
     """Whatever padding, masks, and ratios on both sides of the clipping range's ends."""
     torch.manual_seed(seed)
+    hyper = PPOSettings.model_validate({"ratio": ratio})
     continuous, branches = action
     spec, length, sequences = vector_spec([4], continuous, branches), 5, len(lengths)
     memory = {"memory_type": kind, "sequence_length": length, "memory_size": 8}
@@ -103,14 +108,14 @@ def test_sequences_are_learned_from_as_by_automatic_differentiation(
     distribution, values = net.evaluate_with_memory(inputs, states[0], states[1], length, mask)
     total, policy_loss, value_loss = ppo_objective(
         *(distribution.log_probs(actions), old, advantages, distribution.entropy()),
-        *(values, returns, 0.2, 0.01, real),
+        *(values, returns, 0.2, 0.01, real, hyper),
     )
     flat.zero_grad()
     total.backward()
     expected = flat.gradient.clone()
     flat.gradient.fill_(7.0)
-    columns = (inputs, actions, mask, old, advantages, values.detach(), returns, real, *states, length)
-    policy, value, *_ = FusedPPOGradient(net)(RolloutBatch(*columns), 0.2, 0.01)
+    columns = (inputs, actions, mask, old, advantages, values.detach(), returns, real, None, *states, length)
+    policy, value, *_ = FusedPPOGradient(net, hyper)(RolloutBatch(*columns), 0.2, 0.01)
     torch.testing.assert_close(float(policy), policy_loss.item(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(float(value), value_loss.item(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(flat.gradient, expected, rtol=1e-3, atol=1e-5)

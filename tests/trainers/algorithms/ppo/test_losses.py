@@ -5,13 +5,12 @@ import torch
 from goldendata import cases, kinds
 from lanista.trainers.algorithms.poca.poca import BASELINE_WEIGHT
 from lanista.trainers.algorithms.ppo.losses import (
-    VALUE_WEIGHT,
     clipped_surrogate,
     clipped_value_loss,
     masked_mean,
     ratio_statistics,
 )
-from ppo_objective import components, ppo_objective, tensor
+from ppo_objective import VALUE_WEIGHT, components, ppo_objective, tensor
 
 
 def signals(value):

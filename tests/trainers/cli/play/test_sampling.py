@@ -64,6 +64,7 @@ def status(folder, text):
         (None, {"final_checkpoint": {"reward": 0.5}}, 0.5),
         (None, {"final_checkpoint": {"reward": None}}, None),
         (None, {"final_checkpoint": [1]}, None),
+        (None, {"final_checkpoint": {"reward": int("9" * 400)}}, None),
         (None, None, None),
         (float("nan"), None, None),
     ],

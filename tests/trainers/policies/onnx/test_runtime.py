@@ -174,6 +174,15 @@ def test_files_that_are_no_brains(exported, tmp_path):
             Brain(path)
 
 
+def test_a_model_of_more_bytes_than_one_can_have_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "sparse.onnx"
+    with path.open("wb") as file:
+        file.truncate(1 << 31)
+    monkeypatch.setattr(onnx, "load_model_from_string", None)
+    with pytest.raises(BrainError, match=r"sparse.onnx': it cannot be read: it holds more than 2,047 MiB"):
+        Brain(path)
+
+
 def with_change(source, path, function):
     model = onnx.load(source)
     function(model)
@@ -271,6 +280,33 @@ def test_a_name_like_that_of_a_loop_is_no_loop(exported, tmp_path):
     assert Brain(path).continuous_size == 2
 
 
+def newer(model, opset=9, ir_version=4, operator="Relu", domain=""):
+    model.ir_version, model.opset_import[0].version = ir_version, opset
+    model.graph.node.append(onnx.helper.make_node(operator, ["obs_0"], ["more"], domain=domain))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"opset": 99}, r"its opset is 99, and the newest that onnxruntime [\d.]+ reads is \d+\. Install"),
+        ({"ir_version": 99}, r"its IR version is 99, and the newest that onnxruntime [\d.]+ reads is \d+\."),
+        ({"opset": 99, "ir_version": 99}, r"IR version is 99"),
+        ({"operator": "Relu99"}, "it has the operator Relu99, whose cost is not known"),
+        ({"domain": "com.evil"}, r"it has the operator com\.evil\.Relu, whose cost"),
+        ({"operator": "R\x1b[2J" * 100_000}, r"it has the operator R\\x1b\[2J"),
+        ({"opset": 24, "operator": "Swish"}, ""),
+    ],
+    ids=str,
+)
+def test_a_model_that_is_too_new_is_refused_in_a_sentence(exported, tmp_path, change, message):
+    path = with_change(exported[1], tmp_path / "new.onnx", lambda model: newer(model, **change))
+    with pytest.raises(BrainError, match=rf"new\.onnx': .*{message}") as error:
+        Brain(path)
+    for code in ("onnxruntime_src", "std::", "ONNXRuntimeError", "const ", "\x1b", "\n"):
+        assert code not in str(error.value)
+    assert len(str(error.value)) < 500
+
+
 def test_a_brain_that_fails_when_it_is_run_is_a_brain_error(exported, tmp_path):
     def of_one_agent_alone(model):
         rename(model, "continuous_actions", "before")
@@ -284,8 +320,9 @@ def test_a_brain_that_fails_when_it_is_run_is_a_brain_error(exported, tmp_path):
             model.graph.node.append(onnx.helper.make_node(kind, inputs, [output], **more))
 
     brain = Brain(with_change(exported[1], tmp_path / "fails.onnx", of_one_agent_alone))
-    with pytest.raises(BrainError, match=r"fails\.onnx': it fails when it is run: .*Reshape"):
+    with pytest.raises(BrainError, match=r"fails\.onnx': it fails when it is run: .*Reshape") as error:
         brain.act(decisions(random_obs([(3,), (2,)], 2)))
+    assert "onnxruntime_src" not in str(error.value)
 
 
 def test_onnxruntime_reports_nothing_to_its_maker(tmp_path):

@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 import yaml
+from console_runs import PATIENCE, until
 from lanista.trainers.checkpoints.file import save_checkpoint
 from lanista.trainers.checkpoints.metadata import describe_network
 from lanista.trainers.cli.main import run
@@ -83,6 +86,31 @@ def test_the_card_of_a_run_tells_what_it_is_what_made_it_and_how_well_it_plays(r
     assert "](https://arxiv.org/abs/1707.06347)" in text
     assert "lanista play Basic.onnx --sampled --env" in text
     assert "What is not known" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_plays_ends_with_the_command(results, number):
+    """Also if it is suspended."""
+    program = [sys.executable, "-m", "lanista.trainers.cli.main"]
+    words = ["--results-dir", str(results), "--episodes", "100000000", "-o", str(results / "endless.md")]
+    with subprocess.Popen([*program, "card", "walk", *words], stderr=subprocess.PIPE, text=True) as command:
+        playing: list[psutil.Process] = []
+
+        def has_engine():
+            playing[:] = psutil.Process(command.pid).children(recursive=True)
+            return any("lanista.envs.scenes" in process.cmdline() for process in playing)
+
+        assert until(has_engine)
+        (player,) = (process for process in playing if "play" in process.cmdline())
+        player.suspend()
+        command.send_signal(number)
+        said = command.communicate()[1]
+    assert "Traceback" not in said
+    gone, alive = psutil.wait_procs(playing, PATIENCE)
+    assert not alive and len(gone) >= 3
+    assert not (results / "endless.md").exists()
 
 
 def test_agents_that_earn_as_groups_have_the_score_of_their_groups():

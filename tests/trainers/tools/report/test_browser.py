@@ -134,7 +134,7 @@ def test_a_page_that_is_watched_follows_its_runs(tab, tmp_path):
         return make_page(group_runs([RunResult.read(read_run(run))]), refresh=0.1).encode()
 
     with PageServer(content) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread = threading.Thread(target=server.serve)
         thread.start()
         tab.open(server.address, 1600)
         write(run, "Ball", {900: 7.0})
@@ -144,5 +144,5 @@ def test_a_page_that_is_watched_follows_its_runs(tab, tmp_path):
         tab.settle()
         assert set(tab.evaluate(PAINTED)) <= {"painted", "closed"}
         assert tab.errors == [] and set(tab.requests) == {server.address}
-        server.shutdown()
+        server.stop()
         thread.join()

@@ -319,3 +319,16 @@ def test_a_sweep_that_cannot_write_logs_shuts_its_runs_down_cleanly(place):
     assert process.returncode == 1, said
     assert "The sweep cannot continue" in said and "Traceback" not in said
     assert "trial-000" in place.lines("ends")
+
+
+@posix
+@pytest.mark.parametrize("name", ["study.db", "trial-000"])
+def test_a_sweep_that_leads_out_of_its_folder_is_not_continued(place, tmp_path, name):
+    place.run()
+    path, victim = place.sweep / name, tmp_path / "precious"
+    path.rename(victim)
+    path.symlink_to(victim)
+    before = len(place.lines("starts"))
+    status, said = place.run("--trials", "9")
+    assert status == 1 and f"{name} is a link to {victim}, outside of the sweep" in said
+    assert len(place.lines("starts")) == before

@@ -57,3 +57,11 @@ def test_an_empty_curve_is_explained(tmp_path, metric, says):
     table(tmp_path, f"step,time,{TAG}\n10,0,1\n")
     table(tmp_path, f"step,time,{TAG}\n10,0,1\n", "Wall")
     assert says in metric.explain_missing(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe,\n", b'"' + b"a" * 200_000 + b"\n", b"\0,\0\n"])
+def test_a_damaged_table_does_not_end_the_sweep(tmp_path, damage):
+    table(tmp_path, f"step,time,{TAG}\n10,0,1\n")
+    with (tmp_path / "Ball" / "summaries.csv").open("ab") as file:
+        file.write(damage)
+    assert Metric(TAG, None, 1).curve(tmp_path) in ({10: 1.0}, {})
