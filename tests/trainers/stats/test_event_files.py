@@ -94,4 +94,4 @@ def test_curves_of_many_gigabytes_are_not_read(tmp_path):
         with (tmp_path / "Ball" / name).open("wb") as file:
             file.truncate(1 << 40)
     found = read_curves(tmp_path / "Ball").problems
-    assert [problem.partition(": ")[2] for problem in found] == ["it holds more than 1024 MiB"] * 2
+    assert [problem.partition(": ")[2] for problem in found] == ["it holds more than 1,024 MiB"] * 2
