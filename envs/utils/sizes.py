@@ -10,7 +10,8 @@ MOST_SENSORS = 1 << 12
 MOST_CHOICES = 1 << 16
 """The most values of an observation that is a choice, and becomes a vector with a number for each."""
 MOST_NUMBERS = 1 << 20
-"""The most numbers of a vector, each of which has as many weights as the first layer has units."""
+"""The most numbers of a vector in a space of Gymnasium, each of which has as many weights as the first layer
+has units; messages of engines bound theirs by their own size."""
 
 
 def too_many_actions(continuous: int, choices: int, branches: int) -> str:

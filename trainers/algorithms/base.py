@@ -36,6 +36,8 @@ from .common.popart import STATISTICS, ValueNormalizer, in_reward_units
 from .common.recurrent import CriticStates
 
 Batch = TypeVar("Batch")
+_RATE = "learning_rate"
+"""The checkpoint entry of a learning rate that is adapted to the KL divergence."""
 
 
 class UnsupportedActionError(ValueError):
@@ -288,8 +290,7 @@ class Algorithm(ABC):
         for entry, generator in self.generators().items():
             generator.set_state(state[entry].cpu())
         for entry, name in self.saved_numbers.items():
-            if entry in state:  # a learning rate is saved only where it is adapted
-                setattr(self, name, type(getattr(self, name))(state[entry]))
+            setattr(self, name, type(getattr(self, name))(state[entry]))
 
 
 class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
@@ -324,14 +325,15 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
         raise NotImplementedError
 
     schedules: ClippedSchedules
-    """Of trainers with PPO's clipped objective, as is the next."""
+    """The schedules of a trainer with PPO's clipped objective."""
     kl: KLControl
+    """What its updates do with how far the policy has moved."""
 
     def follow_schedules(self, schedules: ClippedSchedules, hyper: PaddedObjectiveSettings) -> None:
         """Take learning rate, epsilon and beta from `schedules`; a rate that adapts is saved."""
         self.schedules, self.kl = schedules, KLControl(hyper, schedules)
         if self.kl.adaptive is not None:
-            self.saved_numbers = {**self.saved_numbers, "learning_rate": "adapted_rate"}
+            self.saved_numbers = {**self.saved_numbers, _RATE: "adapted_rate"}
 
     @property
     def adapted_rate(self) -> float:
@@ -365,7 +367,9 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
         return super().initialize_from(in_reward_units(state))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned, also of a run that learned values in other units."""
+        """Restore what `state_dict` returned, also of a run whose values or learning rate came otherwise."""
+        if _RATE in self.saved_numbers:
+            state = {_RATE: self.adapted_rate, **state}
         if self.value_normalizer is None:
             super().load_state_dict(in_reward_units(state))
             return

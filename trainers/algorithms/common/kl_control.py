@@ -21,8 +21,10 @@ class KLControl:
     def __init__(self, hyper: PaddedObjectiveSettings, schedules: ClippedSchedules) -> None:
         rate = schedules.learning_rate
         self.adaptive = rate if isinstance(rate, AdaptiveRate) else None
-        ends = self.adaptive is None and hyper.target_kl is not None
-        self.limit = TOLERANCE * hyper.target_kl if ends and hyper.target_kl is not None else None
+        self.limit: float | None = None
+        """The divergence beyond which an update ends."""
+        if self.adaptive is None and hyper.target_kl is not None:
+            self.limit = TOLERANCE * hyper.target_kl
         self._has_moved = False
 
     @property

@@ -327,6 +327,7 @@ class AdaptiveRate:
 
 
 DEFAULT_TARGET_KL = 0.01
+"""The divergence that a learning rate is adapted to where `target_kl` names none."""
 
 
 class ClippedSchedules(NamedTuple):

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from evaluated_steps import LSTM, made, steps_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.kl_control import KLControl
 from lanista.trainers.algorithms.common.optim import ClippedSchedules, FlatAdam, FlatParameters
 from lanista.trainers.algorithms.mappo import MAPPO
@@ -17,33 +17,12 @@ from lanista.trainers.buffers.rollout_buffer import RolloutBatch, learned_advant
 from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.models.algorithms import AdvantageNormalization, PPOSettings
-from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.options import RunOptions
-from rollouts import random_rollout
-from specs import spec_of_shapes
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-MIXED = spec_of_shapes([[3]], continuous=2, branches=[3])
-LSTM = {"memory_size": 8, "sequence_length": 8}
 ADAPTIVE = {"learning_rate_schedule": "adaptive_kl"}
-LENGTHS = [7, 24, 1, 40]
 TRAINERS = [(kind, memory) for kind in (PPO, POCA, MAPPO) for memory in (None, LSTM)]
-
-
-def made(kind, memory=None, **hyper):
-    network = {"hidden_units": 8, "num_layers": 1} | ({} if memory is None else {"memory": memory})
-    keys = {"trainer_type": kind.name.lower(), "network_settings": network, "hyperparameters": hyper}
-    settings = TrainerSettings.model_validate(keys)
-    return kind(MIXED, settings, torch.device("cpu"), 0, NonFinitePolicy.STOP)
-
-
-def steps_of(algorithm):
-    """Evaluated steps, with the log-probabilities that the policy now has."""
-    rollout = random_rollout(LENGTHS, 1, MIXED, memory_size=8 if algorithm.is_recurrent else 0)
-    rewards = {"extrinsic": np.sin(np.arange(72)).astype(np.float32)}
-    steps = algorithm.evaluate(rollout, rewards, {"extrinsic": False}).steps
-    return replace(steps, log_probs=algorithm.as_of_newest_policy(steps).log_probs)
 
 
 def weights(algorithm):
