@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import os
 import re
 import sys
@@ -255,12 +254,10 @@ def _entry(identifier: str, fields: Any, name: str, folder: Path | None) -> Remo
 def _reward(value: Any, where: str) -> float | None:
     if value is None:
         return None
-    known = isinstance(value, (int, float)) and not isinstance(value, bool)
-    try:
-        number = float(value) if known else math.nan
-    except OverflowError:  # of more than 308 digits
-        number = math.nan
-    if not math.isfinite(number):
+    from ..utils.bounded_yaml import finite_number
+
+    number = finite_number(value)
+    if number is None:
         raise RegistryError(f"{where}: expected_reward: found {_short(value)}, expected a number.")
     return number
 

@@ -325,9 +325,8 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
         raise NotImplementedError
 
     schedules: ClippedSchedules
-    """The schedules of a trainer with PPO's clipped objective."""
+    """The schedules of a trainer with PPO's clipped objective, which also has the next."""
     kl: KLControl
-    """What its updates do with how far the policy has moved."""
 
     def follow_schedules(self, schedules: ClippedSchedules, hyper: PaddedObjectiveSettings) -> None:
         """Take learning rate, epsilon and beta from `schedules`; a rate that adapts is saved."""
