@@ -118,13 +118,18 @@ class Sum:
         return ", ".join([f"{self.held:,} of {self.tried:,}", *worst])
 
     @property
+    def days(self) -> str:
+        """The first day and the last one."""
+        days = sorted({row.date for row in self.rows})
+        return " to ".join(dict.fromkeys((days[0], days[-1])))
+
+    @property
     def when(self) -> str:
         """The days, the machines, and how busy they were."""
-        days = sorted({row.date for row in self.rows})
         loads = [row.load for row in self.rows]
         load = f"{min(loads):g}" if min(loads) == max(loads) else f"{min(loads):g} to {max(loads):g}"
         machines = "; ".join(sorted({row.machine for row in self.rows}))
-        return f"{' to '.join(dict.fromkeys((days[0], days[-1])))}, {machines}, load {load}"
+        return f"{self.days}, {machines}, load {load}"
 
 
 def _commit() -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))
 
-from figures import CSV, PRODUCTS, ROOT, Row, Sum, rows
+from figures import CSV, LANISTA, PRODUCTS, ROOT, Row, Sum, rows
 from results import TEMPLATES, table
 
 FIGURES = {
@@ -63,9 +63,39 @@ def summary(found: list[Row]) -> str:
         mine = [row for row in found if row.figure == number]
         cells = [str(Sum(of(mine, p))) if of(mine, p) else "not measured" for p in PRODUCTS[::-1]]
         commands = ", ".join(f"`{name}`" for name in scripts.split())
-        lines.append([str(number), what, commands, *cells, Sum(mine).when if mine else ""])
-    heads = ["", "Figure", "Command", "ML-Agents 1.1.0", "Lanista", "When and where"]
+        newest = by_commit(of(mine, LANISTA))[-1:]
+        at_last = [f"{commit}: {Sum(found_then)}" for commit, found_then in newest]
+        lines.append(
+            [str(number), what, commands, *cells, *(at_last or [""]), Sum(mine).when if mine else ""]
+        )
+    heads = [
+        "",
+        "Figure",
+        "Command",
+        "ML-Agents 1.1.0",
+        "Lanista, all commits",
+        "Its newest commit",
+        "When and where",
+    ]
     return table(heads, lines)
+
+
+def by_commit(found: list[Row]) -> list[tuple[str, list[Row]]]:
+    """Rows of the same commit, in the order in which commits were measured last."""
+    groups: dict[str, list[Row]] = {}
+    for row in found:
+        groups[row.commit] = [*groups.pop(row.commit, []), row]
+    return list(groups.items())
+
+
+def commits(found: list[Row]) -> str:
+    """A row for each figure and commit of Lanista, the newest last."""
+    lines = [
+        [str(number), commit, Sum(rows_then).days, str(Sum(rows_then))]
+        for number in FIGURES
+        for commit, rows_then in by_commit([row for row in of(found, LANISTA) if row.figure == number])
+    ]
+    return table(["", "Commit", "When", "Held"], lines)
 
 
 def cases(found: list[Row]) -> str:
@@ -96,7 +126,13 @@ def page(found: list[Row]) -> str:
     """The page."""
     machines = "; ".join(sorted({row.machine for row in found}))
     template = (TEMPLATES / "reliability.md").read_text(encoding="utf-8")
-    return template.format(figures=summary(found), cases=cases(found), machines=machines, soaked=soaked())
+    return template.format(
+        figures=summary(found),
+        commits=commits(found),
+        cases=cases(found),
+        machines=machines,
+        soaked=soaked(),
+    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from reliability.figures import LANISTA, ML_AGENTS, ROOT, Recorder, Row, Sum, rows
-from reliability.page import by_case, page
+from reliability.page import by_case, by_commit, page
 
 ROW = Row(1, "ppo", LANISTA, "2026-01-02", 3, 2, 10.0, "steps lost", "", "2 cores", 0.5, "abc", "python x.py")
 
@@ -31,6 +31,15 @@ def test_a_recorded_row_is_read_as_it_was_written(tmp_path):
     )
     assert math.isnan(first.worst) and second.worst == 0.3333
     assert [(name, len(group)) for name, group in by_case([first, second])] == [((6, "demo, cut"), 2)]
+
+
+def test_a_figure_names_the_commit_that_was_measured_last_and_lists_them_all():
+    found = [ROW, replace(ROW, commit="def", tried=4, held=4), replace(ROW, tried=5, held=5)]
+    assert [(commit, Sum(group).tried) for commit, group in by_commit(found)] == [("def", 4), ("abc", 8)]
+    text = page([*found, replace(ROW, commit="ghi", product=ML_AGENTS)])
+    assert "abc: 7 of 8, at most 10 steps lost" in text
+    assert "| 1 | def | 2026-01-02 | 4 of 4, at most 10 steps lost |" in text
+    assert "ghi:" not in text
 
 
 def test_the_page_is_that_of_the_csv():
