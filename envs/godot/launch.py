@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from ..engines.options import EngineOptions
 from ..engines.process import EngineProcess, launched
 from ..engines.terms import GODOT as TERMS
 from ..unity.executables import check_executable, find_executable
+from ..utils.programs import find_program
 from . import GODOT, is_godot_editor
 from .columns import DIALECT
 from .session import GodotSession, frame
@@ -236,12 +236,12 @@ def find_godot(folder: Path, platform: str = sys.platform) -> str:
     """
     named = os.environ.get(VARIABLE)
     if named:
-        program = shutil.which(named) or shutil.which(str(Path(named).expanduser()))
+        program = find_program(str(Path(named).expanduser()), platform)
         if program is None:
             raise UnityEnvironmentException(f"{VARIABLE} is {named!r}, and that is no program. Name Godot's.")
         return program
     for program in ("godot", "godot4"):
-        if (found := shutil.which(program)) is not None:
+        if (found := find_program(program, platform)) is not None:
             return found
     usual: Sequence[Path] = ()
     if platform == "darwin":

@@ -57,6 +57,10 @@ def test_a_fault_of_the_program_is_one_line_and_a_file_to_report(monkeypatch, ca
     [
         (PermissionError(13, "Permission denied", "there"), "lanista: error: there: Permission denied. If"),
         (MemoryError(), "lanista: error: there is not enough memory. What asked for it: the file"),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. can't allocate memory: 9 bytes"),
+            "lanista: error: there is not enough memory: [enforce fail at alloc_cpu.cpp:124]",
+        ),
     ],
 )
 def test_what_the_system_refuses_is_told_in_its_words(error, said, capsys, tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ from ..settings.models.networks import NetworkSettings
 from ..settings.named import named_networks
 from ..settings.problems import config_error
 from ..settings.yaml_source import Source
-from ..utils.errors import TrainerError
+from ..utils.errors import TrainerError, is_out_of_memory
 from ..utils.trust import Trust
 from ..utils.trusted_names import Named
 from .compatibility import SETTINGS, recorded_settings
@@ -160,7 +160,7 @@ def build_network(
         problems = "; ".join(map(str, config_error(error, Source()).problems))
         raise CheckpointError(f"its description has settings that no network can have: {problems}") from error
     except (MemoryError, *MISFITS) as error:
-        if isinstance(error, MemoryError) or "allocate" in str(error):  # torch has no type for it
+        if is_out_of_memory(error):
             raise CheckpointError("its description is of a network that does not fit into memory") from error
         raise CheckpointError(f"its weights do not fit its description: {error}") from error
     return behavior, network

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..settings.models.networks import NetworkSettings
-from ..utils.errors import TrainerError
+from ..utils.errors import TrainerError, is_out_of_memory
 
 
 @contextmanager
@@ -19,10 +19,9 @@ def naming_key_of_allocation(path: str, settings: NetworkSettings) -> Iterator[N
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        # torch has no type of its own for this on CPUs
-        if isinstance(error, RuntimeError) and "allocate" not in reason:
+        if not is_out_of_memory(error):
             raise
+        reason = str(error).partition("\n")[0]
         raise TrainerError(
             f"{path}: its networks do not fit into memory ({reason or 'it is used up'}). hidden_units is "
             f"{settings.hidden_units} and num_layers {settings.num_layers}: use narrower or fewer layers."

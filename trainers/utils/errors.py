@@ -20,6 +20,12 @@ class CommandError(Exception):
     """A subcommand cannot do what it was asked; shown as one message without a traceback, exit status 1."""
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the system refused memory; torch has no type of its own for that on CPUs."""
+    refused_by_torch = isinstance(error, RuntimeError) and "allocate" in str(error).partition("\n")[0]
+    return refused_by_torch or isinstance(error, MemoryError)
+
+
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known word that `word` most likely was meant to be, or None."""
     by_spelling = {name.lower().replace("-", "_"): name for name in known}

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..._shadows import shadowed
+from .errors import is_out_of_memory
 from .logging import print_error
 
 INTERRUPTED = 130
@@ -121,7 +122,7 @@ def _report_failure(program: str, error: Exception) -> int:
         print_error(
             program, f"{where}{error.strerror}. If nothing here explains that, report it with {details}."
         )
-    elif isinstance(error, MemoryError):
+    elif is_out_of_memory(error):
         print_error(
             program,
             f"there is not enough memory{': ' * bool(message)}{message}. What asked for it: {details}.",

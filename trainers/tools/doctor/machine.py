@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ....envs.engines.own_program import own_code
+from ....envs.utils.programs import find_program
 from .command import Diagnosis, fault, warning
 
 STEPS = 2000
@@ -277,7 +278,7 @@ def variables() -> Iterator[Diagnosis]:
     shown = {name: value for name, value in os.environ.items() if name.startswith(_SHOWN)}
     shown = {name: "(hidden)" if _SECRET.search(name) else value for name, value in sorted(shown.items())}
     godot = os.environ.get("LANISTA_GODOT")
-    if godot and not shutil.which(godot):
+    if godot and not find_program(godot):
         remedy = "Let it name Godot's program, or unset it."
         yield warning("variables", f"LANISTA_GODOT={godot} is no program", remedy)
     yield Diagnosis("variables", ", ".join(f"{name}={value}" for name, value in shown.items()) or "none")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 from ....envs.engines.own_program import own_code
+from ....envs.utils.programs import find_program
 from ...utils import plugins
 from .command import Diagnosis, fault, warning
 
@@ -180,7 +180,7 @@ def torch() -> Iterator[Diagnosis]:
 
 def _driver() -> str | None:
     """The version of NVIDIA's driver; None without one."""
-    program = shutil.which("nvidia-smi")
+    program = find_program("nvidia-smi")
     if program is None:
         return None
     command = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
