@@ -16,7 +16,7 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent / "benchmarks"))  # some tests repeat what these scripts measure
 
-pytest_plugins = ["godot_engine", "slow_tests"]
+pytest_plugins = ["godot_engine", "posix_tests", "slow_tests"]
 
 # Tests run side by side, and start processes: with more threads in each, these mostly wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -36,7 +36,7 @@ def test_every_tutorial_is_run():
     assert {page.stem for page in TUTORIALS} - {"README"} == set(MADE)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="its cells are for bash")
+@pytest.mark.posix("its cells are for bash")
 @pytest.mark.parametrize("name", sorted(MADE))
 def test_a_tutorial_runs(name, folder):
     (page,) = [path for path in TUTORIALS if path.stem == name]

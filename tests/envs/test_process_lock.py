@@ -74,7 +74,7 @@ def test_a_lock_that_is_passed_on_has_one_holder_at_a_time(tmp_path):
     assert max(most) == 1 and not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(os.name != "posix", reason="replaces flock")
+@pytest.mark.posix("replaces flock")
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
 def test_a_file_system_without_locks_is_distinguished_from_a_held_lock(tmp_path, monkeypatch, number):
     def flock(handle, operation):
@@ -86,7 +86,7 @@ def test_a_file_system_without_locks_is_distinguished_from_a_held_lock(tmp_path,
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="kills by a signal")
+@pytest.mark.posix("kills by a signal")
 def test_a_killed_process_holds_nothing(tmp_path):
     lock = ProcessLock(tmp_path / "lock")
     with subprocess.Popen([sys.executable, "-c", HOLD, lock.path], stdout=subprocess.PIPE) as other:

@@ -58,7 +58,7 @@ def _trial(path):
     RunProcess([], path, ("true",)).kill()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.posix("links need a right there")
 @pytest.mark.parametrize("there", [PRECIOUS, "", None], ids=["text", "empty", "nothing"])
 @pytest.mark.parametrize(
     ("name", "write"),
@@ -113,7 +113,7 @@ def test_a_file_is_read_up_to_a_size(tmp_path):
         read_bytes(path)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.posix("links need a right there")
 @pytest.mark.parametrize("mode", ["wb", "ab", "r+b"])
 def test_a_link_that_comes_at_the_last_moment_is_not_written_through(tmp_path, monkeypatch, mode):
     victim, path = tmp_path / "victim", tmp_path / "a.log"

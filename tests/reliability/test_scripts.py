@@ -1,6 +1,5 @@
 """The scripts of this folder with small numbers: each ends with status 1 when a promise does not hold."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-POSIX = pytest.mark.skipif(os.name != "posix", reason="kills and freezes processes by signals")
+POSIX = pytest.mark.posix("kills and freezes processes by signals")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what only it tells or allows")
 
 

@@ -86,7 +86,7 @@ def test_a_disk_that_takes_nothing_is_told_without_a_traceback(capsys, tmp_path,
     assert said.startswith("lanista: error: a.onnx: Read-only file system.") and said.count("\n") == 1
 
 
-@pytest.mark.skipif(os.name != "posix", reason="permissions")
+@pytest.mark.posix("permissions")
 @pytest.mark.parametrize(("umask", "mode"), [(0, 0o775), (0o022, 0o755), (0o077, 0o700)])
 def test_what_a_command_makes_is_never_for_everybody_to_change(umask, mode, tmp_path):
     before = os.umask(umask)
@@ -111,7 +111,7 @@ def test_output_that_is_refused_in_the_middle_is_told_as_such(capsys, monkeypatc
     assert (status, capsys.readouterr().err) == (1, said)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to processes")
+@pytest.mark.posix("signals are sent to processes")
 @pytest.mark.parametrize("module", ["_tools", "trainers.utils.guard", "trainers.settings"])
 @pytest.mark.parametrize("command", [LEARN, LANISTA])
 def test_ctrl_c_while_a_command_is_loaded_is_a_line(command, module):
@@ -144,7 +144,7 @@ def test_a_reader_that_has_ended_is_no_fault():
     assert ends(LANISTA, "scenes", shell="| true; exit ${PIPESTATUS[0]}")[1] == ""
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+@pytest.mark.posix("needs a shell")
 def test_closed_standard_streams_do_not_reach_files(tmp_path):
     assert ends(LANISTA, "scenes", shell="<&- >&-") == (0, "")
     config = tmp_path / "c.yaml"
@@ -153,7 +153,7 @@ def test_closed_standard_streams_do_not_reach_files(tmp_path):
     assert status == 1 and config.read_text() == "behaviors: {B: {max_steps: 1}}"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be deleted there")
+@pytest.mark.posix("a folder in use cannot be deleted there")
 def test_a_deleted_working_directory_is_a_sentence(tmp_path):
     (tmp_path / "gone").mkdir()
     code = f"import os\nos.rmdir(os.getcwd())\n{LEARN}"
@@ -161,7 +161,7 @@ def test_a_deleted_working_directory_is_a_sentence(tmp_path):
     assert status == 1 and "the working directory does not exist any more" in said
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+@pytest.mark.posix("links need a privilege there")
 def test_a_results_folder_that_leads_to_itself_is_a_sentence(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "c.yaml").write_text("behaviors: {B: {max_steps: 1}}")

@@ -152,7 +152,7 @@ def test_what_the_last_run_left_in_a_log_is_not_told(tmp_path, change):
     assert TOLD % 1 not in summary(errors) and (1, TOLD % 3) in told(errors)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="named pipes")
+@pytest.mark.posix("named pipes")
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
 def test_what_is_no_file_is_said_once_and_not_waited_for(tmp_path, caplog, make):
     log = tmp_path / "Player-0.log"
@@ -166,7 +166,7 @@ def test_what_is_no_file_is_said_once_and_not_waited_for(tmp_path, caplog, make)
     assert told(errors) == [(1, TOLD % 7)], "the output is heard all the same"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="symbolic links")
+@pytest.mark.posix("symbolic links")
 def test_a_log_behind_a_link_is_read(tmp_path):
     (tmp_path / "log").symlink_to(tmp_path / "file")
     listener, errors = listening(tmp_path / "log")
@@ -362,7 +362,7 @@ def test_a_forked_process_listens_to_its_own_engines(tmp_path):
     assert process.exitcode == 0
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a script with a shebang")
+@pytest.mark.posix("a script with a shebang")
 @pytest.mark.parametrize("kind", SCRIPT)
 def test_a_fault_is_named_while_the_session_runs(tmp_path, caplog, kind):
     script = f"greet()\nsteps(3)\n{textwrap.dedent(SCRIPT[kind])}\nsteps(10**6)"
@@ -382,7 +382,7 @@ def test_a_fault_is_named_while_the_session_runs(tmp_path, caplog, kind):
     assert f"environment 0 (Unity) has printed an error: {found}." in caplog.text
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a script with a shebang")
+@pytest.mark.posix("a script with a shebang")
 def test_a_time_out_names_the_first_errors_and_the_last_lines(tmp_path):
     frames = "".join(f"  at Deep.Call{k} () [0x1] in <0>:0\\n" for k in range(40))
     script = rf"""
@@ -401,7 +401,7 @@ def test_a_time_out_names_the_first_errors_and_the_last_lines(tmp_path):
     assert "NullReferenceException: last\n        ...\n" in last and "at Deep.Call39 ()" in last
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGABRT)", "sys.exit(1)"])
 def test_what_an_engine_printed_is_shown_beside_its_log_if_it_died_or_never_called(tmp_path, end):
     script = rf"""

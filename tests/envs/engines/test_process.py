@@ -16,7 +16,7 @@ from lanista.envs.engines.logs import EngineLog
 from lanista.envs.engines.process import EngineProcess
 from mlagents_envs.exception import UnityEnvironmentException
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="shell scripts and signals")
+pytestmark = pytest.mark.posix("shell scripts and signals")
 
 
 def shell(script: str, **options) -> EngineProcess:

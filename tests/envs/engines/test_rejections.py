@@ -1,7 +1,6 @@
 """Why an engine has not begun: that its call was turned away is told in place of any guess."""
 
 import socket
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -18,7 +17,7 @@ from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
 from scripted_engine import exchange_with, first_free_port, hello, message
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes a program of a script")
+pytestmark = pytest.mark.posix("makes a program of a script")
 
 WAITING = "#!/bin/sh\nwhile [ ! -e {gone} ]; do sleep 0.05; done\n"
 """Has its game started elsewhere, as `docker run` has."""

@@ -11,7 +11,7 @@ from lanista.envs.godot import is_godot, is_godot_editor
 from lanista.envs.godot.launch import GodotName, check_version, find_godot, resolve, start_game
 from mlagents_envs.exception import UnityEnvironmentException
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes programs of shell scripts")
+pytestmark = pytest.mark.posix("makes programs of shell scripts")
 
 
 def program(path: Path, text: str = "echo 4.6.3.stable") -> Path:

@@ -14,7 +14,7 @@ from console_runs import end, lanista, learn, ppo_yaml, start, until
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.platform == "win32", reason="the engine is put aside on Linux alone"),
+    pytest.mark.posix("the engine is put aside on Linux alone"),
 ]
 
 DOCS = Path(__file__).parents[3] / "docs" / "godot.md"

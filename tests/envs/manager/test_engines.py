@@ -1,6 +1,5 @@
 """EnvManager over live engine processes that are killed, frozen or quit."""
 
-import os
 import signal
 import threading
 
@@ -15,7 +14,7 @@ from scripted_engine import executable
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(os.name != "posix", reason="kills and freezes processes by signals"),
+    pytest.mark.posix("kills and freezes processes by signals"),
 ]
 BALL = "Ball?team=0"
 

@@ -1,6 +1,5 @@
 """Engines on the nodes of a Ray cluster, all of them on this machine."""
 
-import sys
 from pathlib import Path
 
 import psutil
@@ -24,7 +23,7 @@ from scripted_engine import executable
 
 pytestmark = pytest.mark.slow
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="makes programs of scripts")
+posix = pytest.mark.posix("makes programs of scripts")
 ANSWER_SECONDS = 60.0
 NO_RESTARTS = RestartLimits(max_lifetime_restarts=0, restarts_rate_limit_n=0)
 UNLICENSED_ENGINE = """\

@@ -30,7 +30,7 @@ from mlagents_envs.exception import UnityException, UnityTimeOutException
 from scripted_engine import executable, free_port
 
 TIMEOUT = 30.0
-posix = pytest.mark.skipif(sys.platform == "win32", reason="makes programs of scripts")
+posix = pytest.mark.posix("makes programs of scripts")
 
 
 @pytest.fixture
@@ -292,7 +292,7 @@ def test_a_token_admits_one_engine(rendezvous):
         ({"port": None}, "it does not reach the learner: no trainer answers .*--ray-listen"),
     ],
 )
-@pytest.mark.skipif(sys.platform == "win32", reason="the message of the executable differs there")
+@pytest.mark.posix("the message of the executable differs there")
 def test_the_check_reports_what_a_node_lacks(rendezvous, changes, reason):
     if "port" in changes:
         changes = {"port": free_port()}

@@ -4,7 +4,6 @@ import io
 import shutil
 import stat
 import struct
-import sys
 import tempfile
 import unicodedata
 import zipfile
@@ -18,7 +17,7 @@ from lanista.envs.registry import RegistryError, UnsafeArchiveError
 from lanista.envs.registry import unpack as members
 from lanista.envs.registry.unpack import check_members, unpack
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="rights and symbolic links")
+posix = pytest.mark.posix("rights and symbolic links")
 
 
 def archive(path, *entries):

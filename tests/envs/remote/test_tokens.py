@@ -48,7 +48,7 @@ def test_an_invalid_token_is_an_error_that_does_not_show_it(tmp_path, text):
         assert len(text.strip()) < 6 or text.strip() not in str(raised.value)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+@pytest.mark.posix("modes of files")
 def test_a_token_file_that_others_may_read_is_a_warning(tmp_path, caplog):
     file = tmp_path / "token"
     file.write_text("x" * 20)

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import os
 import signal
 import socket
 import threading
@@ -307,7 +306,7 @@ def test_the_requested_port_is_taken(tmp_path):
             UnityEnvironment(base_port=port)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows has no such ports")
+@pytest.mark.posix("Windows has no such ports")
 def test_a_port_that_needs_privileges_is_not_reported_as_taken(monkeypatch):
     def refuse(*args):
         raise PermissionError(errno.EACCES, "Permission denied")

@@ -211,7 +211,7 @@ def test_a_pipe_for_the_record_of_a_run_is_not_waited_for(tmp_path, caplog):
     assert run_folder.recorded_start(tmp_path) is None
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.posix("links need a right there")
 @pytest.mark.parametrize(
     ("inner", "resume"),
     [("Ball", True), ("run_logs", True), ("best", True), ("Ball/videos", True), ("run_logs", False)],
@@ -234,7 +234,7 @@ def test_a_run_whose_folders_lead_out_of_it_is_not_written_to(settings, older, t
     assert [one.name for one in precious.iterdir()] == ["engine_errors.json"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.posix("links need a right there")
 def test_a_run_that_is_a_link_itself_is_written_to(settings, older, results, tmp_path):
     shutil.move(older, tmp_path / "disk")
     older.symlink_to(tmp_path / "disk")
@@ -243,7 +243,7 @@ def test_a_run_that_is_a_link_itself_is_written_to(settings, older, results, tmp
         assert folder == older
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.posix("links need a right there")
 @pytest.mark.parametrize("inner", ["Ball", "run_logs", "Ball/ranks"])
 def test_a_run_whose_folder_is_a_dead_link_is_refused_before_it_trains(settings, older, tmp_path, inner):
     path = older / inner
@@ -259,7 +259,7 @@ def test_a_run_whose_folder_is_a_dead_link_is_refused_before_it_trains(settings,
         pass
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.posix("links need a right there")
 def test_a_dead_link_in_the_place_of_a_file_is_no_obstacle(settings, older, tmp_path):
     (older / "Ball" / "Ball-500.onnx").symlink_to(tmp_path / "nothing")
     (older / "run_logs" / "warnings.log").symlink_to(tmp_path / "nothing")

@@ -1,6 +1,5 @@
 """`lanista init`: what it writes for an environment can be trained with, and fits what was seen there."""
 
-import os
 import sys
 import tempfile
 
@@ -150,7 +149,7 @@ def test_the_log_of_an_engine_that_failed_is_kept(tmp_path, monkeypatch, capsys)
     assert str(log) in capsys.readouterr().err and "no level" in log.read_text()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a script with a shebang")
+@pytest.mark.posix("a script with a shebang")
 @pytest.mark.parametrize("line", ["", "NullReferenceException: no target"])
 def test_the_log_of_a_game_that_printed_errors_is_kept(tmp_path, monkeypatch, capsys, line):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -281,7 +281,7 @@ def no_file_larger_than_a_checkpoint():
     resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX system")
+@pytest.mark.posix("needs a POSIX system")
 def test_a_full_disk_costs_only_the_new_checkpoints(trained):
     folder, arguments = trained
     before = {path: path.read_bytes() for path in (folder / "results" / "r" / "Ball").glob("Ball-*.*")}
@@ -295,7 +295,7 @@ def test_a_full_disk_costs_only_the_new_checkpoints(trained):
     assert not ended.files("*.partial")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX system")
+@pytest.mark.posix("needs a POSIX system")
 def test_where_nothing_was_saved_at_all_nothing_is_promised(tmp_path):
     ended = learn(tmp_path, "--env", "scene:basic", yaml=BASIC, preexec_fn=no_file_larger_than_a_checkpoint)
     *before, last = re.findall(r"checkpoint of step \d+ could not be saved.*", ended.out)

@@ -237,7 +237,7 @@ ENDLESS = ENGINE_YAML.replace("max_steps: 400", "max_steps: -1").replace(
 BASIC = Path(__file__).parents[3] / "config" / "ppo" / "basic.yaml"
 TWO = ("--num-envs", "2", "--learners", "2")
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to processes")
+posix = pytest.mark.posix("signals are sent to processes")
 
 
 def further_ranks(trainer):

@@ -13,7 +13,7 @@ from lanista.trainers import learn
 from scripted_engine import executable, first_free_port
 
 if sys.platform == "win32":
-    pytest.skip("signals are sent to processes", allow_module_level=True)
+    pytest.skip("assumes a POSIX system: terminals", allow_module_level=True)
 
 import fcntl
 import pty

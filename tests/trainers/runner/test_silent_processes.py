@@ -15,10 +15,7 @@ import pytest
 from console_runs import PATIENCE, YAML, end, left_behind, start, until, weights_are_finite
 from scripted_engine import executable, first_free_port
 
-pytestmark = pytest.mark.slow
-
-if sys.platform == "win32":
-    pytest.skip("signals are sent to processes", allow_module_level=True)
+pytestmark = [pytest.mark.slow, pytest.mark.posix("signals are sent to processes")]
 
 ENDLESS = YAML.replace("max_steps: 400", "max_steps: -1").replace(
     "buffer_size: 64", "buffer_size: 64, learning_rate_schedule: constant"

@@ -99,7 +99,7 @@ def test_two_runs_of_one_folder_are_refused(tmp_path, processes, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("told", ["alone by SIGTERM", "alone by SIGINT", "with its run by Ctrl-C"])
 def test_a_signal_ends_the_run_gracefully_and_starts_no_other(tmp_path, told):
     files = [

@@ -145,7 +145,7 @@ def test_a_missing_huggingface_package_is_named(monkeypatch, folder, capsys):
     assert "pip install 'lanista[hub]'" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.posix("links need a right there")
 @pytest.mark.parametrize("name", ["notes.txt", "Ball/videos", "configuration.yaml", "pipe"])
 def test_what_leads_out_of_the_run_is_not_uploaded(hub, folder, tmp_path, capsys, name):
     victim = tmp_path / "mine"

@@ -81,7 +81,7 @@ def umask(request):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.posix("signals")
 def test_a_run_with_an_engine_on_a_relay(tmp_path, monkeypatch, umask):
     """Its token is in no other file, in no output and on no command line; nobody else can write a file."""
     token, here = tmp_path / "token", free_port()

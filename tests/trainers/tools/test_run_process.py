@@ -8,8 +8,7 @@ from console_runs import until
 from lanista.trainers.tools import run_process
 from lanista.trainers.tools.run_process import RunProcess
 
-if sys.platform == "win32":
-    pytest.skip("signals are sent to processes", allow_module_level=True)
+pytestmark = pytest.mark.posix("signals are sent to processes")
 
 SAVES = """
 import signal, sys, time

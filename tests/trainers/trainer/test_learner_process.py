@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import re
-import sys
 from itertools import pairwise
 
 import psutil
@@ -166,7 +165,7 @@ def test_a_process_that_cannot_start_says_why(learners, tmp_path, monkeypatch):
         collected(crowd, one)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="its pipes have short names")
+@pytest.mark.posix("its pipes have short names")
 def test_a_temporary_folder_whose_path_is_too_long_for_a_socket_is_named(learners, tmp_path, monkeypatch):
     long = tmp_path / ("long" * 25)
     long.mkdir()
@@ -183,7 +182,7 @@ THREADED = YAML + "    threaded: true\n"
 ENDLESS = THREADED.replace("max_steps: 400", "max_steps: -1").replace(
     "buffer_size: 64", "buffer_size: 64, learning_rate_schedule: constant"
 )
-posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to processes")
+posix = pytest.mark.posix("signals are sent to processes")
 
 
 def begun(folder):

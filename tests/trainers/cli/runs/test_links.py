@@ -21,7 +21,7 @@ from lanista.trainers.tools.tournament.match import MatchError
 from lanista.trainers.tools.tournament.players import participants_of
 from made_runs import make_run
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+pytestmark = pytest.mark.posix("links need a right there")
 LEADS = "it leads to"
 TABLE = f"step,time,{REWARD}\n100,1.0,77.5\n"
 

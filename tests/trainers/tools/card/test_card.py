@@ -89,7 +89,7 @@ def test_the_card_of_a_run_tells_what_it_is_what_made_it_and_how_well_it_plays(r
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.posix("signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_what_plays_ends_with_the_command(results, number):
     """Also if it is suspended."""

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import os
 import re
 from array import array
 from html.parser import HTMLParser
@@ -172,7 +171,7 @@ def test_the_model_card_of_each_run_is_in_the_page(tmp_path):
         assert "Model card" in page_of(tmp_path, "ball")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+@pytest.mark.posix("links need a right there")
 def test_a_model_and_a_film_that_lead_out_of_the_run_are_told_and_not_shown(tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")

@@ -3,7 +3,6 @@
 import csv
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from PIL import Image
 pytestmark = pytest.mark.slow
 
 RATE = "behaviors.Basic.hyperparameters.learning_rate"
-posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+posix = pytest.mark.posix("signals")
 
 
 def rows(place):
