@@ -68,10 +68,10 @@ def test_a_run_moves_through_its_lessons_and_a_resumed_one_continues(train, kind
     half = ("--set", f"behaviors.{name}.max_steps=300")
     ended, given = train(kind, *arguments, *half, name=name)
     given = [each for each in given if each]  # an environment that is tried before the run gets none
-    shorts = [each["length"] for each in given].index(next(e["length"] for e in given if e["length"] != 3))
-    assert (
-        shorts > 20 and all(5 <= each["length"] <= 6 for each in given[shorts:]) and len(given) > shorts + 9
-    )
+    lengths = [each["length"] for each in given]
+    short = lengths.count(3.0)
+    assert short > 20 and lengths[:short] == [3.0] * short and len(lengths) > short + 9
+    assert all(5 <= length <= 6 for length in lengths[short:])
     slopes = [each["slope"] for each in given]
     assert all(0.25 <= slope <= 0.75 for slope in slopes) and len(set(slopes)) == len(slopes)
     (status,) = ended.files("training_status.json")
