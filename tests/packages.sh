@@ -6,7 +6,7 @@ set -euo pipefail
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python}
-rm -f "$folder"/lanista-*
+rm -rf "$folder"/lanista-* build # of setuptools, with files that may be gone
 direct=$(mktemp -d)
 trap 'rm -rf "$direct"' EXIT
 { "$python" -m build --no-isolation --outdir "$folder" . && "$python" -m build --wheel --no-isolation --outdir "$direct" .; } > "$direct/log" || {
