@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...images import Images
+from ...utils.installation import install_command
 from .. import GYMNASIUM
 from ..calls import (
     RGB_ARRAY,
@@ -121,7 +122,7 @@ def _spec(path: str, name: str) -> Any:
         import gymnasium
     except ModuleNotFoundError as error:
         raise UnityEnvironmentException(
-            "Gymnasium is not installed: pip install 'lanista[gymnasium]'."
+            f"Gymnasium is not installed: {install_command('gymnasium')}."
         ) from error
     module, _, env_id = name.rpartition(":")
     if module:

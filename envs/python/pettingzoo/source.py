@@ -13,6 +13,7 @@ from typing import Any
 from mlagents_envs.exception import UnityEnvironmentException, UnityException
 
 from ...images import Images
+from ...utils.installation import install_command
 from .. import PETTINGZOO
 from ..base import CopiedEnvironment
 from ..calls import RGB_ARRAY, Copies, close_checked, describe_error, find_in_working_folder, one_line
@@ -170,7 +171,7 @@ def _functions(module: Any) -> list[str]:
 def _missing(module_name: str, missing: str) -> str:
     """Explain that a module is missing, and what to do."""
     if missing == "pettingzoo":
-        return "PettingZoo is not installed: pip install 'lanista[pettingzoo]'."
+        return f"PettingZoo is not installed: {install_command('pettingzoo')}."
     if module_name != missing and not module_name.startswith(f"{missing}."):
         return (
             f"The module {module_name} needs the package {missing!r}, which is not installed: pip install it."
