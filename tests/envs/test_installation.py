@@ -1,7 +1,6 @@
 """Messages name a line that installs an extra: in a clone, beside it, and without one."""
 
 import ast
-import os
 import runpy
 from pathlib import Path
 
@@ -39,7 +38,7 @@ def test_without_a_clone_pip_finds_what_is_installed(tmp_path, monkeypatch):
     assert install_command("relay") == 'pip install "lanista[relay]"'
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows removes no folder that a process is in")
+@pytest.mark.posix("a folder that a process is in can be removed")
 def test_a_removed_current_folder_is_no_clone(clone, tmp_path, monkeypatch):
     gone = tmp_path / "gone"
     gone.mkdir()
