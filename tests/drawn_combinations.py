@@ -29,7 +29,15 @@ FEATURES: dict[str, Sequence[str]] = {
     "environments": ("one", "two", "wire", "ranks"),
     "network": ("plain", "normalize", "layer_norm", "tanh"),
     "schedule": ("linear", "constant"),
-    "objective": ("plain", "joint, minibatch", "target_kl", "adaptive_kl", "action_range", "held entropy"),
+    "objective": (
+        "plain",
+        "joint, minibatch",
+        "target_kl",
+        "adaptive_kl",
+        "action_range",
+        "held entropy",
+        "gsde",
+    ),
     "tests": ("none", "tests", "keep_best", "tests, keep_best"),
     "callbacks": ("none", "keep_best", "stop_at_reward"),
     "checkpoints": ("plain", "even", "all"),
@@ -78,10 +86,11 @@ def possible(drawn: Mapping[str, str]) -> bool:
     if drawn["agents"] != "groups" and trainer in TEAM:
         return False
     of_objective = {"plain": True, "held entropy": trainer in ("sac", "simba")}
+    of_objective["gsde"] = trainer in (*GAUSSIAN, "sac", "simba")
     if not of_objective.get(drawn["objective"], trainer in GAUSSIAN):
         return False
     continuous = drawn["actions"] in ("continuous", "hybrid")
-    if drawn["objective"] == "action_range" and not continuous:
+    if drawn["objective"] in ("action_range", "gsde") and not continuous:
         return False
     discrete = drawn["actions"] != "continuous"
     return not (trainer in ("coma", "dqn") and continuous) and not (trainer in ("ddpg", "td3") and discrete)
@@ -163,6 +172,8 @@ def settings_of(one: Combination) -> dict[str, Any]:
     network: dict[str, Any] = {"hidden_units": 8, "num_layers": 1, "normalize": normalize}
     if one["objective"] == "action_range":
         network |= {"action_range": 1.0, "initial_log_std": -0.5}
+    if one["objective"] == "gsde":
+        network |= {"state_dependent_exploration": {"resample_interval": 3}, "initial_log_std": -1.0}
     network |= {"layer_norm": {"layer_norm": True}, "tanh": {"activation": "tanh"}}.get(one["network"], {})
     if one["trainer"] == "simba":  # residual networks have no layer whose weights a goal could make
         network["goal_conditioning_type"] = "none"

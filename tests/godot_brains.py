@@ -52,6 +52,9 @@ def memory(kind, size):
     return {"memory": {"memory_type": kind, "memory_size": size}}
 
 
+BY_STATE = {"state_dependent_exploration": {"resample_interval": 4}, "initial_log_std": -1.0}
+
+
 def networks():
     """By a name: every kind of layer, action and head, in sizes that fill blocks of four and that do not."""
     found = {
@@ -69,6 +72,8 @@ def networks():
         "gru": actor((5,), MIXED, hidden_units=18, **memory("gru", 22)),
         "gru of choices": actor((5,), CHOICES, hidden_units=32, **memory("gru", 32)),
         "action range": actor((6,), MIXED, action_range=1.0),
+        "explored": actor((6,), MIXED, action_range=1.0, hidden_units=10, **BY_STATE),
+        "sac explored": actor((5,), MOVE, SAC, hidden_units=19, **BY_STATE, **memory("gru", 22)),
         "sac": actor((6,), MOVE, SAC),
         "sac mixed": actor((6,), MIXED, SAC, hidden_units=19),
         "ddpg": actor((6,), MOVE, HeadConfig(deterministic=True)),

@@ -49,7 +49,7 @@ _KEYS = {
     "seed": "seed",
     "reward of an episode": "stop_at_reward",
     "steps of the acting team": "swap_steps",
-    "agent's decisions": "test_max_decisions",
+    "agent's decisions": "resample_interval test_max_decisions",
     "the measure's": "threshold",
     "times real time": "time_scale",
     "snapshots": "window",

@@ -90,6 +90,7 @@ def _of_network(place: str) -> dict[str, Rule]:
         (FUNCTION, f"activation layer_norm action_range {CRITIC_ONLY}"),
         (SHAPE, "normalize hidden_units num_layers vis_encode_type goal_conditioning_type residual"),
         (SHAPE, "memory memory.memory_size memory.memory_type"),
+        (SHAPE, "state_dependent_exploration state_dependent_exploration.resample_interval"),
         (_SEQUENCES, "memory.sequence_length"),
         (CUSTOM, "encoders body"),
         (_WEIGHTS, "initialization initial_log_std"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..utils.errors import did_you_mean
-from .base import found
+from .base import found, plain
 from .errors import Path, Problem, TrainerConfigError
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import CompletionCriteriaSettings, MeasureType
@@ -155,30 +155,49 @@ def _n_steps_problems(settings: TrainerSettings) -> Iterator[Problem]:
 
 OF_GAUSSIANS = ("initial_log_std", "action_range")
 """Keys of the network of a policy whose continuous actions are Gaussian samples, clipped for the engine."""
+BY_STATE = "state_dependent_exploration"
+"""A key of the network of a policy whose continuous actions are Gaussian samples, also before tanh."""
 WITHOUT_GAUSSIANS = {
     **dict.fromkeys(("sac", "td3", "ddpg"), "brings continuous actions into the engine's range by tanh"),
+    **dict.fromkeys(("dqn", "coma"), "has no continuous actions"),
+}
+WITHOUT_SAMPLES = {
+    **dict.fromkeys(("td3", "ddpg"), "adds noise to deterministic actions (hyperparameters.noise_type)"),
     **dict.fromkeys(("dqn", "coma"), "has no continuous actions"),
 }
 
 
 def _gaussian_problems(settings: TrainerSettings) -> Iterator[Problem]:
     """Keys that only the network of a policy with Gaussian actions has."""
-    network = settings.network_settings
-    reason = WITHOUT_GAUSSIANS.get(settings.trainer_type)
-    others: dict[Path, NetworkSettings] = {("network_settings",): network} if reason else {}
-    of_others = f"{settings.trainer_type} {reason}"
-    for name, signal in settings.reward_signals.items():
-        of_signal = getattr(signal, "network_settings", None)
-        if of_signal is not None:
-            others["reward_signals", name, "network_settings"] = of_signal
-    if network.critic is not None and not reason:
-        others["network_settings", "critic"] = network.critic
-    for place, one in others.items():
-        inherited = network if place[-1] == "critic" else NetworkSettings()
-        why = of_others if place == ("network_settings",) else "only a policy's network has it"
-        for key in OF_GAUSSIANS:
-            if getattr(one, key) != getattr(inherited, key):
-                yield Problem((*place, key), f"found {getattr(one, key):g}; {why}: remove this key")
+    network, trainer = settings.network_settings, settings.trainer_type
+    reasons: dict[str, str | None] = dict.fromkeys(OF_GAUSSIANS, WITHOUT_GAUSSIANS.get(trainer))
+    reasons[BY_STATE] = WITHOUT_SAMPLES.get(trainer)
+    if network.state_dependent_exploration is not None and trainer == "sac":
+        reasons["initial_log_std"] = None  # there it is not a product of the network
+    place: Path = ("network_settings",)
+    for key, reason in reasons.items():
+        if reason:
+            yield from _gaussian_key(place, key, network, NetworkSettings(), f"{trainer} {reason}")
+        elif network.critic is not None:
+            yield from _gaussian_key((*place, "critic"), key, network.critic, network, _OF_POLICY)
+        for name, signal in settings.reward_signals.items():
+            of_signal = getattr(signal, "network_settings", None)
+            if of_signal is not None:
+                its_place = ("reward_signals", name, "network_settings")
+                yield from _gaussian_key(its_place, key, of_signal, NetworkSettings(), _OF_POLICY)
+
+
+_OF_POLICY = "only a policy's network has it"
+
+
+def _gaussian_key(
+    place: Path, key: str, network: NetworkSettings, inherited: NetworkSettings, why: str
+) -> Iterator[Problem]:
+    """Refuse a key in a network, unless it is as it is inherited."""
+    value = getattr(network, key)
+    if value != getattr(inherited, key):
+        shown = found(plain(value)) if key == BY_STATE else f"{value:g}"
+        yield Problem((*place, key), f"found {shown}; {why}: remove this key")
 
 
 def _attention_problems(settings: TrainerSettings) -> Iterator[Problem]:

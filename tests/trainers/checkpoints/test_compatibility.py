@@ -147,6 +147,11 @@ def test_what_is_refused_is_not_warned_of_before(tmp_path, monkeypatch, caplog):
 
 
 MAY_CHANGE = [
+    (
+        "ppo",
+        {"network_settings.state_dependent_exploration": {"resample_interval": 8}},
+        {"network_settings.state_dependent_exploration.resample_interval": 2},
+    ),
     ("ppo", {}, {"network_settings.deterministic": True}),
     (
         "ppo",

@@ -48,6 +48,7 @@ RULES = {"poca": {"groups": True}, "mappo": {"groups": True}, "dqn": {"cont": 0,
 
 
 LSTM = ", memory: {memory_size: 4, sequence_length: 8}"
+BY_STATE = ", initial_log_std: -1, state_dependent_exploration: {resample_interval: 5}"
 
 
 ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
@@ -57,6 +58,9 @@ ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other
 CASES = {
     "ppo": ("ppo", ON_POLICY, "", 40),
     "ppo with a memory": ("ppo", ON_POLICY, LSTM, 40),
+    "ppo that explores by the state": ("ppo", ON_POLICY, BY_STATE + LSTM, 41),
+    "ppo beside them that explores by the state": ("ppo", ON_POLICY, BY_STATE, 41),
+    "sac that explores by the state": ("sac", SAVED, BY_STATE, 41),
     "ppo that keeps the best": ("ppo", ON_POLICY, "", 1),
     "ppo with signals and a teacher": ("ppo", ON_POLICY, LSTM, 40),
     "ppo that normalizes values": ("ppo", f"{ON_POLICY}, normalize_values: true", "", 40),

@@ -82,6 +82,14 @@ class MemorySettings(Settings):
         return value
 
 
+class StateDependentExplorationSettings(Settings):
+    """Exploration that is a function of the state (gSDE)."""
+
+    resample_interval: Integer = Field(default=8, ge=1)
+    """Decisions of an agent for which its exploration is the same function of the state: 1 samples it anew
+    for each, and it is sampled anew when an episode starts. 4 to 64 are common."""
+
+
 class NetworkSettings(Settings):
     """The network of a policy, a critic or a reward signal."""
 
@@ -101,10 +109,16 @@ class NetworkSettings(Settings):
     """Take the most likely action instead of sampling one."""
     initial_log_std: Number = own(0.0, ge=-20, le=2)
     """Logarithm of the standard deviation of continuous actions before anything is learned, in units of which
-    action_range are the engine's 1. For ppo, poca and mappo; -0.5 to -2 explore less."""
+    action_range are the engine's 1. For ppo, poca and mappo; -0.5 to -2 explore less. With
+    state_dependent_exploration, and then for sac too, that of what each feature of the policy's last layer
+    adds to an action: -2 to -4."""
     action_range: Number = own(3.0, ge=0.01, le=100)
     """Continuous actions are clipped to this size and divided by it for the engine: 3 as in ML-Agents, where
     the engine's actions vary by a third at first; 1 as in most other libraries. For ppo, poca and mappo."""
+    state_dependent_exploration: StateDependentExplorationSettings | None = own(None)
+    """Explore by a function of the state that stays for some decisions (gSDE), so that actions do not
+    tremble, instead of by noise of each decision. For ppo, poca, mappo and sac with continuous actions. {}
+    for defaults, null for none."""
     activation: Activation = own(Activation.SWISH)
     """The activation after each hidden layer."""
     initialization: Initialization = own(Initialization.KAIMING_NORMAL)

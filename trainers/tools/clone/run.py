@@ -11,7 +11,8 @@ import numpy as np
 
 from ....agent_processor.queues import StatsSink
 from ....agent_processor.trajectory import Rollout
-from ...algorithms.base import Algorithm, UnsupportedActionError
+from ...algorithms.base import Algorithm
+from ...algorithms.common.actions import UnsupportedActionError
 from ...algorithms.common.optim import LEARNING_RATE_FLOOR, Schedule
 from ...algorithms.imitation.behavioral_cloning import LOSS, agreement
 from ...buffers.demonstrations import Demonstrations, digest, held_out
