@@ -29,7 +29,15 @@ FEATURES: dict[str, Sequence[str]] = {
     "environments": ("one", "two", "wire", "ranks"),
     "network": ("plain", "normalize", "layer_norm", "tanh"),
     "schedule": ("linear", "constant"),
-    "objective": ("plain", "joint, minibatch", "target_kl", "adaptive_kl", "action_range", "held entropy"),
+    "objective": (
+        "plain",
+        "joint, minibatch",
+        "target_kl",
+        "adaptive_kl",
+        "action_range",
+        "held entropy",
+        "rewards",
+    ),
     "tests": ("none", "tests", "keep_best", "tests, keep_best"),
     "callbacks": ("none", "keep_best", "stop_at_reward"),
     "checkpoints": ("plain", "even", "all"),
@@ -77,7 +85,7 @@ def possible(drawn: Mapping[str, str]) -> bool:
         return False
     if drawn["agents"] != "groups" and trainer in TEAM:
         return False
-    of_objective = {"plain": True, "held entropy": trainer in ("sac", "simba")}
+    of_objective = {"plain": True, "rewards": trainer != "coma", "held entropy": trainer in ("sac", "simba")}
     if not of_objective.get(drawn["objective"], trainer in GAUSSIAN):
         return False
     continuous = drawn["actions"] in ("continuous", "hybrid")
@@ -157,6 +165,7 @@ def settings_of(one: Combination) -> dict[str, Any]:
         "joint, minibatch": {"ratio": "joint", "normalize_advantages": "minibatch", "value_coefficient": 1.0},
         "target_kl": {"target_kl": 1e-4},
         "adaptive_kl": {"learning_rate_schedule": "adaptive_kl"},
+        "rewards": {"normalize_rewards": True},
         "held entropy": {"entropy_coefficient": 0.1, "target_entropy": -1.0},
     }.get(one["objective"], {})
     normalize = one["network"] == "normalize" or one["trainer"] == "simba"

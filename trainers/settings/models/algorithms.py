@@ -96,6 +96,10 @@ class PaddedObjectiveSettings(ClippedObjectiveSettings):
     normalize_values: Flag = own(False)
     """Learn values in units of the returns' running mean and deviation (PopArt): for rewards that are far
     from 1, or whose size is not known before. clip_value_loss then counts in these units too."""
+    normalize_rewards: Flag = own(False)
+    """Divide each signal's rewards by the running standard deviation of their discounted return, and clip
+    them to 10, before they are learned from; the signal's strength multiplies what is divided. With
+    normalize_values too, values are learned in units of the returns of these rewards."""
 
 
 class PPOSettings(PaddedObjectiveSettings):
