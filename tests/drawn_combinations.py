@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lanista.trainers.settings.yaml_source import under
 from random_env import OBSERVATIONS, Rules
 
 STEPS = 160
@@ -27,7 +28,7 @@ FEATURES: dict[str, Sequence[str]] = {
     "replay": ("plain", "n_step", "prioritized", "saved", "n_step, prioritized"),
     "threaded": ("no", "yes"),
     "environments": ("one", "two", "wire", "ranks"),
-    "network": ("plain", "normalize", "layer_norm", "tanh"),
+    "network": ("plain", "normalize", "layer_norm", "tanh", "widths"),
     "schedule": ("linear", "constant"),
     "objective": (
         "plain",
@@ -173,6 +174,8 @@ def settings_of(one: Combination) -> dict[str, Any]:
     if one["objective"] == "action_range":
         network |= {"action_range": 1.0, "initial_log_std": -0.5}
     network |= {"layer_norm": {"layer_norm": True}, "tanh": {"activation": "tanh"}}.get(one["network"], {})
+    if one["network"] == "widths":
+        network = under(network, {"hidden_units": [8, 12]})
     if one["trainer"] == "simba":  # residual networks have no layer whose weights a goal could make
         network["goal_conditioning_type"] = "none"
     if one["memory"] != "none":

@@ -53,6 +53,17 @@ def test_initial_weights(kind):
     assert torch.equal(*drawn), "one seed, one network"
 
 
+@pytest.mark.parametrize("more", [{}, {"shared": True}, {"critic": {"activation": "tanh"}}], ids=str)
+def test_layers_have_the_widths_of_a_list(more):
+    keys = {"spec": spec_of_shapes([(3, 20, 20), (2,)], continuous=2), **more}
+    network = build(hidden_units=[12, 8, 20], **keys)
+    assert [layer.weight.shape[2] for layer in network.body.layers] == [12, 8, 20]
+    assert network.encoder.encoders["0"].dense.weight.shape[1] == 12, "images are as wide as the first"
+    assert network.values.weight.shape[0] == network.actions.weight.shape[0] == 20
+    same = build(hidden_units=[16] * 3, **keys), build(hidden_units=16, num_layers=3, **keys)
+    assert all(map(torch.equal, *(one.state_dict().values() for one in same))), "of the same first weights"
+
+
 def test_layer_norm_precedes_the_activation():
     settings = NetworkSettings(hidden_units=16, num_layers=1, activation=Activation.RELU, layer_norm=True)
     body = Body(1, 3, settings)
