@@ -142,7 +142,7 @@ TABLE: dict[str, Rule] = {
         (_LATER, "steps_per_update reward_signal_steps_per_update gradient_steps n_step burn_in_ratio"),
         (_LATER, "prioritized_alpha prioritized_beta policy_delay target_noise target_noise_clip"),
         (_ACTS, "epsilon_start epsilon_end epsilon_decay_steps random_initial_actions"),
-        (_ACTS, "noise_type noise_start noise_end noise_decay_steps noise_theta"),
+        (_ACTS, "noise_type noise_start noise_end noise_decay_steps noise_theta noise_dt"),
         (_DUE, "buffer_init_steps"),
         (_FILES, "save_replay_buffer"),
         (_allowed("the values learned so far are converted"), "normalize_values"),

@@ -34,6 +34,7 @@ ON_POLICY = "batch_size: 16, buffer_size: 128, num_epoch: 1, learning_rate_sched
 NORMALIZED = "normalize_values: true, normalize_rewards: true"
 OFF_POLICY = "batch_size: 16, buffer_size: 256, buffer_init_steps: 50, steps_per_update: 5"
 SAVED = f"{OFF_POLICY}, save_replay_buffer: true"
+DRIFT = "noise_type: ornstein_uhlenbeck, noise_dt: 0.1"
 RANDOM = f"{SAVED.replace('_steps: 50', '_steps: 350')}, random_initial_actions: true"
 RICH = f"{SAVED}, n_step: 3, prioritized_replay: true, normalize_rewards: true"
 SIGNALS = """\
@@ -80,7 +81,7 @@ CASES = {
     "dqn": ("dqn", f"{RICH}, epsilon_decay_steps: 600", "", 25),
     "dqn on frames": ("dqn", f"{SAVED}, frame_stack: 3, epsilon_decay_steps: 600", "", 15),
     "dqn without": ("dqn", f"{OFF_POLICY}, prioritized_replay: true, epsilon_decay_steps: 600", "", 25),
-    "ddpg": ("ddpg", f"{SAVED}, normalize_rewards: true, noise_type: ornstein_uhlenbeck", "", 25),
+    "ddpg": ("ddpg", f"{SAVED}, normalize_rewards: true, {DRIFT}", "", 25),
     "ddpg without": ("ddpg", f"{OFF_POLICY}, noise_type: ornstein_uhlenbeck", "", 25),
     "td3": ("td3", f"{RICH}, interrupted_value: own_observation, max_grad_norm: 1", "", 25),
     "td3 within its random actions": ("td3", RANDOM, "", 3),
