@@ -114,7 +114,7 @@ class TeamCritic(RecurrentModule):
         self.attention = SelfAttention(hidden, generator)
         self.body = Body(1, hidden, settings, generator, normal_scale(hidden))
         encoding_size = self.add_memories(1, self.body.hidden, settings.memory, generator)
-        self.values = ValueHead(encoding_size + 1, reward_signals, generator)
+        self.values = ValueHead(encoding_size + 1, reward_signals, generator, settings.initialization)
         self.register_buffer("largest", torch.ones(()))
         """The largest number of members seen so far."""
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...settings.models.networks import Activation, NetworkSettings
+from ...settings.models.networks import Activation, Initialization, NetworkSettings
 from ..observation_kinds import UnsupportedObservationError
 from ..observations import ObservationEncoder
 from .attention import LAYER_NORM_EPS
 from .hypernetwork import HyperLayer
-from .layers import DenseStack, activate
+from .layers import ORTHOGONAL_GAIN, DenseStack, activate
 
 __all__ = ["Body", "DenseStack", "body_on"]
 
@@ -52,7 +52,7 @@ class Body(nn.Module):
             settings: widths of the layers or blocks, their activation, initialization and layer
                 normalization.
             generator: of the first weights.
-            gain: of the first weights, see `initialize_`.
+            gain: of the first weights, see `initialize_`; orthogonal ones have `ORTHOGONAL_GAIN`.
             encoder: of the inputs, whose goals make the weights of the last layer; None: no layer is made so.
             has_layers: False for none at all, which passes inputs on.
 
@@ -70,6 +70,8 @@ class Body(nn.Module):
         if self.residual:
             sizes = [input_size, hidden, *(EXPANSION * hidden, hidden) * len(widths)]
         shapes = list(pairwise(sizes))
+        if settings.initialization is Initialization.ORTHOGONAL and not self.residual:
+            gain = ORTHOGONAL_GAIN
         self.conditioned: HyperLayer | None = None
         goals = [] if encoder is None else encoder.goal_columns()
         if goals and self.residual:

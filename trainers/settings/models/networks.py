@@ -132,7 +132,8 @@ class NetworkSettings(Settings):
     """The activation after each hidden layer."""
     initialization: Initialization = own(Initialization.KAIMING_NORMAL)
     """How the weights of hidden layers are initialized, and those of image encoders, which with
-    kaiming_normal start as ML-Agents' do: their features then differ little from image to image."""
+    kaiming_normal start as ML-Agents' do: their features then differ little from image to image. orthogonal
+    has the gains of Stable-Baselines3: in ppo, poca, mappo and coma, heads start orthogonal too."""
     layer_norm: Flag = own(False)
     """Layer normalization: scale each hidden layer's output to mean 0 and variance 1, before the
     activation."""
