@@ -214,6 +214,7 @@ def _section(level: int, title: str, model: type[Settings], flags: bool = False)
 def _type(model: type[Settings], key: str) -> str:
     kind = value_type(model.model_fields[key].annotation)
     text = ", ".join(kind.choices) if kind.choices else TYPES[kind.name]
+    text += " or list" if kind.or_list else ""
     return f"{text} or null" if kind.nullable else text
 
 

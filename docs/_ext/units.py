@@ -44,7 +44,7 @@ _KEYS = {
     "exponent": "prioritized_alpha prioritized_beta",
     "level": "quality_level",
     "processors": "ray_cpus",
-    "seconds": "ray_wait restarts_rate_limit_period_s timeout_wait",
+    "seconds": "noise_dt ray_wait restarts_rate_limit_period_s timeout_wait",
     "steps per gradient step": "reward_signal_steps_per_update steps_per_update",
     "seed": "seed",
     "reward of an episode": "stop_at_reward",

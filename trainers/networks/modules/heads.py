@@ -9,14 +9,16 @@ import torch
 from mlagents_envs.base_env import ActionSpec
 from torch import Tensor, nn
 
-from ...settings.models.networks import NetworkSettings, StateDependentExplorationSettings
+from ...settings.models.networks import Initialization, NetworkSettings, StateDependentExplorationSettings
 from .distributions import ENGINE_RANGE, ActionDistribution, Branches, GreedyDistribution, clamp_log_sigma
-from .layers import kaiming_normal_, uniform_by_inputs_, xavier_uniform_
+from .layers import initialize_, kaiming_normal_, uniform_by_inputs_, xavier_uniform_
 
 MU_GAIN = 0.2
 LOGITS_GAIN = 0.1
 VARIANCE_FLOOR = 1e-6
 """What is added to a variance that depends on the features, as in Stable-Baselines3."""
+ORTHOGONAL_ACTION_GAIN, ORTHOGONAL_VALUE_GAIN = 0.01, 1.0
+"""Of orthogonal heads of Gaussian or discrete policies and of their values, as in Stable-Baselines3."""
 
 
 class ActingHead(nn.Module):
@@ -76,8 +78,9 @@ class ActionHead(ActingHead):
         initial_log_std: float = 0.0,
         action_range: float = ENGINE_RANGE,
         exploration: StateDependentExplorationSettings | None = None,
+        orthogonal: bool = False,
     ) -> None:
-        """Build the head; for `squashed` and `action_range` see `ActionDistribution`."""
+        """Build the head, `orthogonal` or with Gaussian weights; for the rest see `ActionDistribution`."""
         super().__init__(spec, squashed=squashed)
         self.action_range = action_range
         self.exploration = exploration if self.continuous_size else None
@@ -93,6 +96,10 @@ class ActionHead(ActingHead):
         self.log_sigma = nn.Parameter(torch.full(free, float(initial_log_std)))
         """The log sigmas of every state; empty where each state has its own; [input, A] of W."""
         mu, logits, log_sigma = self.weight.tensor_split(self._sections, dim=1)
+        if orthogonal:
+            for part in (mu, logits, log_sigma):
+                initialize_(part[None], Initialization.ORTHOGONAL, ORTHOGONAL_ACTION_GAIN, generator)
+            return
         kaiming_normal_(mu, input_size, MU_GAIN, generator)
         kaiming_normal_(logits, input_size, LOGITS_GAIN, generator)
         kaiming_normal_(log_sigma, input_size, MU_GAIN, generator)
@@ -126,12 +133,19 @@ class ValueHead(nn.Module):
     """The head that maps a critic's encoding to one value per reward signal."""
 
     def __init__(
-        self, input_size: int, signals: Sequence[str], generator: torch.Generator | None = None
+        self,
+        input_size: int,
+        signals: Sequence[str],
+        generator: torch.Generator | None = None,
+        initialization: Initialization = Initialization.KAIMING_NORMAL,
     ) -> None:
         super().__init__()
         self.signals = tuple(signals)
         self.weight = nn.Parameter(torch.empty(input_size, len(self.signals)))
         self.bias = nn.Parameter(torch.zeros(len(self.signals)))
+        if initialization is Initialization.ORTHOGONAL:
+            initialize_(self.weight[None], initialization, ORTHOGONAL_VALUE_GAIN, generator)
+            return
         # Each signal's column is initialized like a layer of one output.
         xavier_uniform_(self.weight, fan_in=input_size, fan_out=1, generator=generator)
 
@@ -268,6 +282,7 @@ class HeadConfig:
             squashed=self.squashed,
             sigma_of_state=self.sigma_of_state,
             initial_log_std=settings.initial_log_std,
+            orthogonal=settings.initialization is Initialization.ORTHOGONAL and not self.squashed,
             action_range=settings.action_range,
             exploration=settings.state_dependent_exploration,
         )

@@ -22,6 +22,7 @@ from ...callbacks.events import UpdateEnd
 from ...checkpoints.run_folder import remove_empty_run, require_folder_name, write_configuration
 from ...checkpoints.status import TrainingStatus
 from ...networks.observation_kinds import UnsupportedObservationError
+from ...rewards.base import Rewards
 from ...runner.banner import next_steps
 from ...runner.signals import StopSignals
 from ...runner.training import make_context
@@ -38,7 +39,7 @@ from ...trainer.context import RunContext, TrainerEvents, TrainerOptions
 from ...trainer.factory import cloning_from, make_algorithm, make_policy, make_values
 from ...trainer.schedules import EvaluationSchedule
 from ...trainer.standalone import SummaryEvents
-from ...trainer.trainer import AVERAGE, Rewards, Trainer
+from ...trainer.trainer import AVERAGE, Trainer
 from ...utils.errors import CheckpointError, TrainerError
 
 if TYPE_CHECKING:
