@@ -18,7 +18,7 @@ while read -r version protobuf gymnasium; do
     fi
     venv=.cache/python$version
     "$python" -m venv "$venv"
-    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs filelock numpy grpcio hpack pillow pooch psutil pydantic pyyaml rich pytest pytest-xdist hypothesis "gymnasium$gymnasium"
+    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs distlib filelock numpy grpcio hpack pillow pooch psutil pydantic pyyaml rich pytest pytest-xdist hypothesis "gymnasium$gymnasium"
     # The package itself without its dependencies: torch is not among what these parts need.
     "$venv/bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall .cache/dist/lanista-*.whl
     echo "== Python $version, protobuf $("$venv/bin/python" -c 'import google.protobuf as p; print(p.__version__)')"
