@@ -2,7 +2,7 @@
 
     python tests/windows/run.py [--all] [--into .cache/windows] [TESTS ...]
 
-Without arguments these are journeys of users and the third of the tests that a system can break most (CHOSEN),
+Without arguments: journeys of users, and the third of the tests that a system can break most (CHOSEN);
 with --all all but the slow ones. Ends with status 1 if a test failed that is not among those that Wine fails
 (KNOWN). Where there can be no Windows (no root, no Debian, no index), it says so and ends with 0.
 """
@@ -67,7 +67,7 @@ def copy_tests(folder: Path) -> Path:
 def run_tests(folder: Path, tests: list[str]) -> list[str]:
     """Run tests, of which the slow ones are journeys alone; the names of those that failed."""
     work = copy_tests(folder)
-    options = "-q -n 2 -p no:cacheprovider --timeout 300 -rfE".split()
+    options = ["-q", "-n", "2", "-p", "no:cacheprovider", "--timeout", "300", "-rfE"]
     command = [folder / "python", "-m", "pytest", *options, *tests]
     done = subprocess.run(command, cwd=work, check=False, stdout=subprocess.PIPE, text=True)
     print(done.stdout)
