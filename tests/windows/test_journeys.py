@@ -5,6 +5,7 @@ Engines are scenes, which are processes of their own that speak over the wire.
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -81,7 +82,7 @@ def test_training_playing_and_reporting(folder, port, threaded):
     assert json.loads(printed)["episodes"] == 4
     lanista(folder, "report", "r", "--output", "page.html")
     assert "Basic" in (folder / "page.html").read_text(encoding="utf-8")
-    assert "2,000" in lanista(folder, "runs")
+    assert "finished" in lanista(folder, "runs")
 
 
 def test_a_killed_run_leaves_no_engine_and_goes_on(folder, port):
@@ -95,7 +96,8 @@ def test_a_killed_run_leaves_no_engine_and_goes_on(folder, port):
     run = learn(
         folder, "--env", "scene:basic", "--resume", *port, yaml=BASIC.replace("2000", str(newest + 1000))
     )
-    assert run.good and f"at step {newest:,}" in run.out.replace(f"step {newest}", f"step {newest:,}")
+    steps = [int(step) for step in re.findall(r"Step: (\d+)\.", run.out)]
+    assert run.good and newest < steps[0] <= steps[-1] <= newest + 1000
 
 
 def test_an_interrupted_run_saves_and_ends(folder, port):
