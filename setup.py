@@ -47,6 +47,7 @@ setup(
     },
     install_requires=[
         "argcomplete>=3.1.6",
+        "distlib>=0.3.7; platform_system == 'Windows'",
         "filelock>=4.0",
         "mlagents-envs>=0.28",
         "numpy>=1.26",
@@ -83,6 +84,7 @@ setup(
             "build>=1.0",
             "check-jsonschema>=0.29",
             "cryptography>=42",
+            "distlib>=0.3.7",
             "grpcio-tools",
             "gymnasium>=0.29",
             "hypothesis",

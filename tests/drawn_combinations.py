@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lanista.trainers.settings.yaml_source import under
 from random_env import OBSERVATIONS, Rules
 
 STEPS = 160
@@ -27,9 +28,18 @@ FEATURES: dict[str, Sequence[str]] = {
     "replay": ("plain", "n_step", "prioritized", "saved", "n_step, prioritized"),
     "threaded": ("no", "yes"),
     "environments": ("one", "two", "wire", "ranks"),
-    "network": ("plain", "normalize", "layer_norm", "tanh"),
+    "network": ("plain", "normalize", "layer_norm", "tanh", "widths"),
     "schedule": ("linear", "constant"),
-    "objective": ("plain", "joint, minibatch", "target_kl", "adaptive_kl", "action_range", "held entropy"),
+    "objective": (
+        "plain",
+        "joint, minibatch",
+        "target_kl",
+        "adaptive_kl",
+        "action_range",
+        "held entropy",
+        "gsde",
+        "rewards",
+    ),
     "tests": ("none", "tests", "keep_best", "tests, keep_best"),
     "callbacks": ("none", "keep_best", "stop_at_reward"),
     "checkpoints": ("plain", "even", "all"),
@@ -77,11 +87,13 @@ def possible(drawn: Mapping[str, str]) -> bool:
         return False
     if drawn["agents"] != "groups" and trainer in TEAM:
         return False
-    of_objective = {"plain": True, "held entropy": trainer in ("sac", "simba")}
+    of_objective = {"plain": True, "rewards": trainer != "coma"}
+    of_objective["held entropy"] = trainer in ("sac", "simba")
+    of_objective["gsde"] = trainer in (*GAUSSIAN, "sac", "simba")
     if not of_objective.get(drawn["objective"], trainer in GAUSSIAN):
         return False
     continuous = drawn["actions"] in ("continuous", "hybrid")
-    if drawn["objective"] == "action_range" and not continuous:
+    if drawn["objective"] in ("action_range", "gsde") and not continuous:
         return False
     discrete = drawn["actions"] != "continuous"
     return not (trainer in ("coma", "dqn") and continuous) and not (trainer in ("ddpg", "td3") and discrete)
@@ -157,13 +169,18 @@ def settings_of(one: Combination) -> dict[str, Any]:
         "joint, minibatch": {"ratio": "joint", "normalize_advantages": "minibatch", "value_coefficient": 1.0},
         "target_kl": {"target_kl": 1e-4},
         "adaptive_kl": {"learning_rate_schedule": "adaptive_kl"},
+        "rewards": {"normalize_rewards": True},
         "held entropy": {"entropy_coefficient": 0.1, "target_entropy": -1.0},
     }.get(one["objective"], {})
     normalize = one["network"] == "normalize" or one["trainer"] == "simba"
     network: dict[str, Any] = {"hidden_units": 8, "num_layers": 1, "normalize": normalize}
     if one["objective"] == "action_range":
         network |= {"action_range": 1.0, "initial_log_std": -0.5}
+    if one["objective"] == "gsde":
+        network |= {"state_dependent_exploration": {"resample_interval": 3}, "initial_log_std": -1.0}
     network |= {"layer_norm": {"layer_norm": True}, "tanh": {"activation": "tanh"}}.get(one["network"], {})
+    if one["network"] == "widths":
+        network = under(network, {"hidden_units": [8, 12]})
     if one["trainer"] == "simba":  # residual networks have no layer whose weights a goal could make
         network["goal_conditioning_type"] = "none"
     if one["memory"] != "none":

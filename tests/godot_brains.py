@@ -35,7 +35,7 @@ def actor(sizes=(8,), actions=MOVE, head=None, seed=0, **settings):
     """
     shapes = [(size,) if isinstance(size, int) else size for size in sizes]
     spec = BehaviorSpec(spec_of_shapes(shapes).observation_specs, named_action_spec(actions))
-    options = {"normalize": True, "hidden_units": 32, "num_layers": 2, **settings}
+    options = {"normalize": True, "hidden_units": 32, **settings}
     random = torch.Generator().manual_seed(seed)
     network = Actor(spec, NetworkSettings(**options), random, head=head)
     network.update_normalization([torch.randn(50, *shape, generator=random) * 3 - 2 for shape in shapes])
@@ -52,10 +52,14 @@ def memory(kind, size):
     return {"memory": {"memory_type": kind, "memory_size": size}}
 
 
+BY_STATE = {"state_dependent_exploration": {"resample_interval": 4}, "initial_log_std": -1.0}
+
+
 def networks():
     """By a name: every kind of layer, action and head, in sizes that fill blocks of four and that do not."""
     found = {
         "2x64": actor(hidden_units=64),
+        "widths": actor((8,), MIXED, hidden_units=[24, 13], layer_norm=True),
         "discrete": actor((5, 2), CHOICES, hidden_units=30),
         "mixed": actor((3, 1, 7), MIXED, hidden_units=21),
         "not normalized": actor((9,), MIXED, normalize=False, hidden_units=7, num_layers=3),
@@ -69,6 +73,8 @@ def networks():
         "gru": actor((5,), MIXED, hidden_units=18, **memory("gru", 22)),
         "gru of choices": actor((5,), CHOICES, hidden_units=32, **memory("gru", 32)),
         "action range": actor((6,), MIXED, action_range=1.0),
+        "explored": actor((6,), MIXED, action_range=1.0, hidden_units=10, **BY_STATE),
+        "sac explored": actor((5,), MOVE, SAC, hidden_units=19, **BY_STATE, **memory("gru", 22)),
         "sac": actor((6,), MOVE, SAC),
         "sac mixed": actor((6,), MIXED, SAC, hidden_units=19),
         "ddpg": actor((6,), MOVE, HeadConfig(deterministic=True)),

@@ -5,15 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-python_of() { # the interpreter of a version such as 3.12, if there is one
-    local found
-    for found in "$(command -v "python$1" || true)" "$HOME"/.pyenv/versions/"$1".*/bin/python; do
-        if [ -n "$found" ] && "$found" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
-            echo "$found"
-            return
-        fi
-    done
-}
+. tests/pythons.sh
 
 # These compare pages of docs/, which no wheel has; they run in the checkout.
 LEFT_OUT=(--ignore tests/trainers/settings/test_document.py --ignore tests/trainers/settings/test_unsupported.py)
@@ -26,7 +18,7 @@ while read -r version protobuf gymnasium; do
     fi
     venv=.cache/python$version
     "$python" -m venv "$venv"
-    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs filelock numpy grpcio hpack pillow pooch psutil pydantic pyyaml rich pytest pytest-xdist hypothesis "gymnasium$gymnasium"
+    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs distlib filelock numpy grpcio hpack pillow pooch psutil pydantic pyyaml rich pytest pytest-xdist hypothesis "gymnasium$gymnasium"
     # The package itself without its dependencies: torch is not among what these parts need.
     "$venv/bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall .cache/dist/lanista-*.whl
     echo "== Python $version, protobuf $("$venv/bin/python" -c 'import google.protobuf as p; print(p.__version__)')"

@@ -7,6 +7,7 @@ from lanista.trainers.buffers.replay.sampler import ReplayBatch
 from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.networks.modules.passes import Precision
 from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.settings.yaml_source import under
 
 
 def algorithm(
@@ -25,7 +26,7 @@ def algorithm(
     behavior = {
         "trainer_type": trainer_type,
         "hyperparameters": hyper or {},
-        "network_settings": {"hidden_units": 8, "num_layers": 1, **(network or {})},
+        "network_settings": under({"hidden_units": 8, "num_layers": 1}, network or {}),
         "max_steps": 1000,
     }
     settings = RunOptions.from_dict({"behaviors": {"B": behavior}}).behavior("B")

@@ -8,6 +8,7 @@ from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.sac.forward import VALUE_STATES
 from lanista.trainers.algorithms.sac.sac import SAC
 from lanista.trainers.networks.modules.passes import Precision
+from lanista.trainers.settings.yaml_source import under
 from mlagents_envs.base_env import ActionSpec
 from specs import spec_of_shapes
 
@@ -36,7 +37,7 @@ def algorithm(
     device="cpu",
     **hyper,
 ):
-    network = NETWORK | (network or {})
+    network = under(NETWORK, network or {})
     return replaybatches.algorithm(
         SAC, spec, "sac", hyper, network, signals, seed, non_finite, precision, device
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc
 from lanista.envs.protocol import messages
 from lanista.envs.protocol.dialect import UNITY, UNREAL, Dialect
+from script_programs import write_program
 from translated import spoken
 
 NOBODY = bytes.fromhex("0a00")
@@ -143,7 +144,6 @@ class ScriptedEngine(threading.Thread):
 
 
 _EXECUTABLE = """\
-#!{python}
 import os, signal, sys, time
 sys.path.insert(0, {tests!r})
 from scripted_engine import called, exchange_with, hello, message, observation
@@ -179,14 +179,11 @@ def steps(count):
 
 
 def executable(folder: Path, script: str) -> str:
-    """A program `Game.x86_64` that runs `script` as an engine.
+    """A program `Game` that runs `script` as an engine.
 
     The script finds the functions `greet()`, `greet_as_player()`, `steps(n)` and `ask(bytes)`, and the file
     `log`.
     """
-    program = folder / "Game.x86_64"
-    quit_message = message(None, 400)
-    names = {"python": sys.executable, "tests": str(Path(__file__).parent), "quit": quit_message}
-    program.write_text(_EXECUTABLE.format(script=textwrap.dedent(script), **names))
-    program.chmod(0o755)
+    names = {"tests": str(Path(__file__).parent), "quit": message(None, 400)}
+    program = write_program(folder / "Game", _EXECUTABLE.format(script=textwrap.dedent(script), **names))
     return str(program)

@@ -3,13 +3,14 @@
 import json
 import socket
 import struct
-import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from script_programs import write_program
 
 LENGTH = struct.Struct("<I")
 
@@ -104,7 +105,6 @@ class Walker:
 
 
 _EXECUTABLE = """\
-#!{python}
 import os
 import sys
 
@@ -124,9 +124,7 @@ def play(script):
 
 
 def executable(folder: Path, script: str = "play(Walker())") -> str:
-    """A program `Game.x86_64` that runs `script`, which finds `play(script)`, `Walker` and `options`."""
-    program = folder / "Game.x86_64"
-    names = {"python": sys.executable, "tests": str(Path(__file__).parent)}
-    program.write_text(_EXECUTABLE.format(script=textwrap.dedent(script), **names))
-    program.chmod(0o755)
+    """A program `Game` that runs `script`, which finds `play(script)`, `Walker` and `options`."""
+    names = {"tests": str(Path(__file__).parent)}
+    program = write_program(folder / "Game", _EXECUTABLE.format(script=textwrap.dedent(script), **names))
     return str(program)

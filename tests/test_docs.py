@@ -9,6 +9,7 @@ import sys
 from itertools import chain
 from pathlib import Path
 
+import install_lines
 import lanista
 import pytest
 from lanista.docs._ext import algorithm_pages, gallery_page
@@ -56,10 +57,18 @@ def test_links_lead_to_files_and_headings_that_exist(page):
     assert not broken
 
 
-def test_security_names_exactly_the_dependencies_of_setup_and_what_reaches_them(monkeypatch):
+@pytest.fixture
+def described(monkeypatch):
+    """What setup.py tells setuptools."""
     given = {}
+    monkeypatch.chdir(ROOT)
     monkeypatch.setattr("setuptools.setup", given.update)
-    runpy.run_path(str(ROOT / "setup.py"))
+    runpy.run_path("setup.py")
+    return given
+
+
+def test_security_names_exactly_the_dependencies_of_setup_and_what_reaches_them(described):
+    given = described
     names = re.compile(r"^[\w.-]+")
     needed = {names.match(one)[0] for one in given["install_requires"]}
     extras = {
@@ -111,6 +120,32 @@ def test_the_readme_has_each_command_on_one_line(purpose):
     )
     assert len(found) == 1
     assert "-c constraints.txt" in found[0], "the tested versions are what a newcomer gets"
+
+
+def test_the_readme_has_the_training_command_for_powershell_too():
+    """Windows PowerShell 5.1 has no &&."""
+    page = text(ROOT / "README.md")
+    (bash,) = re.findall(r"^<!-- command: train -->\n```sh\n(.+)\n```$", page, re.MULTILINE)
+    (powershell,) = re.findall(
+        r"^<!-- command: train in PowerShell -->\n```powershell\n(.+)\n```$", page, re.MULTILINE
+    )
+    assert powershell == bash.replace("python3 ", "py ").replace(" &&", ";").replace(
+        ".venv/bin/", ".venv\\Scripts\\"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_installs_lanista_as_it_can_be_had(page, described):
+    """From a clone or the repository's address until the first release, then from an index."""
+    page = text(page)
+    assert install_lines.wrong_lines(page, released=install_lines.is_released(ROOT)) == []
+    assert install_lines.extras(page) <= set(described["extras_require"])
+
+
+def test_what_pages_and_presets_install_is_quoted_for_every_shell():
+    """cmd takes no single quotes."""
+    files = [*PAGES, *ROOT.glob("config/**/*.yaml"), *ROOT.glob("tests/benchmarks/pages/*.md")]
+    assert [name(file) for file in files if re.search(r"pip install [^`\n]*'", text(file))] == []
 
 
 def documented_commands():
@@ -197,15 +232,11 @@ def test_the_example_game_is_an_environment_as_it_is_saved(tmp_path):
     env.close()
 
 
-def test_the_container_image_has_all_files_of_an_installation(monkeypatch):
+def test_the_container_image_has_all_files_of_an_installation(described):
     """`docker build` itself needs a daemon; this compares its recipe with what setup.py takes."""
     recipe = next(code for language, code in FENCE.findall(text(ROOT / "docs/headless.md")) if "FROM" in code)
     copied = set(chain.from_iterable(line.split()[1:-1] for line in re.findall(r"^COPY.+$", recipe, re.M)))
     assert not [path for path in copied if not (ROOT / path).exists()]
-    described = {}
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("setuptools.setup", described.update)
-    runpy.run_path("setup.py")
     needed = {package.split(".")[1] for package in described["packages"] if "." in package}
     needed |= {path.name for path in ROOT.glob("*.py")}
     needed |= {
@@ -219,8 +250,14 @@ def test_the_container_image_has_all_files_of_an_installation(monkeypatch):
     assert program in {script.split("=")[0] for script in described["entry_points"]["console_scripts"]}
 
 
-def test_the_citation_names_this_version():
-    assert f"version: {lanista.__version__}\n" in text(ROOT / "CITATION.cff")
+def test_citation_and_changelog_name_this_version_with_the_same_date():
+    """The version stands first, but for what is not released; one that never was released has no date."""
+    headings = re.findall(r"^## (.+)$", text(ROOT / "CHANGELOG.md"), re.MULTILINE)
+    dated = re.fullmatch(r"([^ ]+)(?: \((\d{4}-\d\d-\d\d)\))?", headings[headings[0] == "Unreleased"])
+    assert dated and dated[1] == lanista.__version__
+    citation = text(ROOT / "CITATION.cff")
+    assert f"version: {lanista.__version__}\n" in citation
+    assert re.findall(r'^date-released: "(.+)"$', citation, re.MULTILINE) == [dated[2]] * bool(dated[2])
 
 
 def test_the_example_channel_talks_to_the_example_game(tmp_path):

@@ -1,12 +1,13 @@
 """Every trainer with vectors, a memory and pictures: small settings and the actions that it learns."""
 
 import pytest
+from lanista.trainers.settings.yaml_source import under
 from specs import spec_of_shapes
 
 NETWORKS = {
     "vectors": {},
     "memory": {"memory": {"memory_size": 4, "sequence_length": 4}},
-    "pictures": {"vis_encode_type": "simple"},
+    "pictures": {"vis_encode_type": "simple", "hidden_units": [8, 12]},
 }
 ON_POLICY = {"batch_size": 8, "buffer_size": 20, "num_epoch": 1}
 OFF_POLICY = {"batch_size": 8, "buffer_size": 100, "steps_per_update": 6.0}
@@ -29,7 +30,7 @@ def behavior_of(trainer, network):
     hyper, (continuous, branches) = TRAINERS[trainer]
     shapes = [[3], [1, 20, 20]] if network == "pictures" else [[3]]
     spec = spec_of_shapes(shapes, continuous=continuous, branches=branches)
-    kind = {**SMALL, "normalize": True, **NETWORKS[network]}
+    kind = under({**SMALL, "normalize": True}, NETWORKS[network])
     yaml = {"trainer_type": trainer, "hyperparameters": hyper, "network_settings": kind, "time_horizon": 5}
     return spec, yaml
 

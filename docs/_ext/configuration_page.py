@@ -18,7 +18,11 @@ from lanista.trainers.settings.models.environment_parameters import (
     Lesson,
     SamplerForm,
 )
-from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
+from lanista.trainers.settings.models.networks import (
+    MemorySettings,
+    NetworkSettings,
+    StateDependentExplorationSettings,
+)
 from lanista.trainers.settings.models.rewards import (
     REWARD_SIGNAL_SETTINGS,
     BehavioralCloningSettings,
@@ -170,6 +174,8 @@ def _sections() -> Iterator[str]:
         yield _section(3, f"hyperparameters, trainer_type {name}", kind.settings)
     yield _section(3, "network_settings", NetworkSettings)
     yield _section(4, "network_settings.memory", MemorySettings)
+    exploration = "network_settings.state_dependent_exploration"
+    yield _section(4, exploration, StateDependentExplorationSettings)
     for name, signal in REWARD_SIGNAL_SETTINGS.items():
         yield _section(3, f"reward_signals.{name}", signal)
     optional: dict[str, type[Settings]] = {
@@ -208,6 +214,7 @@ def _section(level: int, title: str, model: type[Settings], flags: bool = False)
 def _type(model: type[Settings], key: str) -> str:
     kind = value_type(model.model_fields[key].annotation)
     text = ", ".join(kind.choices) if kind.choices else TYPES[kind.name]
+    text += " or list" if kind.or_list else ""
     return f"{text} or null" if kind.nullable else text
 
 

@@ -19,8 +19,7 @@ from ..engines.environment import Answer, EngineEnvironment
 from ..engines.options import UNCHANGED, Connect, EngineOptions
 from ..errors import RefusedByAddonError, WireError
 from ..images import Images
-from ..scenes.world import Parameters
-from ..side_channels import EnvironmentParametersChannel, SideChannel, SideChannelManager
+from ..side_channels import Parameters, SideChannel
 from ..validation import NonFinitePolicy
 from .launch import launch
 from .messages import make_messages, parse_message
@@ -198,9 +197,7 @@ class GodotEnvironment(EngineEnvironment[GodotMessage]):
                 f"(docs/godot-addon.md), "
                 "or remove environment_parameters."
             )
-        channel = EnvironmentParametersChannel()
-        channel.set_parameters(parameters)
-        SideChannelManager([self._parameters]).process(SideChannelManager([channel]).generate())
+        self._parameters.take(parameters)
         self._changed.update(parameters)
 
     def _take_parameters(self) -> dict[str, float]:

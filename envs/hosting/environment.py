@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from ..engines.options import EngineOptions
 from ..errors import EnvContractError
-from ..side_channels import IncomingMessage, OutgoingMessage, SideChannel, StatsSideChannel
+from ..side_channels import (
+    EnvironmentParametersChannel,
+    IncomingMessage,
+    OutgoingMessage,
+    SideChannel,
+    StatsSideChannel,
+)
 from ..unity.environment import UnityEnvironment
 from ..validation import NO_AGENTS
 from .source import hosted
@@ -33,7 +39,8 @@ class HostedEnvironment(UnityEnvironment):
         if options.log_folder is not None:
             log = options.log_folder / f"Player-{options.worker_id}.log"
             self._where = f" Its process has logged more to {log}."
-        super()._open(hosted(options), [*side_channels, StatsSideChannel(), self._reports])
+        own = [EnvironmentParametersChannel(), StatsSideChannel(), self._reports]
+        super()._open(hosted(options), [*side_channels, *own])
 
     def receive(self) -> None:
         """Wait for the engine's message, and read it.

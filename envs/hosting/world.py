@@ -17,8 +17,8 @@ from ..protocol.png_writer import STORED
 from ..protocol.specs import survives
 from ..python.call_watch import WATCH
 from ..python.calls import HINT
-from ..scenes.world import Actions, Batches, Parameters, Statistic, World
-from ..side_channels import SideChannel
+from ..scenes.world import Actions, Batches, Statistic, World
+from ..side_channels import Parameters, SideChannel
 from .environment import ReportSender
 from .source import HostedSource
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class HostedWorld(World):
-    """An environment that is made and reset when the trainer has sent the seed and the number of areas.
+    """An environment that is made when the trainer has sent the seed and the number of areas.
 
     After an error, which is reported to the trainer, it sends no more steps.
     """
@@ -38,17 +38,15 @@ class HostedWorld(World):
         self._reports = ReportSender()
         self._env: BaseEnv | None = None
         self._specs: Mapping[str, BehaviorSpec] = {}
-        self._is_reset = False
-        """Whether it has been reset without having reported that."""
+        self._revision = 0
+        """Which of the trainer's environment parameters the environment has got."""
+        self._parameters = Parameters()
         self._fault: EnvContractError | None = None
 
     def prepare(self, seed: int, areas: int) -> None:
-        """Make the environment and reset it, which some need to report their behaviors."""
+        """Make the environment, which may know its behaviors only once it is reset."""
         try:
             self._env = self._source.make(seed, areas)
-            self._env.reset()
-            self._update_specs()
-            self._is_reset = True
         except UnityException as error:  # a restart would not help
             self._report(error)
 
@@ -57,10 +55,8 @@ class HostedWorld(World):
         return self._specs
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Restart all episodes; the environment has its own random numbers, and takes no parameters."""
-        if self._is_reset:
-            self._is_reset = False
-            return self._batches()
+        """Restart all episodes; the environment has its own random numbers."""
+        self._parameters = parameters
         return self._advance("reset")
 
     def step(self, actions: Actions) -> Batches:
@@ -108,12 +104,30 @@ class HostedWorld(World):
         return self._env
 
     def _advance(self, method: str) -> Batches:
+        fatal = EnvContractError if self._specs else UnityException  # at first a restart would not help
         try:
+            self._pass_parameters()
             WATCH.call(getattr(self._running_env(), method), f"{method} of {self._source.path}")
             self._update_specs()
-        except EnvContractError as error:
+        except fatal as error:
             self._report(error)
         return self._batches()
+
+    def _pass_parameters(self) -> None:
+        """Let the environment take what the trainer has set since the last call.
+
+        Raises:
+            UnityException: It does not take it.
+        """
+        if self._parameters.revision == self._revision:
+            return
+        self._revision = self._parameters.revision
+        env = self._running_env()
+        setter = getattr(env, "set_parameters", None)
+        if setter is None:
+            names = ", ".join(self._parameters.values)
+            raise EnvContractError(f"{self._source.path} takes no environment parameters ({names}).")
+        setter(self._parameters.values)
 
     def _lost_lives(self, name: str, lost_lives: Callable[[str], NDArray[np.int32]]) -> None:
         """Report those of a behavior's agents."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,7 +11,9 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv
 from mlagents_envs.exception import UnityActionException
 
 from ..base import BehaviorSteps
+from ..side_channels import Parameters
 from ..validation import check_shape, with_action
+from .episodes import EpisodeStarts, check_parameters
 
 
 class InProcessEnvironment(BaseEnv):  # type: ignore[misc]
@@ -56,6 +59,42 @@ class InProcessEnvironment(BaseEnv):  # type: ignore[misc]
         self._actions[behavior_name] = with_action(
             given, spec.action_spec, decisions, agent_id, action, behavior_name
         )
+
+
+class CopiedEnvironment(InProcessEnvironment):
+    """Copies of a user's environment, each of which takes environment parameters when its episodes start."""
+
+    def __init__(self) -> None:
+        """Nothing is set."""
+        super().__init__()
+        self._parameters = Parameters()
+
+    @abstractmethod
+    def _starts(self) -> Sequence[EpisodeStarts]:
+        """What starts the episodes of each copy."""
+
+    def check_parameters(self, names: Collection[str]) -> None:
+        """Refuse environment parameters that the environment does not take.
+
+        Raises:
+            EnvContractError: It does not take them, as far as it says so.
+        """
+        check_parameters(self._starts()[0].env, names)
+
+    def set_parameters(self, parameters: Mapping[str, object]) -> None:
+        """Set environment parameters; each copy gets them, and draws from samplers, when its episodes start.
+
+        Args:
+            parameters: Numbers, or samplers, as of `UnityEnvironment.set_parameters`.
+
+        Raises:
+            EnvContractError: As `check_parameters`.
+            UnitySideChannelException: A value is neither a number nor a sampler.
+        """
+        self.check_parameters(parameters)
+        self._parameters.take(parameters)
+        for starts in self._starts():
+            starts.set_parameters(self._parameters.values)
 
 
 def make_copies(make: Callable[[], Any], count: int, first: Any = None) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 
 from ..base import BehaviorSteps, EngineStatistics, ObsArray, StatsAggregationMethod, no_steps
 from ..errors import EnvContractError
+from ..side_channels import Parameters
 from ..validation import NO_AGENTS
 from .base import InProcessEnvironment
 from .calls import check_frame, game_error, one_line, shorten
+from .episodes import METHOD, check_declared
 
 _NUMBERS = "biuf"
 """The numeric dtype kinds."""
@@ -53,6 +55,9 @@ class CheckedEnvironment(InProcessEnvironment):
         self._specs: dict[str, BehaviorSpec] = {}
         self._listed: list[str] = []
         """The behaviors that the environment named last."""
+        self._parameters = Parameters()
+        self._parameters_due = False
+        """Whether the environment gets values before its next reset or step."""
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
@@ -77,6 +82,34 @@ class CheckedEnvironment(InProcessEnvironment):
             given = self._actions.get(name) or self._specs[name].action_spec.empty_action(len(decisions))
             self._call("set_actions", name, ActionTuple(given.continuous.copy(), given.discrete.copy()))
         self._advance("step")
+
+    def check_parameters(self, names: Collection[str]) -> None:
+        """Refuse environment parameters that the environment does not take.
+
+        Raises:
+            EnvContractError: It does not take them.
+        """
+        if names and not callable(getattr(self.env, METHOD, None)):
+            raise EnvContractError(
+                f"{self.name} takes no environment parameters ({', '.join(names)}): "
+                f"{type(self.env).__name__} has no method {METHOD}. Give it one, which gets a dict of "
+                "numbers by their names, or remove environment_parameters."
+            )
+        check_declared(self.env, names)
+
+    def set_parameters(self, parameters: Mapping[str, object]) -> None:
+        """Set environment parameters, which the environment gets before its next reset or step.
+
+        Args:
+            parameters: Numbers, or samplers, as of `UnityEnvironment.set_parameters`. Of a sampler a value
+                is drawn for every reset, and whenever an episode has ended.
+
+        Raises:
+            EnvContractError: As `check_parameters`.
+        """
+        self.check_parameters(parameters)
+        self._parameters.take(parameters)
+        self._parameters_due = bool(parameters)
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
         """[n] Agents that lost a life, if the environment supports lives."""
@@ -114,6 +147,9 @@ class CheckedEnvironment(InProcessEnvironment):
         self._call("close")
 
     def _advance(self, method: str) -> None:
+        if self._parameters_due or (self._parameters.sampled and method == "reset"):
+            self._parameters_due = False
+            self._call(METHOD, {name: self._parameters.get(name, 0.0) for name in self._parameters.values})
         self._call(method)
         self._actions.clear()
         specs = self._call_specs()
@@ -129,7 +165,8 @@ class CheckedEnvironment(InProcessEnvironment):
                     f"{self.name}: the spec of the behavior {name!r} has changed from {known} to {spec}; "
                     "expected it to stay as it was."
                 )
-            self._steps[name] = self._read(name, known, self._call("get_steps", name))
+            self._steps[name] = steps = self._read(name, known, self._call("get_steps", name))
+            self._parameters_due |= bool(self._parameters.sampled) and len(steps[1]) > 0
 
     def _call(self, method: str, *arguments: Any) -> Any:
         with self._named(method):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import ModuleType
@@ -15,6 +15,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ..images import Images
 from . import PYTHON
+from .base import CopiedEnvironment
 from .calls import (
     RGB_ARRAY,
     Copies,
@@ -25,7 +26,7 @@ from .calls import (
     shorten,
     suggest,
 )
-from .checked import wrap_checked
+from .checked import CheckedEnvironment, wrap_checked
 from .pettingzoo.source import takes_turns
 from .source_arguments import Arguments, format_arguments, parse_arguments, split_query
 
@@ -252,8 +253,8 @@ def make(
     return _environment(kind, copies, _Request(path, seed, number, own, with_state, self_play, images))
 
 
-def check(path: str, arguments: Sequence[str]) -> None:
-    """Refuse an environment that cannot be made and reset.
+def check(path: str, arguments: Sequence[str], parameters: Collection[str] = ()) -> None:
+    """Refuse an environment that cannot be made and reset, or does not take a parameter.
 
     Raises:
         UnityEnvironmentException: As `make_source`.
@@ -262,6 +263,8 @@ def check(path: str, arguments: Sequence[str]) -> None:
     """
     env = make(path, 0, arguments, 1)
     try:
+        if isinstance(env, CopiedEnvironment | CheckedEnvironment):
+            env.check_parameters(parameters)
         env.reset()
     finally:
         close_checked(env)

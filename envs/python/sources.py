@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 
 from mlagents_envs.base_env import BaseEnv
@@ -12,32 +12,40 @@ from . import GYMNASIUM, PYTHON, function_source
 from .calls import working_folder_kept
 from .gymnasium import source as gymnasium_source
 from .pettingzoo import source as pettingzoo_source
-from .unbounded import without_warning
+from .warned import without_warnings
 
 
-def check_source(path: str, arguments: Sequence[str] | None = None, *, hosted: bool = False) -> None:
+def check_source(
+    path: str,
+    arguments: Sequence[str] | None = None,
+    *,
+    hosted: bool = False,
+    parameters: Collection[str] = (),
+) -> None:
     """Refuse an environment that cannot be made, before anything is written or loaded for it.
 
     Args:
         path: As for `make_source`.
         arguments: Likewise.
         hosted: Another process makes the environment, so that this one warns of what can be done better.
+        parameters: The names of environment parameters that it will get.
 
     Raises:
-        UnityEnvironmentException: As `make_source`; for PettingZoo, except for errors in the arguments. Or it
-            changes the working directory of this process, which is to step it.
+        UnityEnvironmentException: As `make_source`; for PettingZoo without parameters, except for errors in
+            the arguments. Or it does not take a parameter, or it changes the working directory of this
+            process, which is to step it.
         UnsupportedSpaceError: A Gymnasium environment, or one that a user's function makes, has a space that
             cannot be used.
         EnvContractError: A Gymnasium environment is played with lives and has none; or the first observation
             of an environment that a user's function makes is not in its space.
     """
-    with nullcontext() if hosted else without_warning(), working_folder_kept(path, refuse=not hosted):
+    with nullcontext() if hosted else without_warnings(), working_folder_kept(path, refuse=not hosted):
         if path.strip().startswith(PYTHON):
-            function_source.check(path, arguments or ())
+            function_source.check(path, arguments or (), parameters)
         elif path.strip().startswith(GYMNASIUM):
-            gymnasium_source.check(path, arguments or ())
+            gymnasium_source.check(path, arguments or (), parameters)
         else:
-            pettingzoo_source.check(path)
+            pettingzoo_source.check(path, arguments or (), parameters)
 
 
 def make_source(

@@ -22,6 +22,7 @@ from ..engines.options import EngineOptions
 from ..errors import ClusterError, NoRoomError
 from ..hosting.source import hosted
 from ..remote.tls import NoCryptographyError, require_cryptography
+from ..utils.installation import install_command
 from .driver_process import CallFailedError, DriverProcess
 from .nodes import ClusterSettings, LaunchSpec, Node, check_seconds, describe_nodes, room, start_seconds
 from .remote_engine import RemoteEngine
@@ -245,12 +246,12 @@ def require_packages() -> None:
         ClusterError: A package is missing.
     """
     if find_spec("ray") is None:
-        raise ClusterError("--ray needs the package ray, which is not installed: pip install 'lanista[ray]'")
+        raise ClusterError(f"--ray needs the package ray, which is not installed: {install_command('ray')}")
     try:
         require_cryptography()
     except NoCryptographyError as error:
         raise ClusterError(
-            "--ray needs the package cryptography, which is not installed: pip install 'lanista[ray]'"
+            f"--ray needs the package cryptography, which is not installed: {install_command('ray')}"
         ) from error
 
 

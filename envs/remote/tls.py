@@ -13,6 +13,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from ..utils.installation import install_command
+
 
 class UntrustedError(Exception):
     """The other side's certificate is not the expected one."""
@@ -186,7 +188,7 @@ def require_cryptography() -> None:
     except ImportError as error:
         raise NoCryptographyError(
             "relays need a certificate, and the package that makes one is not installed: "
-            "pip install 'lanista[relay]'. Or give a certificate of your own with --tls-cert and --tls-key."
+            f"{install_command('relay')}. Or give a certificate of your own with --tls-cert and --tls-key."
         ) from error
 
 

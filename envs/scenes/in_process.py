@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from ..base import BehaviorSteps, no_steps
 from ..protocol.engine import AgentBatch, Observed
 from ..python.base import InProcessEnvironment
-from ..side_channels import EnvironmentParametersChannel, SideChannelManager
+from ..side_channels import Parameters
 from ..unity.launch import scene_words
 from .options import UsageError, parse_options
 from .registry import Renderer, UnknownSceneError, find
-from .world import Parameters, World
+from .world import World
 
 FRAME_SIZE = (640, 400)
 """Width and height of images in pixels."""
@@ -72,9 +72,7 @@ class WorldEnvironment(InProcessEnvironment):
         Raises:
             UnitySideChannelException: A value is neither a number nor a sampler.
         """
-        channel = EnvironmentParametersChannel()
-        channel.set_parameters(parameters)
-        SideChannelManager([self.parameters]).process(SideChannelManager([channel]).generate())
+        self.parameters.take(parameters)
 
     def draw(self) -> NDArray[np.uint8]:
         """An image of the world as it is now, [height, width, 3].

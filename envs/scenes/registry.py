@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.programs import windows_program
 from .world import World
 
 Renderer = Callable[[tuple[int, int], Any], NDArray[np.uint8]]
@@ -148,7 +149,7 @@ def find(name: str) -> SceneInfo:
     raise UnknownSceneError(f"There is no scene {name!r}.{hint} Scenes: {', '.join(SCENES)}.")
 
 
-def export(name: str, path: str | Path) -> Path:
+def export(name: str, path: str | Path, platform: str = sys.platform) -> Path:
     """Write an executable that starts the scene, for any tool that starts Unity builds.
 
     The file calls the Python that runs now, wherever it is called from and whatever environment is
@@ -156,7 +157,9 @@ def export(name: str, path: str | Path) -> Path:
 
     Args:
         name: The scene.
-        path: The file; `.x86_64` is added if missing, since tools for Unity's Linux builds expect it.
+        path: The file; the suffix that tools for Unity's builds expect is added if missing: `.x86_64`, on
+            Windows `.exe`.
+        platform: The system that the executable is for, whose Python this has to be.
 
     Returns:
         The file that was written.
@@ -169,13 +172,15 @@ def export(name: str, path: str | Path) -> Path:
     path = Path(path)
     if path.is_dir():
         path = path / scene.name
-    if path.suffix != ".x86_64":
-        path = path.with_name(path.name + ".x86_64")
+    suffix = ".exe" if platform == "win32" else ".x86_64"
+    if path.suffix != suffix:
+        path = path.with_name(path.name + suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        _LAUNCHER.format(summary=scene.summary, python=shlex.quote(sys.executable), name=scene.name),
-        encoding="utf-8",
-    )
+    if platform == "win32":
+        path.write_bytes(windows_program(_SCRIPT.format(name=scene.name)))
+        return path
+    launcher = _LAUNCHER.format(summary=scene.summary, python=shlex.quote(sys.executable), name=scene.name)
+    path.write_text(launcher, encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return path
 
@@ -187,4 +192,11 @@ _LAUNCHER = """\
 # Started as a Unity build would be, with --mlagents-port N. Written by `lanista scenes export`.
 unset PYTHONPATH PYTHONHOME
 exec {python} -m lanista.envs.scenes {name} "$@"
+"""
+_SCRIPT = """\
+import sys
+from runpy import run_module
+
+sys.argv.insert(1, "{name}")
+run_module("lanista.envs.scenes", run_name="__main__", alter_sys=True)
 """

@@ -1,20 +1,19 @@
-"""The interface of a game that can be trained like a Unity build, its batches and its parameters."""
+"""The interface of a game that can be trained like a Unity build, and its batches."""
 
-import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
-from mlagents_envs.exception import UnitySideChannelException
 from numpy.typing import NDArray
 
 from ..base import StatsAggregationMethod
 from ..protocol.engine import AgentBatch, Observed
 from ..protocol.png_writer import FAST
-from ..side_channels import EnvironmentParametersChannel, IncomingMessage, SideChannel
+from ..side_channels import Parameters as Parameters
+from ..side_channels import SideChannel
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,89 +72,6 @@ def without_groups(
         group_reward=np.zeros(count, np.float32),
         action_mask=action_mask,
     )
-
-
-_Types = EnvironmentParametersChannel.EnvironmentDataTypes
-_Samplers = EnvironmentParametersChannel.SamplerTypes
-
-
-class Parameters(SideChannel):
-    """The environment parameters that the trainer set; `get` samples distributions, as Unity does."""
-
-    def __init__(self) -> None:
-        super().__init__(uuid.UUID("534c891e-810f-11ea-a9d0-822485860400"))
-        self._sources: dict[str, Callable[[], float]] = {}
-        self._sampled: set[str] = set()
-        self.revision = 0
-        """A number that grows with every message, for a world that applies parameters at once to compare."""
-
-    @property
-    def sampled(self) -> Iterable[str]:
-        """The parameters that are distributions."""
-        return self._sampled
-
-    def get(self, key: str, default: float) -> float:
-        """The parameter's value, or `default` if the trainer has not set it."""
-        source = self._sources.get(key)
-        return default if source is None else source()
-
-    def set(self, key: str, value: float) -> None:
-        """Set a parameter to a number."""
-        self._sources[key] = lambda: value
-        self._sampled.discard(key)
-        self.revision += 1
-
-    def on_message_received(self, msg: IncomingMessage) -> None:
-        """Read one parameter from the trainer's message.
-
-        Raises:
-            UnitySideChannelException: The message is cut short, or of a kind that is not known.
-        """
-        key = msg.read_string()
-        kind = msg.read_int32()
-        if kind == _Types.FLOAT:
-            self.set(key, msg.read_float32())
-        elif kind == _Types.SAMPLER:
-            self._sources[key] = _sampler(key, msg)
-            self._sampled.add(key)
-            self.revision += 1
-        else:
-            raise UnitySideChannelException(
-                f"The environment parameter {key!r} came as type {kind}; known are 0 (float) and 1 (sampler)."
-            )
-
-
-def _sampler(key: str, msg: IncomingMessage) -> Callable[[], float]:
-    random = np.random.default_rng(msg.read_int32() & 0xFFFFFFFF)
-    kind = msg.read_int32()
-    if kind == _Samplers.UNIFORM:
-        low, high = msg.read_float32(), msg.read_float32()
-        return lambda: float(random.uniform(low, high))
-    if kind == _Samplers.GAUSSIAN:
-        mean, deviation = msg.read_float32(), msg.read_float32()
-        return lambda: float(random.normal(mean, deviation))
-    if kind == _Samplers.MULTIRANGEUNIFORM:
-        numbers = msg.read_float32_list()
-        if not numbers or len(numbers) % 2:
-            raise UnitySideChannelException(
-                f"The environment parameter {key!r} came with the intervals {numbers}; they must be pairs "
-                "of a minimum and a maximum, at least one."
-            )
-        bounds = np.array(numbers, dtype=float).reshape(-1, 2)
-        return lambda: _from_intervals(random, bounds)
-    raise UnitySideChannelException(
-        f"The environment parameter {key!r} came with the sampler {kind}; known are 0 (uniform), "
-        "1 (gaussian) and 2 (multirangeuniform)."
-    )
-
-
-def _from_intervals(random: np.random.Generator, bounds: np.ndarray) -> float:
-    """A random number, uniform over several intervals [k, 2]: a longer one is sampled more often."""
-    lengths = bounds[:, 1] - bounds[:, 0]
-    ends = lengths.cumsum()
-    at = random.uniform(0, ends[-1])
-    k = min(int(np.searchsorted(ends, at, side="right")), len(bounds) - 1)
-    return float(bounds[k, 1] - (ends[k] - at))
 
 
 Actions = Mapping[str, tuple[NDArray[np.float32], NDArray[np.int32]]]

@@ -5,16 +5,19 @@ from .engine_configuration import EngineConfig, EngineConfigurationChannel
 from .environment_parameters import EnvironmentParametersChannel, Sampler
 from .manager import SideChannelManager
 from .messages import IncomingMessage, OutgoingMessage
+from .parameters import Distribution, Parameters
 from .side_channel import FloatPropertiesChannel, RawBytesChannel, SideChannel, StatsSideChannel
 
 __all__ = [
     "DefaultTrainingAnalyticsSideChannel",
+    "Distribution",
     "EngineConfig",
     "EngineConfigurationChannel",
     "EnvironmentParametersChannel",
     "FloatPropertiesChannel",
     "IncomingMessage",
     "OutgoingMessage",
+    "Parameters",
     "RawBytesChannel",
     "Sampler",
     "SideChannel",

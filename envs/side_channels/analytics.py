@@ -85,7 +85,8 @@ class TrainingAnalyticsSideChannel(_AnalyticsChannel):
     def training_started(self, behavior_name: str, trainer_settings: Mapping[str, Any]) -> None:
         """A behavior will be trained, with these settings (as below its name in configuration.yaml)."""
         network = _within(trainer_settings, "network_settings")
-        signals = _within(trainer_settings, "reward_signals")
+        signals, units = _within(trainer_settings, "reward_signals"), network.get("hidden_units", 0)
+        listed = isinstance(units, list)
         self._send(
             TrainingBehaviorInitialized(
                 behavior_name=hashed(behavior_name),
@@ -97,8 +98,8 @@ class TrainingAnalyticsSideChannel(_AnalyticsChannel):
                 behavioral_cloning_enabled=trainer_settings.get("behavioral_cloning") is not None,
                 recurrent_enabled=network.get("memory") is not None,
                 visual_encoder=network.get("vis_encode_type", ""),
-                num_network_layers=network.get("num_layers", 0),
-                num_network_hidden_units=network.get("hidden_units", 0),
+                num_network_layers=len(units) if listed else network.get("num_layers", 0),
+                num_network_hidden_units=max(units) if listed else units,
                 trainer_threaded=bool(trainer_settings.get("threaded")),
                 self_play_enabled=trainer_settings.get("self_play") is not None,
                 config=json.dumps(anonymous(trainer_settings)),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_INSTALL_COMMANDS = {
-    "gymnasium": "pip install 'lanista[gymnasium]'",
-    "pettingzoo": "pip install 'lanista[pettingzoo]'",
-    "stable_baselines3": "pip install stable-baselines3",
-}
+from ..utils.installation import install_command
+
+_EXTRAS = ("gymnasium", "pettingzoo")
+_OTHERS = {"stable_baselines3": "stable-baselines3"}
 
 
 def load(module: str) -> Any:
@@ -22,8 +21,7 @@ def load(module: str) -> Any:
         return import_module(f".{module}", __package__)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in _INSTALL_COMMANDS:
+        if missing not in (*_EXTRAS, *_OTHERS):
             raise
-        raise ImportError(
-            f"This needs the package {missing}, which is not installed: {_INSTALL_COMMANDS[missing]}."
-        ) from error
+        command = install_command(missing) if missing in _EXTRAS else f"pip install {_OTHERS[missing]}"
+        raise ImportError(f"This needs the package {missing}, which is not installed: {command}.") from error

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from lanista.agent_processor.trajectory import Rollout
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.base import Algorithm, OnPolicyAlgorithm
+from lanista.trainers.algorithms.base import OnPolicyAlgorithm
 from lanista.trainers.algorithms.mappo import MAPPO
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
@@ -42,11 +42,13 @@ CASES = {
     "ppo wide": (PPO, 1024, 256),
     "ppo 256": (PPO, 256, 128),
     "ppo 64": (PPO, 64, 128),
+    "ppo 64 by state": (PPO, 64, 128),
     "poca": (POCA, 1024, 256),
     "mappo": (MAPPO, 1024, 256),
     "sac": (SAC, 64, 64),
+    "sac by state": (SAC, 64, 64),
 }
-"""Algorithm, steps of a minibatch, units of each of two layers."""
+"""Algorithm, steps of a minibatch, units of each of two layers; "by state": with that exploration."""
 
 
 def leaving_teams(random: np.random.Generator, steps: int) -> Rollout:
@@ -65,12 +67,14 @@ def leaving_teams(random: np.random.Generator, steps: int) -> Rollout:
     return rollout_with_mates(lengths, np.array(mates), random)
 
 
-def settings_of(algorithm: type[Algorithm], batch_size: int, hidden: int, **hyper: int) -> TrainerSettings:
-    """Two layers of `hidden` units, and these hyperparameters."""
+def settings_of(name: str, **hyper: int) -> TrainerSettings:
+    """The settings of a case, with these hyperparameters."""
+    algorithm, batch_size, hidden = CASES[name]
+    exploration = {"state_dependent_exploration": {}} if name.endswith("by state") else {}
     settings = {
         "trainer_type": algorithm.name.lower(),
         "hyperparameters": {"batch_size": batch_size, **hyper},
-        "network_settings": {"hidden_units": hidden, "num_layers": 2},
+        "network_settings": {"hidden_units": hidden, "num_layers": 2, **exploration},
     }
     return TrainerSettings.model_validate(settings)
 
@@ -79,9 +83,9 @@ class Updates:
     """An algorithm and rollouts for it, evaluated as they come."""
 
     def __init__(self, name: str) -> None:
-        make, self.batch_size, hidden = CASES[name]
+        make, self.batch_size, _ = CASES[name]
         self.is_team = make is not PPO
-        config = settings_of(make, self.batch_size, hidden, buffer_size=self.batch_size, num_epoch=1)
+        config = settings_of(name, buffer_size=self.batch_size, num_epoch=1)
         spec = TEAM if self.is_team else SINGLE
         self.algorithm: OnPolicyAlgorithm = make(spec, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
         self.trainer = OnPolicyTrainer(config, self.algorithm, {}, Record(), Events())
@@ -107,9 +111,8 @@ class ReplayUpdates:
     STEPS, IN_A_ROUND = 10_000, 100
 
     def __init__(self, name: str) -> None:
-        make, batch_size, hidden = CASES[name]
-        config = settings_of(make, batch_size, hidden)
-        algorithm = make(SINGLE, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
+        config = settings_of(name)
+        algorithm = SAC(SINGLE, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
         providers = {"extrinsic": ExtrinsicReward()}
         self.trainer = OffPolicyTrainer(config, algorithm, providers, Record(), Events(), SINGLE, name=name)
         rollout = random_rollout([self.STEPS], 1, SINGLE)
@@ -135,7 +138,7 @@ def main() -> None:
         processor, clock = (
             1e3 * min(column) for column in zip(*(updates.round() for _ in range(options.rounds)))
         )
-        print(f"{name:10s} {processor:7.2f} ms of processor time {clock:7.2f} ms by the clock", flush=True)
+        print(f"{name:15s} {processor:7.2f} ms of processor time {clock:7.2f} ms by the clock", flush=True)
 
 
 if __name__ == "__main__":

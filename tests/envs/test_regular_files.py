@@ -16,7 +16,7 @@ from lanista.trainers.utils.logging import PACKAGE, warnings_kept
 PRECIOUS = "line one\nprecious without an end"
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+@pytest.mark.posix("named pipes")
 def test_a_pipe_or_a_device_is_refused_and_what_a_shell_has_opened_is_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/zero")
@@ -82,7 +82,7 @@ def test_what_a_link_in_a_run_leads_to_stays(tmp_path, monkeypatch, caplog, name
     assert f"{path} was a link to {victim}" in caplog.text
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+@pytest.mark.posix("named pipes")
 def test_a_pipe_that_takes_a_file_s_place_at_the_last_moment_is_not_waited_for(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr(regular_files, "refuse_pipe", lambda path: None)

@@ -60,7 +60,7 @@ environment_parameters:
         value: 1.0
       - {name: long, value: 2.0}
 """
-"""For a scene; environments in Python take no parameters."""
+"""For a scene; the environment in Python declares none of this name."""
 STEPS = 400
 """Of the new run; the resumed one has as many more."""
 LEARN = ["lanista-learn", "c.yaml", "--run-id", "r", "--seed", "1", "--results-dir", "disk/results"]

@@ -69,6 +69,15 @@ FORBIDDEN = {
         settings("poca", {"hidden_units": 10}),
         "network_settings.hidden_units: found 10; the critic attends to the members of a team",
     ),
+    "heads that share the first of several widths": (
+        settings("poca", {"hidden_units": [10, 8]}),
+        "network_settings.hidden_units: found [10, 8]; the critic attends to the members of a team with 4 "
+        "heads: let the first be a multiple of 4",
+    ),
+    "residual blocks of different widths": (
+        settings("sac", {"hidden_units": [8, 12]}, hyperparameters={"recipe": "simba"}),
+        "network_settings.hidden_units: found [8, 12]; residual blocks are all of one width: give one",
+    ),
     "heads of a critic": (
         settings("mappo", {"critic": {"hidden_units": 10}}),
         "network_settings.critic.hidden_units: found 10; the critic attends to the members of a team",

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from mlagents_envs.base_env import ActionSpec, BehaviorSpec
+from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -38,10 +38,6 @@ from .common.recurrent import CriticStates
 Batch = TypeVar("Batch")
 _RATE = "learning_rate"
 """The checkpoint entry of a learning rate that is adapted to the KL divergence."""
-
-
-class UnsupportedActionError(ValueError):
-    """Actions that the algorithm cannot learn."""
 
 
 class UpdateResult(NamedTuple):
@@ -413,38 +409,3 @@ class OffPolicyAlgorithm(Algorithm):
             "Policy/Learning Rate": self.learning_rate(policy_step),
             self.explorer.statistic: self.explorer.schedule(policy_step),
         }
-
-
-def require_some_actions(spec: ActionSpec) -> None:
-    """Refuse agents without actions.
-
-    Raises:
-        UnsupportedActionError: they have none.
-    """
-    if not spec.continuous_size and not spec.discrete_branches:
-        raise UnsupportedActionError("Its agents have no actions: there is nothing to learn. Give them some.")
-
-
-def require_actions(
-    spec: ActionSpec, kind: Literal["discrete", "continuous"], why: str, instead: str
-) -> None:
-    """Refuse all but actions of one kind.
-
-    Args:
-        spec: of the behavior.
-        kind: what the algorithm can learn.
-        why: the reason: "DQN ... , so it needs discrete actions only".
-        instead: which trainers there are for other actions, as a sentence.
-
-    Raises:
-        UnsupportedActionError: some are of the other kind, or there are none.
-    """
-    found = {}
-    if spec.continuous_size:
-        found["continuous"] = f"{spec.continuous_size} continuous actions"
-    if spec.discrete_branches:
-        branches = tuple(int(size) for size in spec.discrete_branches)
-        found["discrete"] = f"discrete actions (branches of sizes {branches})"
-    if list(found) != [kind]:
-        has = " and ".join(found.values()) or "no actions at all"
-        raise UnsupportedActionError(f"It has {has}, and {why}. {instead}")

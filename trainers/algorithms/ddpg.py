@@ -23,7 +23,8 @@ from ..networks.observations import to_tensors
 from ..policies.exploration import ActionNoise, action_noise
 from ..settings.models.algorithms import DeterministicPolicySettings, TD3Settings
 from ..settings.models.behavior import TrainerSettings
-from .base import OffPolicyAlgorithm, Traits, UpdateResult, require_actions
+from .base import OffPolicyAlgorithm, Traits, UpdateResult
+from .common.actions import require_actions
 from .common.optim import CheckedAdam, TargetNetwork
 
 

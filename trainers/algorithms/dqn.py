@@ -28,7 +28,8 @@ from ..networks.observations import to_tensors
 from ..policies.exploration import EpsilonGreedy
 from ..settings.models.algorithms import DQNSettings
 from ..settings.models.behavior import TrainerSettings
-from .base import OffPolicyAlgorithm, Traits, UpdateResult, require_actions
+from .base import OffPolicyAlgorithm, Traits, UpdateResult
+from .common.actions import require_actions
 from .common.optim import CheckedAdam, TargetNetwork
 from .fast.cuda_graphs import CapturedStep
 

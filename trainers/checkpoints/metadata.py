@@ -37,7 +37,10 @@ from .transfer import unfit
 
 KEY = "brain"
 """The entry of a checkpoint's state that `describe_network` fills."""
-LATER = ("residual", "critic_only_observations", "initial_log_std", "action_range")
+LATER = (
+    *("residual", "critic_only_observations", "initial_log_std", "action_range"),
+    "state_dependent_exploration",
+)
 """Keys of `NetworkSettings` that release 0.1.0 does not know: it refuses descriptions that have them."""
 
 

@@ -62,7 +62,7 @@ CUSTOM = Rule(Resumed.WARNED, "the saved weights are read by it as they are", Tr
 OF_PLUGIN = Rule(Resumed.WARNED, "it is a plug-in's, which alone knows what depends on it")
 _TRAINER = Rule(Resumed.REFUSED, "each trainer has networks and states of its own", True)
 _COLUMNS = Rule(Resumed.REFUSED, "critics and buffers have a column for each, in this order", True)
-_UNITS = Rule(Resumed.WARNED, "the values learned so far are in other units, until they have adapted", True)
+UNITS = Rule(Resumed.WARNED, "the values learned so far are in other units, until they have adapted", True)
 _DISCRIMINATOR = Rule(Resumed.WARNED, "its discriminator has compared other actions so far", True)
 _POOL = Rule(Resumed.WARNED, "opponents and rating are not carried over")
 _WEIGHTS = Rule(Resumed.UNUSED, "it has no effect, since all weights are the checkpoint's")
@@ -90,6 +90,7 @@ def _of_network(place: str) -> dict[str, Rule]:
         (FUNCTION, f"activation layer_norm action_range {CRITIC_ONLY}"),
         (SHAPE, "normalize hidden_units num_layers vis_encode_type goal_conditioning_type residual"),
         (SHAPE, "memory memory.memory_size memory.memory_type"),
+        (SHAPE, "state_dependent_exploration state_dependent_exploration.resample_interval"),
         (_SEQUENCES, "memory.sequence_length"),
         (CUSTOM, "encoders body"),
         (_WEIGHTS, "initialization initial_log_std"),
@@ -130,7 +131,7 @@ TABLE: dict[str, Rule] = {
         "hyperparameters.",
         (FUNCTION, "state_observation"),
         (SHAPE, "recipe shared_critic dueling max_num_agents share_parameters index_on_actor"),
-        (_UNITS, "normalize_rewards"),
+        (UNITS, "normalize_rewards"),
         (_ENTROPY, "init_entcoef"),
         (_RETURNS, "lambd reward"),
         (_LAYOUT, "buffer_size frame_stack prioritized_replay"),
@@ -142,7 +143,7 @@ TABLE: dict[str, Rule] = {
         (_LATER, "steps_per_update reward_signal_steps_per_update gradient_steps n_step burn_in_ratio"),
         (_LATER, "prioritized_alpha prioritized_beta policy_delay target_noise target_noise_clip"),
         (_ACTS, "epsilon_start epsilon_end epsilon_decay_steps random_initial_actions"),
-        (_ACTS, "noise_type noise_start noise_end noise_decay_steps noise_theta"),
+        (_ACTS, "noise_type noise_start noise_end noise_decay_steps noise_theta noise_dt"),
         (_DUE, "buffer_init_steps"),
         (_FILES, "save_replay_buffer"),
         (_allowed("the values learned so far are converted"), "normalize_values"),

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ...envs.utils.bounded_yaml import load_json
+from ...envs.utils.installation import install_command
 from ...envs.utils.regular_files import refuse_pipe
 from ..utils.atomic_files import atomic_write_bytes
 from .file import CheckpointError, load_checkpoint
@@ -95,6 +96,6 @@ def _library() -> Any:
         import safetensors.torch
     except ImportError as error:
         raise CheckpointError(
-            f"{SUFFIX} needs the package safetensors: pip install 'lanista[safetensors]'."
+            f"{SUFFIX} needs the package safetensors: {install_command('safetensors')}."
         ) from error
     return safetensors

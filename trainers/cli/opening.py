@@ -91,7 +91,7 @@ def play_options(
 
 
 def set_parameters(env: BaseEnv, parameters: Mapping[str, SamplerSettings]) -> None:
-    """Set environment parameters; an environment of Python that has none was trained without them too."""
+    """Set environment parameters; an environment that has no method for it was trained without them too."""
     own = getattr(env, "set_parameters", None)
     if parameters and own is not None:
         own(parameters)

@@ -69,7 +69,7 @@ class ActorCritic(RecurrentModule):
         if self.memories:
             sizes = [self.memory(0).output_size, self.memory(-1).output_size]
         self.actions = HeadConfig().build(sizes[0], spec.action_spec, settings, generator)
-        self.values = ValueHead(sizes[-1], reward_signals, generator)
+        self.values = ValueHead(sizes[-1], reward_signals, generator, of_critic.initialization)
 
     @property
     def is_dense_mlp(self) -> bool:

@@ -73,7 +73,7 @@ class MultiActor(nn.Module):
                     "network_settings.body stands in its stead; set index_on_actor to false."
                 )
             inputs = actor.encoder.size
-            index = torch.empty(slots, actor.body.hidden)
+            index = torch.empty(slots, actor.body.first_bias().shape[-1])
             index.normal_(0.0, 1.0 / math.sqrt(inputs + slots), generator=generator)
             self.index = nn.Parameter(index)
 
@@ -182,7 +182,7 @@ def _can_hide_in_weights(spec: BehaviorSpec, settings: NetworkSettings) -> bool:
     goals = settings.goal_conditioning_type is ConditioningType.HYPER and goal_observations(
         spec.observation_specs
     )
-    return not goals or settings.num_layers > 1
+    return not goals or len(settings.layer_sizes) > 1
 
 
 @torch.no_grad()

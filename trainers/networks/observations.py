@@ -108,7 +108,7 @@ class ObservationEncoder(nn.Module):
                 if named:
                     self.encoders[str(group.index)] = build_custom(named, spec, settings, generator)
                 elif group.kind is ObservationKind.VISUAL:
-                    kind, width = settings.vis_encode_type, settings.hidden_units
+                    kind, width = settings.vis_encode_type, settings.layer_sizes[0]
                     encoder = VisualEncoder(spec, kind, width, generator, settings.initialization)
                     self.encoders[str(group.index)] = encoder
         self.columns, own_size = self._layout()

@@ -99,10 +99,10 @@ class TeamCritic(RecurrentModule):
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            ValueError: `hidden_units` is not divisible by the number of attention heads.
+            ValueError: the first of `hidden_units` is not divisible by the number of attention heads.
         """
         super().__init__()
-        hidden, specs = settings.hidden_units, spec.observation_specs
+        hidden, specs = settings.layer_sizes[0], spec.observation_specs
         self.encoder = ObservationEncoder(specs, settings, generator, normalize=False, of_critic=True)
         """The encoder of the actor's prepared inputs: normalizers of both would always have seen the same."""
         self.action_size = spec.action_spec.continuous_size + sum(spec.action_spec.discrete_branches)
@@ -113,8 +113,8 @@ class TeamCritic(RecurrentModule):
             self.embed_acting = EntityEmbedding(self.encoder.size + self.action_size, hidden, generator)
         self.attention = SelfAttention(hidden, generator)
         self.body = Body(1, hidden, settings, generator, normal_scale(hidden))
-        encoding_size = self.add_memories(1, hidden, settings.memory, generator)
-        self.values = ValueHead(encoding_size + 1, reward_signals, generator)
+        encoding_size = self.add_memories(1, self.body.hidden, settings.memory, generator)
+        self.values = ValueHead(encoding_size + 1, reward_signals, generator, settings.initialization)
         self.register_buffer("largest", torch.ones(()))
         """The largest number of members seen so far."""
 

@@ -59,15 +59,23 @@ class ActionNoise:
 
     Its standard deviation follows the schedule. Gaussian noise is sampled at each step. Ornstein-Uhlenbeck
     noise (Uhlenbeck and Ornstein 1930) is a state of each agent: x' = (1 - theta) x + sqrt(1 - (1 - theta)^2)
-    normal, with a stationary standard deviation of 1, starting each episode at 0.
+    normal, with a stationary standard deviation of 1, starting each episode at 0. With a step of dt seconds
+    it is Stable-Baselines3's: x' = (1 - theta dt) x + sqrt(dt) normal, and the schedule's deviation is sigma.
     """
 
     statistic = "Policy/Exploration Noise"
 
     def __init__(
-        self, spec: ActionSpec, kind: NoiseType, schedule: ExplorationSchedule, theta: float = 0.15
+        self,
+        spec: ActionSpec,
+        kind: NoiseType,
+        schedule: ExplorationSchedule,
+        theta: float = 0.15,
+        dt: float | None = None,
     ) -> None:
-        self.size, self.theta = int(spec.continuous_size), theta
+        self.size = int(spec.continuous_size)
+        self.kept = 1.0 - theta * (1.0 if dt is None else dt)
+        self.added = math.sqrt(1.0 - self.kept * self.kept if dt is None else dt)
         self.schedule = schedule
         self.states = AgentStates(self.size) if kind is NoiseType.ORNSTEIN_UHLENBECK else None
 
@@ -89,9 +97,8 @@ class ActionNoise:
         count = sum(len(batch) for batch in batches)
         noise: Floats = torch.randn((count, self.size), generator=generator).numpy()
         if self.states is not None:
-            kept = 1.0 - self.theta
-            noise *= np.float32(math.sqrt(1.0 - kept * kept))
-            noise += np.float32(kept) * self.states.read(sources, batches)
+            noise *= np.float32(self.added)
+            noise += np.float32(self.kept) * self.states.read(sources, batches)
             self.states.store(sources, batches, noise)
         return noise * np.float32(self.schedule(step))
 
@@ -107,7 +114,7 @@ Explorer = EpsilonGreedy | ActionNoise
 def action_noise(spec: ActionSpec, hyper: DeterministicPolicySettings) -> ActionNoise:
     """The noise that the settings describe."""
     schedule = ExplorationSchedule(hyper.noise_start, hyper.noise_end, hyper.noise_decay_steps)
-    return ActionNoise(spec, hyper.noise_type, schedule, hyper.noise_theta)
+    return ActionNoise(spec, hyper.noise_type, schedule, hyper.noise_theta, hyper.noise_dt)
 
 
 class UniformActions(NamedTuple):

@@ -15,6 +15,7 @@ from ..networks.actor import ActingNetwork
 from .agent_states import AgentStates
 from .exploration import ActionNoise, EpsilonGreedy, Explorer
 from .policy import ActContext, Policy
+from .state_dependent import StateDependentNoise, StateDependentPolicy
 
 Floats = NDArray[np.float32]
 
@@ -80,11 +81,15 @@ def make_actor_policy(
     seed: int,
     *,
     deterministic: bool = False,
-    explorer: Explorer | None = None,
+    explorer: Explorer | StateDependentNoise | None = None,
 ) -> Policy:
-    """The policy of a network: a `GreedyPolicy` if its head is greedy."""
+    """The policy of a network, by its head: a `GreedyPolicy`, a `StateDependentPolicy` or neither."""
     if network.actions.greedy:
+        assert not isinstance(explorer, StateDependentNoise)
         return GreedyPolicy(network, spec, seed, deterministic=deterministic, explorer=explorer)
+    if network.actions.exploration is not None:
+        assert explorer is None or isinstance(explorer, StateDependentNoise)
+        return StateDependentPolicy(network, spec, seed, deterministic=deterministic, noise=explorer)
     return Policy(network, spec, seed, deterministic=deterministic)
 
 

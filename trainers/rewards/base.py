@@ -22,6 +22,9 @@ from ..settings.models.networks import NetworkSettings
 from ..settings.models.rewards import LearnedRewardSettings
 from .transitions import Transitions
 
+Rewards = Mapping[str, NDArray[np.float32]]
+"""The rewards of each signal, [steps], times the signal's strength."""
+
 
 class RewardProvider(Protocol):
     """A reward signal; a trainer may add up several."""

@@ -53,22 +53,20 @@ def check_environment(options: RunOptions) -> None:
 
     Raises:
         UnityEnvironmentException: There is no such executable, scene, option of a scene, or module; the
-            executable cannot be started; or the port or address cannot be used.
+            executable cannot be started; or the port or address cannot be used; or an environment in Python
+            does not take the environment parameters.
         PortInUseError: The port is taken.
-        TrainerConfigError: There are environment parameters, and the environment takes none; or evaluations
-            are configured, and the environment is an editor.
+        TrainerConfigError: Evaluations are configured, and the environment is an editor.
     """
     _refuse_tests_in_the_editor(options)
     env = options.env_settings
     if env.ray is not None:
         _tool_for("ray").check_cluster(options)
         check_scene(options)
-        if in_process(env.env_path):
-            _refuse_parameters(options)
         return
     if env.env_path is not None and in_process(env.env_path):
-        check_source(env.env_path, env.env_args, hosted=bool(env.env_workers))
-        _refuse_parameters(options)
+        parameters = options.environment_parameters or {}
+        check_source(env.env_path, env.env_args, hosted=bool(env.env_workers), parameters=parameters)
         if env.env_workers:
             _check_ports(options)
         return
@@ -125,16 +123,6 @@ def _refuse_tests_in_the_editor(options: RunOptions) -> None:
     ]
     if problems:
         raise TrainerConfigError(problems)
-
-
-def _refuse_parameters(options: RunOptions) -> None:
-    if options.environment_parameters:
-        names = ", ".join(options.environment_parameters)
-        message = (
-            f"found {names}; {options.env_settings.env_path} takes no parameters during a run: remove this "
-            "section, and give the environment's own arguments after --env-args"
-        )
-        raise TrainerConfigError([Problem(("environment_parameters",), message)])
 
 
 def _check_godot(options: RunOptions) -> None:

@@ -15,7 +15,8 @@ from mlagents_envs.base_env import BehaviorSpec
 from ...envs.base import BehaviorName, processors
 from ...envs.python import in_process
 from ...envs.validation import NonFinitePolicy
-from ..algorithms.base import OnPolicyAlgorithm, UnsupportedActionError
+from ..algorithms.base import OnPolicyAlgorithm
+from ..algorithms.common.actions import UnsupportedActionError
 from ..algorithms.fast.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events

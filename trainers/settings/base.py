@@ -14,7 +14,7 @@ import itertools
 import math
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
@@ -198,6 +198,8 @@ class ValueType:
     """The texts that are allowed, when not every text is."""
     model: type[Settings] | None = None
     """The settings that an object is."""
+    or_list: bool = False
+    """Whether it may also be a list of such values."""
 
 
 _PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
@@ -212,7 +214,8 @@ def value_type(annotation: Any) -> ValueType:
         return ValueType("string", choices=tuple(parts))
     if origin in (Union, UnionType):
         inner = value_type(next(part for part in parts if part is not type(None)))
-        return ValueType(inner.name, True, inner.choices, inner.model)
+        or_list = any(get_origin(part) is list for part in parts[1:])
+        return replace(inner, nullable=type(None) in parts, or_list=or_list)
     plain = origin or annotation
     if isinstance(plain, type) and issubclass(plain, Settings):
         return ValueType("object", model=plain)
@@ -332,11 +335,12 @@ def arguments(value: Any) -> list[Any]:
     raise wrong(f"found {found(value)}, expected a list such as [--areas, '4']")
 
 
-def _integer_of_a_key(value: Any, info: ValidationInfo) -> int:
+def integer_of_key(value: Any, info: ValidationInfo) -> int:
+    """The same, with a note about a fraction where the key was written."""
     return _integer(value, info)
 
 
-Integer = Annotated[StrictInt, BeforeValidator(_integer_of_a_key)]
+Integer = Annotated[StrictInt, BeforeValidator(integer_of_key)]
 Number = Annotated[StrictFloat, BeforeValidator(number)]
 WireInteger = Annotated[Integer, Field(ge=-(2**31), le=2**31 - 1)]
 """A whole number that is sent to an engine, as 32 bits."""

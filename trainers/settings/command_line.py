@@ -20,7 +20,7 @@ from .errors import Path, Problem, TrainerConfigError, dotted, logger
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .options import RunOptions
 from .schema import key_description
-from .yaml_source import Source, compose, read_file, read_preset, read_value
+from .yaml_source import Source, compose, drop_overridden, read_file, read_preset, read_value
 
 SECTIONS: dict[str, tuple[type[Settings], str]] = {
     "env_settings": (EnvironmentSettings, "environments"),
@@ -394,6 +394,8 @@ def assign(source: Source, path: Path, value: Any, place: str) -> None:
         parent = child
     if isinstance(parent, list):
         _item(parent, path, place)
+    elif path[-1] == "hidden_units":
+        drop_overridden(parent, value)
     _put(parent, path[-1], value)
     for known in [known for known in source.places if known[: len(path)] == path]:
         del source.places[known]

@@ -78,6 +78,11 @@ def _compares_own_actions(settings: TrainerSettings) -> bool:
 
 BEHAVIOR_RULES = [
     _Rule(
+        "network_settings.hidden_units",
+        lambda settings: isinstance(settings.network_settings.hidden_units, list),
+        "a list of widths is Lanista's own form: ML-Agents refuses it",
+    ),
+    _Rule(
         "hyperparameters.learning_rate_schedule",
         _adapts_learning_rate,
         "adaptive_kl is Lanista's own value: ML-Agents refuses it",

@@ -18,7 +18,7 @@ from .models.environment_parameters import (
     MultiRangeUniformSettings,
     SamplerForm,
 )
-from .models.networks import MemorySettings
+from .models.networks import MOST_LAYERS, MOST_UNITS, MemorySettings, NetworkSettings
 from .models.outputs import BUILT_IN, READY
 from .models.rewards import REWARD_SIGNAL_SETTINGS
 from .models.run import DEVICE, EnvironmentSettings, TorchSettings
@@ -131,10 +131,18 @@ _SPECIAL: dict[tuple[type[Settings], str], Schema] = {
     },
 }
 
+_WIDTH = {"minimum": 1, "maximum": MOST_UNITS}
+
 # What validators require of single keys beyond their types and bounds.
 _NARROWER: dict[tuple[type[Settings], str], Schema] = {
     (EnvironmentSettings, "num_areas"): {"minimum": 1},
     (EnvironmentSettings, "env_args"): {"type": ["array", "string", "null"]},
+    (NetworkSettings, "hidden_units"): {
+        **_WIDTH,
+        "items": {"type": "integer", **_WIDTH},
+        "minItems": 1,
+        "maxItems": MOST_LAYERS,
+    },
     (MemorySettings, "memory_size"): {"minimum": 2, "multipleOf": 2},
     (TorchSettings, "device"): {"pattern": f"^({DEVICE})$"},
 }
@@ -204,6 +212,8 @@ def _value(model: type[Settings], key: str, definitions: dict[str, Schema]) -> S
         reference = {"$ref": f"#/$defs/{kind.model.__name__}"}
         return {**({"anyOf": [reference, {"type": "null"}]} if kind.nullable else reference), **text}
     schema: Schema = {"enum": list(kind.choices)} if kind.choices else {"type": kind.name}
+    if kind.or_list:
+        schema = {"type": [kind.name, "array"], "items": schema}
     if kind.nullable:
         schema["type"] = [kind.name, "null"]
     if kind.name == "array":

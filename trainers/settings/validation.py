@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..utils.errors import did_you_mean
-from .base import found
+from .base import found, plain
 from .errors import Path, Problem, TrainerConfigError
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import CompletionCriteriaSettings, MeasureType
@@ -129,6 +129,7 @@ def _unsupported_settings(settings: TrainerSettings) -> Iterator[Problem]:
         yield Problem(("network_settings", "memory"), message)
     yield from _n_steps_problems(settings)
     yield from _attention_problems(settings)
+    yield from _residual_problems(settings)
     yield from _gaussian_problems(settings)
     if settings.network_settings.critic is not None and not kind.own_critic:
         own = [name for name, kind in trainer_types.items() if kind.own_critic]
@@ -137,6 +138,22 @@ def _unsupported_settings(settings: TrainerSettings) -> Iterator[Problem]:
     elif not kind.critic_prepares:
         yield from _critics_problems(settings)
     yield from _critic_only_problems(settings, kind)
+
+
+OF_POLICY: Path = ("network_settings",)
+OF_CRITIC: Path = ("network_settings", "critic")
+
+
+def networks_of(settings: TrainerSettings) -> dict[Path, NetworkSettings]:
+    """The networks of a behavior, by their sections: the policy's, those of its signals, and its critic's."""
+    networks: dict[Path, NetworkSettings] = {OF_POLICY: settings.network_settings}
+    for name, signal in settings.reward_signals.items():
+        of_signal = getattr(signal, "network_settings", None)
+        if of_signal is not None:
+            networks["reward_signals", name, "network_settings"] = of_signal
+    if settings.network_settings.critic is not None:
+        networks[OF_CRITIC] = settings.network_settings.critic
+    return networks
 
 
 def _n_steps_problems(settings: TrainerSettings) -> Iterator[Problem]:
@@ -155,30 +172,35 @@ def _n_steps_problems(settings: TrainerSettings) -> Iterator[Problem]:
 
 OF_GAUSSIANS = ("initial_log_std", "action_range")
 """Keys of the network of a policy whose continuous actions are Gaussian samples, clipped for the engine."""
+BY_STATE = "state_dependent_exploration"
+"""A key of the network of a policy whose continuous actions are Gaussian samples, also before tanh."""
 WITHOUT_GAUSSIANS = {
     **dict.fromkeys(("sac", "td3", "ddpg"), "brings continuous actions into the engine's range by tanh"),
+    **dict.fromkeys(("dqn", "coma"), "has no continuous actions"),
+}
+WITHOUT_SAMPLES = {
+    **dict.fromkeys(("td3", "ddpg"), "adds noise to deterministic actions (hyperparameters.noise_type)"),
     **dict.fromkeys(("dqn", "coma"), "has no continuous actions"),
 }
 
 
 def _gaussian_problems(settings: TrainerSettings) -> Iterator[Problem]:
     """Keys that only the network of a policy with Gaussian actions has."""
-    network = settings.network_settings
-    reason = WITHOUT_GAUSSIANS.get(settings.trainer_type)
-    others: dict[Path, NetworkSettings] = {("network_settings",): network} if reason else {}
-    of_others = f"{settings.trainer_type} {reason}"
-    for name, signal in settings.reward_signals.items():
-        of_signal = getattr(signal, "network_settings", None)
-        if of_signal is not None:
-            others["reward_signals", name, "network_settings"] = of_signal
-    if network.critic is not None and not reason:
-        others["network_settings", "critic"] = network.critic
-    for place, one in others.items():
-        inherited = network if place[-1] == "critic" else NetworkSettings()
-        why = of_others if place == ("network_settings",) else "only a policy's network has it"
-        for key in OF_GAUSSIANS:
-            if getattr(one, key) != getattr(inherited, key):
-                yield Problem((*place, key), f"found {getattr(one, key):g}; {why}: remove this key")
+    network, trainer = settings.network_settings, settings.trainer_type
+    reasons: dict[str, str | None] = dict.fromkeys(OF_GAUSSIANS, WITHOUT_GAUSSIANS.get(trainer))
+    reasons[BY_STATE] = WITHOUT_SAMPLES.get(trainer)
+    if network.state_dependent_exploration is not None and trainer == "sac":
+        reasons["initial_log_std"] = None  # there it is not a product of the network
+    for key, reason in reasons.items():
+        for place, one in networks_of(settings).items():
+            if place == (OF_CRITIC if reason else OF_POLICY):
+                continue
+            inherited = network if place == OF_CRITIC else NetworkSettings()
+            value = getattr(one, key)
+            if value != getattr(inherited, key):
+                why = f"{trainer} {reason}" if place == OF_POLICY else "only a policy's network has it"
+                shown = found(plain(value)) if key == BY_STATE else f"{value:g}"
+                yield Problem((*place, key), f"found {shown}; {why}: remove this key")
 
 
 def _attention_problems(settings: TrainerSettings) -> Iterator[Problem]:
@@ -187,13 +209,23 @@ def _attention_problems(settings: TrainerSettings) -> Iterator[Problem]:
         return
     network = settings.network_settings
     critic = network if network.critic is None else network.critic
-    if critic.hidden_units % ATTENTION_HEADS:
+    if critic.layer_sizes[0] % ATTENTION_HEADS:
         message = (
             f"the critic attends to the members of a team with {ATTENTION_HEADS} heads: set a multiple of"
         )
-        section = ("network_settings",) if network.critic is None else ("network_settings", "critic")
+        if isinstance(critic.hidden_units, list):
+            message = message.replace("set", "let the first be")
+        section = OF_POLICY if network.critic is None else OF_CRITIC
         found_and_meant = f"found {critic.hidden_units}; {message} {ATTENTION_HEADS}"
         yield Problem((*section, "hidden_units"), found_and_meant)
+
+
+def _residual_problems(settings: TrainerSettings) -> Iterator[Problem]:
+    """A residual block adds to its input, and so has its width."""
+    for place, network in networks_of(settings).items():
+        if network.residual and len(set(network.layer_sizes)) > 1:
+            message = f"found {found(network.hidden_units)}; residual blocks are all of one width: give one"
+            yield Problem((*place, "hidden_units"), message)
 
 
 def _critics_problems(settings: TrainerSettings) -> Iterator[Problem]:
@@ -201,7 +233,7 @@ def _critics_problems(settings: TrainerSettings) -> Iterator[Problem]:
     policy, critic = settings.network_settings, settings.network_settings.critic
     if critic is None:
         return
-    place = ("network_settings", "critic")
+    place = OF_CRITIC
     if getattr(settings.hyperparameters, "shared_critic", False):
         message = "a shared critic is a part of the policy's network: remove this section or shared_critic"
         yield Problem(place, message)

@@ -208,10 +208,17 @@ def _merges(key: yaml.Node) -> bool:
 def under(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """`defaults` overridden by `own`: mappings are merged, the rest is replaced. Neither is changed."""
     merged = copy.deepcopy(defaults)
+    drop_overridden(merged, own.get("hidden_units"))
     for key, value in own.items():
         below = merged.get(key)
         merged[key] = under(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
+
+
+def drop_overridden(mapping: dict[str, Any], hidden_units: Any) -> None:
+    """Remove the number of layers, which later `hidden_units` have too if they are a list."""
+    if isinstance(hidden_units, list):
+        mapping.pop("num_layers", None)
 
 
 def compose(sources: Iterable[Source]) -> Source:

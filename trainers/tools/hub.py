@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...envs.utils.bounded_yaml import load_yaml
+from ...envs.utils.installation import install_command
 from ...envs.utils.regular_files import open_file, read_text
 from ..cli.runs.record import CARD
 from ..settings.yaml_source import UNREADABLE_YAML
@@ -96,7 +97,7 @@ def _hub() -> Any:
         import huggingface_hub
     except ImportError as error:
         raise CommandError(
-            f"this needs the package huggingface_hub ({error}): pip install 'lanista[hub]', or pip install "
+            f"this needs the package huggingface_hub ({error}): {install_command('hub')}, or pip install "
             "huggingface_hub."
         ) from error
     return huggingface_hub

@@ -280,6 +280,7 @@ class LearnerCheckpointer:
         own, file = self._rank_state(self._state(None)), rank_file(self.folder)
         saved = load_checkpoint(file, within=self.run.folder) if self.run.resume and file.exists() else {}
         changed = self._changed_settings(saved.pop(BRAIN, None))
+        saved.pop("reward_scale", None)  # of a release whose ranks did not share it
         fits = saved.pop("step", None) == state["step"] and saved.keys() == own.keys()
         state = with_rank_state(state, saved if fits else own)
         self.trainer.load_state_dict(state)

@@ -22,7 +22,6 @@ _OF_ONE_RANK = frozenset(
         "random",
         "record",
         "returns",
-        "reward_scale",
         "signal_learning",
         "states",
     ]

@@ -12,7 +12,8 @@ from mlagents_envs.base_env import BehaviorSpec
 from ...agent_processor.queues import StatsSink
 from ...envs.errors import DemonstrationError
 from ...envs.validation import NonFinitePolicy
-from ..algorithms.base import Algorithm, OffPolicyAlgorithm, OnPolicyAlgorithm, UnsupportedActionError
+from ..algorithms.base import Algorithm, OffPolicyAlgorithm, OnPolicyAlgorithm
+from ..algorithms.common.actions import UnsupportedActionError
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning, ClonedPolicy
 from ..algorithms.imitation.implicit_q_learning import ImplicitQLearning
 from ..buffers.demonstrations import Demonstrations, load_demonstrations
@@ -26,6 +27,7 @@ from ..networks.observations import require_equal_groups
 from ..policies.exploration import Explorer
 from ..policies.greedy import make_actor_policy
 from ..policies.policy import Policy, SlotPolicy
+from ..policies.state_dependent import StateDependentNoise, noise_of
 from ..rewards.factory import make_learned_rewards, make_reward_providers
 from ..settings.models.algorithms import SACRecipe, SACSettings
 from ..settings.models.behavior import TrainerSettings
@@ -204,17 +206,22 @@ def make_values(
     return values
 
 
+def explorer_of(algorithm: Algorithm) -> Explorer | StateDependentNoise | None:
+    """What explores for the agents of a policy and keeps states of them; None where nothing does."""
+    return algorithm.explorer or noise_of(algorithm.network)
+
+
 def make_policy(
     network: Actor | ActorCritic | MultiActor,
     spec: BehaviorSpec,
     seed: int,
     *,
     deterministic: bool,
-    explorer: Explorer | None = None,
+    explorer: Explorer | StateDependentNoise | None = None,
 ) -> Policy:
     """The policy that acts with an algorithm's network, or with a copy of it.
 
-    `explorer`: how agents of a greedy policy explore.
+    `explorer`: as of `explorer_of`.
     """
     if isinstance(network, MultiActor):
         return SlotPolicy(network, spec, seed, deterministic=deterministic)

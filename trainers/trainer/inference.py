@@ -17,10 +17,9 @@ from ...agent_processor.queues import AgentManagerQueue
 from ...envs.base import BehaviorId, EnvironmentStep
 from ..algorithms.base import Algorithm
 from ..policies.agent_states import AgentStates, BatchSource
-from ..policies.greedy import GreedyPolicy
 from ..policies.joint import ActRequest
 from ..policies.policy import ActContext, Policy, SlotPolicy
-from .factory import make_policy
+from .factory import explorer_of, make_policy
 
 
 class InferencePolicy:
@@ -60,13 +59,13 @@ class InferencePolicy:
         self._published: AgentManagerQueue[dict[str, Tensor]] = AgentManagerQueue(name)
         network = algorithm.network
         self.network = copy.deepcopy(network).cpu().requires_grad_(False) if separate else network
-        explorer = algorithm.explorer
-        make = partial(make_policy, spec=spec, deterministic=deterministic, explorer=explorer)
+        self._explorer = explorer_of(algorithm)
+        make = partial(make_policy, spec=spec, deterministic=deterministic, explorer=self._explorer)
         self.policy: Policy = make(self.network, seed=seed)
         self.make_opponent: Callable[[Any], Policy] = partial(make, seed=0)
         """Makes the policy of another network, which otherwise acts in the same way."""
         self.states = AgentStates(network.memory_size) if network.memory_size else None
-        self.remembers_agents = self.states is not None or explorer is not None
+        self.remembers_agents = self.states is not None or self._explorer is not None
         """`end_episodes` is to be called."""
         self.acts_by_slot = isinstance(self.policy, SlotPolicy)
         """Steps have to be collected before agents act: that is when agents get their group slots."""
@@ -110,5 +109,5 @@ class InferencePolicy:
         """Reset the states of agents whose episodes end with `step`; to be called before `act`."""
         if self.states is not None:
             self.states.end_episodes(step, behavior_id)
-        if isinstance(self.policy, GreedyPolicy) and self.policy.explorer is not None:
-            self.policy.explorer.end_episodes(step, behavior_id)
+        if self._explorer is not None:
+            self._explorer.end_episodes(step, behavior_id)

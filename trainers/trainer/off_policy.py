@@ -20,12 +20,11 @@ from ..algorithms.base import OffPolicyAlgorithm, UpdateResult
 from ..buffers.replay.buffer import Replay
 from ..buffers.replay.columns import ReplayLayout
 from ..buffers.replay.memory_limit import check_memory, size_text
-from ..buffers.replay.reward_scaling import RewardScaler
 from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
 from ..checkpoints.compatibility import Change
 from ..checkpoints.rules import SIGNALS, Resumed
-from ..rewards.base import RewardProvider
+from ..rewards.base import RewardProvider, Rewards
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperparamSettings, ReplaySettings
@@ -33,7 +32,7 @@ from ..utils import distributed
 from ..utils.errors import TrainerError
 from .context import TrainerEvents, TrainerOptions
 from .schedules import UpdateSchedule
-from .trainer import AVERAGE, Rewards, Trainer
+from .trainer import AVERAGE, Trainer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -102,7 +101,6 @@ class OffPolicyTrainer(Trainer):
             own.n_step,
             include_dones=bool(self.learned),
         )
-        self.reward_scale = RewardScaler(algorithm.gammas) if own.normalize_rewards else None
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
         """The replay; None until the first steps arrive."""
@@ -134,11 +132,6 @@ class OffPolicyTrainer(Trainer):
         return layout
 
     # Storing steps --------------------------------------------------------------------------------------
-
-    def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        self.algorithm.reset_agents(env, agent_ids)
-        if self.reward_scale is not None:
-            self.reward_scale.reset_agents(env, agent_ids)
 
     def _store(self, rollout: Rollout, rewards: Rewards) -> None:
         kept, rewards, _ = self._drop_overflowing(rollout, rewards)
@@ -319,7 +312,8 @@ class OffPolicyTrainer(Trainer):
         """
         unfit = ", ".join(str(change) for change in changed if self._drops_replay(change))
         if unfit and self.reward_scale is not None:
-            self.reward_scale = RewardScaler(self.algorithm.gammas)
+            self.reward_scale.reset()
+            self.shared_moments.rebase()
         if not self.hyper.save_replay_buffer:
             return
         self.replay = load_replay(self.name, folder, self._make_replay(self.layout), self.step, unfit)
@@ -336,11 +330,11 @@ class OffPolicyTrainer(Trainer):
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on, except the replay itself."""
         return {
+            "reward_scale": None,
             **super().state_dict(),
             **self.sampler.state_dict(),
             "updates": [self.updates.updates, self.signal_updates.updates],
             "paces": [self.updates.interval, self.signal_updates.interval],
-            "reward_scale": None if self.reward_scale is None else self.reward_scale.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -352,9 +346,6 @@ class OffPolicyTrainer(Trainer):
         self.updates.restore(self.step, made, interval)
         self.signal_updates.restore(self.step, of_signals, signal_interval)
         self.sampler.load_state_dict(state)
-        scale = state.get("reward_scale")
-        if self.reward_scale is not None and scale is not None:
-            self.reward_scale.load_state_dict(scale)
 
 
 def _means(metrics: Sequence[dict[str, float]]) -> dict[str, float]:

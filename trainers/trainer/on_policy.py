@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ..algorithms.base import OnPolicyAlgorithm
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..checkpoints.compatibility import Change
-from ..checkpoints.rules import SEQUENCE_LENGTH, Resumed
-from ..rewards.base import RewardProvider
+from ..checkpoints.rules import SEQUENCE_LENGTH, UNITS, Resumed
+from ..rewards.base import RewardProvider, Rewards
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
 from ..utils import distributed
 from .context import TrainerEvents, TrainerOptions
 from .learner_process import LearnerProcess, UpdateJob
-from .trainer import AVERAGE, Rewards, Trainer
+from .trainer import AVERAGE, Trainer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,6 +39,8 @@ steps, but the normalizer should soon know what the agents observe."""
 FEWER_PASSES = 16
 """The number of passes for critics of teams, whose matrix products small passes would not fill, and on a GPU,
 where a pass takes as long for ten steps as for a thousand. With fewer, updates would come late."""
+LARGEST_SCALED_REWARD = 10.0
+"""To which rewards that are divided by the deviation of returns are clipped, as in Stable-Baselines3."""
 MAX_PASS_STEPS = 4096
 """The most steps of a pass: beyond this its overhead is negligible, and queued steps cost memory."""
 
@@ -78,9 +79,6 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             self.signal_trainer = SignalTrainer(
                 self.learned, hyper.batch_size, epochs, self.device, self.seed
             )
-
-    def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        self.algorithm.reset_agents(env, agent_ids)
 
     def _learn(self) -> bool:
         if self.learner_process is not None:
@@ -169,6 +167,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self._reset_critic(gaps)
         if kept is None:
             return
+        rewards = self._scaled(kept, rewards)
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
         # Evaluating teams computes as much as learning does, a single agent's critic hardly anything.
         with self.compute_context() if self.algorithm.traits.is_team else nullcontext():
@@ -185,10 +184,21 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             self._report_dropped("the critic's values or the advantages are not finite numbers")
             self._reset_critic(kept.agents)
 
+    def _scaled(self, rollout: Rollout, rewards: Rewards) -> Rewards:
+        """The rewards to learn from, divided by the deviation of returns if `normalize_rewards` is set."""
+        if self.reward_scale is None:
+            return rewards
+        signals = self.algorithm.signals
+        columns = np.stack([rewards[signal] for signal in signals], axis=1)
+        if self.should_still_train:
+            self.reward_scale.update(rollout, columns)
+        columns = columns / self.reward_scale.deviation()
+        return dict(zip(signals, columns.clip(-LARGEST_SCALED_REWARD, LARGEST_SCALED_REWARD).T, strict=True))
+
     def _reset_critic(self, agents: Iterable[AgentKey]) -> None:
-        """Reset the critic's recurrent states of agents whose episodes have a gap."""
+        """Drop what is kept of agents whose episodes have a gap, as the critic's recurrent states."""
         for env, of_env in groupby(sorted(set(agents)), key=attrgetter("env")):
-            self.algorithm.reset_agents(env, np.array([agent.agent for agent in of_env], dtype=np.int32))
+            self._reset_agents(env, np.array([agent.agent for agent in of_env], dtype=np.int32))
 
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self, step: int) -> dict[str, float]:
@@ -225,7 +235,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     def drop_unfit_steps(self, changed: Sequence[Change]) -> tuple[int, str]:
         """Drop steps that do not fit, see `Trainer`; also those in sequences of another length."""
         dropping = (Resumed.ROLLOUT_DROPPED, Resumed.STEPS_DROPPED)
-        why = ", ".join(str(change) for change in changed if change.rule.resumed in dropping)
+        unfit = [one for one in changed if one.rule.resumed in dropping or one.rule is UNITS]
+        why = ", ".join(map(str, unfit))
         if not len(self.buffer):
             return 0, why
         steps, length = self.buffer.columns(), self.algorithm.sequence_length

@@ -40,6 +40,7 @@ from ..policies.agent_states import AgentStates, BatchSource
 from ..policies.exploration import Explorer
 from ..policies.onnx.export import export_brain
 from ..policies.policy import ActContext
+from ..policies.state_dependent import StateDependentNoise
 from ..rewards.factory import make_reward_providers
 from ..settings.base import found
 from ..settings.errors import Problem, TrainerConfigError
@@ -49,7 +50,7 @@ from ..settings.validation import require_trainable
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsWriter
 from .context import TrainerEvents
-from .factory import make_algorithm, make_cloning, make_policy
+from .factory import explorer_of, make_algorithm, make_cloning, make_policy
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
 from .trainer import Trainer
@@ -109,7 +110,7 @@ class _ProcessorStates(AgentStates):
 class _ScriptManager(AgentManager):
     """Tells the explorer too whose episodes end, or never were."""
 
-    explorer: Explorer | None = None
+    explorer: Explorer | StateDependentNoise | None = None
 
     def _end_episodes(self, env: int, terminals: TerminalSteps) -> Slots:
         self._end_exploration(env, np.asarray(terminals.agent_id))
@@ -183,12 +184,13 @@ class StandaloneTrainer(Trainer):
         if training:
             self.cloning = make_cloning(algorithm, spec, read, device, seed + 4, non_finite)
         explores = training and algorithm.explorer is not None  # a greedy policy would not
+        self._explorer = explorer_of(algorithm) if training else None
         self.policy = make_policy(
             algorithm.network,
             spec,
             seed + 2,
             deterministic=read.network_settings.deterministic and not explores,
-            explorer=algorithm.explorer if training else None,
+            explorer=self._explorer,
         )
         self._random_steps = read.hyperparameters.random_steps if training else 0
         start = initial_checkpoint(name, read.init_path, None)
@@ -229,7 +231,7 @@ class StandaloneTrainer(Trainer):
             places=self.algorithm.traits.roster_size,
             by_worker=self.settings.worker_statistics,
         )
-        manager.explorer = self.algorithm.explorer
+        manager.explorer = self._explorer
         self.subscribe(manager.trajectory_queue)
         self.episodes.expect(behavior_id)
         return manager

@@ -26,7 +26,8 @@ from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..checkpoints.compatibility import Change
 from ..networks.fast.onednn import large_products
 from ..networks.modules.normalizer import SharedMoments
-from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
+from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider, Rewards
+from ..rewards.scaling import RewardScaler
 from ..settings.models.behavior import TrainerSettings
 from ..stats.earned import EPISODES
 from ..stats.timers import Timers
@@ -47,9 +48,6 @@ PASSES_PER_SUMMARY = 16
 entropy, episode lengths) then covers almost the same steps as what is reported when they are processed."""
 LARGEST_REWARD = 1e34
 """The largest reward: with larger ones returns could be infinite in float32, which may not be saved."""
-
-Rewards = Mapping[str, NDArray[np.float32]]
-"""The rewards of each signal, [steps], times the signal's strength."""
 
 
 class Trainer(ABC):
@@ -112,7 +110,9 @@ class Trainer(ABC):
         self.queues: list[TrajectoryQueue] = []
         self.advance_interval = max(1, min(advance_interval, settings.summary_freq // PASSES_PER_SUMMARY))
         """Decisions after which it is worth calling `advance`."""
-        self.shared_moments = SharedMoments.of(self._modules())
+        self.reward_scale = RewardScaler.of(settings, algorithm.signals, algorithm.gammas)
+        """By what rewards are divided before they are learned from; None: they are not."""
+        self.shared_moments = SharedMoments.of(self._modules(), self.reward_scale)
         """The running statistics that the ranks of a run merge."""
         self.cloning: BehavioralCloning | None = None
         """What trains the policy on demonstrations, if the settings ask for it."""
@@ -153,7 +153,9 @@ class Trainer(ABC):
 
     def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """Drop the unfinished episodes of all agents, of one environment's, or of some of its agents."""
-        return
+        self.algorithm.reset_agents(env, agent_ids)
+        if self.reward_scale is not None:
+            self.reward_scale.reset_agents(env, agent_ids)
 
     def _before_summary(self) -> None:
         """Report the statistics that belong to every summary."""
@@ -431,6 +433,7 @@ class Trainer(ABC):
             "due": self.schedule.next_due(),
             "reached": self.reached,
             **self.episodes.state_dict(),
+            **({} if self.reward_scale is None else {"reward_scale": self.reward_scale.state_dict()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -438,6 +441,8 @@ class Trainer(ABC):
         self.load_learning_state(state)
         self.schedule.restore(int(state["step"]), state.get("due"))
         self.episodes.load_state_dict(state)
+        if self.reward_scale is not None and state.get("reward_scale") is not None:
+            self.reward_scale.load_state_dict(state["reward_scale"])
         self.shared_moments.rebase()
         reached, wanted = state.get("reached"), self.settings.stop_at_reward
         # With a higher goal than the one that was reached, a resumed run keeps training.

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ...envs.utils.installation import install_command
+
 Image = NDArray[np.uint8]
 """[height, width, 3]: red, green, blue."""
 
@@ -74,7 +76,7 @@ def check_ending(path: Path) -> str:
             f"{path}: expected a film's name to end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}."
         )
     if ending in _CODECS and not has_ffmpeg():
-        raise FilmError(f"{path}: {ending} needs FFmpeg: pip install 'lanista[video]'. A .gif needs nothing.")
+        raise FilmError(f"{path}: {ending} needs FFmpeg: {install_command('video')}. A .gif needs nothing.")
     return ending
 
 

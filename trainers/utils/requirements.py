@@ -143,11 +143,11 @@ def _torch_version() -> str:
     except PackageNotFoundError:
         found = ""
     if not found or find_spec("torch") is None:
-        raise TrainerError(f"torch is not installed for this Python: pip install 'torch>={wanted}'")
+        raise TrainerError(f'torch is not installed for this Python: pip install "torch>={wanted}"')
     numbers = re.match(r"(\d+)\.(\d+)", found)
     if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST_TORCH:
         raise TrainerError(
-            f"torch {found} is too old, Lanista needs {wanted} or newer: pip install 'torch>={wanted}'"
+            f'torch {found} is too old, Lanista needs {wanted} or newer: pip install "torch>={wanted}"'
         )
     return found
 

@@ -22,7 +22,7 @@ from ...errors import EnvContractError, UnsupportedSpaceError
 from ...images import Images
 from ...validation import NO_AGENTS
 from ..action_spaces import ActionDecoder, action_decoder, find_mask, forbidden_actions
-from ..base import InProcessEnvironment, make_copies
+from ..base import CopiedEnvironment, make_copies
 from ..calls import (
     as_bool,
     as_number,
@@ -33,8 +33,9 @@ from ..calls import (
     name_of,
     seed_of_copy,
 )
+from ..episodes import EpisodeStarts
 from ..spaces import SpaceSensor, sensors
-from ..unbounded import warn_of_unbounded
+from ..warned import warn_of_unbounded
 
 _RESET = ("observation", "info")
 _STEP = ("observation", "reward", "terminated", "truncated", "info")
@@ -52,7 +53,9 @@ class Env(Protocol):
     def unwrapped(self) -> Any:
         """The environment without wrappers."""
 
-    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """The first observation and the info."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -80,15 +83,6 @@ def convert_spaces(env: Env, images: Images) -> tuple[list[SpaceSensor], ActionD
         raise UnsupportedSpaceError(f"{name_of(env)}: {error}") from error
     warn_of_unbounded(env, acts.unbounded)
     return seen, acts
-
-
-def reset_env(env: Env, seed: int | None) -> tuple[Any, ...]:
-    """Reset the environment; returns the first observation and the info.
-
-    Raises:
-        EnvContractError: `reset` raises an exception, or returns something else.
-    """
-    return check_result(call_method(env, "reset", seed=seed), env, "reset", _RESET)
 
 
 def step_env(env: Env, action: Any) -> tuple[Any, ...]:
@@ -156,7 +150,7 @@ class _Ended:
     interrupted: list[bool] = field(default_factory=list)
 
 
-class GymnasiumEnvironment(InProcessEnvironment):
+class GymnasiumEnvironment(CopiedEnvironment):
     """Any number of copies of an environment, stepped one after the other in the caller's thread.
 
     Each copy has one agent, which decides at every step. When its episode ends, its final observation is in
@@ -205,7 +199,9 @@ class GymnasiumEnvironment(InProcessEnvironment):
             first.close()
             raise
         self._envs = make_copies(make, copies, first)
-        self._seeds = [seed_of_copy(seed, copy) for copy in range(copies)]
+        self._episodes = [
+            EpisodeStarts(env, seed_of_copy(seed, copy), copy) for copy, env in enumerate(self._envs)
+        ]
         self._buffers = ObservationBuffers(seen, copies, stack)
         self._lives = Lives(copies) if lives else None
         self._spec = BehaviorSpec(self._buffers.specs, self._decoder.spec)
@@ -295,6 +291,9 @@ class GymnasiumEnvironment(InProcessEnvironment):
         """
         close_all(self._envs)
 
+    def _starts(self) -> Sequence[EpisodeStarts]:
+        return self._episodes
+
     def _start_step(self) -> None:
         self._actions.clear()
         self._lost = NO_AGENTS
@@ -303,8 +302,7 @@ class GymnasiumEnvironment(InProcessEnvironment):
     def _start_episode(self, copy: int, masks: _Masks) -> None:
         """Give a copy's agent an id and its first observation."""
         env = self._envs[copy]
-        observation, info = reset_env(env, self._seeds[copy])
-        self._seeds[copy] = None  # later episodes continue its random numbers
+        observation, info = check_result(self._episodes[copy].reset(), env, "reset", _RESET)
         self._ids[copy] = self._next_id
         self._next_id += 1
         try:

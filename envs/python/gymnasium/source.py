@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
-from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...images import Images
+from ...utils.installation import install_command
 from .. import GYMNASIUM
 from ..calls import (
     RGB_ARRAY,
@@ -20,6 +20,9 @@ from ..calls import (
     one_line,
 )
 from ..source_arguments import Arguments, format_arguments, parse_arguments, split_query
+
+if TYPE_CHECKING:
+    from .environment import GymnasiumEnvironment
 
 _OWN: dict[str, int | bool] = {"areas": 1, "stack": 1, "lives": False}
 """Lanista's own arguments, with their defaults."""
@@ -35,7 +38,7 @@ def make(
     *,
     images: Images = "float32",
     drawn: bool = False,
-) -> BaseEnv:
+) -> GymnasiumEnvironment:
     """Make `gymnasium:ID` or `gymnasium:MODULE:ID`, optionally with `?key=value&key=value`.
 
     Arguments are passed to `gymnasium.make`, except Lanista's own: `areas`, the number of copies; `stack`,
@@ -64,8 +67,8 @@ def make(
     )
 
 
-def check(path: str, arguments: Sequence[str]) -> None:
-    """Refuse an environment that cannot be made, or is played with lives and has none.
+def check(path: str, arguments: Sequence[str], parameters: Collection[str] = ()) -> None:
+    """Refuse an environment that cannot be made, lacks a parameter, or is played with lives and has none.
 
     Raises:
         UnityEnvironmentException: As `make_source`.
@@ -74,6 +77,7 @@ def check(path: str, arguments: Sequence[str]) -> None:
     """
     env = make(path, None, arguments, 1)
     try:
+        env.check_parameters(parameters)
         if env.by_lives:
             env.reset()  # games report their lives after a reset
     finally:
@@ -118,7 +122,7 @@ def _spec(path: str, name: str) -> Any:
         import gymnasium
     except ModuleNotFoundError as error:
         raise UnityEnvironmentException(
-            "Gymnasium is not installed: pip install 'lanista[gymnasium]'."
+            f"Gymnasium is not installed: {install_command('gymnasium')}."
         ) from error
     module, _, env_id = name.rpartition(":")
     if module:

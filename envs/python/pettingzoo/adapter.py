@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,7 +14,7 @@ from ...base import ObsArray
 from ...errors import EnvContractError, UnsupportedSpaceError
 from ...images import Images
 from ..action_spaces import ActionDecoder, action_decoder, find_mask, forbidden_actions
-from ..base import InProcessEnvironment
+from ..base import CopiedEnvironment
 from ..calls import (
     as_bool,
     as_number,
@@ -27,8 +26,9 @@ from ..calls import (
     read_attribute,
     shorten,
 )
+from ..episodes import EpisodeStarts
 from ..spaces import SpaceSensor, sensors
-from ..unbounded import warn_of_unbounded
+from ..warned import warn_of_unbounded
 
 HELP = "PettingZoo's parallel_api_test checks an environment."
 
@@ -41,7 +41,9 @@ class ParallelEnv(Protocol):
 
     agents: list[str]
 
-    def reset(self, seed: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start an episode; return observations and infos by agent."""
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -60,13 +62,13 @@ class ParallelEnv(Protocol):
         """Release windows and other resources."""
 
 
-def reset_env(env: ParallelEnv, seed: int | None) -> tuple[Any, ...]:
-    """Reset the environment; returns observations and infos by agent.
+def reset_env(episodes: EpisodeStarts) -> tuple[Any, ...]:
+    """Start an episode; returns observations and infos by agent.
 
     Raises:
         EnvContractError: `reset` raises an exception, or returns something else.
     """
-    return check_result(call_method(env, "reset", seed=seed), env, "reset", _RESET, by_agent=True)
+    return check_result(episodes.reset(), episodes.env, "reset", _RESET, by_agent=True)
 
 
 def step_env(env: ParallelEnv, actions: dict[str, Any]) -> tuple[Any, ...]:
@@ -181,7 +183,7 @@ class AgentReport:
     """A mask [sum of branches], True for actions that are not allowed; None: all are allowed."""
 
 
-class ReportingEnvironment(InProcessEnvironment):
+class ReportingEnvironment(CopiedEnvironment):
     """Copies of an environment whose agents report one by one; a step's reports are collected by behavior."""
 
     def __init__(self) -> None:
@@ -203,7 +205,7 @@ class ReportingEnvironment(InProcessEnvironment):
         Raises:
             EnvContractError: It raises an exception, or returns something else.
         """
-        first = self._copies()[0]
+        first = self._starts()[0].env
         return check_frame(call_method(first, "render"), first, "render")
 
     def close(self) -> None:
@@ -212,11 +214,7 @@ class ReportingEnvironment(InProcessEnvironment):
         Raises:
             EnvContractError: One of them raises an exception; the others are closed nevertheless.
         """
-        close_all(self._copies())
-
-    @abstractmethod
-    def _copies(self) -> list[Any]:
-        """The user's environments, by area."""
+        close_all(starts.env for starts in self._starts())
 
     def _decided(self) -> Iterator[tuple[AgentReport, Any]]:
         """The agents that requested a decision, with their actions in the action space; zeros by default."""

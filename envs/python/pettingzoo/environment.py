@@ -23,6 +23,7 @@ from ...errors import EnvContractError
 from ...images import Images
 from ..base import make_copies
 from ..calls import call_method, game_error, name_of, seed_of_copy
+from ..episodes import EpisodeStarts
 from .adapter import (
     HELP,
     AgentBehavior,
@@ -46,8 +47,7 @@ class _Area:
     def __init__(self, env: ParallelEnv, index: int, seed: int | None) -> None:
         self.env = env
         self.index = index
-        self.seed = seed
-        """The seed of the first reset; later episodes continue its random numbers."""
+        self.episodes = EpisodeStarts(env, seed, index)
         self.ids: dict[str, int] = {}
         """The ids of live agents, new in each episode."""
         self.state: NDArray[np.float32] | None = None
@@ -128,8 +128,8 @@ class PettingZooEnvironment(ReportingEnvironment):
             self._step_area(area, actions)
         self._finish_step(len(self._areas))
 
-    def _copies(self) -> list[Any]:
-        return [area.env for area in self._areas]
+    def _starts(self) -> Sequence[EpisodeStarts]:
+        return [area.episodes for area in self._areas]
 
     def _step_area(self, area: _Area, actions: dict[str, Any]) -> None:
         observations, rewards, terminations, truncations, infos = step_env(area.env, actions)
@@ -173,8 +173,7 @@ class PettingZooEnvironment(ReportingEnvironment):
             )
 
     def _start_episode(self, area: _Area) -> None:
-        observations, infos = reset_env(area.env, area.seed)
-        area.seed = None
+        observations, infos = reset_env(area.episodes)
         area.ids.clear()
         for agent in getattr(area.env, "possible_agents", None) or ():
             self._behavior(area, agent)

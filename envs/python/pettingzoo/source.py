@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import signature
 from typing import Any
 
-from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException, UnityException
 
 from ...images import Images
+from ...utils.installation import install_command
 from .. import PETTINGZOO
-from ..calls import RGB_ARRAY, Copies, describe_error, find_in_working_folder, one_line
+from ..base import CopiedEnvironment
+from ..calls import RGB_ARRAY, Copies, close_checked, describe_error, find_in_working_folder, one_line
 from ..source_arguments import Arguments, format_arguments, parse_arguments, split_query
 
 _FACTORY = "parallel_env"
@@ -30,13 +31,19 @@ _TURN_BASED = {
 """The arguments of a TurnBasedEnvironment, with their types."""
 
 
-def check(path: str) -> None:
-    """Refuse an environment that cannot be made.
+def check(path: str, arguments: Sequence[str], parameters: Collection[str] = ()) -> None:
+    """Refuse an environment that cannot be made, or does not take a parameter.
 
     Raises:
-        UnityEnvironmentException: As `make`, except for errors in its arguments.
+        UnityEnvironmentException: As `make`, but without parameters not for errors in its arguments.
     """
     _factory(_read(path)[0])
+    if parameters:
+        env = make(path, None, arguments, 1, with_state=False, images="uint8")
+        try:
+            env.check_parameters(parameters)
+        finally:
+            close_checked(env)
 
 
 def make(
@@ -49,7 +56,7 @@ def make(
     self_play: bool | None = False,
     images: Images,
     drawn: bool = False,
-) -> BaseEnv:
+) -> CopiedEnvironment:
     """Make `pettingzoo:MODULE` or `pettingzoo:MODULE:FUNCTION`, optionally with `?key=value&key=value`.
 
     The named function makes the environment, by default the module's `parallel_env`, or else `env`. Of the
@@ -164,7 +171,7 @@ def _functions(module: Any) -> list[str]:
 def _missing(module_name: str, missing: str) -> str:
     """Explain that a module is missing, and what to do."""
     if missing == "pettingzoo":
-        return "PettingZoo is not installed: pip install 'lanista[pettingzoo]'."
+        return f"PettingZoo is not installed: {install_command('pettingzoo')}."
     if module_name != missing and not module_name.startswith(f"{missing}."):
         return (
             f"The module {module_name} needs the package {missing!r}, which is not installed: pip install it."

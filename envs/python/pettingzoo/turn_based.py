@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from ...errors import UnsupportedSpaceError
 from ...images import Images
 from ..base import make_copies
 from ..calls import call_method, name_of, seed_of_copy
+from ..episodes import EpisodeStarts
 from ..gymnasium.environment import stacked
 from ..spaces import SpaceSensor
 from .adapter import AgentBehavior, AgentReport, ReportingEnvironment, mismatch, read_mask, read_spaces
@@ -89,7 +90,9 @@ class TurnBasedEnvironment(ReportingEnvironment):
                 )
         super().__init__()
         self._areas = [
-            _Area(TurnLoop(copy, seed_of_copy(seed, index), max_steps_per_episode), index)
+            _Area(
+                TurnLoop(EpisodeStarts(copy, seed_of_copy(seed, index), index), max_steps_per_episode), index
+            )
             for index, copy in enumerate(make_copies(make, areas))
         ]
         game = self._areas[0].loop.game
@@ -158,8 +161,8 @@ class TurnBasedEnvironment(ReportingEnvironment):
         self._games += 1
         area.seen.clear()
 
-    def _copies(self) -> list[Any]:
-        return [area.loop.game for area in self._areas]
+    def _starts(self) -> Sequence[EpisodeStarts]:
+        return [area.loop.episodes for area in self._areas]
 
     def _report(self, area: _Area, turn: Turn) -> None:
         seat = self.seats[turn.seat]

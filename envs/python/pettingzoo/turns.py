@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from ...errors import EnvContractError
 from ..calls import as_bool, as_number, call_method, name_of, read_attribute, shorten
+from ..episodes import EpisodeStarts
 from .adapter import mismatch
 
 HELP = "PettingZoo's api_test checks an environment."
@@ -27,7 +28,7 @@ class AECEnv(Protocol):
     truncations: Mapping[str, bool]
     infos: Mapping[str, Mapping[str, Any]]
 
-    def reset(self, seed: int | None = None) -> None:
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Start an episode."""
 
     def step(self, action: Any) -> None:
@@ -81,19 +82,19 @@ class TurnLoop:
     step, and if its episode ends then, that is not reported.
     """
 
-    def __init__(self, game: AECEnv, seed: int | None = None, max_steps: int = 0) -> None:
-        """`max_steps`: turns of all seats after which an episode is interrupted; 0: never.
+    def __init__(self, episodes: EpisodeStarts, max_steps: int = 0) -> None:
+        """`episodes`: of the game. `max_steps`: turns of all seats that interrupt an episode; 0: none do.
 
         Raises:
             EnvContractError: The game has no agents.
         """
-        self.game = game
+        self.episodes = episodes
+        self.game: AECEnv = episodes.env
+        game = self.game
         self.seats = list(getattr(game, "possible_agents", None) or ())
         if not self.seats:
             raise EnvContractError(f"{name_of(game)} has no possible_agents. {HELP}")
         self._number = {agent: seat for seat, agent in enumerate(self.seats)}
-        self._seed = seed
-        """The seed of the first reset; later episodes continue its random numbers."""
         self._max_steps = max_steps
         self._reset_episode()
 
@@ -119,8 +120,7 @@ class TurnLoop:
         Raises:
             EnvContractError: No agent can act.
         """
-        call_method(self.game, "reset", seed=self._seed)
-        self._seed = None
+        self.episodes.reset()
         self._reset_episode()
         turns, running = self._advance_to_turn()
         if not running:

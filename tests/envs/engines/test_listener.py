@@ -153,7 +153,7 @@ def test_what_the_last_run_left_in_a_log_is_not_told(tmp_path, change):
 
 
 @pytest.mark.posix("named pipes")
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: os.mkfifo(path)], ids=["folder", "pipe"])
 def test_what_is_no_file_is_said_once_and_not_waited_for(tmp_path, caplog, make):
     log = tmp_path / "Player-0.log"
     make(log)
@@ -343,7 +343,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.posix("forks")
 def test_a_forked_process_listens_to_its_own_engines(tmp_path):
     parents, _ = listening(tmp_path / "Player-0.log")
     parents.start()

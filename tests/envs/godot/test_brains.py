@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch", reason="the networks are torch's")
 
 import torch
-from godot_brains import CHOICES, MIXED, MOVE, SAC, actor, make_game, memory, networks, run_game
+from godot_brains import BY_STATE, CHOICES, MIXED, MOVE, SAC, actor, make_game, memory, networks, run_game
 from lanista.envs.named_actions import NamedAction, actions_of
 from lanista.trainers.policies.godot.export import export_godot
 from lanista.trainers.policies.onnx.verify import DRAWS, check_sampled
@@ -122,6 +122,8 @@ def test_samples_follow_the_networks_distribution(play_networks):
         actor((4,), MOVE, SAC, seed=2),
         actor((4,), CHOICES, seed=3),
         actor((4,), MIXED, SAC, seed=4, **memory("lstm", 12)),
+        actor((4,), MIXED, seed=5, hidden_units=9, action_range=1.0, **BY_STATE),
+        actor((4,), MOVE, SAC, seed=6, **BY_STATE),
     ]
     steps = [random_steps(network, seed, masked=seed < 2)[:1] for seed, network in enumerate(chosen)]
     for step in steps:

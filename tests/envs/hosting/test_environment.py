@@ -12,6 +12,7 @@ import psutil
 from hosted_games import hosted, in_place, play
 from lanista.envs.errors import EnvContractError
 from lanista.envs.hosting.source import HostedSource
+from lanista.trainers.settings.models.environment_parameters import UniformSettings
 from mlagents_envs.exception import UnityEnvironmentException
 
 CASES = {
@@ -53,6 +54,44 @@ def test_hosted_and_in_process_environments_are_equal(case):
     (here, specs), (there, specs_there) = both(*CASES[case])
     assert there == here
     assert specs_there == specs
+
+
+SAMPLED = {"length": UniformSettings(min_value=2, max_value=5, seed=11), "slope": 0.1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["Corridor", "Told", "Parallel", "Turns", "Own"])
+def test_environment_parameters_are_equal_too(kind):
+    """Agents observe the length of each of their episodes."""
+    seen = []
+    for make in (in_place, hosted):
+        env = make(HostedSource(f"python:corridors:{kind}"), 7, 1 if kind == "Own" else 2)
+        env.set_parameters(SAMPLED)
+        seen.append([play(env, 9)])
+        env.set_parameters({"length": 2.0})
+        for _ in range(12):
+            env.step()
+        seen[-1].append({name: env.get_steps(name)[0].obs[0].tolist() for name in env.behavior_specs})
+        env.close()
+    assert seen[0] == seen[1]
+    assert {row[-1] for rows in seen[0][1].values() for row in rows} == {2.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("game", "message"),
+    [
+        ("corridors:Corridor", r"no environment parameter lenght\. Did you mean length\?"),
+        ("corridors:Closed", "its reset has no argument options"),
+        ("foreign_env:Foreign", "has no method set_environment_parameters"),
+    ],
+)
+def test_a_parameter_that_a_hosted_environment_does_not_take_ends_the_run(game, message):
+    env = hosted(HostedSource(f"python:{game}"), 7, 1)
+    env.set_parameters({"lenght": 2.0})
+    with pytest.raises(EnvContractError, match=message):
+        env.reset()
+    env.close()
 
 
 def test_teams_of_pettingzoo_keep_their_groups_and_state():

@@ -41,6 +41,18 @@ def test_intervals_are_sampled_by_their_length():
     assert low.mean() == pytest.approx(0.25, abs=0.04)
 
 
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda channel: channel.set_uniform_sampler_parameters("x", 0.0, -0.0, 7),
+        lambda channel: channel.set_gaussian_sampler_parameters("x", 0.0, -0.0, 7),
+        lambda channel: channel.set_multirangeuniform_sampler_parameters("x", [[0.0, -0.0]], 7),
+    ],
+)
+def test_a_range_from_zero_to_minus_zero_is_zero(send):
+    assert draws(sent(send), 3).tolist() == [0.0] * 3
+
+
 def test_the_samplers_seed_decides():
     first, second = (sent(lambda c: c.set_uniform_sampler_parameters("x", 0, 1, -3)) for _ in range(2))
     np.testing.assert_array_equal(draws(first, 5), draws(second, 5))

@@ -159,6 +159,7 @@ def test_a_failed_step_is_an_error(tmp_path, case):
     env._close(timeout=0.0)
 
 
+@pytest.mark.posix("signals")
 def test_killed_while_it_waits_for_an_action(tmp_path):
     env = launch(tmp_path, "greet(); steps(10**6)")
     env.reset()
@@ -201,6 +202,7 @@ def test_agents_that_never_request_a_decision(tmp_path):
     env.close()
 
 
+@pytest.mark.posix("signals")
 def test_an_engine_that_timed_out_is_killed_without_waiting(tmp_path):
     env = launch(tmp_path, "greet(); steps(1); os.kill(os.getpid(), signal.SIGSTOP)")
     env.reset()

@@ -189,11 +189,11 @@ def test_a_program_that_shows_that_it_cannot_be_started_is_refused(tmp_path, con
             check_executable(str(program), platform)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes and links")
+@pytest.mark.posix("named pipes and links")
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (os.mkfifo, "a named pipe"),
+        (lambda path: os.mkfifo(path), "a named pipe"),
         (lambda path: path.symlink_to(path), "a link that leads to itself"),
         (lambda path: path.symlink_to("nowhere"), "a link that leads nowhere"),
         (lambda path: path.symlink_to("/dev/null"), "a device"),

@@ -57,7 +57,7 @@ def test_what_was_handed_out_is_not_written_to_by_later_steps():
     assert (copies[0] != copies[-1]).any()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX systems fork")
+@pytest.mark.posix("forks")
 @pytest.mark.parametrize("use", ["step", "reset", "close"])
 def test_a_forked_process_is_refused_and_its_end_leaves_the_engine_to_the_parent(use):
     """The child would take the answer for which the parent waits, and end the engine as it ends."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.algorithms.base import UnsupportedActionError
+from lanista.trainers.algorithms.common.actions import UnsupportedActionError
 from lanista.trainers.algorithms.ddpg import DDPG, TD3
 from replaybatches import algorithm, batch, copied, swish
 from specs import image_spec, vector_spec

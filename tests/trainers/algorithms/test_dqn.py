@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.algorithms.base import UnsupportedActionError
+from lanista.trainers.algorithms.common.actions import UnsupportedActionError
 from lanista.trainers.algorithms.dqn import DQN
 from lanista.trainers.networks.modules.memory import Memory
 from replaybatches import algorithm, batch, copied, swish

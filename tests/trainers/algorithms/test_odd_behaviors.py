@@ -4,7 +4,7 @@ import pytest
 import torch
 from crowd import Crowd, learn_from, make_learner
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.base import UnsupportedActionError
+from lanista.trainers.algorithms.common.actions import UnsupportedActionError
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.factory import make_algorithm
 from specs import spec_of_shapes

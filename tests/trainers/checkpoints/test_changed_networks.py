@@ -18,6 +18,7 @@ TEAM = {"hyperparameters.max_num_agents": 4}
 GOAL = [*SENSORS, sensor((2,), "goal", ObservationType.GOAL_SIGNAL)]
 EYE = [*SENSORS, sensor((1, 40, 40), "eye")]
 DEMO = {"reward_signals": {"extrinsic": {}, "gail": {"demo_path": "a.demo"}}}
+BY_STATE = {"network_settings.state_dependent_exploration": {"resample_interval": 8}}
 SHAPED = [
     *(
         ("ppo", SENSORS, {}, {f"network_settings.{key}": value})
@@ -29,6 +30,9 @@ SHAPED = [
     ("ppo", SENSORS, {"network_settings.memory": MEMORY}, {"network_settings.memory": None}),
     ("ppo", SENSORS, {"network_settings.memory": MEMORY}, {"network_settings.memory.memory_size": 8}),
     ("ppo", SENSORS, {"network_settings.memory": MEMORY}, {"network_settings.memory.memory_type": "gru"}),
+    ("ppo", SENSORS, {}, {"network_settings.state_dependent_exploration": {"resample_interval": 8}}),
+    ("ppo", SENSORS, BY_STATE, {"network_settings.state_dependent_exploration": None}),
+    ("sac", SENSORS, {}, {"network_settings.state_dependent_exploration": {"resample_interval": 8}}),
     ("ppo", SENSORS, {}, {"hyperparameters.shared_critic": True}),
     ("poca", SENSORS, {"network_settings.critic": {}}, {"network_settings.critic.hidden_units": 12}),
     ("ppo", SENSORS, {}, {"network_settings.critic": {}}),

@@ -111,7 +111,7 @@ GOES_ON = [
     ("ppo", GAIL, {"reward_signals.gail.engine_actions": True}),
     *(
         (trainer, {}, {"hyperparameters.normalize_rewards": True})
-        for trainer in ("sac", "dqn", "ddpg", "td3")
+        for trainer in ("ppo", "poca", "mappo", "sac", "dqn", "ddpg", "td3")
     ),
 ]
 
@@ -147,6 +147,11 @@ def test_what_is_refused_is_not_warned_of_before(tmp_path, monkeypatch, caplog):
 
 
 MAY_CHANGE = [
+    (
+        "ppo",
+        {"network_settings.state_dependent_exploration": {"resample_interval": 8}},
+        {"network_settings.state_dependent_exploration.resample_interval": 2},
+    ),
     ("ppo", {}, {"network_settings.deterministic": True}),
     (
         "ppo",
@@ -233,6 +238,13 @@ def test_steps_of_a_learned_signal_are_dropped_with_those_of_the_policy(tmp_path
     assert len(runs.resumed({LENGTH: 8}).trainer.signal_trainer.buffer) == 0
 
 
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "mappo"])
+def test_waiting_steps_with_rewards_in_other_units_are_dropped(tmp_path, caplog, trainer):
+    runs, waiting = waiting_run(tmp_path, trainer)
+    assert len(runs.resumed({"hyperparameters.normalize_rewards": True}).trainer.buffer) == 0
+    assert f"{waiting} steps that waited for the next update are dropped" in "\n".join(warnings(caplog))
+
+
 def test_without_waiting_steps_nothing_is_told_nor_without_training(tmp_path, caplog):
     runs = Runs(tmp_path / "new", "ppo", {"network_settings.memory": MEMORY}).save()
     runs.resumed({LENGTH: 8})
@@ -269,7 +281,7 @@ def test_a_saved_replay_is_dropped_where_its_rewards_were_of_another_strength(tm
     rnd = {"reward_signals.rnd.strength": 0.5, "reward_signals.rnd.gamma": 0.9}
     for unchanged in ({}, rnd, {"reward_signals.extrinsic": {"gamma": 0.9}}):
         same = runs.resumed(unchanged).trainer
-        assert len(same.replay) == held and same.reward_scale.count
+        assert len(same.replay) == held and same.reward_scale.steps
     assert not warnings(caplog)
     resumed = runs.resumed({"reward_signals.extrinsic": {"strength": 0.5}}).trainer
     (told,) = warnings(caplog)
@@ -277,7 +289,7 @@ def test_a_saved_replay_is_dropped_where_its_rewards_were_of_another_strength(tm
     assert told.endswith(
         f": reward_signals.extrinsic.strength was 1.0, is 0.5. Its {held} steps are dropped."
     )
-    assert resumed.replay is None and resumed.reward_scale.count == 0
+    assert resumed.replay is None and int(resumed.reward_scale.steps) == 0
 
 
 # What a checkpoint records ----------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ def test_what_is_not_a_checkpoint_is_refused_with_the_reason(tmp_path, write, sa
         load_checkpoint(tmp_path / "x.pt")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.posix("named pipes")
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "x.pt")
     with pytest.raises(CheckpointError, match=r"x\.pt cannot be read: it is a pipe or a device"):

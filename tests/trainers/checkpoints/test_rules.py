@@ -46,7 +46,7 @@ def test_what_a_checkpoint_depends_on_is_recorded():
     behaviors = {
         trainer: {
             "trainer_type": trainer,
-            "network_settings": {"memory": {}},
+            "network_settings": {"memory": {}, "state_dependent_exploration": {}},
             "hyperparameters": {"batch_size": 128},
             "reward_signals": signals,
             "self_play": {},
@@ -59,9 +59,11 @@ def test_what_a_checkpoint_depends_on_is_recorded():
         "reward_signals.*"
     }
     assert all(rule_of(path).recorded for path in recorded)
-    sections = {"self_play", "network_settings.memory", "network_settings.critic.memory"}  # only if absent
+    sections = {"self_play"}  # only if absent
+    for network in ("network_settings", "network_settings.critic"):
+        sections |= {f"{network}.memory", f"{network}.state_dependent_exploration"}
     wanted = {path for path, rule in TABLE.items() if rule.recorded} - sections
-    of_signals = {"memory_size", "memory_type", "sequence_length"}  # their networks have no memory
+    of_signals = {"memory_size", "memory_type", "sequence_length", "resample_interval"}  # not of theirs
     missing = {path for path in wanted - recorded if path.rpartition(".")[2] not in of_signals}
     assert missing <= {"reward_signals", "trainer_type"}
 

@@ -202,7 +202,7 @@ def test_a_file_in_the_way_is_named(settings, results):
         pass
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.posix("named pipes")
 def test_a_pipe_for_the_record_of_a_run_is_not_waited_for(tmp_path, caplog):
     os.mkfifo(tmp_path / "configuration.yaml")
     assert run_folder.recorded_seed(tmp_path) is None

@@ -16,7 +16,7 @@ from lanista.trainers.settings.models.networks import NetworkSettings
 from line_runs import Restored
 from specs import vector_spec
 
-safetensors = pytest.importorskip("safetensors", reason="an extra: pip install 'lanista[safetensors]'")
+safetensors = pytest.importorskip("safetensors", reason="the extra safetensors")
 YAML = """\
 behaviors:
   Basic:

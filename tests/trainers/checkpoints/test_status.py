@@ -119,7 +119,7 @@ def test_threads_may_set_and_save_at_once(path):
     assert len(json.loads(path.read_text())) == 4 * 300 + 1
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.posix("named pipes")
 def test_a_pipe_is_not_waited_for(path):
     path.parent.mkdir()
     os.mkfifo(path)

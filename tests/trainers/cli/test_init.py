@@ -203,6 +203,15 @@ def test_large_images_get_sizes_that_memory_has_room_for(trainer, agents, behavi
         assert behaviors * (hyper["buffer_size"] + 2 * on_their_way) * image <= bounds.COLLECTED_BYTES
 
 
+def test_large_images_are_proposed_smaller_and_then_have_room():
+    text = configuration([suggest(seen(spec=PISTON, agents=20, group=20), opponents=False)], [])
+    assert (
+        "# let the environment send smaller images, such as 84 x 22: then the usual sizes have room" in text
+    )
+    small = suggest(seen(spec=spec_of((3, 84, 22), continuous=1), agents=20, group=20), opponents=False)
+    assert not small.bounded and "smaller images" not in configuration([small], [])
+
+
 def test_copies_of_an_environment_with_large_images_are_as_many_as_memory_has_room_for():
     many = suggest(seen(spec=PISTON, agents=20), trainer="ppo", opponents=False).bounds
     one = suggest(seen(spec=PISTON), trainer="ppo", opponents=False).bounds

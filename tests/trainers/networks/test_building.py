@@ -8,6 +8,7 @@ from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.modules.body import Body
 from lanista.trainers.networks.modules.layers import activate, initialize_
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
+from lanista.trainers.networks.team_critic import TeamCritic
 from lanista.trainers.settings.models.networks import Activation, Initialization, NetworkSettings
 from specs import spec_of_shapes
 
@@ -51,6 +52,40 @@ def test_initial_weights(kind):
         torch.testing.assert_close(weight[0].T @ weight[0], 4.0 * torch.eye(48), atol=1e-4, rtol=0)
     drawn = [build(initialization=kind.value).body.layers[0].weight for _ in range(2)]
     assert torch.equal(*drawn), "one seed, one network"
+
+
+@pytest.mark.parametrize("more", [{}, {"shared": True}, {"critic": {"hidden_units": 32}}], ids=str)
+@pytest.mark.parametrize("critic", ["own", "of a team"])
+def test_orthogonal_weights_have_the_gains_of_stable_baselines3(more, critic):
+    """sqrt(2) of hidden layers, 0.01 of what chooses actions, 1 of values; biases are 0."""
+    network = build(initialization="orthogonal", hidden_units=48, **more)
+    bodies, values = [network.body, network.critic_body or network.body], network.values
+    if critic == "of a team":
+        settings = NetworkSettings(initialization="orthogonal", hidden_units=48)
+        team = TeamCritic(SPEC, settings, ["a", "b"])
+        bodies, values = [team.body], team.values
+
+    def gain(weight):
+        singular = torch.linalg.svdvals(weight.detach())
+        torch.testing.assert_close(singular, singular[:1].expand_as(singular), rtol=1e-4, atol=1e-6)
+        return singular[0].item()
+
+    weights = [stream for body in bodies for layer in body.layers for stream in layer.weight]
+    assert [gain(weight) for weight in weights] == pytest.approx([2**0.5] * len(weights), rel=1e-4)
+    heads = [*network.actions.weight.split([2, 3], dim=1), values.weight]
+    assert [gain(weight) for weight in heads] == pytest.approx([0.01, 0.01, 1.0], rel=1e-4)
+    assert not any(p.any() for name, p in network.named_parameters() if name.endswith("bias"))
+
+
+@pytest.mark.parametrize("more", [{}, {"shared": True}, {"critic": {"activation": "tanh"}}], ids=str)
+def test_layers_have_the_widths_of_a_list(more):
+    keys = {"spec": spec_of_shapes([(3, 20, 20), (2,)], continuous=2), **more}
+    network = build(hidden_units=[12, 8, 20], **keys)
+    assert [layer.weight.shape[2] for layer in network.body.layers] == [12, 8, 20]
+    assert network.encoder.encoders["0"].dense.weight.shape[1] == 12, "images are as wide as the first"
+    assert network.values.weight.shape[0] == network.actions.weight.shape[0] == 20
+    same = build(hidden_units=[16] * 3, **keys), build(hidden_units=16, num_layers=3, **keys)
+    assert all(map(torch.equal, *(one.state_dict().values() for one in same))), "of the same first weights"
 
 
 def test_layer_norm_precedes_the_activation():

@@ -88,7 +88,7 @@ def test_sets_of_all_sizes_are_valued_as_if_each_were_alone(sizes, shared_rows):
     """Values, baselines, and in float64 the gradients of all parameters up to rounding."""
     torch.manual_seed(3)
     spec = vector_spec([4, 3], 2, (3,))
-    critic = TeamCritic(spec, NetworkSettings(hidden_units=16, num_layers=2), ["extrinsic", "gail"]).double()
+    critic = TeamCritic(spec, NetworkSettings(hidden_units=[16, 10]), ["extrinsic", "gail"]).double()
     for parameter in critic.parameters():
         parameter.data.normal_(0, 0.4)
     number = sum(sizes)

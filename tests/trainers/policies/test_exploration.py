@@ -117,11 +117,28 @@ def test_noise_has_the_schedules_deviation_in_the_long_run(kind):
     )
 
 
-@pytest.mark.parametrize("keys, theta", [({}, 0.15), ({"noise_theta": 0.5}, 0.5)])
-def test_correlated_noise_is_per_agent_and_restarts_with_its_episode(keys, theta):
+def stable_baselines3(theta, dt):
+    """x += theta (0 - x) dt + sigma sqrt(dt) normal, with sigma 1."""
+    return 1 - theta * dt, np.sqrt(dt)
+
+
+def stationary(theta):
+    return 1 - theta, np.sqrt(1 - (1 - theta) ** 2)
+
+
+@pytest.mark.parametrize(
+    "keys, factors",
+    [
+        ({}, stationary(0.15)),
+        ({"noise_theta": 0.5}, stationary(0.5)),
+        ({"noise_dt": 0.01}, stable_baselines3(0.15, 0.01)),
+        ({"noise_theta": 0.5, "noise_dt": 1.0}, stable_baselines3(0.5, 1.0)),
+    ],
+)
+def test_correlated_noise_is_per_agent_and_restarts_with_its_episode(keys, factors):
     hyper = DDPGSettings(noise_type="ornstein_uhlenbeck", noise_start=1.0, **keys)
     noise = action_noise(ActionSpec(1, ()), hyper)
-    kept, spread = 1 - theta, np.sqrt(1 - (1 - theta) ** 2)
+    kept, spread = factors
     source, twin = generator(), generator()
     fresh = lambda n: torch.randn((n, 1), generator=twin).numpy() * spread  # noqa: E731
     first = noise([(0, BEHAVIOR), (1, BEHAVIOR)], [decisions([3, 5]), decisions([3])], 0, source)

@@ -45,13 +45,14 @@ def test_a_pettingzoo_environment_is_made_with_its_arguments_seeds_and_areas(tmp
     np.testing.assert_array_equal(second[:4], first_observations(run, 8)[0][:4])
 
 
-def test_environment_parameters_that_the_environment_ignores_are_refused_early(tmp_path):
+@pytest.mark.parametrize("workers", [(), ("--env-workers", "1")])
+def test_environment_parameters_that_the_environment_does_not_take_are_refused_early(tmp_path, workers):
     config = tmp_path / "config.yaml"
     config.write_text("behaviors: {agent: {trainer_type: ppo}}\nenvironment_parameters: {mass: 3.0}")
-    with pytest.raises(
-        TrainerConfigError, match=r"environment_parameters: found mass; .*simple_spread_v3 takes"
-    ):
-        check_environment(parse_command_line([str(config), "--env", SPREAD]))
+    refused = parse_command_line([str(config), "--env", "pettingzoo:corridors:Parallel", *workers])
+    with pytest.raises(EnvContractError, match=r"no environment parameter mass\. It declares length, slope"):
+        check_environment(refused)
+    check_environment(parse_command_line([str(config), "--env", SPREAD]))  # its reset has options
 
 
 def test_a_missing_module_is_refused_early(tmp_path):

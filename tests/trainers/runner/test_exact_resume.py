@@ -31,8 +31,10 @@ torch_settings: {{num_threads: 1}}
 """
 
 ON_POLICY = "batch_size: 16, buffer_size: 128, num_epoch: 1, learning_rate_schedule: linear"
+NORMALIZED = "normalize_values: true, normalize_rewards: true"
 OFF_POLICY = "batch_size: 16, buffer_size: 256, buffer_init_steps: 50, steps_per_update: 5"
 SAVED = f"{OFF_POLICY}, save_replay_buffer: true"
+DRIFT = "noise_type: ornstein_uhlenbeck, noise_dt: 0.1"
 RANDOM = f"{SAVED.replace('_steps: 50', '_steps: 350')}, random_initial_actions: true"
 RICH = f"{SAVED}, n_step: 3, prioritized_replay: true, normalize_rewards: true"
 SIGNALS = """\
@@ -48,6 +50,7 @@ RULES = {"poca": {"groups": True}, "mappo": {"groups": True}, "dqn": {"cont": 0,
 
 
 LSTM = ", memory: {memory_size: 4, sequence_length: 8}"
+BY_STATE = ", initial_log_std: -1, state_dependent_exploration: {resample_interval: 5}"
 
 
 ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
@@ -57,16 +60,19 @@ ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other
 CASES = {
     "ppo": ("ppo", ON_POLICY, "", 40),
     "ppo with a memory": ("ppo", ON_POLICY, LSTM, 40),
+    "ppo that explores by the state": ("ppo", ON_POLICY, BY_STATE + LSTM, 41),
+    "ppo beside them that explores by the state": ("ppo", ON_POLICY, BY_STATE, 41),
+    "sac that explores by the state": ("sac", SAVED, BY_STATE, 41),
     "ppo that keeps the best": ("ppo", ON_POLICY, "", 1),
     "ppo with signals and a teacher": ("ppo", ON_POLICY, LSTM, 40),
-    "ppo that normalizes values": ("ppo", f"{ON_POLICY}, normalize_values: true", "", 40),
-    "poca": ("poca", f"{ON_POLICY}, baseline_clip: deviation, max_grad_norm: 0.5", "", 1),
-    "ppo beside the environments": ("ppo", ON_POLICY, "", 40),
+    "ppo that normalizes values": ("ppo", f"{ON_POLICY}, {NORMALIZED}", "", 40),
+    "poca": ("poca", f"{ON_POLICY}, baseline_clip: deviation, max_grad_norm: 0.5, {NORMALIZED}", "", 1),
+    "ppo beside the environments": ("ppo", f"{ON_POLICY}, {NORMALIZED}", "", 40),
     "ppo beside them with signals and a teacher": ("ppo", ON_POLICY, LSTM, 40),
     "poca beside the environments": ("poca", ON_POLICY, "", 1),
     "mappo with a memory": (
         "mappo",
-        f"{ON_POLICY}, clip_value_loss: true, normalize_values: true, normalize_padding: false",
+        f"{ON_POLICY}, clip_value_loss: true, {NORMALIZED}, normalize_padding: false",
         *(LSTM, 1),
     ),
     "sac with its replay": ("sac", SAVED, "", 40),
@@ -79,7 +85,7 @@ CASES = {
     "dqn": ("dqn", f"{RICH}, epsilon_decay_steps: 600", "", 25),
     "dqn on frames": ("dqn", f"{SAVED}, frame_stack: 3, epsilon_decay_steps: 600", "", 15),
     "dqn without": ("dqn", f"{OFF_POLICY}, prioritized_replay: true, epsilon_decay_steps: 600", "", 25),
-    "ddpg": ("ddpg", f"{SAVED}, normalize_rewards: true, noise_type: ornstein_uhlenbeck", "", 25),
+    "ddpg": ("ddpg", f"{SAVED}, normalize_rewards: true, {DRIFT}", "", 25),
     "ddpg without": ("ddpg", f"{OFF_POLICY}, noise_type: ornstein_uhlenbeck", "", 25),
     "td3": ("td3", f"{RICH}, interrupted_value: own_observation, max_grad_norm: 1", "", 25),
     "td3 within its random actions": ("td3", RANDOM, "", 3),

@@ -143,6 +143,7 @@ def test_the_logs_of_dead_engines_are_kept_by_restarts_and_by_resume(tmp_path):
     assert len(set(logs.values())) == 4 and all(text.startswith("it burst") for text in logs.values())
 
 
+@pytest.mark.posix("signals")
 def test_a_hang_with_its_socket_open(tmp_path):
     error = failing(tmp_path, "os.kill(os.getpid(), signal.SIGSTOP)", *HURRY).error
     assert re.search(r"environment 0 did not answer within 3 s.*\(stopped\)", error)

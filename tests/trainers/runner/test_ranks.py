@@ -74,12 +74,24 @@ CHOICES = {"groups": True, "cont": 0, "disc": (3,), "max_len": 13}
 RICH = "save_replay_buffer: true, n_step: 2, prioritized_replay: true, normalize_rewards: true"
 CASES = {
     "ppo, threaded": ("ppo", ON_POLICY, "", {}, "    threaded: true\n"),
-    "ppo with a memory, signals and cloning": ("ppo", ON_POLICY, LSTM, {}, SIGNALS),
+    "ppo with a memory, signals and cloning": (
+        "ppo",
+        f"{ON_POLICY}, normalize_rewards: true",
+        LSTM,
+        {},
+        SIGNALS,
+    ),
     "ppo with self-play": ("ppo", ON_POLICY, "", TEAMS, PLAY),
     "ppo with self-play from both sides": ("ppo", ON_POLICY, LSTM, {**TEAMS, "unique_ids": True}, BOTH),
     "ppo with lessons": ("ppo", ON_POLICY, "", {}, LESSONS),
     "poca with a memory": ("poca", ON_POLICY, LSTM, {"groups": True, "max_len": 13}, ""),
-    "mappo": ("mappo", f"{ON_POLICY}, normalize_values: true", "", {"groups": True, "max_len": 13}, ""),
+    "mappo": (
+        "mappo",
+        f"{ON_POLICY}, normalize_values: true, normalize_rewards: true",
+        "",
+        {"groups": True, "max_len": 13},
+        "",
+    ),
     "coma": ("coma", f"{ON_POLICY}, max_num_agents: 4", "", CHOICES, ""),
     "coma as published": ("coma", f"{ON_POLICY}, max_num_agents: 4, clip: false", LSTM, CHOICES, ""),
     "sac with signals and cloning": ("sac", OFF_POLICY, "", {}, SIGNALS),

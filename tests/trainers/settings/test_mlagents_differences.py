@@ -54,6 +54,7 @@ INTERVALS = "{sampler_type: multirangeuniform, sampler_parameters: {intervals: [
 UNIFORM = "{sampler_type: uniform, sampler_parameters: {}}"
 
 OF_A_BEHAVIOR = {
+    "widths": ({"network_settings": {"hidden_units": [8, 4]}}, "network_settings.hidden_units", "own form"),
     "whole number": (
         {"hyperparameters": {"buffer_size": "1e4"}},
         "hyperparameters.buffer_size",

@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.trainers.settings import NetworkSettings, PPOSettings, RunOptions, TrainerConfigError
+from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.models.run import CheckpointSettings, EnvironmentSettings
 
 
@@ -166,6 +167,62 @@ def test_nan_is_refused_from_python_too():
         PPOSettings(learning_rate=math.nan)
     with pytest.raises(ValueError, match="greater"):
         NetworkSettings(hidden_units=0)
+
+
+WIDTHS = {
+    "{hidden_units: [400, 3e2]}": ((400, 300), None),
+    "{hidden_units: [400, 300], critic: {hidden_units: 32}}": ((400, 300), (32, 32)),
+    "{hidden_units: [400, 300], critic: {activation: tanh}}": ((400, 300), (400, 300)),
+    "{hidden_units: 64, num_layers: 3, critic: {hidden_units: [7, 8]}}": ((64, 64, 64), (7, 8)),
+    "{hidden_units: 64, num_layers: 0}": ((64,), None),
+}
+
+
+@pytest.mark.parametrize("network", WIDTHS)
+def test_a_list_of_widths_says_the_number_of_layers_too(network):
+    options = RunOptions.from_text(f"behaviors: {{B: {{network_settings: {network}}}}}")
+    found = options.behaviors["B"].network_settings
+    critic = None if found.critic is None else found.critic.layer_sizes
+    assert (found.layer_sizes, critic) == WIDTHS[network]
+    again = RunOptions.from_text(yaml.safe_dump(options.as_dict()))
+    assert again.behaviors == options.behaviors and again.as_dict() == options.as_dict()
+
+
+TWICE = "found 2, and hidden_units [4, 3] has the width of each layer: remove this key, or give hidden_units"
+
+
+@pytest.mark.parametrize(
+    ("section", "found"),
+    [
+        ("network_settings: {hidden_units: [4, 3], num_layers: 2}", f"num_layers: {TWICE} one number"),
+        ("network_settings: {hidden_units: [4, 3], critic: {num_layers: 2}}", f"critic.num_layers: {TWICE}"),
+        (
+            "reward_signals: {rnd: {network_settings: {hidden_units: [4, 3], num_layers: 2}}}",
+            f"rnd.network_settings.num_layers: {TWICE}",
+        ),
+        ("network_settings: {hidden_units: []}", "hidden_units: found 0 widths, expected from 1 to 1000"),
+        ("network_settings: {hidden_units: [4, wide]}", "hidden_units: found 'wide', expected a whole"),
+        ("network_settings: {hidden_units: [4, 0]}", "expected at least 1"),
+        ("network_settings: {hidden_units: [4, 40000]}", "expected at most 32768"),
+        ("network_settings: {hidden_units: [30000, 30000]}", "makes 1800000000 weights, expected at most"),
+        ("network_settings: {hidden_units: {4: 3}}", "hidden_units: found {'4': 3}, expected a whole number"),
+    ],
+)
+def test_widths_that_cannot_be_are_refused(section, found):
+    with pytest.raises(TrainerConfigError) as error:
+        RunOptions.from_text(f"behaviors: {{B: {{{section}}}}}")
+    assert found in str(error.value)
+
+
+def test_a_later_list_of_widths_replaces_an_earlier_number_of_layers(tmp_path):
+    network, path = "network_settings: {hidden_units: 64, num_layers: 3}", tmp_path / "c.yaml"
+    path.write_text(f"default_settings: {{{network}}}\nbehaviors: {{A: {{{network}}}}}")
+    key, listed = "network_settings.hidden_units=[8, 5]", "network_settings: {hidden_units: [8, 5]}"
+    other = tmp_path / "other.yaml"
+    other.write_text(f"behaviors: {{A: {{{listed}}}, B: {{{listed}}}}}")
+    for more in (["--set", f"behaviors.A.{key}"], [str(other)]):
+        behaviors = parse_command_line([str(path), *more]).behaviors
+        assert {one.network_settings.layer_sizes for one in behaviors.values()} == {(8, 5)}
 
 
 ENGINES = ["width", "height", "quality_level", "target_frame_rate", "capture_frame_rate"]

@@ -109,7 +109,7 @@ def test_a_file_that_is_no_summary_table_is_left_alone(tmp_path):
     assert path.read_text() == "name,price\napples,3\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.posix("named pipes")
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "summaries.csv")
     with pytest.raises(OSError, match="a pipe or a device"):

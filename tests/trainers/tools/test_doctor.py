@@ -84,7 +84,7 @@ def test_a_package_that_is_too_old(tmp_path):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: onnx\nVersion: 1.2\n")
     found = doctor("/", "--no-training", PYTHONPATH=str(tmp_path))
-    assert named(found, "packages", "onnx 1.2 is too old", "pip install 'onnx>=1.16'")
+    assert named(found, "packages", "onnx 1.2 is too old", 'pip install "onnx>=1.16"')
 
 
 def test_a_plugin_that_cannot_be_loaded(tmp_path):

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from lanista.envs.utils.installation import install_command
 from lanista.trainers.cli.main import run
 
 
@@ -142,7 +143,7 @@ def test_a_refusal_by_the_hub_is_one_sentence(hub, folder, capsys):
 def test_a_missing_huggingface_package_is_named(monkeypatch, folder, capsys):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     assert push(folder) == 1
-    assert "pip install 'lanista[hub]'" in capsys.readouterr().err
+    assert install_command("hub") in capsys.readouterr().err
 
 
 @pytest.mark.posix("links need a right there")

@@ -325,7 +325,7 @@ def test_without_training_nothing_is_stored():
 def test_dropped_episodes_reach_reward_scaling_and_statistics(gathered):
     trainer = trainer_of(hyper={**HYPER, "normalize_rewards": True})
     feed(trainer, 5, EpisodesDropped(0), 5)
-    assert trainer.reward_scale.count == 10 and len(trainer.episodes.sums) == 1
+    assert int(trainer.reward_scale.steps) == 10 and len(trainer.episodes.sums) == 1
 
 
 @pytest.mark.parametrize("saved", [False, True])

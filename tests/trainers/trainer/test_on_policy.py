@@ -8,6 +8,7 @@ import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import AgentKey, EpisodesDropped
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.algorithms.mappo import MAPPO
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBatch
@@ -25,7 +26,7 @@ from stub_rollouts import (
     process_golden,
     rollout_of,
 )
-from trainer_surroundings import Events, Record, given_signals
+from trainer_surroundings import Events, GivenReward, Record, given_signals
 
 SPEC = vector_spec([3], continuous=1)
 SMALL = {"batch_size": 4, "buffer_size": 8, "num_epoch": 1}
@@ -174,6 +175,77 @@ def test_queued_steps_can_be_processed_without_an_update(gathered):
 def test_a_pass_is_small_compared_with_the_buffer_and_a_summary(buffer_size, summary_freq, interval):
     keys = {"hyperparameters": {"batch_size": 4, "buffer_size": buffer_size}, "summary_freq": summary_freq}
     assert trainer_with(**keys).advance_interval == interval
+
+
+# Rewards in units of their returns -----------------------------------------------------------------------
+
+
+TRAINERS = {"ppo": PPO, "poca": POCA, "mappo": MAPPO}
+
+
+def scaling_trainer(kind, bonus, normalizes=True, events=None):
+    signals = {"extrinsic": {"gamma": 0.9, "strength": 2.0}, "rnd": {"gamma": 0.5, "strength": 0.02}}
+    given = GivenReward(ignores_done=True)
+    given.given = bonus
+    return trainer_with(
+        events,
+        make=TRAINERS[kind],
+        providers={"extrinsic": ExtrinsicReward(), "rnd": given},
+        trainer_type=kind,
+        hyperparameters={"normalize_rewards": normalizes, "batch_size": 16, "buffer_size": 64},
+        reward_signals=signals,
+        max_steps=1000,
+    )
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+def test_rewards_are_divided_by_the_deviation_of_their_returns(kind, monkeypatch):
+    """By that of each signal, including what groups earn, before its strength; they are clipped to 10."""
+    random, bonus = np.random.default_rng(0), np.zeros(420, np.float32)
+    own, of_group = random.normal(size=(2, 420)).astype(np.float32) * 100
+    bonus[40] = 7e3
+    rewards, returns = np.stack([own + of_group, bonus], axis=1).astype(np.float64), np.zeros((420, 2))
+    for t in range(420):
+        returns[t] = rewards[t] + (0.0 if t in (0, 300) else returns[t - 1] * [0.9, 0.5])
+    expected = rewards / np.sqrt(returns.var(axis=0) + 1e-8) * [2.0, 0.02]
+    assert np.abs(expected[:, 1]).max() < 1.0
+    taken, reported = [], []
+    for normalizes in (True, False):
+        trainer = scaling_trainer(kind, bonus, normalizes)
+        evaluate = trainer.algorithm.evaluate
+        learned = lambda *given, of=evaluate: taken.append(given[1]) or of(*given)  # noqa: E731
+        monkeypatch.setattr(trainer.algorithm, "evaluate", learned)
+        trainer.process(rollout_of([300, 120], reward=own, group_reward=of_group, done_reached=[True, True]))
+        reported.append([call for call in trainer.stats.calls if "Estimate" not in call[0]])
+        assert len(trainer.buffer) == 420
+    for name, column in zip(("extrinsic", "rnd"), expected.T, strict=True):
+        np.testing.assert_allclose(taken[0][name], column, rtol=1e-4)
+    np.testing.assert_array_equal(taken[1]["extrinsic"], np.float32(2.0) * (own + of_group))
+    assert reported[0] == reported[1], "what is reported is what the environment gave"
+
+
+def test_a_rare_reward_is_clipped():
+    trainer = scaling_trainer("ppo", np.zeros(1000, np.float32))
+    reward = np.zeros(1000, np.float32)
+    reward[500] = -3.0
+    scaled = trainer._scaled(rollout_of([1000]), {"extrinsic": reward, "rnd": np.zeros(1000, np.float32)})
+    assert scaled["extrinsic"].min() == scaled["extrinsic"][500] == -10.0 and scaled["extrinsic"].max() == 0.0
+    assert scaled["extrinsic"].dtype == np.float32
+
+
+def test_the_deviation_is_saved_and_counts_only_what_is_learned_from(gathered):
+    trainer = scaling_trainer("ppo", np.zeros(20, np.float32))
+    feed(trainer, 20, EpisodesDropped(0))
+    state = trainer.state_dict()
+    assert state["reward_scale"]["count"] == 20
+    other = scaling_trainer("ppo", np.zeros(20, np.float32))
+    other.load_state_dict(state)
+    assert other.reward_scale.state_dict() == trainer.reward_scale.state_dict()
+    other.load_state_dict({key: value for key, value in state.items() if key != "reward_scale"})
+    trainer.schedule.restore(1001)
+    feed(trainer, 20)
+    assert int(trainer.reward_scale.steps) == 20
+    assert "reward_scale" not in scaling_trainer("ppo", None, normalizes=False).state_dict()
 
 
 # Episodes that never end --------------------------------------------------------------------------------

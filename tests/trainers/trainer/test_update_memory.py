@@ -4,12 +4,16 @@ import logging
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from lanista.envs.validation import NonFinitePolicy
+from lanista.trainers.buffers.columns import SLACK
 from lanista.trainers.buffers.replay import memory_limit
+from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBuffer
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.trainer import update_memory
 from lanista.trainers.trainer.factory import make_algorithm
@@ -105,6 +109,39 @@ def test_images_count_as_bytes_and_once_but_for_teams():
     assert steps["poca"] == steps["mappo"] == steps["coma"]
     assert made("ppo", threaded=True)[0].step > 1.9 * steps["ppo"], "the next ones are collected meanwhile"
     assert made("ppo")[0].trajectory == pytest.approx(10 * image, rel=0.05)
+
+
+def part(n):
+    """Some steps of what `SEER` observes."""
+    return EvaluatedSteps(
+        obs=[np.ones((n, 3, 64, 84), np.uint8), np.ones((n, 5), np.float32)],
+        continuous=np.zeros((n, 0), np.float32),
+        discrete=np.zeros((n, 1), np.int32),
+        log_probs=np.zeros((n, 1), np.float32),
+        action_mask=np.zeros((n, 3), np.bool_),
+        values=np.zeros((n, 1), np.float32),
+        returns=np.zeros((n, 1), np.float32),
+        advantages=np.zeros(n, np.float32),
+    )
+
+
+def test_a_full_buffer_holds_the_bytes_that_are_told():
+    """As NumPy has allocated them, but for what is reserved for images beyond the size, and not touched."""
+    told, _ = made("ppo")
+    steps = part(64)
+    tracemalloc.start()
+    try:
+        buffer = RolloutBuffer(EvaluatedSteps, told.buffer_size)
+        while len(buffer) < told.buffer_size:
+            buffer.append(steps)
+        allocated, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    sizes = [size for _, size in told.sensors]
+    assert [each.nbytes for each in buffer.columns().obs] == sizes
+    reserved = (SLACK - 1) * sizes[0]
+    assert allocated - reserved == pytest.approx(told.rollout, rel=0.05)
+    assert most - reserved < 1.05 * told.rollout, "nothing is copied on the way"
 
 
 @pytest.mark.parametrize("trainer", ON_POLICY)

@@ -1,6 +1,5 @@
 """A run is one's own by a mark that nobody else can make, and that allows only what was done before."""
 
-import os
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from lanista.trainers.utils import trust
 from lanista.trainers.utils.trust import MARKS, is_own, mark_own
 from lanista.trainers.utils.trusted_names import Named
 
-POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of POSIX")
+POSIX = pytest.mark.posix("geteuid")
 GAME = Named(("/opt/game.x86_64", "--level", "3"))
 MODULE = Named(("python:own_game:make",))
 NETWORK = Named(imports=("own_game:Net",))

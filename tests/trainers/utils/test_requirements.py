@@ -24,7 +24,7 @@ def test_the_oldest_torch_is_that_of_the_package() -> None:
 @pytest.mark.parametrize("found", ["1.13.1", "2.3.1+cu121", "2.0"])
 def test_a_torch_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
     monkeypatch.setattr(requirements, "version", lambda name: found)
-    with pytest.raises(TrainerError, match=rf"torch {re.escape(found)} is too old.*pip install 'torch>="):
+    with pytest.raises(TrainerError, match=rf"torch {re.escape(found)} is too old.*pip install \"torch>="):
         requirements.check_requirements(None)
 
 

@@ -93,7 +93,7 @@ def test_the_user_is_asked_once_for_each_thing():
     assert Trust(ask=lambda question: False).refusal(SHELL)
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals of POSIX")
+@pytest.mark.posix("terminals")
 @pytest.mark.parametrize(
     ("answer", "granted"), [("y", True), ("YES", True), ("n", False), ("", False), ("yess", False)]
 )

@@ -31,7 +31,8 @@ from ...settings.models.algorithms import COMASettings
 from ...settings.models.behavior import TrainerSettings
 from ...utils import distributed
 from ...utils.errors import nearest
-from ..base import OnPolicyAlgorithm, Traits, require_actions
+from ..base import OnPolicyAlgorithm, Traits
+from ..common.actions import require_actions
 from ..common.optim import CheckedAdam, ClippedSchedules, FlatParameters, Schedule
 from ..common.popart import SMALLEST_DEVIATION
 from ..common.returns import lambda_returns

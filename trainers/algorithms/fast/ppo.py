@@ -19,6 +19,7 @@ from ...networks.actor_critic import ActorCritic
 from ...networks.fast.onednn_lstm import Packing
 from ...networks.fast.packed_memory import PackedMemory
 from ...networks.modules.distributions import BLOCKED_LOGIT, EPSILON, LOG_SQRT_2PI, Actions
+from ...networks.modules.heads import VARIANCE_FLOOR
 from ...networks.modules.passes import Precision
 from ...settings.models.algorithms import PPOSettings, ProbabilityRatio
 from .dense import Array, ArrayBackend, Layer, backward, forward, layers_of
@@ -58,7 +59,10 @@ def squared_error(values: Array, returns: Array, weight: float) -> tuple[Array, 
 
 
 class Gaussian:
-    """The formulas of `gaussian_log_prob` and `gaussian_entropy` with their gradients."""
+    """The formulas of `gaussian_log_prob` and `gaussian_entropy` with their gradients.
+
+    `log_sigma` is [A], or [B, A] where it depends on the state.
+    """
 
     def __init__(self, xp: Any, mu: Array, log_sigma: Array, actions: Array) -> None:
         sigma = xp.exp(log_sigma)
@@ -74,11 +78,29 @@ class Gaussian:
 
     def gradient(self, d_log_probs: Array, d_entropy: float | Array, d_log_sigma: Array) -> Array:
         """The gradient by mu, from those by log-probabilities and mean entropy; `d_log_sigma` is written."""
-        widening = (self.exponent * d_log_probs).sum(0) * (4.0 * self.of_variance)
+        widening, direct = self.exponent * d_log_probs, d_log_probs
+        if self.variance.ndim == 1:
+            widening, direct = widening.sum(0), direct.sum(0)
         scaled = self.variance * _TWO_PI_E
-        of_entropy = scaled / (scaled + EPSILON) * (d_entropy / len(scaled))
-        d_log_sigma[:] = widening - self.of_sigma * d_log_probs.sum(0) + of_entropy
+        of_entropy = scaled / (scaled + EPSILON) * (d_entropy / math.prod(scaled.shape))
+        d_log_sigma[:] = widening * (4.0 * self.of_variance) - self.of_sigma * direct + of_entropy
         return self.slope * d_log_probs * 2.0
+
+
+class FeatureSigma:
+    """The formula of `ActionHead.feature_log_sigma` with its gradient by the head's log sigmas [input, A]."""
+
+    def __init__(self, log_sigma: Tensor, features: Tensor) -> None:
+        self.of_entries = (2.0 * log_sigma).exp()
+        self.squares = features.square()
+        self.variance = (self.squares @ self.of_entries).add_(VARIANCE_FLOOR)
+        self.log_sigma = self.variance.log().mul_(0.5)
+        """[B, A]."""
+
+    def backward(self, d_log_sigma: Tensor, out: Tensor) -> None:
+        """Write the gradient `out` [input, A], from that by `log_sigma` [B, A]."""
+        torch.mm(self.squares.t(), d_log_sigma / self.variance, out=out)
+        out.mul_(self.of_entries)
 
 
 class Categorical:
@@ -122,6 +144,7 @@ class FusedPPOGradient:
         log_sigma = network.actions.log_sigma
         assert log_sigma.grad is not None
         self.log_sigma, self.d_log_sigma = log_sigma.detach(), log_sigma.grad
+        self.of_features = network.actions.exploration is not None
         self.continuous = network.actions.continuous_size
         self.branches = network.actions.branches
 
@@ -148,7 +171,8 @@ class FusedPPOGradient:
             hidden = recalled.out
         columns = torch.addmm(self.actions.bias, hidden[0], self.actions.weight)
         values = torch.addmm(self.values.bias, hidden[-1], self.values.weight)
-        policy_loss, approx_kl, clip_fraction, d_columns = self._policy(columns, batch, epsilon, beta)
+        sigma = FeatureSigma(self.log_sigma, hidden[0]) if self.of_features else None
+        policy_loss, approx_kl, clip_fraction, d_columns = self._policy(columns, batch, epsilon, beta, sigma)
         value_loss, d_values = squared_error(array(values), array(batch.returns), self.value_weight)
         d_hidden = self._heads_backward(hidden, tensor(d_columns), tensor(d_values))
         if packing is not None:
@@ -157,16 +181,27 @@ class FusedPPOGradient:
         return policy_loss, value_loss, approx_kl, clip_fraction
 
     def _policy(
-        self, columns: Tensor, batch: RolloutBatch, epsilon: float | Tensor, beta: float | Tensor
+        self,
+        columns: Tensor,
+        batch: RolloutBatch,
+        epsilon: float | Tensor,
+        beta: float | Tensor,
+        sigma: FeatureSigma | None,
     ) -> tuple[Array, Array, Array, Array]:
-        """Policy loss, statistics, and the gradient by means and logits; that by log sigma is written."""
+        """Policy loss, statistics, and the gradient by means and logits; that by log sigma is written.
+
+        `sigma`: what log sigma is a function of the features; None: it is a parameter of its own.
+        """
         n = self.continuous
         xp, array, tensor = self.backend
         gaussian, categorical = None, None
         log_probs: list[Array] = []
         if n:
             actions = array(batch.actions.continuous)
-            gaussian = Gaussian(xp, array(columns)[:, :n], array(self.log_sigma), actions)
+            log_sigma, d_log_sigma = self.log_sigma, self.d_log_sigma
+            if sigma is not None:
+                log_sigma, d_log_sigma = sigma.log_sigma, torch.empty_like(sigma.log_sigma)
+            gaussian = Gaussian(xp, array(columns)[:, :n], array(log_sigma), actions)
             log_probs.append(gaussian.log_probs)
         if self.branches.sizes:
             logits = self._by_action(columns[:, n:], batch.action_mask)
@@ -184,7 +219,9 @@ class FusedPPOGradient:
             d_log_probs = xp.broadcast_to(d_log_probs, components)
         parts: list[Array] = []
         if gaussian is not None:
-            parts.append(gaussian.gradient(d_log_probs[:, :n], -beta, array(self.d_log_sigma)))
+            parts.append(gaussian.gradient(d_log_probs[:, :n], -beta, array(d_log_sigma)))
+            if sigma is not None:
+                sigma.backward(d_log_sigma, self.d_log_sigma)
         if categorical is not None:
             d_logits = tensor(categorical.gradient(d_log_probs[:, n:], -beta))
             parts.append(array(self._by_row(d_logits, batch.action_mask)))

@@ -126,10 +126,15 @@ class FusedSACGradient:
 
     @staticmethod
     def is_faster(networks: SACNetworks, precision: Precision) -> bool:
-        """Whether SAC's gradient is computed here: dense layers in float32, actor and value of one shape."""
+        """Whether SAC's gradient is computed here: dense layers in float32, actor and value of one shape.
+
+        Not with exploration by a function of the state.
+        """
         actor, q, _, value, _ = networks
         bodies = actor.body.is_dense_mlp and q.is_dense_mlp and value.is_dense_mlp
         if not (bodies and actor.encoder.is_vectors_only) or actor.memories or q.memories:
+            return False
+        if actor.actions.exploration is not None:  # its deviations have a slope by the features too
             return False
         shapes = [[layer.weight.shape for layer in layers_of(body)] for body in (actor.body, value.body)]
         return shapes[0] == shapes[1] and precision is Precision.FLOAT32

@@ -30,7 +30,8 @@ from ...settings.models.algorithms import (
     POCASettings,
 )
 from ...settings.models.behavior import TrainerSettings
-from ..base import OnPolicyAlgorithm, Traits, require_some_actions
+from ..base import OnPolicyAlgorithm, Traits
+from ..common.actions import require_some_actions
 from ..common.optim import CheckedAdam, ClippedSchedules
 from ..common.recurrent import padded
 from ..common.returns import lambda_returns
@@ -60,7 +61,7 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
         """Create and register the actor, the team's critic, the evaluator and the optimizer."""
         hyper, network = settings.hyperparameters, settings.network_settings
         assert isinstance(hyper, PaddedObjectiveSettings)
-        require_some_actions(self.spec.action_spec)
+        require_some_actions(self.spec.action_spec, settings.network_settings)
         init = torch.Generator().manual_seed(seed)
         self.network = Actor(self.spec, network, init).to(self.device)
         of_critic = network.critic or network

@@ -18,7 +18,8 @@ from ...networks.modules.passes import chunked_forward, widened
 from ...networks.observations import to_tensors
 from ...settings.models.algorithms import AdvantageNormalization, PPOSettings
 from ...settings.models.behavior import TrainerSettings
-from ..base import OnPolicyAlgorithm, Traits, require_some_actions
+from ..base import OnPolicyAlgorithm, Traits
+from ..common.actions import require_some_actions
 from ..common.optim import CheckedAdam, ClippedSchedules
 from ..common.recurrent import CriticStates, padded, unroll
 from ..common.returns import generalized_advantages
@@ -48,7 +49,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         """Create and register the network, its optimizer and the shuffler of minibatches."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, PPOSettings)
-        require_some_actions(self.spec.action_spec)
+        require_some_actions(self.spec.action_spec, settings.network_settings)
         init = torch.Generator().manual_seed(seed)
         network = ActorCritic(
             self.spec, settings.network_settings, self.signals, hyper.shared_critic, generator=init

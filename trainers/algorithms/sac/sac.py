@@ -22,7 +22,8 @@ from ...networks.modules.passes import chunked_forward
 from ...networks.observations import require_equal_groups, to_tensors
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
-from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_some_actions
+from ..base import OffPolicyAlgorithm, Traits, UpdateResult
+from ..common.actions import require_some_actions
 from ..common.optim import CheckedAdam, FlatParameters
 from ..common.recurrent import CriticStates, first_of_sequences, unroll
 from ..fast.cuda_graphs import CapturedStep
@@ -53,7 +54,7 @@ class SAC(OffPolicyAlgorithm):
         """Create and register policy, Q, V, its target, the temperatures and the optimizer."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, SACSettings)
-        require_some_actions(self.spec.action_spec)
+        require_some_actions(self.spec.action_spec, settings.network_settings)
         self.networks = _networks(self.spec, settings, self.device, seed)
         self.network = self.networks.actor
         value = self.networks.value

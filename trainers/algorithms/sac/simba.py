@@ -23,7 +23,8 @@ from ...networks.modules.passes import chunked_forward, widened
 from ...networks.observations import as_float, require_equal_groups, to_tensors
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
-from ..base import OffPolicyAlgorithm, UpdateResult, require_some_actions
+from ..base import OffPolicyAlgorithm, UpdateResult
+from ..common.actions import require_some_actions
 from ..common.optim import CheckedAdam, TargetNetwork
 from .losses import (
     BranchSums,
@@ -54,7 +55,7 @@ class SimbaSAC(OffPolicyAlgorithm):
         """Create and register policy, Q, its target, the temperatures and the optimizers."""
         hyper, network = settings.hyperparameters, settings.network_settings
         assert isinstance(hyper, SACSettings)
-        require_some_actions(self.spec.action_spec)
+        require_some_actions(self.spec.action_spec, settings.network_settings)
         init, actions = torch.Generator().manual_seed(seed), self.spec.action_spec
         actor = Actor(self.spec, network, init, squashed=True, sigma_of_state=True)
         q = TwinQ(self.spec, network.critic or network, self.signals, init)

@@ -44,6 +44,9 @@ _BOUNDED = {
     "buffer_size": "low because each step takes {collected} of memory; smaller images take less",
 }
 """The comments on sizes that are lower than elsewhere, by key."""
+_SMALLER = "let the environment send smaller images, such as {}: then the usual sizes have room"
+_USUAL_SIDE = 84
+"""The longer side of images, in pixels, of which most configurations have room."""
 _MEMORY = "    # memory: {}  # if what is seen at one moment is not enough to act on"
 
 
@@ -95,11 +98,21 @@ def _section(section: Tree, indent: int, explained: set[str], one: Suggestion) -
             yield _line(indent, key, value, f"{what}; {_BOUNDED[key].format(**sizes)}")
         elif remembered := _what_is(key, one):
             yield _line(indent, key, value, remembered)
+        elif key == "vis_encode_type" and one.bounded:
+            yield _line(indent, key, value, _SMALLER.format(_smaller_images(one.facts.spec)))
         elif key == "normalize":
             why = "vectors leave [-1, 1]" if value else "no vector leaves [-1, 1]"
             yield _line(indent, key, value, f"scale vectors; in what was seen, {why}")
         else:
             yield _line(indent, key, value, _comment(key, explained))
+
+
+def _smaller_images(spec: BehaviorSpec) -> str:
+    """The heights and widths of a behavior's large images if they were resized: `84 x 22`."""
+    sides = [sensor.shape[1:] for sensor in spec.observation_specs if len(sensor.shape) == PICTURE]
+    large = [(high, wide, _USUAL_SIDE / max(high, wide)) for high, wide in sides]
+    smaller = (f"{round(high * by)} x {round(wide * by)}" for high, wide, by in large if by < 1)
+    return " and ".join(dict.fromkeys(smaller)) or "of fewer channels"
 
 
 def _what_is(key: str, one: Suggestion) -> str:

@@ -124,5 +124,10 @@ class RecurrentActor:
 
     def __call__(self, obs: Sequence[Tensor], states: Tensor) -> tuple[Tensor, Tensor]:
         """Act as `DenseActor`, with the states of n agents [n, memory_size] before and after the step."""
-        encoding, states = self.memory(self.actor.encode(obs), states, 1)
+        encoding, states = self.encode(obs, states)
         return self.actor.head(encoding), states
+
+    def encode(self, obs: Sequence[Tensor], states: Tensor) -> tuple[Tensor, Tensor]:
+        """The output of the memory [n, encoding], and the states after the step."""
+        encoding, states = self.memory(self.actor.encode(obs), states, 1)
+        return encoding, states

@@ -94,6 +94,7 @@ class ActionSampler:
         forbidden: Mask | None,
         generator: torch.Generator | None,
         exploration: float = 0.0,
+        noise: Tensor | None = None,
     ) -> DrawnActions:
         """The actions of n agents.
 
@@ -102,13 +103,14 @@ class ActionSampler:
             forbidden: or None, if nothing is.
             generator: of the noise; None: the likeliest actions.
             exploration: as of `ExploringDistribution`.
+            noise: [n, A] standard Gaussian numbers; None: of the generator.
         """
-        random = None if generator is None else self._random(len(columns), generator)
+        random = None if generator is None else self._random(len(columns), generator, noise)
         return self._draw(columns, forbidden, random, exploration, self._constant_sigma())
 
-    def _random(self, count: int, generator: torch.Generator) -> _Random:
-        noise = clocks = None
-        if self._gaussians is not None:
+    def _random(self, count: int, generator: torch.Generator, noise: Tensor | None = None) -> _Random:
+        clocks = None
+        if self._gaussians is not None and noise is None:
             noise = torch.randn((count, self._widths[0]), generator=generator)
         if self._categoricals is not None:
             clocks = torch.empty((count, *self._categoricals.shape)).exponential_(generator=generator)
@@ -245,17 +247,18 @@ class _Gaussians:
     """
 
     def __init__(self, head: ActingHead) -> None:
-        self.squashed, self.of_state = head.squashed, head.sigma_of_state
+        self.squashed, self.of_features = head.squashed, head.exploration is not None
+        self.of_state = head.sigma_of_state or self.of_features
         self.range = head.action_range
-        self._alone = not (head.squashed or head.sigma_of_state or head.branches.sizes)
+        self._alone = not (head.squashed or self.of_state or head.branches.sizes)
         assert isinstance(head.log_sigma, Tensor)
         self._log_sigma = head.log_sigma.detach()
         self._array = self._log_sigma.numpy()
         self._known: tuple[bytes, _Sigma] | None = None
 
     def sigma_of(self, log_sigma: Tensor) -> _Sigma:
-        """The sigmas of log sigmas that depend on the state, [n, A] before clamping."""
-        return _Sigma.of(clamp_log_sigma(log_sigma))
+        """The sigmas of log sigmas that depend on the state, [n, A] before clamping, if they are clamped."""
+        return _Sigma.of(log_sigma if self.of_features else clamp_log_sigma(log_sigma))
 
     def __call__(
         self, means: Tensor, scales: _Sigma, noise: Tensor | None

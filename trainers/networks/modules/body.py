@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...settings.models.networks import Activation, NetworkSettings
+from ...settings.models.networks import Activation, Initialization, NetworkSettings
 from ..observation_kinds import UnsupportedObservationError
 from ..observations import ObservationEncoder
 from .attention import LAYER_NORM_EPS
 from .hypernetwork import HyperLayer
-from .layers import DenseStack, activate
+from .layers import ORTHOGONAL_GAIN, DenseStack, activate
 
 __all__ = ["Body", "DenseStack", "body_on"]
 
@@ -23,12 +23,12 @@ EXPANSION = 4
 
 
 class Body(nn.Module):
-    """`layers` dense layers of width `hidden`, each with its activation, of S networks of one shape.
+    """Dense layers, each with its activation, of S networks of one shape; `hidden` is the last one's width.
 
     An actor and its critic are two streams of one body: a pass through both takes as many calls as one. Where
     agents have goals, the last layer's weights may be made from these.
 
-    If `residual`, a linear layer is followed by `layers` blocks x + W2 activation(W1 LN(x)) and a last LN
+    If `residual`, a linear layer is followed by blocks x + W2 activation(W1 LN(x)) and a last LN
     (SimBa: Lee et al. 2025, arXiv 2410.09754), with LN the layer normalization without parameters: linear
     layers follow each of them.
     """
@@ -49,10 +49,10 @@ class Body(nn.Module):
         Args:
             streams: S.
             input_size: of what is read.
-            settings: width and number of the layers or blocks (0 is read as 1), their activation,
-                initialization and layer normalization.
+            settings: widths of the layers or blocks, their activation, initialization and layer
+                normalization.
             generator: of the first weights.
-            gain: of the first weights, see `initialize_`.
+            gain: of the first weights, see `initialize_`; orthogonal ones have `ORTHOGONAL_GAIN`.
             encoder: of the inputs, whose goals make the weights of the last layer; None: no layer is made so.
             has_layers: False for none at all, which passes inputs on.
 
@@ -62,16 +62,16 @@ class Body(nn.Module):
         """
         super().__init__()
         self.streams = streams
-        hidden = settings.hidden_units
-        self.hidden = hidden if has_layers else input_size
+        widths = settings.layer_sizes if has_layers else ()
+        self.hidden = hidden = widths[-1] if widths else input_size
         self.activation, self.layer_norm = settings.activation, settings.layer_norm
         self.residual = settings.residual and has_layers
-        # ML-Agents builds one layer even if num_layers is 0.
-        depth = max(settings.num_layers, 1) if has_layers else 0
-        sizes = [input_size] + [hidden] * depth
+        sizes = [input_size, *widths]
         if self.residual:
-            sizes = [input_size, hidden, *(EXPANSION * hidden, hidden) * depth]
+            sizes = [input_size, hidden, *(EXPANSION * hidden, hidden) * len(widths)]
         shapes = list(pairwise(sizes))
+        if settings.initialization is Initialization.ORTHOGONAL and not self.residual:
+            gain = ORTHOGONAL_GAIN
         self.conditioned: HyperLayer | None = None
         goals = [] if encoder is None else encoder.goal_columns()
         if goals and self.residual:
@@ -142,7 +142,7 @@ class Body(nn.Module):
         return activate(self.activation, self._normalized(sums) if self.layer_norm else sums)
 
     def _normalized(self, x: Tensor) -> Tensor:
-        return functional.layer_norm(x, (self.hidden,), eps=LAYER_NORM_EPS)
+        return functional.layer_norm(x, x.shape[-1:], eps=LAYER_NORM_EPS)
 
 
 def body_on(

@@ -9,12 +9,16 @@ import torch
 from mlagents_envs.base_env import ActionSpec
 from torch import Tensor, nn
 
-from ...settings.models.networks import NetworkSettings
+from ...settings.models.networks import Initialization, NetworkSettings, StateDependentExplorationSettings
 from .distributions import ENGINE_RANGE, ActionDistribution, Branches, GreedyDistribution, clamp_log_sigma
-from .layers import kaiming_normal_, uniform_by_inputs_, xavier_uniform_
+from .layers import initialize_, kaiming_normal_, uniform_by_inputs_, xavier_uniform_
 
 MU_GAIN = 0.2
 LOGITS_GAIN = 0.1
+VARIANCE_FLOOR = 1e-6
+"""What is added to a variance that depends on the features, as in Stable-Baselines3."""
+ORTHOGONAL_ACTION_GAIN, ORTHOGONAL_VALUE_GAIN = 0.01, 1.0
+"""Of orthogonal heads of Gaussian or discrete policies and of their values, as in Stable-Baselines3."""
 
 
 class ActingHead(nn.Module):
@@ -27,6 +31,8 @@ class ActingHead(nn.Module):
     """What is 1 for the engine, of continuous actions that are not squashed."""
     is_one_product = True
     """Whether `columns` are a product with `weight` and `bias` as they are."""
+    exploration: StateDependentExplorationSettings | None = None
+    """How exploration is a function of the features, see `ActionHead`; None: it is not."""
     greedy = False
     """Whether agents take the best known action: see `GreedyHead`."""
 
@@ -51,6 +57,14 @@ class ActionHead(ActingHead):
     One product gives the means of all continuous components, the logits of all branches and, if they depend
     on the state, the log sigmas, in this order; otherwise log sigma is a free parameter. Acting, learning and
     brains all go through these columns.
+
+    With `exploration` it is generalized state-dependent exploration (Raffin et al. 2021, arXiv 2005.05719; in
+    formulas as Stable-Baselines3's `StateDependentNoiseDistribution`): what is added to the means is W^T f,
+    with the features f [input] that the head reads and an agent's W [input, A], whose entries are Gaussian
+    with deviations exp(log_sigma), [input, A] too. The likelihood of an action does not know W: it is that of
+    a Gaussian with variance sum f^2 exp(log_sigma)^2 + 1e-6, and so is the entropy. The log sigmas are
+    columns beside those of the product; their gradient reaches the features in SAC (`squashed`) alone, as
+    there.
     """
 
     def __init__(
@@ -63,20 +77,29 @@ class ActionHead(ActingHead):
         sigma_of_state: bool = False,
         initial_log_std: float = 0.0,
         action_range: float = ENGINE_RANGE,
+        exploration: StateDependentExplorationSettings | None = None,
+        orthogonal: bool = False,
     ) -> None:
-        """Build the head; for `squashed` and `action_range` see `ActionDistribution`."""
+        """Build the head, `orthogonal` or with Gaussian weights; for the rest see `ActionDistribution`."""
         super().__init__(spec, squashed=squashed)
         self.action_range = action_range
-        self.sigma_of_state = sigma_of_state and self.continuous_size > 0
+        self.exploration = exploration if self.continuous_size else None
+        self.sigma_of_state = sigma_of_state and self.continuous_size > 0 and self.exploration is None
         shown = self.continuous_size + sum(self.branches.sizes)
         columns = shown + (self.continuous_size if self.sigma_of_state else 0)
         self._sections = (self.continuous_size, shown)
         self.weight = nn.Parameter(torch.empty(input_size, columns))
         self.bias = nn.Parameter(torch.zeros(columns))
-        free = 0 if self.sigma_of_state else self.continuous_size
-        self.log_sigma = nn.Parameter(torch.full((free,), float(initial_log_std)))
-        """The log sigmas of every state; empty where each state has its own."""
+        free = [0 if self.sigma_of_state else self.continuous_size]
+        if self.exploration is not None:
+            free = [input_size, self.continuous_size]
+        self.log_sigma = nn.Parameter(torch.full(free, float(initial_log_std)))
+        """The log sigmas of every state; empty where each state has its own; [input, A] of W."""
         mu, logits, log_sigma = self.weight.tensor_split(self._sections, dim=1)
+        if orthogonal:
+            for part in (mu, logits, log_sigma):
+                initialize_(part[None], Initialization.ORTHOGONAL, ORTHOGONAL_ACTION_GAIN, generator)
+            return
         kaiming_normal_(mu, input_size, MU_GAIN, generator)
         kaiming_normal_(logits, input_size, LOGITS_GAIN, generator)
         kaiming_normal_(log_sigma, input_size, MU_GAIN, generator)
@@ -84,26 +107,45 @@ class ActionHead(ActingHead):
     def distribution(self, columns: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
         """The distribution of B agents from their columns; mask as of `forward`."""
         mu, logits, log_sigma = columns.tensor_split(self._sections, dim=1)
-        sigma = clamp_log_sigma(log_sigma) if self.sigma_of_state else self.log_sigma
+        sigma = log_sigma
+        if self.exploration is None:
+            sigma = clamp_log_sigma(log_sigma) if self.sigma_of_state else self.log_sigma
         return ActionDistribution(
             mu, sigma, logits, self.branches, action_mask, self.squashed, self.action_range
         )
 
+    def feature_log_sigma(self, features: Tensor) -> Tensor:
+        """The log sigmas [B, A] of actions at features [B, input], for a head with `exploration`."""
+        if not self.squashed:
+            features = features.detach()
+        variance = features.square() @ (2.0 * self.log_sigma).exp()
+        return 0.5 * (variance + VARIANCE_FLOOR).log()
+
     def forward(self, encoding: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
         """B agents' distribution from [B, input] and a mask [B, sum of branch sizes] (True: forbidden)."""
-        return self.distribution(self.columns(encoding), action_mask)
+        columns = self.columns(encoding)
+        if self.exploration is not None:
+            columns = torch.cat((columns, self.feature_log_sigma(encoding)), 1)
+        return self.distribution(columns, action_mask)
 
 
 class ValueHead(nn.Module):
     """The head that maps a critic's encoding to one value per reward signal."""
 
     def __init__(
-        self, input_size: int, signals: Sequence[str], generator: torch.Generator | None = None
+        self,
+        input_size: int,
+        signals: Sequence[str],
+        generator: torch.Generator | None = None,
+        initialization: Initialization = Initialization.KAIMING_NORMAL,
     ) -> None:
         super().__init__()
         self.signals = tuple(signals)
         self.weight = nn.Parameter(torch.empty(input_size, len(self.signals)))
         self.bias = nn.Parameter(torch.zeros(len(self.signals)))
+        if initialization is Initialization.ORTHOGONAL:
+            initialize_(self.weight[None], initialization, ORTHOGONAL_VALUE_GAIN, generator)
+            return
         # Each signal's column is initialized like a layer of one output.
         xavier_uniform_(self.weight, fan_in=input_size, fan_out=1, generator=generator)
 
@@ -240,5 +282,7 @@ class HeadConfig:
             squashed=self.squashed,
             sigma_of_state=self.sigma_of_state,
             initial_log_std=settings.initial_log_std,
+            orthogonal=settings.initialization is Initialization.ORTHOGONAL and not self.squashed,
             action_range=settings.action_range,
+            exploration=settings.state_dependent_exploration,
         )

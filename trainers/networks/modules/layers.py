@@ -60,6 +60,9 @@ class DenseStack(nn.Module):
         return torch.addmm(self.bias[index], inputs, self.weight[index])
 
 
+ORTHOGONAL_GAIN = math.sqrt(2.0)
+"""Of orthogonal hidden layers, as in Stable-Baselines3 and OpenAI's baselines: wide layers behind few inputs
+would else hardly leave 0, where activations are straight lines."""
 LEAK = 0.01
 """The slope of a leaky ReLU below 0."""
 GELU_SCALE, GELU_CUBE = 1.5957691216057308, 0.044715

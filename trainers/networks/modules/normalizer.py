@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +64,14 @@ class Normalizer(nn.Module):
         return ((rows - self.mean) / self.deviation()).clamp_(-LIMIT, LIMIT)
 
 
+class Moments(Protocol):
+    """Running statistics: a number of rows, their mean [size] and the sum of squared deviations [size]."""
+
+    steps: Tensor
+    mean: Tensor
+    squares: Tensor
+
+
 class SharedMoments:
     """Merges what the ranks of a run have counted in the same normalizers since the last merge.
 
@@ -73,22 +82,24 @@ class SharedMoments:
     and of these the sums over all ranks are added to n0, m0, S0.
     """
 
-    def __init__(self, normalizers: Iterable[Normalizer]) -> None:
+    def __init__(self, normalizers: Iterable[Moments]) -> None:
         self._normalizers = list({id(normalizer): normalizer for normalizer in normalizers}.values())
         self.rebase()
 
     @classmethod
-    def of(cls, modules: Iterable[nn.Module]) -> "SharedMoments":
-        """The shared moments of all normalizers in some modules."""
-        return cls(m for module in modules for m in module.modules() if isinstance(m, Normalizer))
+    def of(cls, modules: Iterable[nn.Module], other: Moments | None = None) -> "SharedMoments":
+        """The shared moments of all normalizers in some modules, and others."""
+        found = [m for module in modules for m in module.modules() if isinstance(m, Normalizer)]
+        return cls(found if other is None else [*found, other])
 
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Keep the moments: whatever is loaded within this context, they are as before at its end."""
-        states = [{k: v.clone() for k, v in one.state_dict().items()} for one in self._normalizers]
+        states = [[moment.clone() for moment in _tensors(one)] for one in self._normalizers]
         yield
         for normalizer, state in zip(self._normalizers, states, strict=True):
-            normalizer.load_state_dict(state)
+            for moment, before in zip(_tensors(normalizer), state, strict=True):
+                moment.copy_(before)
 
     def rebase(self) -> None:
         """Start from the moments that all ranks have now, as after loading a checkpoint."""
@@ -109,13 +120,17 @@ class SharedMoments:
             self._normalizers, self._base, torch.split(total, [len(one) for one in counted]), strict=True
         ):
             count, linear, squared = added[0], added[1 : 1 + len(m0)], added[1 + len(m0) :]
-            shift = linear / (n0 + count)
+            shift = linear / (n0 + count).clamp(min=1)  # of none there is no mean
             normalizer.steps.copy_(n0 + count)
             normalizer.mean.copy_(m0 + shift)
             normalizer.squares.copy_(s0 + squared - (n0 + count) * shift**2)
         self.rebase()
 
-    def _moments(self, normalizer: Normalizer) -> tuple[Tensor, Tensor, Tensor]:
-        moments = (normalizer.steps, normalizer.mean, normalizer.squares)
-        steps, mean, squares = (moment.detach().to("cpu", torch.float64, copy=True) for moment in moments)
+    def _moments(self, normalizer: Moments) -> tuple[Tensor, Tensor, Tensor]:
+        copies = (one.detach().to("cpu", torch.float64, copy=True) for one in _tensors(normalizer))
+        steps, mean, squares = copies
         return steps, mean, squares
+
+
+def _tensors(moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    return moments.steps, moments.mean, moments.squares

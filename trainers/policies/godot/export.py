@@ -96,6 +96,12 @@ def _dense(weights: _Weights, layer: Mapping[str, Any], rows: Floats) -> Floats:
     return _activate(layer["activation"], _layer_norm(sums) if layer["layer_norm"] else sums)
 
 
+def _explored(weights: _Weights, layer: Mapping[str, Any], rows: Floats) -> Floats:
+    size = layer["inputs"]
+    shown = weights.dense(size, layer["outputs"], rows)
+    return np.hstack([shown, 0.5 * np.log(weights.dense(size, layer["deviations"], rows**2))])
+
+
 def _residual(weights: _Weights, layer: Mapping[str, Any], rows: Floats) -> Floats:
     size, width = layer["size"], layer["hidden"]
     hidden = _activate(layer["activation"], weights.dense(size, width, _layer_norm(rows)))
@@ -156,6 +162,7 @@ def _activate(kind: str, x: Floats) -> Floats:
 _LAYERS: Mapping[str, Callable[[_Weights, Mapping[str, Any], Floats], Floats]] = {
     "normalize": _normalize,
     "dense": _dense,
+    "explored": _explored,
     "residual": _residual,
     "layer_norm": lambda weights, layer, rows: _layer_norm(rows),
     "convolution": _convolution,

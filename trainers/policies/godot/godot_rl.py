@@ -29,7 +29,16 @@ from ...utils.atomic_files import atomic_write_bytes
 from ..onnx import layers
 from ..onnx.encoders import encode
 from ..onnx.export import require_exportable
-from ..onnx.graph import BATCH, BrainVerificationError, GraphBuilder, array, concat, dense, reshape
+from ..onnx.graph import (
+    BATCH,
+    BrainVerificationError,
+    GraphBuilder,
+    array,
+    concat,
+    dense,
+    reshape,
+    slice_axis,
+)
 from ..onnx.verify import ABSOLUTE, RELATIVE, load_session, random_observations
 
 ROWS = 64
@@ -117,6 +126,9 @@ def _columns(graph: GraphBuilder, head: Head, actions: tuple[NamedAction, ...], 
     choices = head.continuous_size
     sigmas = choices + sum(head.branches.sizes)
     component, parts = 0, []
+    own_log_sigma = None
+    if head.exploration is not None and not _means_only(actions):
+        own_log_sigma = graph.add("Log", layers.feature_sigma(graph, head, encoding))
 
     def product(start: int, size: int) -> str:
         end = start + size
@@ -131,8 +143,12 @@ def _columns(graph: GraphBuilder, head: Head, actions: tuple[NamedAction, ...], 
         mean = product(component, action.size)
         parts.append(layers.to_engine(graph, head, mean))
         if not _means_only(actions):
-            raw = product(sigmas + component, action.size) if head.sigma_of_state else None
-            parts.append(_log_sigma(graph, head, slice(component, component + action.size), mean, raw))
+            end = component + action.size
+            if own_log_sigma is not None:
+                parts.append(slice_axis(graph, own_log_sigma, 1, component, end))
+            else:
+                raw = product(sigmas + component, action.size) if head.sigma_of_state else None
+                parts.append(_log_sigma(graph, head, slice(component, end), mean, raw))
         component += action.size
     return concat(graph, parts)
 

@@ -23,7 +23,7 @@ from ...networks.actor import ActingNetwork
 from ...networks.custom import reference_of
 from ...networks.modules.body import Body, DenseStack
 from ...networks.modules.distributions import ENGINE_RANGE
-from ...networks.modules.heads import Head
+from ...networks.modules.heads import VARIANCE_FLOOR, Head
 from ...networks.modules.memory import Memory
 from ...networks.modules.normalizer import LIMIT, Normalizer
 from ...networks.modules.visual import Convolution, VisualEncoder
@@ -63,7 +63,7 @@ class GodotBrain:
     layers: list[dict[str, Any]]
     """The trunk's layers: `layer` is the kind, the rest its settings; the last gives the head's columns."""
     head: dict[str, Any]
-    """The head's `squashed`, `greedy`, and `sigma`: none, constant or of_state."""
+    """The head's `squashed`, `greedy`, and `sigma`: none, constant, of_state or of_features (not clamped)."""
     weights: NDArray[np.float32]
     """The weights of the encoders' layers and the trunk's in order, then the log deviations if constant."""
     format_version: int = FORMAT_VERSION
@@ -116,6 +116,13 @@ class Program:
         settings = {"inputs": inputs, "outputs": outputs, "activation": activation, "layer_norm": layer_norm}
         self.add("dense", [weight.T, bias], **settings)
 
+    def explored(self, weight: Floats, bias: Floats, variances: Floats, floor: float) -> None:
+        """Append what gives the columns x W + b, and beside them 0.5 ln(x^2 V + floor); V: `variances`."""
+        inputs, outputs = weight.shape
+        deviations = variances.shape[1]
+        arrays = [weight.T, bias, variances.T, np.full(deviations, floor, np.float32)]
+        self.add("explored", arrays, inputs=inputs, outputs=outputs, deviations=deviations)
+
     def convolution(
         self, weight: Floats, bias: Floats, shape: tuple[int, int, int], stride: int = 1
     ) -> tuple[int, int, int]:
@@ -151,9 +158,12 @@ def build_program(network: ActingNetwork, *, behavior: str, step: int) -> GodotB
         _memory(trunk, network.memory(0))
     head = network.actions
     weight, bias, log_sigma = _in_addon_units(head)
-    trunk.dense(weight, bias)
+    if head.exploration is None:
+        trunk.dense(weight, bias)
+    else:
+        trunk.explored(weight, bias, np.exp(2.0 * log_sigma), VARIANCE_FLOOR * addon_unit(head) ** 2)
     weights = [one for program, _ in encoders for one in program.arrays] + trunk.arrays
-    if len(log_sigma):
+    if head.exploration is None and len(log_sigma):
         weights.append(log_sigma)
     specs = network.spec.observation_specs
     return GodotBrain(
@@ -271,6 +281,8 @@ def _in_addon_units(head: Head) -> tuple[NDArray[np.float32], NDArray[np.float32
 
 
 def _sigma(head: Head) -> str:
+    if head.exploration is not None:
+        return "of_features"
     if head.sigma_of_state:
         return "of_state"
     return "constant" if head.log_sigma.numel() else "none"

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...networks.modules.body import Body, DenseStack
 from ...networks.modules.distributions import BLOCKED_LOGIT, LOG_SIGMA_RANGE
-from ...networks.modules.heads import Head
+from ...networks.modules.heads import VARIANCE_FLOOR, Head
 from ...networks.modules.hypernetwork import HyperLayer
 from ...networks.modules.memory import Memory
 from ...settings.models.networks import Activation, MemoryType
@@ -154,10 +154,20 @@ def actions(graph: GraphBuilder, head: Head, encoding: str, action_masks: str) -
 
 def _sigma(graph: GraphBuilder, head: Head, encoding: str, shown: int) -> str:
     """The deviations [1, A], or [batch, A] where they depend on the state."""
+    if head.exploration is not None:
+        return feature_sigma(graph, head, encoding)
     if not head.sigma_of_state:
         return graph.constant("actions.sigma", array(head.log_sigma.exp()).reshape(1, -1))
     raw = dense(graph, "actions.log_sigma", head.weight[:, shown:], head.bias[shown:], encoding)
     return graph.add("Exp", clamp_log_sigma(graph, raw))
+
+
+def feature_sigma(graph: GraphBuilder, head: Head, encoding: str) -> str:
+    """The deviations [batch, A] of a head with `exploration`, from the features."""
+    variances = (2.0 * head.log_sigma).exp()
+    floor = variances.new_full((head.continuous_size,), VARIANCE_FLOOR)
+    squares = graph.add("Mul", encoding, encoding)
+    return graph.add("Sqrt", dense(graph, "actions.variance", variances, floor, squares))
 
 
 def clamp_log_sigma(graph: GraphBuilder, raw: str) -> str:

@@ -96,6 +96,10 @@ class PaddedObjectiveSettings(ClippedObjectiveSettings):
     normalize_values: Flag = own(False)
     """Learn values in units of the returns' running mean and deviation (PopArt): for rewards that are far
     from 1, or whose size is not known before. clip_value_loss then counts in these units too."""
+    normalize_rewards: Flag = own(False)
+    """Divide each signal's rewards by the running standard deviation of their discounted return, and clip
+    them to 10, before they are learned from; the signal's strength multiplies what is divided. With
+    normalize_values too, values are learned in units of the returns of these rewards."""
 
 
 class PPOSettings(PaddedObjectiveSettings):
@@ -307,6 +311,10 @@ class DeterministicPolicySettings(ReplaySettings):
     """Trainer steps over which the deviation changes linearly from start to end."""
     noise_theta: Number = own(0.15, gt=0, le=1)
     """Part of the ornstein_uhlenbeck noise that decays in a step: less drifts longer."""
+    noise_dt: Number | None = own(None, gt=0, le=1)
+    """Seconds of a step in Stable-Baselines3's ornstein_uhlenbeck noise x + noise_theta dt (-x) + deviation
+    sqrt(dt) normal, often 0.01, where noise_start and noise_end are its sigma. null: they are the deviation
+    that the noise reaches, and dt is 1."""
 
 
 class DDPGSettings(DeterministicPolicySettings):

@@ -150,7 +150,8 @@ class ReplaySettings(OffPolicyHyperparamSettings):
     prioritized_beta: Number = own(0.4, ge=0, le=1)
     """How much the bias of prioritized_replay is corrected at the start; in full at max_steps."""
     normalize_rewards: Flag = own(False)
-    """Divide rewards by the running standard deviation of the discounted return."""
+    """Divide each signal's rewards by the running standard deviation of their discounted return; the signal's
+    strength multiplies what is divided."""
     interrupted_value: InterruptedValue = own(InterruptedValue.LAST_OBSERVATION)
     """Whose value stands for the rewards after an interrupted episode: last_observation is the last one that
     the engine sent; own_observation is the one before it, as in ML-Agents."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StrictInt, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 
-from ..base import Flag, Integer, Number, Settings, Text, own, plain, refuse, wrong
+from ..base import Flag, Integer, Number, Settings, Text, integer_of_key, own, plain, refuse, wrong
 from ..errors import Problem
 
 MOST_UNITS = 32768
+MOST_LAYERS = 1000
 
 _REFERENCE = re.compile(r"[\w.-]+(:[\w.]+)?")
 
@@ -59,6 +61,26 @@ class Initialization(str, Enum):
     ORTHOGONAL = "orthogonal"
 
 
+def _widths(value: Any, info: ValidationInfo) -> int | list[int]:
+    if not isinstance(value, list | tuple):
+        return _width(value, info)
+    if not 1 <= len(value) <= MOST_LAYERS:
+        raise wrong(f"found {len(value)} widths, expected from 1 to {MOST_LAYERS}, one of each hidden layer")
+    return [_width(one, info) for one in value]
+
+
+def _width(value: Any, info: ValidationInfo) -> int:
+    width = integer_of_key(value, info)
+    if width < 1:
+        raise PydanticKnownError("greater_than_equal", {"ge": 1})
+    if width > MOST_UNITS:
+        raise PydanticKnownError("less_than_equal", {"le": MOST_UNITS})
+    return width
+
+
+HiddenUnits = Annotated[StrictInt | list[StrictInt], BeforeValidator(_widths)]
+
+
 class MemorySettings(Settings):
     """A recurrent layer between body and heads."""
 
@@ -82,15 +104,24 @@ class MemorySettings(Settings):
         return value
 
 
+class StateDependentExplorationSettings(Settings):
+    """Exploration that is a function of the state (gSDE)."""
+
+    resample_interval: Integer = Field(default=8, ge=1)
+    """Decisions of an agent for which its exploration is the same function of the state: 1 samples it anew
+    for each, and it is sampled anew when an episode starts. 4 to 64 are common."""
+
+
 class NetworkSettings(Settings):
     """The network of a policy, a critic or a reward signal."""
 
     normalize: Flag = False
     """Scale vector observations by their running mean and variance. Good for physics, bad for one-hot."""
-    hidden_units: Integer = Field(default=128, ge=1, le=MOST_UNITS)
-    """Width of the hidden layers. One layer of the greatest has 4 GiB of weights."""
-    num_layers: Integer = Field(default=2, ge=0, le=1000)
-    """Number of hidden layers (0 is read as 1)."""
+    hidden_units: HiddenUnits = 128
+    """Width of the hidden layers. One layer of the greatest has 4 GiB of weights. A list, such as [400, 300],
+    has the width of each layer; images are encoded in the first, and team critics attend in it."""
+    num_layers: Integer = Field(default=2, ge=0, le=MOST_LAYERS)
+    """Number of hidden layers (0 is read as 1); not beside a list of hidden_units."""
     vis_encode_type: EncoderType = EncoderType.SIMPLE
     """Encoder of images: simple has 2 convolutions, nature_cnn 3, resnet most; match3 is for tiny grids."""
     memory: MemorySettings | None = None
@@ -101,15 +132,22 @@ class NetworkSettings(Settings):
     """Take the most likely action instead of sampling one."""
     initial_log_std: Number = own(0.0, ge=-20, le=2)
     """Logarithm of the standard deviation of continuous actions before anything is learned, in units of which
-    action_range are the engine's 1. For ppo, poca and mappo; -0.5 to -2 explore less."""
+    action_range are the engine's 1. For ppo, poca and mappo; -0.5 to -2 explore less. With
+    state_dependent_exploration, and then for sac too, that of what each feature of the policy's last layer
+    adds to an action: -2 to -4."""
     action_range: Number = own(3.0, ge=0.01, le=100)
     """Continuous actions are clipped to this size and divided by it for the engine: 3 as in ML-Agents, where
     the engine's actions vary by a third at first; 1 as in most other libraries. For ppo, poca and mappo."""
+    state_dependent_exploration: StateDependentExplorationSettings | None = own(None)
+    """Explore by a function of the state that stays for some decisions (gSDE), so that actions do not
+    tremble, instead of by noise of each decision. For ppo, poca, mappo and sac with continuous actions. {}
+    for defaults, null for none."""
     activation: Activation = own(Activation.SWISH)
     """The activation after each hidden layer."""
     initialization: Initialization = own(Initialization.KAIMING_NORMAL)
     """How the weights of hidden layers are initialized, and those of image encoders, which with
-    kaiming_normal start as ML-Agents' do: their features then differ little from image to image."""
+    kaiming_normal start as ML-Agents' do: their features then differ little from image to image. orthogonal
+    has the gains of Stable-Baselines3: in ppo, poca, mappo and coma, heads start orthogonal too."""
     layer_norm: Flag = own(False)
     """Layer normalization: scale each hidden layer's output to mean 0 and variance 1, before the
     activation."""
@@ -143,10 +181,25 @@ class NetworkSettings(Settings):
             cls._is_reference(reference)
         return value
 
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        """The width of each hidden layer; ML-Agents builds one layer even if num_layers is 0."""
+        if isinstance(self.hidden_units, list):
+            return tuple(self.hidden_units)
+        return (self.hidden_units,) * max(self.num_layers, 1)
+
     def _contradictions(self) -> list[Problem]:
         """What cannot be, whether it was written or follows from another network."""
         problems: list[Problem] = []
-        weights = self.hidden_units**2 * self.num_layers
+        if isinstance(self.hidden_units, list):
+            if "num_layers" in self.model_fields_set:
+                message = (
+                    f"found {self.num_layers}, and hidden_units {self.hidden_units} has the width of each "
+                    "layer: remove this key, or give hidden_units one number"
+                )
+                problems.append(Problem(("num_layers",), message))
+            self.complete("num_layers", len(self.hidden_units))
+        weights = sum(size**2 for size in self.layer_sizes)
         if self.num_layers > 1 and weights > MOST_UNITS**2:
             message = (
                 f"found {self.hidden_units}, which with num_layers {self.num_layers} makes {weights} "
@@ -191,5 +244,12 @@ class NetworkSettings(Settings):
         written = super().as_dict()
         if self.critic is not None:
             keys = (key for key in self.critic.written() if key != "critic")
-            written["critic"] = {key: plain(getattr(self.critic, key)) for key in keys}
-        return written
+            written["critic"] = _consistent({key: plain(getattr(self.critic, key)) for key in keys})
+        return _consistent(written)
+
+
+def _consistent(network: dict[str, Any]) -> dict[str, Any]:
+    """A network's plain values without the number of layers where a list of widths has it."""
+    if isinstance(network["hidden_units"], list):
+        del network["num_layers"]
+    return network

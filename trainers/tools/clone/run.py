@@ -11,7 +11,8 @@ import numpy as np
 
 from ....agent_processor.queues import StatsSink
 from ....agent_processor.trajectory import Rollout
-from ...algorithms.base import Algorithm, UnsupportedActionError
+from ...algorithms.base import Algorithm
+from ...algorithms.common.actions import UnsupportedActionError
 from ...algorithms.common.optim import LEARNING_RATE_FLOOR, Schedule
 from ...algorithms.imitation.behavioral_cloning import LOSS, agreement
 from ...buffers.demonstrations import Demonstrations, digest, held_out
@@ -21,6 +22,7 @@ from ...callbacks.events import UpdateEnd
 from ...checkpoints.run_folder import remove_empty_run, require_folder_name, write_configuration
 from ...checkpoints.status import TrainingStatus
 from ...networks.observation_kinds import UnsupportedObservationError
+from ...rewards.base import Rewards
 from ...runner.banner import next_steps
 from ...runner.signals import StopSignals
 from ...runner.training import make_context
@@ -37,7 +39,7 @@ from ...trainer.context import RunContext, TrainerEvents, TrainerOptions
 from ...trainer.factory import cloning_from, make_algorithm, make_policy, make_values
 from ...trainer.schedules import EvaluationSchedule
 from ...trainer.standalone import SummaryEvents
-from ...trainer.trainer import AVERAGE, Rewards, Trainer
+from ...trainer.trainer import AVERAGE, Trainer
 from ...utils.errors import CheckpointError, TrainerError
 
 if TYPE_CHECKING:

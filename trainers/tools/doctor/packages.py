@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 from ....envs.engines.own_program import own_code
+from ....envs.utils.installation import install_command
 from ....envs.utils.programs import find_program
 from ...utils import plugins
 from .command import Diagnosis, fault, warning
@@ -69,7 +70,7 @@ def packages() -> Iterator[Diagnosis]:
     try:
         yield Diagnosis("Lanista", version("lanista"))
     except PackageNotFoundError:
-        yield fault("Lanista", "it is not installed for this Python", "Install it: pip install -e .")
+        yield fault("Lanista", "it is not installed for this Python", f"Install it: {install_command()}")
         return
     present, extras = [], dict[str, list[str]]()
     for name, least, extra in _requirements():
@@ -83,7 +84,7 @@ def packages() -> Iterator[Diagnosis]:
                 extras[extra].append(f"{name}>={least}" if least else name)
         elif found is None or old:
             what = f"{name} {found} is too old" if old else f"{name} is not installed"
-            yield fault("packages", what, f"Install it: pip install '{name}{'>=' * bool(least)}{least}'")
+            yield fault("packages", what, f'Install it: pip install "{name}{">=" * bool(least)}{least}"')
         else:
             present.append(f"{name} {found}")
     others = [f"{name} {found}" for name in _BESIDE if (found := _version(name))]

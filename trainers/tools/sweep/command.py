@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....envs.utils.installation import install_command
 from ....envs.utils.process_lock import LockingNotSupportedError, ProcessLock, lock_beside
 from ....envs.utils.regular_files import links_out
 from ...checkpoints.run_folder import set_aside
@@ -50,7 +51,7 @@ class Sweep:
             TrainerConfigError, TrainerError, UnityException, SweepError: it is not valid.
         """
         if find_spec("optuna") is None:
-            raise SweepError("this needs the package optuna: pip install 'lanista[sweep]'")
+            raise SweepError(f"this needs the package optuna: {install_command('sweep')}")
         commands = Commands(settings, folder, base_options(settings))
         space = make_space(commands)
         check_trials(commands, space)
@@ -80,7 +81,7 @@ class Sweep:
         plan = TrialPlan(self.commands, metric, seeds, self._run_steps, program)
         report = SweepReport(study, plan, self.space, self.folder.name)
         if not report.plots:
-            log(f"{PICTURE_NAME} needs the package matplotlib: pip install 'lanista[plot]'.")
+            log(f"{PICTURE_NAME} needs the package matplotlib: {install_command('plot')}.")
 
         def on_change() -> None:
             try:

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....envs.utils.installation import install_command
 from ...cli.arguments import add_engine_flags, add_results_dir, add_trust_run, count_from_1
 from ...utils.errors import CommandError
 from ...utils.trust import Trust
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Play, rate and report."""
     if arguments.picture is not None and find_spec("matplotlib") is None:
-        raise CommandError("--picture needs the package matplotlib: pip install 'lanista[plot]'")
+        raise CommandError(f"--picture needs the package matplotlib: {install_command('plot')}")
     with redirect_stdout(sys.stderr) if arguments.json else nullcontext():
         tournament, path = _played(arguments)
     _report(arguments, tournament, path)

@@ -15,6 +15,7 @@ var _squashed: bool
 var _greedy: bool
 var _log_sigma: PackedFloat32Array
 var _sigma_start := -1
+var _sigma_clamped := false
 var _continuous := 0
 var _discrete := 0
 
@@ -32,8 +33,9 @@ func _init(weights: Weights, actions: Array, settings: Dictionary) -> void:
 			choices += action["size"]
 	if settings["sigma"] == "constant":
 		_log_sigma = weights.take(_continuous)
-	elif settings["sigma"] == "of_state":
+	elif settings["sigma"] != "none":
 		_sigma_start = _continuous + choices
+		_sigma_clamped = settings["sigma"] == "of_state"
 
 
 ## Action name -> PackedFloat32Array of components in -1 to 1, or the int of a choice.
@@ -91,7 +93,8 @@ func _components(
 func _log_deviation(columns: PackedFloat32Array, component: int) -> float:
 	if _sigma_start < 0:
 		return _log_sigma[component]
-	return clampf(columns[_sigma_start + component], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
+	var log_sigma := columns[_sigma_start + component]
+	return clampf(log_sigma, LOG_SIGMA_MIN, LOG_SIGMA_MAX) if _sigma_clamped else log_sigma
 
 
 ## The first of the greatest logits, or one sampled in proportion to exp(logit). `forbidden` is an array of the

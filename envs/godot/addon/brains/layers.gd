@@ -20,6 +20,10 @@ static func build(weights: Weights, settings: Dictionary) -> Layer:
 			return Dense.new(
 				weights, [settings["inputs"]], settings["outputs"], settings["activation"], normalized
 			)
+		"explored":
+			return Explored.new(
+				weights, settings["inputs"], settings["outputs"], settings["deviations"]
+			)
 		"residual":
 			return Residual.new(weights, settings["size"], settings["hidden"], settings["activation"])
 		"layer_norm":
@@ -111,6 +115,32 @@ class Dense:
 		if _activation != "none":
 			Vectors.activate(result, _activation)
 		return result
+
+
+## W x + b, and beside it log deviations: half the logarithm of V x^2 + c.
+class Explored:
+	extends Layer
+
+	var _shown: Dense
+	var _variances: Dense
+	var _outputs: int
+	var _deviations: int
+
+	func _init(weights: Weights, inputs: int, outputs: int, deviations: int) -> void:
+		_shown = Dense.new(weights, [inputs], outputs)
+		_variances = Dense.new(weights, [inputs], deviations)
+		_outputs = outputs
+		_deviations = deviations
+
+	func run(row: PackedVector4Array) -> PackedVector4Array:
+		var columns := Vectors.to_floats(_shown.run(row)).slice(0, _outputs)
+		var squares := row.duplicate()
+		for i in squares.size():
+			squares[i] *= row[i]
+		var variances := Vectors.to_floats(_variances.run(squares))
+		for k in _deviations:
+			columns.append(0.5 * log(variances[k]))
+		return Vectors.from_floats(columns)
 
 
 ## A Dense layer of every window of an image, `kernel` rows of pixels high and columns wide. The row of an image

@@ -11,7 +11,7 @@ from gymnasium_games import GAME, environment, moment, number
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.errors import UnsupportedSpaceError
-from lanista.envs.python.unbounded import without_warning
+from lanista.envs.python.warned import without_warnings
 from mlagents_envs.base_env import ActionTuple, DimensionProperty
 
 SHIFTS = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
@@ -143,7 +143,7 @@ def test_a_space_that_cannot_be_used_is_named_by_its_path(what, space, path):
 
 def test_actions_without_bounds_are_named_once(caplog):
     acts = Dict(aim=Box(-1, 1, (2,)), push=Box(np.float32([0, -np.inf]), np.float32([2, np.inf])))
-    with without_warning():  # as when a run looks whether the environment can be made at all
+    with without_warnings():  # as when a run looks whether the environment can be made at all
         environment([moment(number(0))], acts=acts)
     assert not caplog.text
     env, games = environment([moment(number(0))] * 2, acts=acts, copies=3)

@@ -1,5 +1,6 @@
 """Gymnasium environments by their names and arguments."""
 
+import re
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ from lanista.envs.errors import UnsupportedSpaceError
 from lanista.envs.python import in_process
 from lanista.envs.python.gymnasium.source import behavior_of
 from lanista.envs.python.sources import check_source, make_source
+from lanista.envs.utils.installation import install_command
 from mlagents_envs.exception import UnityEnvironmentException
 
 GAME = """
@@ -115,5 +117,5 @@ def test_only_environments_that_render_can_be_filmed():
 
 def test_without_gymnasium_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(UnityEnvironmentException, match=r"pip install 'lanista\[gymnasium\]'"):
+    with pytest.raises(UnityEnvironmentException, match=re.escape(install_command("gymnasium"))):
         check_source("gymnasium:CartPole-v1")

@@ -1,5 +1,6 @@
 """Environments in this process, by their names and arguments."""
 
+import re
 import sys
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 pytest.importorskip("pettingzoo")
 
 from lanista.envs.python.sources import check_source, make_source
+from lanista.envs.utils.installation import install_command
 from mlagents_envs.exception import UnityEnvironmentException
 
 GAME = """
@@ -130,5 +132,5 @@ def test_names_without_a_module_are_not_valid(name):
 
 def test_without_pettingzoo_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pettingzoo", None)
-    with pytest.raises(UnityEnvironmentException, match=r"pip install 'lanista\[pettingzoo\]'"):
+    with pytest.raises(UnityEnvironmentException, match=re.escape(install_command("pettingzoo"))):
         check_source("pettingzoo:mpe2.simple_spread_v3")

@@ -6,10 +6,10 @@ import torch
 from coma_plays import Batch, Play, make, settings, vector_spec
 from lanista.agent_processor.rollout import build_rollout
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.base import UnsupportedActionError
 from lanista.trainers.algorithms.coma.coma import COMA
 from lanista.trainers.algorithms.coma.critic import Steps
 from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches, slots_of
+from lanista.trainers.algorithms.common.actions import UnsupportedActionError
 from lanista.trainers.algorithms.ppo.losses import clipped_surrogate
 from lanista.trainers.buffers.columns import joined
 from lanista.trainers.networks.modules.distributions import ActionDistribution, Branches

@@ -29,14 +29,16 @@ ACTIONS = {
 @pytest.mark.parametrize("kind", ACTIONS)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("widths", [[16], [16, 16, 16], [12, 20]], ids=str)
 @pytest.mark.parametrize("keys", [{}, {"ratio": "joint", "value_coefficient": 1.5}], ids=["default", "joint"])
-def test_it_equals_automatic_differentiation(kind, shared, masked, layers, keys):
+@pytest.mark.parametrize("of_state", [False, True])
+def test_it_equals_automatic_differentiation(kind, shared, masked, widths, keys, of_state):
     torch.manual_seed(1)
     hyper = PPOSettings.model_validate(keys)
     action_spec = ACTIONS[kind]
     spec = vector_spec([5, 3], action_spec.continuous_size, action_spec.discrete_branches)
-    network = NetworkSettings(normalize=True, hidden_units=16, num_layers=layers)
+    exploration = {"state_dependent_exploration": {}} if of_state else {}
+    network = NetworkSettings(normalize=True, hidden_units=widths, **exploration)
     net = ActorCritic(spec, network, ["extrinsic", "gail"], shared)
     net.actions.log_sigma.data.uniform_(-1, 1)
     flat = FlatParameters(net.parameters())

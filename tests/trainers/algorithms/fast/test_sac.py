@@ -17,11 +17,11 @@ def shaken(sac):
 
 
 @pytest.mark.parametrize("kind", ACTIONS)
-@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("widths", [[16], [16, 16, 16], [12, 20]], ids=str)
 @pytest.mark.parametrize("signals", [("extrinsic",), ("extrinsic", "rnd")])
 @pytest.mark.parametrize("masked_and_weighted", [False, True])
 @pytest.mark.parametrize("backend", [NUMPY, TORCH], ids=["numpy", "torch"])
-def test_it_equals_automatic_differentiation(kind, layers, signals, masked_and_weighted, backend):
+def test_it_equals_automatic_differentiation(kind, widths, signals, masked_and_weighted, backend):
     torch.manual_seed(1)
     spec = spec_of(ACTIONS[kind])
     rows = 24
@@ -30,7 +30,7 @@ def test_it_equals_automatic_differentiation(kind, layers, signals, masked_and_w
     )
     if batch.action_mask is not None:
         batch.action_mask[:3] = True  # nothing is left to choose
-    network = {"num_layers": layers}
+    network = {"hidden_units": widths}
     sac = shaken(algorithm(spec, network=network, signals=signals, init_entcoef=0.3))
     assert sac.fused.backend is NUMPY
     if backend is TORCH:
@@ -63,6 +63,8 @@ def test_it_equals_automatic_differentiation(kind, layers, signals, masked_and_w
         ({"critic": {"num_layers": 3}}, False),
         ({"critic": {"activation": "tanh"}}, False),
         ({"critic": {"hidden_units": 16}}, True),
+        ({"hidden_units": [12, 20]}, True),
+        ({"hidden_units": [12, 20], "critic": {"hidden_units": [20, 12]}}, False),
     ],
 )
 def test_it_is_taken_where_it_fits(network, quick):

@@ -207,6 +207,7 @@ def test_an_adapted_rate_is_saved(kind, memory):
         ("sac", "entropy_coefficient", "0"),
         ("dqn", "target_entropy", "-1"),
         ("ddpg", "noise_theta", "0"),
+        ("td3", "noise_dt", "0"),
     ],
 )
 def test_wrong_values_name_their_key(trainer, key, value):

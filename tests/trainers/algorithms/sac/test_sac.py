@@ -50,10 +50,12 @@ class Reference:
 
     def policy(self, x, noise, mask):
         """Sampled actions, their log-probability, and each branch's probabilities."""
-        columns = self.hidden(self.p, "actor.", x) @ self.p["actor.actions.weight"]
-        columns = columns + self.p["actor.actions.bias"]
+        features, log_std = self.hidden(self.p, "actor.", x), self.p["actor.actions.log_sigma"]
+        columns = features @ self.p["actor.actions.weight"] + self.p["actor.actions.bias"]
         n, width = self.actions.continuous_size, sum(self.actions.discrete_branches)
         mu, sigma = columns[:, :n], columns[:, n + width :].clamp(-20, 2).exp()
+        if log_std.numel():  # exploration is a function of the state
+            sigma = (features**2 @ log_std.exp() ** 2 + 1e-6).sqrt()
         normal = torch.distributions.Normal(mu, sigma)
         raw = mu + sigma * noise
         log_prob = (normal.log_prob(raw) - torch.log(1 - torch.tanh(raw) ** 2)).sum(1)
@@ -137,12 +139,16 @@ class Reference:
         return [policy.item(), *(loss.item() for loss in of_critics)]
 
 
-@pytest.mark.parametrize("kind", ACTIONS)
+BY_STATE = {"state_dependent_exploration": {}, "initial_log_std": -1.0}
+KINDS = [*((kind, {}) for kind in ACTIONS), ("continuous", BY_STATE), ("hybrid", BY_STATE)]
+
+
+@pytest.mark.parametrize("kind, network", KINDS)
 @pytest.mark.parametrize("masked_and_weighted", [False, True])
-def test_weights_and_losses_are_those_of_the_formulas(kind, masked_and_weighted):
+def test_weights_and_losses_are_those_of_the_formulas(kind, network, masked_and_weighted):
     torch.manual_seed(3)
     spec = spec_of(ACTIONS[kind])
-    sac = algorithm(spec, learning_rate=RATE, tau=TAU, init_entcoef=ALPHA)
+    sac = algorithm(spec, network=network, learning_rate=RATE, tau=TAU, init_entcoef=ALPHA)
     sac.network.update_normalization([4 * torch.randn(40, 5) + 1, torch.randn(40, 3)])
     reference = Reference(sac)
     for seed in range(3):

@@ -85,7 +85,7 @@ def test_a_missing_replay_is_reported_as_by_mlagents(tmp_path, caplog):
     assert "Replay buffer was unable to load, starting from scratch." in caplog.text
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.posix("named pipes")
 def test_a_pipe_is_not_waited_for(tmp_path, caplog):
     os.mkfifo(tmp_path / FILE)
     assert load_replay("B", tmp_path, new(SHAPES["wrapped"]), 5) is None

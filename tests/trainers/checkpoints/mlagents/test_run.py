@@ -80,7 +80,7 @@ def test_other_files(tmp_path):
     assert not is_mlagents_file(tmp_path / "absent.pt")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.posix("named pipes")
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.pt")
     assert not is_mlagents_file(tmp_path / "pipe.pt")

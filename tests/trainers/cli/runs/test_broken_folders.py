@@ -102,7 +102,7 @@ def test_an_event_at_no_time_is_listed(tmp_path, capsys, time):
     assert run(["report", str(tmp_path), "-o", str(tmp_path / "page.html")]) == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+@pytest.mark.posix("named pipes")
 @pytest.mark.parametrize(
     "file",
     [

@@ -39,6 +39,7 @@ COMBINATIONS = {
         {"memory": {"memory_size": 6, "memory_type": "gru"}},
     ),
     "layers": ([(3,)], (), {"activation": "gelu", "layer_norm": True}),
+    "layers of different widths": ([(3,), (3, 20, 20)], (), {"hidden_units": [12, 8], "layer_norm": True}),
     "residual blocks": ([(3,), (3, 20, 20)], (), {"residual": True, "num_layers": 2}),
     "an lstm behind residual blocks": ([(3,)], (), {"residual": True, "memory": {"memory_size": 6}}),
     "relu": ([(3,)], (), {"activation": "relu"}),

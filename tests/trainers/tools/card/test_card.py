@@ -90,8 +90,8 @@ def test_the_card_of_a_run_tells_what_it_is_what_made_it_and_how_well_it_plays(r
 
 @pytest.mark.slow
 @pytest.mark.posix("signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_what_plays_ends_with_the_command(results, number):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_what_plays_ends_with_the_command(results, name):
     """Also if it is suspended."""
     program = [sys.executable, "-m", "lanista.trainers.cli.main"]
     words = ["--results-dir", str(results), "--episodes", "100000000", "-o", str(results / "endless.md")]
@@ -105,7 +105,7 @@ def test_what_plays_ends_with_the_command(results, number):
         assert until(has_engine)
         (player,) = (process for process in playing if "play" in process.cmdline())
         player.suspend()
-        command.send_signal(number)
+        command.send_signal(getattr(signal, name))
         said = command.communicate()[1]
     assert "Traceback" not in said
     gone, alive = psutil.wait_procs(playing, PATIENCE)

@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+from lanista.envs.utils.installation import install_command
 from lanista.trainers.cli.main import run
 
 RATE = "behaviors.Basic.hyperparameters.learning_rate"
@@ -80,7 +81,7 @@ def test_trials_of_behaviors_that_are_not_listed_end_too(tmp_path, capsys):
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("lanista.trainers.tools.sweep.command.find_spec", lambda name: None)
-    assert "pip install 'lanista[sweep]'" in complaint(tmp_path, GOOD, capsys)
+    assert install_command("sweep") in complaint(tmp_path, GOOD, capsys)
 
 
 @pytest.mark.slow

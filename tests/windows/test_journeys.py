@@ -1,0 +1,230 @@
+"""What users do, in a folder with spaces and umlauts; `tests/windows/run.py` runs it on Windows.
+
+Engines are scenes, which are processes of their own that speak over the wire.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from console_runs import YAML, end, lanista, learn, ppo_yaml, start, until, weights_are_finite
+from scripted_engine import first_free_port
+
+pytestmark = pytest.mark.slow
+
+BASIC = ppo_yaml(
+    "Basic",
+    {"batch_size": 32, "buffer_size": 256, "learning_rate_schedule": "constant"},
+    {"hidden_units": 16, "num_layers": 1},
+    **{"max_steps": 2000, "summary_freq": 500, "checkpoint_interval": 500, "time_horizon": 16},
+)
+ENDLESS = BASIC.replace("max_steps: 2000", "max_steps: -1")
+WINDOWS = os.name == "nt"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "Spiele für Jürgen"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def port():
+    return ["--base-port", str(first_free_port(4))]
+
+
+def engines_of(process):
+    """The engines that a run has started."""
+    return [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if any("--mlagents-port" in part for part in child.cmdline())
+    ]
+
+
+def begin(folder, *arguments, yaml=ENDLESS):
+    """A run with two engines that has saved a checkpoint."""
+    flags = subprocess.CREATE_NEW_PROCESS_GROUP if WINDOWS else 0
+    options = {"stdout": subprocess.DEVNULL, "creationflags": flags}
+    process = start(folder, "--env", "scene:basic", "--num-envs", "2", *arguments, yaml=yaml, **options)
+    assert until(lambda: saved(folder) or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+    return process
+
+
+def saved(folder):
+    """The checkpoints of the run with their models."""
+    return sorted((folder / "results" / "r").glob("Basic/Basic-*.onnx"))
+
+
+def test_the_machine_is_fit(folder):
+    assert "training" in lanista(folder, "doctor")
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_training_playing_and_reporting(folder, port, threaded):
+    run = learn(
+        folder,
+        *("--env", "scene:basic", "--num-envs", "2", *port),
+        yaml=BASIC + "    threaded: true\n" * threaded,
+    )
+    assert run.good and len(saved(folder)) >= 3
+    assert weights_are_finite(run.files("checkpoint.pt"))
+    printed = lanista(folder, "play", "r", "--env", "scene:basic", "--episodes", "4", "--json", *port)
+    assert json.loads(printed)["episodes"] == 4
+    lanista(folder, "report", "r", "--output", "page.html")
+    assert "Basic" in (folder / "page.html").read_text(encoding="utf-8")
+    assert "finished" in lanista(folder, "runs")
+
+
+def test_a_killed_run_leaves_no_engine_and_goes_on(folder, port):
+    process = begin(folder, *port)
+    engines = engines_of(process)
+    assert len(engines) == 2
+    process.kill()
+    process.communicate()
+    assert until(lambda: not any(engine.is_running() for engine in engines))
+    newest = max(int(path.stem.rpartition("-")[2]) for path in saved(folder))
+    run = learn(
+        folder, "--env", "scene:basic", "--resume", *port, yaml=BASIC.replace("2000", str(newest + 1000))
+    )
+    steps = [int(step) for step in re.findall(r"Step: (\d+)\.", run.out)]
+    assert run.good and newest < steps[0]
+
+
+def test_an_interrupted_run_saves_and_ends(folder, port):
+    process = begin(folder, *port)
+    before = saved(folder)
+    process.send_signal(signal.CTRL_BREAK_EVENT if WINDOWS else signal.SIGINT)
+    ended = end(process, folder)
+    assert "Traceback" not in ended.err
+    assert len(saved(folder)) > len(before)
+
+
+def test_a_port_in_use_is_named(folder):
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        taken = held.getsockname()[1]
+        run = learn(folder, "--env", "scene:basic", "--base-port", str(taken), yaml=BASIC)
+    assert str(taken) in run.error and "--base-port" in run.error
+
+
+def test_files_that_other_programs_read_are_replaced_and_added_to(folder, port):
+    process = begin(folder, *port)
+    try:
+        (events,) = (folder / "results" / "r" / "Basic").glob("events.*")
+        models = saved(folder)
+        with events.open("rb") as log, models[0].open("rb") as model:
+            assert until(lambda: saved(folder)[-1] not in models)
+            assert log.read(8) and model.read(8)
+    finally:
+        process.send_signal(signal.CTRL_BREAK_EVENT if WINDOWS else signal.SIGINT)
+        ended = end(process, folder)
+    assert "Traceback" not in ended.err
+    assert (folder / "results" / "r" / "Basic.onnx").is_file()
+
+
+def test_a_model_that_another_program_holds_open_is_written_or_named(folder, port):
+    assert learn(folder, "--env", "scene:basic", *port, yaml=BASIC).good
+    model = folder / "results" / "r" / "Basic.onnx"
+    with model.open("rb"):
+        run = learn(folder, "--env", "scene:basic", "--resume", *port, yaml=BASIC.replace("2000", "2500"))
+    assert "Traceback" not in run.err
+    assert run.status == 0
+    if WINDOWS:
+        assert "Basic.onnx" in run.out + run.err
+    assert (folder / "results" / "r" / "Basic" / "Basic-2500.onnx").is_file() or saved(folder)[-1]
+
+
+def test_self_play(folder, port):
+    yaml = (
+        YAML.replace("Ball", "Tennis").replace("max_steps: 400", "max_steps: 600")
+        + "    self_play: {save_steps: 100, swap_steps: 100, team_change: 200, window: 3}\n"
+    )
+    run = learn(folder, "--env", "scene:tennis", *port, yaml=yaml)
+    assert run.good and (folder / "results" / "r" / "Tennis.onnx").is_file()
+
+
+def test_demonstrations(folder, port):
+    assert learn(folder, "--env", "scene:basic", *port, yaml=BASIC).good
+    lanista(
+        folder,
+        *("play", "r", "--env", "scene:basic", "--episodes", "4", "--record-demos", "demos", *port),
+    )
+    (demo,) = (folder / "demos").rglob("*.demo")
+    lanista(folder, "demo", "show", demo)
+    cloning = BASIC + f"    behavioral_cloning: {{demo_path: '{demo}', strength: 0.5}}\n"
+    again = learn(folder, "--env", "scene:basic", "--force", *port, yaml=cloning)
+    assert again.good
+
+
+def test_another_library_gets_the_engine(folder, port):
+    pytest.importorskip("gymnasium")
+    code = (
+        "from lanista.envs.wrappers import make_gym\n"
+        "if __name__ == '__main__':\n"
+        f"    env = make_gym('scene:basic', base_port={port[1]})\n"
+        "    env.reset()\n"
+        "    for _ in range(5):\n"
+        "        env.step(env.action_space.sample())\n"
+        "    env.close()\n"
+        "    print('closed')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "closed\n", done.stderr
+
+
+def test_a_configuration_is_written_for_an_environment(folder):
+    pytest.importorskip("gymnasium")
+    lanista(folder, "init", "--env", "gymnasium:CartPole-v1", "--output", "cartpole.yaml")
+    lanista(folder, "check", "cartpole.yaml")
+
+
+def test_a_scene_becomes_a_program(folder, port):
+    lanista(folder, "scenes", "export", "basic", "game")
+    (program,) = (path for path in folder.iterdir() if path.name.startswith("game") and path.is_file())
+    assert learn(folder, "--env", str(program), *port, yaml=BASIC.replace("2000", "500")).good
+
+
+@pytest.mark.parametrize("name", ["CON", "aux", "Basic.", "com1.x"])
+def test_names_that_windows_keeps(folder, port, name):
+    run = learn(folder, "--env", "scene:basic", *port, yaml=BASIC.replace("Basic", f'"{name}"'))
+    assert name in run.error
+
+
+def test_a_long_run_id(folder, port):
+    name = "r" * 200
+    process = start(
+        folder, "--env", "scene:basic", *port, "--run-id", name, yaml=BASIC.replace("2000", "500")
+    )
+    ended = end(process, folder)
+    if ended.status:
+        assert "260" in ended.error and "--run-id" in ended.error
+    else:
+        assert (folder / "results" / name / "Basic.onnx").is_file()
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "cp437"])
+def test_consoles_without_unicode(folder, port, monkeypatch, encoding):
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    run = learn(folder, "--env", "scene:basic", *port, yaml=BASIC.replace("2000", "500"), encoding=encoding)
+    assert run.good
+
+
+def test_what_is_no_program_is_named(folder, port):
+    wrong = Path(folder, "Game.exe")
+    wrong.write_bytes(b"MZ")
+    wrong.chmod(0o755)
+    run = learn(folder, "--env", str(wrong), *port, yaml=BASIC)
+    assert "Game.exe" in run.error
