@@ -291,6 +291,13 @@ class GymnasiumEnvironment(CopiedEnvironment):
         """
         close_all(self._envs)
 
+    def action_bound(self) -> tuple[int, float | None]:
+        """The number of continuous components, and the bound of all if there is one, for -bound to bound."""
+        size = int(self._spec.action_spec.continuous_size)
+        high, low = (np.unique(getattr(self._decoder.space, name, ())) for name in ("high", "low"))
+        alike = len(high) == 1 and len(low) == 1 and low[0] == -high[0]
+        return size, float(high[0]) if alike else None
+
     def _starts(self) -> Sequence[EpisodeStarts]:
         return self._episodes
 

@@ -84,6 +84,20 @@ def check(path: str, arguments: Sequence[str], parameters: Collection[str] = ())
         close_checked(env)
 
 
+def described_actions(path: str, arguments: Sequence[str]) -> tuple[int, float | None]:
+    """How many continuous components actions have, and the bound of all if there is one, for -bound to bound.
+
+    Raises:
+        UnityEnvironmentException: As `make_source`.
+        UnsupportedSpaceError: Its agents can do nothing that a policy can decide.
+    """
+    env = make(path, None, arguments, 1)
+    try:
+        return env.action_bound()
+    finally:
+        env.close()
+
+
 def behavior_of(name: str) -> str:
     """The behavior's name for an id: without module and namespace; `Pong-v5` for `ale_py:ALE/Pong-v5`."""
     return name.rpartition(":")[2].rpartition("/")[2]

@@ -53,6 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="overwrite the file")
     parser.add_argument(
+        "--from-zoo",
+        metavar="FILE",
+        help="take the settings of a Gymnasium environment from a file of rl-zoo3, such as ppo.yml",
+    )
+    parser.add_argument(
         "--trainer", choices=TRAINERS, help="the algorithm (default: by actions, agents and groups)"
     )
     add_engine_flags(parser)
@@ -66,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     file = Path(arguments.output)
     if arguments.output != STDOUT:
         _require_writable(file, force=arguments.force)
+    if arguments.from_zoo is not None:
+        return _run_from_zoo(arguments, file)
     facts = _observed(arguments)
     copies = 1
     suggestions = _suggested(arguments, facts, copies)
@@ -81,17 +88,46 @@ def run(arguments: argparse.Namespace) -> int:
         suggestions, [*header, "All keys: docs/configuration.md. Without a key its default holds."]
     )
     RunOptions.from_text(text, "what lanista init would write")
+    if _written(arguments, file, text):
+        for one in suggestions:
+            print(f"{one.facts.name}: {one.settings['trainer_type']}, {one.reason}.")
+        print(f"Wrote {file}. Train with:\n  {command}")
+    return 0
+
+
+def _run_from_zoo(arguments: argparse.Namespace, file: Path) -> int:
+    """Translate, and write."""
+    from ...settings.errors import TrainerConfigError
+    from ...settings.options import RunOptions
+    from .zoo_file import translated, zoo_configuration
+
+    if arguments.trainer is not None:
+        raise CommandError("--from-zoo has its algorithm from the file's name; leave out --trainer.")
+    name, translation = translated(Path(arguments.from_zoo), arguments.env, arguments.env_args or ())
+    command = _training_command(arguments, translation.copies)
+    header = ["Settings of rl-zoo3, translated by `lanista init --from-zoo`. Train with", f"    {command}"]
+    text = zoo_configuration(name, translation, header)
+    try:
+        RunOptions.from_text(text, "what lanista init would write")
+    except TrainerConfigError as error:
+        raise CommandError(str(error)) from error
+    if _written(arguments, file, text):
+        for key, reason in translation.left.items():
+            print(f"{key}: not said; {reason}.")
+        print(f"Wrote {file}. Train with:\n  {command}")
+    return 0
+
+
+def _written(arguments: argparse.Namespace, file: Path, text: str) -> bool:
+    """Write the text; whether to a file."""
     if arguments.output == STDOUT:
         print(text, end="")
-        return 0
+        return False
     try:
         atomic_write_text(file, text)
     except OSError as error:
         raise CommandError(f"{file} cannot be written: {error.strerror}.") from error
-    for one in suggestions:
-        print(f"{one.facts.name}: {one.settings['trainer_type']}, {one.reason}.")
-    print(f"Wrote {file}. Train with:\n  {command}")
-    return 0
+    return True
 
 
 def _require_writable(file: Path, *, force: bool) -> None:

@@ -84,7 +84,7 @@ class OnPolicyHyperparamSettings(HyperparamSettings):
 
     @model_validator(mode="after")
     def _has_minibatches(self, info: ValidationInfo) -> OnPolicyHyperparamSettings:
-        if self.batch_size > self.buffer_size:
+        if self.batch_size > self.buffer_size + 1:  # an update begins with more steps than buffer_size
             note(
                 info,
                 f"batch_size {self.batch_size} is larger than buffer_size {self.buffer_size}: updates with "
