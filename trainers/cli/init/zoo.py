@@ -204,7 +204,7 @@ class _Reader:
     def of_replay(self) -> Tree:
         """Hyperparameters of the trainers with a replay."""
         rate, schedule = self.scheduled("learning_rate")
-        between = self._steps_between_updates()
+        between = (self._train_frequency() or 1) * self.whole("n_envs")
         taken = self.value("gradient_steps")
         hyper: Tree = {
             "batch_size": self.whole("batch_size"),
@@ -223,11 +223,15 @@ class _Reader:
         own.get(self.algorithm, self._deterministic)(hyper)
         return hyper
 
-    def _steps_between_updates(self) -> int:
-        if isinstance(self.value("train_freq"), list):
-            self.left["train_freq"] = "updates are due after a number of steps here: one step was written"
-            return self.whole("n_envs")
-        return self.whole("train_freq") * self.whole("n_envs")
+    def _train_frequency(self) -> int | None:
+        """Steps of a copy between two updates; None where updates are due after an episode."""
+        frequency = self.value("train_freq")
+        if isinstance(frequency, list) and len(frequency) == 2:
+            if frequency[1] != "step":
+                self.left["train_freq"] = "updates are due after a number of steps here: one was written"
+                return None
+            self.given = {**self.given, "train_freq": frequency[0]}
+        return self.whole("train_freq")
 
     def _sac(self, hyper: Tree) -> None:
         hyper["tau"] = self.number("tau")
@@ -287,6 +291,8 @@ class _Reader:
             self.left["policy_kwargs.activation_fn"] = f"{activation}: relu was written"
         if on_policy and self.policy.get("ortho_init", True):
             network["initialization"] = "orthogonal"
+        if not of_policy or not of_values:
+            self.left["policy_kwargs.net_arch"] = "there is one hidden layer at least: 64 units were written"
         if of_values != of_policy and on_policy:
             network["critic"] = {"hidden_units": _widths(of_values)}
         elif of_values != of_policy:
@@ -295,13 +301,16 @@ class _Reader:
             network["vis_encode_type"] = "nature_cnn"
         if self.algorithm == "ppo_lstm":
             size = self.policy.get("lstm_hidden_size", 256)
-            network["memory"] = {"memory_size": 2 * size, "sequence_length": self.whole("n_steps")}
+            length = min(self.whole("n_steps"), self.whole("batch_size"))
+            network["memory"] = {"memory_size": 2 * size, "sequence_length": length}
+            if length < self.whole("n_steps"):
+                self.left["n_steps"] = f"sequences are of {length} steps, no more than a minibatch"
         self._explore(network, on_policy=on_policy)
         return network
 
     def _explore(self, network: Tree, *, on_policy: bool) -> None:
         by_state = bool(self.value("use_sde"))
-        interval = self.value("sde_sample_freq")
+        self.read.add("sde_sample_freq")
         if not self.actions.continuous:
             return
         if on_policy:
@@ -309,12 +318,18 @@ class _Reader:
             if self.actions.bound is None:
                 self.left["log_std_init"] = "deviations are in units of each action's bound, which differ"
         if by_state:
-            whole_rollout = self.whole("n_steps" if on_policy else "train_freq")
-            network["state_dependent_exploration"] = {
-                "resample_interval": whole_rollout if interval == -1 else self.whole("sde_sample_freq")
-            }
+            interval = self._resample_interval(on_policy=on_policy)
+            network["state_dependent_exploration"] = {"resample_interval": interval}
         if on_policy or by_state:
             network["initial_log_std"] = float(self.policy.get("log_std_init", 0.0 if on_policy else -3.0))
+
+    def _resample_interval(self, *, on_policy: bool) -> int:
+        """Steps after which exploration changes: those of a rollout where -1 says so."""
+        if self.value("sde_sample_freq") != -1:
+            return self.whole("sde_sample_freq")
+        if on_policy:
+            return self.whole("n_steps")
+        return self._train_frequency() or self.whole("n_timesteps")  # an episode ends it in any case
 
     def _normalized(self, what: str) -> bool:
         """Whether VecNormalize scales observations (`norm_obs`) or rewards (`norm_reward`)."""
@@ -340,8 +355,9 @@ def _streams(arch: object) -> tuple[Any, Any]:
     return of_policy, arch.get("vf", arch.get("qf", of_policy))
 
 
-def _widths(layers: object) -> int | list[int]:
-    """As `hidden_units` takes them."""
+def _widths(layers: object) -> list[int]:
+    """As `hidden_units` takes them, which is one layer at least."""
+    layers = layers or [64]
     if not isinstance(layers, list) or not layers or not all(type(width) is int for width in layers):
         raise CommandError(f"--from-zoo: net_arch: found {layers!r}, expected widths such as [64, 64]")
     return layers
