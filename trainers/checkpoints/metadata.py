@@ -23,7 +23,7 @@ from ..networks.actor_critic import ActorCritic
 from ..networks.modules.heads import HeadConfig
 from ..networks.multi_actor import MultiActor, Network
 from ..settings.models.behavior import TrainerSettings
-from ..settings.models.networks import NetworkSettings
+from ..settings.models.networks import NetworkSettings, without_implied_layers
 from ..settings.named import named_networks
 from ..settings.problems import config_error
 from ..settings.yaml_source import Source
@@ -89,7 +89,7 @@ def describe_network(
 def _describe_settings(network: NetworkSettings) -> dict[str, Any]:
     """Plain values; a key of `LATER` only where a network uses it."""
     written = network.model_dump(mode="json")
-    networks = [one for one in (written, written["critic"]) if one is not None]
+    networks = [without_implied_layers(one) for one in (written, written["critic"]) if one is not None]
     for key in LATER:
         # Used by one of the two, it stays in both: a critic without it would take over the policy's.
         default = NetworkSettings.model_fields[key].default

@@ -56,6 +56,19 @@ def test_the_names_of_actions_are_kept():
     assert actions_of(rebuilt.spec.action_spec) == actions
 
 
+@pytest.mark.parametrize("widths", [{"hidden_units": [8, 12]}, {"hidden_units": 8, "num_layers": 3}], ids=str)
+@pytest.mark.parametrize(
+    "critic", [None, {}, {"hidden_units": [6, 4, 2]}, {"hidden_units": 6, "num_layers": 1}]
+)
+def test_widths_of_layers_are_kept(spec, widths, critic):
+    settings = NetworkSettings.model_validate({**widths, "critic": critic})
+    network = ActorCritic(spec, settings, ["extrinsic"], False)
+    brain = describe_network("Ball", spec, settings, ["extrinsic"], False)
+    _, rebuilt = build_network({"brain": brain, "Policy": network.state_dict()})
+    shapes = [[tuple(p.shape) for p in one.parameters()] for one in (network, rebuilt)]
+    assert shapes[0] == shapes[1]
+
+
 @pytest.mark.parametrize("later", [{"residual": True}, {"critic_only_observations": ["vec1"]}], ids=str)
 @pytest.mark.parametrize("critic", [{}, {"residual": False}], ids=["like the policy", "plain"])
 def test_keys_of_later_releases_are_told_where_a_network_uses_them(spec, later, critic):

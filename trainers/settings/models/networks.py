@@ -244,11 +244,13 @@ class NetworkSettings(Settings):
         written = super().as_dict()
         if self.critic is not None:
             keys = (key for key in self.critic.written() if key != "critic")
-            written["critic"] = _consistent({key: plain(getattr(self.critic, key)) for key in keys})
-        return _consistent(written)
+            written["critic"] = without_implied_layers(
+                {key: plain(getattr(self.critic, key)) for key in keys}
+            )
+        return without_implied_layers(written)
 
 
-def _consistent(network: dict[str, Any]) -> dict[str, Any]:
+def without_implied_layers(network: dict[str, Any]) -> dict[str, Any]:
     """A network's plain values without the number of layers where a list of widths has it."""
     if isinstance(network["hidden_units"], list):
         del network["num_layers"]
