@@ -135,7 +135,7 @@ def test_a_line_that_some_shell_does_not_take_is_wrong(line):
     assert install_lines.wrong_lines(line, released=False) and install_lines.wrong_lines(line, released=True)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the workflow's step is for a POSIX shell")
+@pytest.mark.posix("the workflow's step is for its shell")
 @pytest.mark.parametrize(("tag", "published"), [(f"v{CURRENT}", True), (CURRENT, False), ("v9.8.7", False)])
 def test_the_workflow_publishes_what_its_tag_names_alone(tag, published):
     workflow = yaml.safe_load(release.read(ROOT / ".github" / "workflows" / "release.yml"))

@@ -24,20 +24,14 @@ if [ "${1:-}" = --fast ]; then
 fi
 folder=${1:?usage: install.sh [--fast] DIR}
 
-python_of() { # the interpreter of a version such as 3.10
-    local found
-    for found in "$(command -v "python$1" || true)" "$HOME"/.pyenv/versions/"$1".*/bin/python; do
-        if [ -n "$found" ] && "$found" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
-            echo "$found"
-            return
-        fi
-    done
-    echo "install.sh: CPython $1 is not installed here; this variant of ML-Agents 1.1.0 needs it" >&2
-    return 1
-}
+. "$here/../pythons.sh"
 
 version=$([ -n "$fast" ] && echo 3.11 || echo 3.10)
 python=$(python_of "$version")
+if [ -z "$python" ]; then
+    echo "install.sh: CPython $version is not installed here; this variant of ML-Agents 1.1.0 needs it" >&2
+    exit 1
+fi
 "$python" -m venv "$folder"
 install() { "$folder/bin/pip" install -q --disable-pip-version-check "$@"; }
 

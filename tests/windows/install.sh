@@ -61,7 +61,7 @@ cat >"$dir/python" <<END
 # The Windows Python, in the present folder (below $dir).
 at=\${PWD#$dir}
 [ "\$at" != "\$PWD" ] || { echo "this folder is not below $dir" >&2; exit 2; }
-exec unshare --mount bash -c 'mount --bind $dir $root/w && mount -t proc proc $root/proc && mount --bind /dev $root/dev && exec chroot $root /usr/bin/env -i HOME=/root PATH=/usr/bin:/bin WINEPREFIX=/w/prefix WINEARCH=win64 WINEDEBUG=-all LANG=C.UTF-8 PYTHONUNBUFFERED=1 KMP_AFFINITY=disabled bash -c '"'"'cd "/w\$0" && exec wine Z:\\\\w\\\\python311\\\\python.exe "\$@"'"'"' "\$@"' bash "\$at" "\$@"
+exec unshare --mount bash -c 'mount --bind $dir $root/w && mount -t proc proc $root/proc && mount --bind /dev $root/dev && exec chroot $root /usr/bin/env -i HOME=/w PATH=/usr/bin:/bin WINEPREFIX=/w/prefix WINEARCH=win64 WINEDEBUG=-all LANG=C.UTF-8 PYTHONUNBUFFERED=1 KMP_AFFINITY=disabled bash -c '"'"'cd "/w\$0" && exec wine Z:\\\\w\\\\python311\\\\python.exe "\$@"'"'"' "\$@"' bash "\$at" "\$@"
 END
 chmod +x "$dir/python"
 cd "$dir/work"

@@ -1,18 +1,23 @@
 """`lanista init --from-zoo`: what rl-zoo3 says of an environment is said here, or named."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from lanista.trainers.cli.init.zoo import DEFAULTS, Actions, translate
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.trainers.cli.init.zoo import DEFAULTS, ActionFacts, translate
+from lanista.trainers.cli.init.zoo_file import zoo_configuration
 from lanista.trainers.cli.main import run
+from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.utils.errors import CommandError
 
 pytest.importorskip("gymnasium")
 
 PAGE = Path(__file__).parents[3] / "docs" / "tutorials" / "from-sb3.md"
-CONTINUOUS, DISCRETE = Actions(3, 2.0), Actions()
+CONTINUOUS, DISCRETE = ActionFacts(3, 2.0), ActionFacts()
 PENDULUM = """\
 shared: &shared {n_envs: 4, n_timesteps: !!float 1e5, policy: MlpPolicy}
 Pendulum-v1:
@@ -69,6 +74,11 @@ def said(algorithm, actions=CONTINUOUS, **entry):
         ("td3", {}, {"noise_start": 0.0, "policy_delay": 2, "hidden_units": [400, 300]}),
         ("ddpg", {"noise_type": "ornstein-uhlenbeck", "noise_std": 0.5}, {"noise_dt": 0.01}),
         ("dqn", {}, {"target_update_interval": 2500, "double": False}),
+        (
+            "dqn",
+            {"train_freq": 256, "gradient_steps": 128, "target_update_interval": 10},
+            {"target_update_interval": 128},
+        ),
         ("dqn", {"exploration_fraction": 0.2}, {"epsilon_decay_steps": 20_000, "epsilon_end": 0.05}),
     ],
 )
@@ -103,7 +113,7 @@ def test_what_cannot_be_said_is_named(algorithm, entry, left):
     [
         ({"gamma": "much"}, "gamma: found 'much', expected a number"),
         ({"n_steps": 0.5}, "n_steps: found 0.5, expected a whole number from 1"),
-        ({"learning_rate": "lin_x"}, "learning_rate: found 'lin_x', expected lin_NUMBER"),
+        ({"learning_rate": "lin_x"}, "learning_rate: found 'x', expected a number"),
         ({"n_timesteps": None}, "n_timesteps: found None"),
         ({"policy_kwargs": "dict(a=__import__('os').system('touch x'))"}, "expected literals and dict(...)"),
         ({"policy_kwargs": "[1]"}, "policy_kwargs: found [1], expected dict(...)"),
@@ -114,6 +124,36 @@ def test_what_cannot_be_said_is_named(algorithm, entry, left):
 def test_what_is_no_setting_is_refused(entry, message):
     with pytest.raises(CommandError, match=re.escape(message)):
         translate("ppo", {"n_timesteps": 1e5, **entry}, CONTINUOUS)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+KEYS = [
+    *DEFAULTS["sac"],
+    *DEFAULTS["dqn"],
+    *DEFAULTS["td3"],
+    *DEFAULTS["ppo"],
+    "n_timesteps",
+    "policy_kwargs",
+    3,
+]
+POLICY = ["net_arch", "activation_fn", "ortho_init", "log_std_init", "lstm_hidden_size"]
+
+
+@given(
+    st.sampled_from(list(DEFAULTS)),
+    st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4),
+    st.dictionaries(st.sampled_from(POLICY), VALUES, max_size=3),
+)
+def test_any_other_value_is_refused_in_a_sentence(algorithm, entry, policy):
+    entry = {"n_timesteps": 1e5, "policy_kwargs": policy, **entry}
+    with suppress(CommandError, TrainerConfigError):
+        RunOptions.from_text(zoo_configuration("A", translate(algorithm, entry, CONTINUOUS), []), "text")
 
 
 def test_a_file_becomes_a_configuration(tmp_path, capsys):

@@ -7,12 +7,12 @@ default.
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....envs.utils.bounded_yaml import finite_number
 from ...utils.errors import CommandError, nearest
 
 Tree = dict[str, Any]
@@ -56,7 +56,7 @@ _ACTIVATIONS = {"Tanh": "tanh", "ReLU": "relu", "ELU": "elu", "GELU": "gelu", "L
 
 
 @dataclass(frozen=True)
-class Actions:
+class ActionFacts:
     """What the translation has to know of an environment's actions."""
 
     continuous: int = 0
@@ -103,13 +103,13 @@ def entry_of(entries: object, env_id: str, file: str) -> Tree:
     return dict(entries[env_id])
 
 
-def translate(algorithm: str, entry: Mapping[str, Any], actions: Actions) -> Translation:
+def translate(algorithm: str, entry: Mapping[str, Any], actions: ActionFacts) -> Translation:
     """Say an entry with this product's keys.
 
     Raises:
         CommandError: A value is of no form that rl-zoo3 has.
     """
-    given = {**DEFAULTS[algorithm], **entry}
+    given = {**DEFAULTS[algorithm], **{str(key): value for key, value in entry.items()}}
     reader = _Reader(given, actions, algorithm)
     settings: Tree = {
         "trainer_type": "ppo" if algorithm == "ppo_lstm" else algorithm,
@@ -128,7 +128,7 @@ def translate(algorithm: str, entry: Mapping[str, Any], actions: Actions) -> Tra
 class _Reader:
     """Reads an entry, and notes which of its keys were read and which cannot be said."""
 
-    def __init__(self, given: Mapping[str, Any], actions: Actions, algorithm: str) -> None:
+    def __init__(self, given: Mapping[str, Any], actions: ActionFacts, algorithm: str) -> None:
         self.given = given
         self.actions = actions
         self.algorithm = algorithm
@@ -146,29 +146,17 @@ class _Reader:
 
     def number(self, key: str) -> float:
         """A finite number."""
-        value = self.value(key)
-        if isinstance(value, str):  # as YAML reads 1e5
-            with suppress(ValueError):
-                value = float(value)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise CommandError(f"--from-zoo: {key}: found {value!r}, expected a number")
-        return value
+        return _number(key, self.value(key))
 
     def whole(self, key: str) -> int:
         """A whole number of at least one."""
-        number = self.number(key)
-        if number != int(number) or number < 1:
-            raise CommandError(f"--from-zoo: {key}: found {number!r}, expected a whole number from 1")
-        return int(number)
+        return _whole(key, self.value(key))
 
     def scheduled(self, key: str) -> tuple[float, str]:
         """The first value, and how it goes on: `lin_3e-4` falls to 0 at the end."""
         value = self.value(key)
         if isinstance(value, str) and value.startswith("lin_"):
-            try:
-                return float(value.removeprefix("lin_")), "linear"
-            except ValueError:
-                raise CommandError(f"--from-zoo: {key}: found {value!r}, expected lin_NUMBER") from None
+            return _number(key, value.removeprefix("lin_")), "linear"
         return self.number(key), "constant"
 
     def of_ppo(self) -> Tree:
@@ -237,7 +225,7 @@ class _Reader:
         hyper["tau"] = self.number("tau")
         coefficient = self.value("ent_coef")
         if isinstance(coefficient, str) and coefficient.startswith("auto"):
-            hyper["init_entcoef"] = float(coefficient.partition("_")[2] or 1.0)
+            hyper["init_entcoef"] = _number("ent_coef", coefficient.partition("_")[2] or 1.0)
         else:
             hyper["entropy_coefficient"] = self.number("ent_coef")
         if self.value("target_entropy") != "auto":
@@ -271,17 +259,18 @@ class _Reader:
         if tau < 1.0:
             hyper["tau"] = tau
         else:
-            steps_each = hyper["steps_per_update"] / hyper["gradient_steps"]
-            hyper["target_update_interval"] = max(round(interval / steps_each), 1)
+            # There the target network changes between updates alone, never between the steps of one.
+            updates = round(interval / hyper["steps_per_update"])
+            hyper["target_update_interval"] = max(updates, 1) * hyper["gradient_steps"]
 
     def network(self) -> Tree:
         """The networks' section."""
         arch = self.policy.get("net_arch", _LAYERS.get(self.algorithm, [400, 300]))
-        while isinstance(arch, list) and len(arch) == 1 and isinstance(arch[0], dict):
+        if isinstance(arch, list) and len(arch) == 1 and isinstance(arch[0], dict):
             arch = arch[0]
         of_policy, of_values = (arch, arch) if isinstance(arch, list) else _streams(arch)
         on_policy = self.algorithm in ("ppo", "ppo_lstm")
-        activation = self.policy.get("activation_fn", "Tanh" if on_policy else "ReLU")
+        activation = str(self.policy.get("activation_fn", "Tanh" if on_policy else "ReLU"))
         network: Tree = {
             "normalize": self._normalized("norm_obs"),
             "hidden_units": _widths(of_policy),
@@ -300,7 +289,7 @@ class _Reader:
         if "Cnn" in str(self.value("policy")):
             network["vis_encode_type"] = "nature_cnn"
         if self.algorithm == "ppo_lstm":
-            size = self.policy.get("lstm_hidden_size", 256)
+            size = _whole("lstm_hidden_size", self.policy.get("lstm_hidden_size", 256))
             length = min(self.whole("n_steps"), self.whole("batch_size"))
             network["memory"] = {"memory_size": 2 * size, "sequence_length": length}
             if length < self.whole("n_steps"):
@@ -321,7 +310,8 @@ class _Reader:
             interval = self._resample_interval(on_policy=on_policy)
             network["state_dependent_exploration"] = {"resample_interval": interval}
         if on_policy or by_state:
-            network["initial_log_std"] = float(self.policy.get("log_std_init", 0.0 if on_policy else -3.0))
+            usual = 0.0 if on_policy else -3.0
+            network["initial_log_std"] = _number("log_std_init", self.policy.get("log_std_init", usual))
 
     def _resample_interval(self, *, on_policy: bool) -> int:
         """Steps after which exploration changes: those of a rollout where -1 says so."""
@@ -343,14 +333,34 @@ class _Reader:
         value = self.value(key) or {}
         value = _literal(key, value) if isinstance(value, str) else value
         if not isinstance(value, dict):
-            raise CommandError(f"--from-zoo: {key}: found {value!r}, expected dict(...)")
+            raise CommandError(f"--from-zoo: {key}: found {str(value)[:80]}, expected dict(...)")
         return value
+
+
+def _number(key: str, value: object) -> float:
+    given = value
+    if isinstance(value, str):  # as YAML reads 1e5
+        with suppress(ValueError):
+            given = float(value)
+    number = finite_number(given)
+    if number is None:
+        raise CommandError(f"--from-zoo: {key}: found {repr(value)[:80]}, expected a number")
+    return number
+
+
+def _whole(key: str, value: object) -> int:
+    number = _number(key, value)
+    if number != int(number) or number < 1:
+        raise CommandError(f"--from-zoo: {key}: found {number!r}, expected a whole number from 1")
+    return int(number)
 
 
 def _streams(arch: object) -> tuple[Any, Any]:
     """The layers of policy and values."""
     if not isinstance(arch, dict):
-        raise CommandError(f"--from-zoo: net_arch: found {arch!r}, expected widths or dict(pi=..., vf=...)")
+        raise CommandError(
+            f"--from-zoo: net_arch: found {str(arch)[:80]}, expected widths or dict(pi=..., vf=...)"
+        )
     of_policy = arch.get("pi", [])
     return of_policy, arch.get("vf", arch.get("qf", of_policy))
 
@@ -359,7 +369,9 @@ def _widths(layers: object) -> list[int]:
     """As `hidden_units` takes them, which is one layer at least."""
     layers = layers or [64]
     if not isinstance(layers, list) or not layers or not all(type(width) is int for width in layers):
-        raise CommandError(f"--from-zoo: net_arch: found {layers!r}, expected widths such as [64, 64]")
+        raise CommandError(
+            f"--from-zoo: net_arch: found {str(layers)[:80]}, expected widths such as [64, 64]"
+        )
     return layers
 
 

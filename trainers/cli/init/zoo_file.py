@@ -13,7 +13,7 @@ from ....envs.utils.regular_files import MOST_BYTES, read_bytes
 from ...settings.yaml_source import UNREADABLE_YAML
 from ...utils.errors import CommandError
 from ...utils.text import harmless
-from .zoo import Actions, Translation, algorithm_of, entry_of, translate
+from .zoo import ActionFacts, Translation, algorithm_of, entry_of, translate
 
 
 def translated(file: Path, env: str | None, arguments: Sequence[str]) -> tuple[str, Translation]:
@@ -41,7 +41,7 @@ def translated(file: Path, env: str | None, arguments: Sequence[str]) -> tuple[s
         components, bound = described_actions(env, arguments)
     except UnityException as error:
         raise CommandError(str(error)) from error
-    return behavior_of(env_id), translate(algorithm, entry, Actions(components, bound))
+    return behavior_of(env_id), translate(algorithm, entry, ActionFacts(components, bound))
 
 
 def zoo_configuration(name: str, translation: Translation, header: Sequence[str]) -> str:
