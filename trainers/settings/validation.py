@@ -210,13 +210,12 @@ def _attention_problems(settings: TrainerSettings) -> Iterator[Problem]:
     network = settings.network_settings
     critic = network if network.critic is None else network.critic
     if critic.layer_sizes[0] % ATTENTION_HEADS:
-        message = (
-            f"the critic attends to the members of a team with {ATTENTION_HEADS} heads: set a multiple of"
-        )
-        if isinstance(critic.hidden_units, list):
-            message = message.replace("set", "let the first be")
         section = OF_POLICY if network.critic is None else OF_CRITIC
-        found_and_meant = f"found {critic.hidden_units}; {message} {ATTENTION_HEADS}"
+        remedy = "let the first be" if isinstance(critic.hidden_units, list) else "set"
+        found_and_meant = (
+            f"found {critic.hidden_units}; the critic attends to the members of a team with "
+            f"{ATTENTION_HEADS} heads: {remedy} a multiple of {ATTENTION_HEADS}"
+        )
         yield Problem((*section, "hidden_units"), found_and_meant)
 
 
