@@ -7,14 +7,17 @@ from pathlib import Path
 from threading import Thread
 
 import algorithm_curves
+import learning_field
 import numpy as np
 import pytest
 import study as study_module
 import yaml
 from claims import not_behind, ordered, reached
-from intervals import area, band, estimate, steps_to
+from intervals import area, band, difference, estimate, steps_to
+from lanista.trainers.cli.init.zoo import ActionFacts, translate
 from products import LANISTA, ML_AGENTS, CommandFailedError, Outcome
 from records import Records, Run, fingerprint
+from results import ROOT
 from study import Study, Task, Way
 
 STEPS = 1000
@@ -225,6 +228,29 @@ def test_a_level_is_reached_once_the_mean_of_a_window_is_there():
     assert steps_to([(10, 0.0), (90, 7.0)], 7.0, 20) == 90, "long episodes leave windows of one point"
     assert steps_to(curve, 10.0, 10) == np.inf
     assert steps_to([], 0.0, 10) == np.inf
+
+
+def test_a_difference_has_an_interval_of_both_groups():
+    found = difference([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
+    assert found.iqm == 2.0 and 1.0 <= found.low < 2.0 < found.high <= 3.0
+    assert np.isnan(difference([1.0], [0.0, 1.0]).low), "one run leaves no interval"
+    assert difference([0.0] * 5, [1.0] * 5).high == -1.0
+
+
+def test_the_settings_of_the_field_are_those_that_the_zoo_has():
+    facts = {"Pendulum-v1": ActionFacts(1, 2.0), "Swimmer-v5": ActionFacts(2, 1.0)}
+    facts |= {"Hopper-v5": ActionFacts(3, 1.0), "MountainCarContinuous-v0": ActionFacts(1, 1.0)}
+    for task in learning_field.TASKS:
+        translation = translate(task.algorithm, task.entry, facts.get(task.behavior, ActionFacts()))
+        written = yaml.safe_load((ROOT / task.ways["Lanista"].config).read_text(encoding="utf-8"))
+        assert written == {"behaviors": {task.behavior: translation.settings}}, task.name
+        assert (translation.copies, translation.left) == (task.areas, {}), task.name
+
+
+def test_a_column_that_older_files_lack_has_its_default(tmp_path):
+    (tmp_path / "page.csv").write_text("scene,product,seed,max_steps,settings,score,std\na,b,0,9,c,1.0,0.0\n")
+    (run,) = Records("page", tmp_path).runs
+    assert run.score == 1.0 and np.isnan(run.seconds)
 
 
 def test_a_band_covers_the_steps_that_all_curves_have():

@@ -55,6 +55,26 @@ def estimate(scores: Sequence[float]) -> Estimate:
     return Estimate(len(scores), float(iqm(scores)), float(low), float(high))
 
 
+def difference(scores: Sequence[float], others: Sequence[float]) -> Estimate:
+    """Of the first runs' interquartile mean above the others': each group is drawn anew by itself."""
+    ours, theirs = np.asarray(scores, np.float64), np.asarray(others, np.float64)
+    between, low, high = float(iqm(ours) - iqm(theirs)), math.nan, math.nan
+    if min(len(ours), len(theirs)) > 1:
+        found = bootstrap(
+            (ours, theirs),
+            lambda one, other, axis: iqm(one, axis) - iqm(other, axis),
+            n_resamples=RESAMPLES,
+            batch=1000,
+            vectorized=True,
+            axis=0,
+            confidence_level=CONFIDENCE,
+            method="percentile",
+            rng=np.random.default_rng(0),
+        )
+        low, high = float(found.confidence_interval.low), float(found.confidence_interval.high)
+    return Estimate(min(len(ours), len(theirs)), between, low, high)
+
+
 def _interval(scores: NDArray[np.float64], resamples: int) -> tuple[Any, Any]:
     """Its ends for scores [runs, ...]."""
     if len(scores) < 2:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +87,8 @@ class Outcome:
     score: float
     std: float
     curve: Curve
+    seconds: float = math.nan
+    """From the command to the end of training; NaN: not measured."""
 
 
 class Lanista:
@@ -110,10 +114,13 @@ class Lanista:
 
     def measure(self, task: Task, way: str, seed: int, folder: Path, given: argparse.Namespace) -> Outcome:
         """Train once and score the exported model."""
+        began = time.monotonic()
         run = self.train(task, way, seed, folder, given)
+        seconds = time.monotonic() - began
         figures = play(task.play_command(way, seed, str(run / f"{task.behavior}.onnx")), task.behavior)
         spread = figures[task.score.replace("mean", "std")]
-        return Outcome(figures[task.score], spread, curve(run / task.behavior, task.curve))
+        points = curve(run / task.behavior, task.curve)
+        return Outcome(figures[task.score], spread, points, seconds)
 
     def train(self, task: Task, way: str, seed: int, folder: Path, given: argparse.Namespace) -> Path:
         """The folder of the run."""
@@ -168,7 +175,8 @@ class Script:
         plan = json.dumps({**self.plan(task, way), "seed": seed})
         command = [os.environ[self.variable], ROOT / "tests" / "peer" / self.script, plan]
         found = json.loads(run_command(command, **limit(given.threads)).splitlines()[-1])
-        return Outcome(found["mean"], found["std"], [(step, value) for step, value in found["curve"]])
+        points = [(step, value) for step, value in found["curve"]]
+        return Outcome(found["mean"], found["std"], points, found.get("seconds", math.nan))
 
 
 LANISTA, ML_AGENTS = Lanista(), MLAgents()

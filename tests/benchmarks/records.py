@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ class Run:
     score: float
     """Mean reward of the scored episodes."""
     std: float
+    seconds: float = math.nan
+    """From the command to the end of training; NaN: not measured."""
 
     @property
     def key(self) -> tuple[str, str, int]:

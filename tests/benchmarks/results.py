@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import MISSING, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -28,13 +28,22 @@ Line = TypeVar("Line")
 
 
 def read(path: Path, kind: type[Line]) -> list[Line]:
-    """The lines of a CSV as dataclasses; none where there is no file yet."""
+    """The lines of a CSV as dataclasses; none where there is no file yet.
+
+    A column that an older file lacks has its default.
+    """
     if not path.exists():
         return []
     casts = {"str": str, "int": int, "float": float, "bool": "True".__eq__}
     with path.open(encoding="utf-8", newline="") as file:
         return [
-            kind(**{each.name: casts[str(each.type)](line[each.name]) for each in fields(kind)})  # type: ignore[arg-type]
+            kind(
+                **{
+                    each.name: casts[str(each.type)](line[each.name])
+                    for each in fields(kind)  # type: ignore[arg-type]
+                    if each.name in line or each.default is MISSING
+                }
+            )
             for line in csv.DictReader(file)
         ]
 

@@ -172,7 +172,7 @@ class Study:
             what = error if isinstance(error, CommandFailedError) else repr(error)
             print(f"{title} FAILED: {what}", file=sys.stderr, flush=True)
             return
-        run = Run(task.name, way, seed, task.max_steps, settings, found.score, found.std)
+        run = Run(task.name, way, seed, task.max_steps, settings, found.score, found.std, found.seconds)
         self.records.add(run, found.curve)
         print(f"{title}: {run.score:.3f} ({time.monotonic() - began:.0f} s)", flush=True)
 

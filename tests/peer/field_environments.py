@@ -124,6 +124,14 @@ class Catch(gymnasium.Env[NDArray[np.uint8], Any]):
         return self._picture.copy()
 
 
+class WithoutVelocities(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """CartPole of which only the positions are seen, as in sb3-contrib's tests of memory."""
+
+    def observation(self, observation: Any) -> Any:
+        """Zeros in place of the velocities."""
+        return observation * np.array([1, 0, 1, 0], np.float32)
+
+
 def make_cartpole() -> Recorded:
     """CartPole-v1."""
     return Recorded(TimeLimit(CartPoleEnv(), max_episode_steps=500))
@@ -134,5 +142,11 @@ def make_catch(channels_first: bool = False) -> Recorded:
     return Recorded(Catch(channels_first=channels_first))
 
 
+def make_cartpole_without_velocities() -> WithoutVelocities:
+    """CartPole-v1 for an agent with memory."""
+    return WithoutVelocities(TimeLimit(CartPoleEnv(), max_episode_steps=500))
+
+
+gymnasium.register("CartPoleNoVel-v1", make_cartpole_without_velocities)
 gymnasium.register("RecordedCartPole-v1", make_cartpole)
 gymnasium.register("Catch-v0", make_catch)

@@ -99,6 +99,8 @@ def test_what_an_entry_says(algorithm, entry, expected):
         ("ppo", {"policy_kwargs": "dict(activation_fn=nn.SiLU6)"}, ["policy_kwargs.activation_fn"]),
         ("sac", {"train_freq": [1, "episode"], "use_sde": True}, ["train_freq"]),
         ("ppo_lstm", {"n_steps": 512}, ["n_steps"]),
+        ("ppo_lstm", {"policy_kwargs": {"enable_critic_lstm": True, "n_lstm_layers": 1}}, []),
+        ("ppo_lstm", {"policy_kwargs": {"n_lstm_layers": 2}}, ["policy_kwargs.n_lstm_layers"]),
         ("ppo", {"policy_kwargs": "dict(net_arch=[])"}, ["policy_kwargs.net_arch"]),
         ("sac", {"policy_kwargs": {"net_arch": {"pi": [8], "qf": [9]}}}, ["policy_kwargs.net_arch"]),
         ("dqn", {"replay_buffer_class": "HER"}, ["replay_buffer_class"]),

@@ -46,6 +46,8 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 _LAYERS = {"ppo": [64, 64], "ppo_lstm": [64, 64], "sac": [256, 256], "dqn": [64, 64]}
 _OF_POLICY = {"net_arch", "activation_fn", "ortho_init", "log_std_init"}
 _OF_MEMORY = {"lstm_hidden_size"}
+_AS_HERE = {"enable_critic_lstm": True, "shared_lstm": False, "n_lstm_layers": 1}
+"""What a policy has here in any case."""
 _NO_KEY = "there is no such key here"
 _REASONS = {
     "env_wrapper": "register a function that makes the wrapped environment, and name that one",
@@ -137,6 +139,8 @@ class _Reader:
         self.policy = self._mapping("policy_kwargs")
         known = _OF_POLICY | (_OF_MEMORY if algorithm == "ppo_lstm" else set())
         for key in self.policy.keys() - known:
+            if key in _AS_HERE and self.policy[key] == _AS_HERE[key]:
+                continue
             self.left[f"policy_kwargs.{key}"] = _NO_KEY
 
     def value(self, key: str) -> Any:
