@@ -6,6 +6,8 @@ columns, 2] in one vector, or [2, rows, columns] where the game is made with `bo
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -93,6 +95,54 @@ def connects(board: Board, column: int, plane: int) -> bool:
     return False
 
 
+def every_game(policy: Any, seat: int) -> tuple[int, int, int]:
+    """Games of tic-tac-toe won, drawn and lost against every sequence of moves that an opponent could play.
+
+    Args:
+        policy: That of a seat, which takes its most likely action.
+        seat: 0 begins.
+    """
+    empty = (0,) * 9
+    begun = [empty] if seat == 0 else [after_move(empty, move) for move in range(9)]
+    won = drawn = lost = 0
+    waiting = Counter(begun)
+    while waiting:
+        boards, seen = list(waiting), waiting
+        steps = decision_steps(boards, seat)
+        moves = policy.act(steps, True, f"player?team={seat}").discrete[:, 0].tolist()
+        waiting = Counter()
+        for squares, move in zip(boards, moves):
+            assert not squares[move], f"square {move} is taken in {squares}"
+            theirs = after_move(squares, move)
+            if is_lost(theirs):
+                won += seen[squares]
+            elif all(theirs):
+                drawn += seen[squares]
+            for reply in () if is_lost(theirs) else np.flatnonzero(np.equal(theirs, 0)).tolist():
+                mine = after_move(theirs, reply)
+                if is_lost(mine):
+                    lost += seen[squares]
+                elif all(mine):
+                    drawn += seen[squares]
+                else:
+                    waiting[mine] += seen[squares]
+    return won, drawn, lost
+
+
+def decision_steps(boards: Sequence[Squares], seat: int) -> DecisionSteps:
+    """What a seat observes of these boards, as the game shows it."""
+    squares, count = np.array(boards), len(boards)
+    marks = np.stack([squares == 1, squares == -1], axis=2).reshape(count, 18).astype(np.float32)
+    seats = np.tile(np.eye(2, dtype=np.float32)[seat], (count, 1))
+    nothing, agents = np.zeros(count, np.float32), np.arange(count, dtype=np.int32)
+    return DecisionSteps([marks, seats], nothing, agents, [squares != 0], 0 * agents, nothing)
+
+
+def is_lost(squares: Squares) -> bool:
+    """Whether the opponent has three in a row."""
+    return any(all(squares[k] == -1 for k in line) for line in LINES)
+
+
 def after_move(squares: Squares, move: int) -> Squares:
     """The squares after a move, from the opponent's side."""
     return tuple(-1 if k == move else -square for k, square in enumerate(squares))
@@ -101,7 +151,7 @@ def after_move(squares: Squares, move: int) -> Squares:
 @cache
 def value_of(squares: Squares) -> int:
     """The result of the side to move if both play perfectly: 1 won, 0 drawn, -1 lost."""
-    if any(all(squares[k] == -1 for k in line) for line in LINES):
+    if is_lost(squares):
         return -1
     free = [k for k, square in enumerate(squares) if not square]
     return max((-value_of(after_move(squares, move)) for move in free), default=0)

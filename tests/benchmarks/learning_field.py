@@ -70,22 +70,31 @@ def plan(task: Task, way: str) -> dict[str, Any]:
 SB3 = Script("LANISTA_SB3", "run_zoo.py", plan)
 
 
-def task(
-    name: str, algorithm: str, environment: str, span: float, entry: Mapping[str, Any] | None = None
+def task(name: str, algorithm: str, environment: str, span: float) -> FieldTask:
+    """An entry of this repository's copy of the zoo, with the budget that it has there."""
+    entry = entries(algorithm)[environment.rpartition(":")[2]]
+    config = SETTINGS / "field" / f"{name}.yaml"
+    return field_task(name, algorithm, environment, span, entry, config, entry.get("n_envs", 1))
+
+
+def field_task(
+    name: str,
+    algorithm: str,
+    environment: str,
+    span: float,
+    entry: Mapping[str, Any],
+    config: Path,
+    areas: int,
 ) -> FieldTask:
-    """One that both learn, with the budget of its entry; None: that of this repository's copy of the zoo."""
-    folder = "field" if entry is None else "init"
-    if entry is None:
-        entry = entries(algorithm)[environment.rpartition(":")[2]]
-    steps = int(float(entry["n_timesteps"]))
-    config = (SETTINGS / folder / f"{name}.yaml").relative_to(ROOT).as_posix()
+    """One that both learn: Stable-Baselines3 by the entry, Lanista by the file, in so many copies."""
+    steps, ours = int(float(entry["n_timesteps"])), config.relative_to(ROOT).as_posix()
     return FieldTask(
         name,
         f"gymnasium:{environment}",
         environment.rpartition(":")[2],
         steps,
-        {OURS: Way(config), THEIRS: Way(config, product=SB3)},
-        areas=entry.get("n_envs", 1),
+        {OURS: Way(ours), THEIRS: Way(ours, product=SB3)},
+        areas=areas,
         summary_freq=steps // 25,
         algorithm=algorithm,
         span=span,
@@ -143,9 +152,14 @@ def comparison(study: Study, tasks: Sequence[FieldTask]) -> str:
     return table(heads, [row(study, task) for task in done]) if done else "Not run yet."
 
 
-def main() -> None:
+def let_modules_be_found() -> None:
+    """Those of the environments that are registered here, in every process that is started."""
     modules = str(ROOT / "tests" / "peer")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [modules, os.environ.get("PYTHONPATH")]))
+
+
+def main() -> None:
+    let_modules_be_found()
     for each in TASKS:
         file = ROOT / each.ways[OURS].config
         if not file.exists():

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from board_players import BoardPlayer, OneStepAhead, Perfect
+from board_players import BoardPlayer, OneStepAhead, Perfect, every_game
 from lanista.envs.python.sources import make_source
 from lanista.trainers.tools.tournament.match import Result, play_all_sides
 from lanista.trainers.tools.tournament.players import participants_of
@@ -32,6 +32,8 @@ from study import Task, Way
 MATCHES_CSV, CURVES_CSV = RESULTS / "others-games.csv", RESULTS / "others-games-curves.csv"
 GAMES = 200
 QUARTER = "itself at a quarter"
+EVERY = "every sequence of moves"
+"""All games that an opponent could play against the most likely actions, from both seats."""
 PARALLEL_GAMES = 10
 """Of a match with players that need no training."""
 OPPONENTS = {"random": BoardPlayer, "one step ahead": OneStepAhead, "perfect": Perfect}
@@ -77,6 +79,9 @@ class Game(Task):
             (match,) = json.loads(output)["matches"]
             return Result(match["wins"], match["draws"], match["losses"])
         (participant,) = participants_of(str(brain), folder, "newest")
+        if opponent == EVERY:
+            (policy,) = participant.policies.values()
+            return Result(*map(sum, zip(*(every_game(policy, seat) for seat in (0, 1)))))
         env = make_source(self.environment, seed=1000 + seed, areas=PARALLEL_GAMES, self_play=None)
         other = OPPONENTS[opponent](self.board, seed)
         return play_all_sides(env, participant, other, GAMES, deterministic=True)
@@ -100,7 +105,7 @@ TASKS = [
     game(
         *("tic-tac-toe", f"{CLASSIC}.tictactoe_v3?self_play=true", "player", 400_000, 64),
         "config/ppo/tic-tac-toe.yaml",
-        goals={"perfect": Goal(0.95, lost=True)},
+        goals={"perfect": Goal(1.0, lost=True), EVERY: Goal(1.0, lost=True)},
         board=(3, 3),
     ),
     game(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +33,9 @@ class BehaviorFacts:
     """Whether any agent or group earned anything."""
     largest: float = 0.0
     """The largest absolute value in a vector observation."""
+    rate: float = 0.0
+    """The decisions per second of all its agents together, as far as the environment and acting at random
+    allow; 0: not measured."""
 
 
 def observe(env: BaseEnv, steps: int = STEPS, seconds: float = SECONDS) -> dict[str, BehaviorFacts]:
@@ -48,8 +52,8 @@ def observe(env: BaseEnv, steps: int = STEPS, seconds: float = SECONDS) -> dict[
     """
     facts: dict[str, BehaviorFacts] = {}
     rng = np.random.default_rng(0)
-    began = time.monotonic()
     env.reset()
+    began, decided = time.monotonic(), Counter[str]()
     for _ in range(steps):
         deciding: dict[str, int] = {}
         for full, spec in list(env.behavior_specs.items()):
@@ -68,9 +72,12 @@ def observe(env: BaseEnv, steps: int = STEPS, seconds: float = SECONDS) -> dict[
                 env.set_actions(full, _random_actions(spec, decisions, rng))
         for name, number in deciding.items():
             facts[name].agents = max(facts[name].agents, number)
+        decided.update(deciding)
         env.step()
         if facts and time.monotonic() - began > seconds:
             break
+    for name, number in decided.items():
+        facts[name].rate = number / max(time.monotonic() - began, 1e-6)
     return facts
 
 

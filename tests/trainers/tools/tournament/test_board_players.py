@@ -1,8 +1,9 @@
 """The reference players play as described."""
 
+import board_players
 import numpy as np
 import pytest
-from board_players import BoardPlayer, OneStepAhead, Perfect, connects, value_of
+from board_players import BoardPlayer, OneStepAhead, Perfect, connects, every_game, value_of
 from lanista.envs.python.sources import make_source
 from lanista.trainers.tools.tournament.match import play_all_sides
 
@@ -50,3 +51,29 @@ def test_a_perfect_player_never_loses_to_a_random_one(boards):
     env = make_source(source, seed=1, areas=4, self_play=True)
     result = play_all_sides(env, Perfect((3, 3), 1), BoardPlayer((3, 3), 2), 40)
     assert result.losses == 0 and result.wins > 25
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_a_perfect_player_loses_none_of_all_games_and_a_random_one_some(seat):
+    won, drawn, lost = every_game(Perfect((3, 3), 1), seat)
+    assert lost == 0 and won > drawn > 0
+    assert every_game(BoardPlayer((3, 3), 2), seat)[2] > 0
+
+
+def test_all_games_of_the_first_free_square_are_counted():
+    class First(BoardPlayer):
+        def move(self, board, allowed):
+            return int(allowed[0])
+
+    def games(squares, ours):
+        """Won, drawn and lost from here on, seen by the first free square's player."""
+        if value := any(all(squares[k] == -1 for k in line) for line in board_players.LINES):
+            return np.array([not ours, 0, ours]) * value
+        free = [k for k in range(9) if not squares[k]]
+        if not free:
+            return np.array([0, 1, 0])
+        moves = free[:1] if ours else free
+        return sum(games(board_players.after_move(squares, move), not ours) for move in moves)
+
+    for seat in (0, 1):
+        assert every_game(First((3, 3)), seat) == tuple(games((0,) * 9, seat == 0))
