@@ -10,19 +10,24 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from lanista.envs.engines import process, selector
 from lanista.envs.engines.ports import holder
 from lanista.envs.engines.process import EngineProcess
+from lanista.envs.engines.terms import UNKNOWN
 from lanista.envs.unity import launch
 from lanista.envs.unity.executables import check_executable, find_executable
+from lanista.trainers.checkpoints import run_folder
 from lanista.trainers.learn import run
+from lanista.trainers.runner import training
 from lanista.trainers.runner.signals import StopSignals
 from lanista.trainers.settings import RunOptions, parse_command_line
 from lanista.trainers.stats.display import PlainDisplay, make_display
 from lanista.trainers.utils import atomic_files as atomic
+from lanista.trainers.utils.errors import TrainerError
 from lanista.trainers.utils.logging import configure_logging, show_any_letter
 from mlagents_envs.exception import UnityEnvironmentException
 
@@ -77,6 +82,15 @@ def test_files_are_written_even_if_folders_cannot_be_opened(tmp_path, monkeypatc
     monkeypatch.setattr(os, "open", no_folders)
     atomic.atomic_write_bytes(tmp_path / "file", b"abc")
     assert (tmp_path / "file").read_bytes() == b"abc"
+
+
+def test_a_behavior_whose_folder_would_be_another_s_is_refused_before_it_is_made(tmp_path, monkeypatch):
+    """As on Windows and macOS, where the case of letters in the names of folders is ignored."""
+    monkeypatch.setattr(run_folder, "ignores_case", lambda _: True)
+    context, made = SimpleNamespace(folder=tmp_path, terms=UNKNOWN), ["Ball"]
+    with pytest.raises(TrainerError, match="'Ball' is the same folder"):
+        training._make_learner(RunOptions(), context, made, "ball", None)
+    assert made == ["Ball"]
 
 
 # Signals and waiting ----------------------------------------------------------------------------------

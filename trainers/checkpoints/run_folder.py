@@ -6,7 +6,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
@@ -277,6 +278,49 @@ def require_folder_name(behavior: str, terms: Terms = UNKNOWN, *, windows: bool 
             f"The behavior {_shortened(behavior)!r} cannot be trained: its name is that of its folder in the "
             f"results, and {cause}. Change {terms.behavior_name}, and the name in the configuration."
         )
+
+
+def require_distinct_folder(
+    behavior: str, others: Iterable[str], folder: Path, terms: Terms = UNKNOWN
+) -> None:
+    """Refuse a behavior whose folder would be that of another one, or of the run itself.
+
+    Windows and macOS ignore the case of letters in the names of folders: `Ball` and `ball` are one.
+
+    Args:
+        behavior: Its name.
+        others: The names of the run's other behaviors.
+        folder: The run's folder.
+        terms: The words for the environment that shows it.
+
+    Raises:
+        TrainerError: says whose folder it is.
+    """
+    if not ignores_case(folder):
+        return
+    for other in (*others, *sorted(RESERVED_NAMES)):
+        if other != behavior and _without_case(other) == _without_case(behavior):
+            raise TrainerError(
+                f"The behavior {_shortened(behavior)!r} cannot be trained: its name is that of its folder in "
+                f"the results, where the case of letters is ignored, so that {other!r} is the same folder. "
+                f"Change {terms.behavior_name}, and the name in the configuration."
+            )
+
+
+def ignores_case(folder: Path) -> bool:
+    """Whether a folder, which exists, is found by its path in letters of the other case too."""
+    folder = folder.resolve()
+    lettered = next((path for path in (folder, *folder.parents) if path.name.swapcase() != path.name), None)
+    if lettered is None:
+        return False
+    try:
+        return lettered.samefile(lettered.with_name(lettered.name.swapcase()))
+    except OSError:
+        return False
+
+
+def _without_case(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _shortened(name: str) -> str:

@@ -23,7 +23,12 @@ from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, t
 from ..callbacks.events import SummaryDue
 from ..checkpoints.engine_errors import RecordedErrors
 from ..checkpoints.resuming import restore_lessons
-from ..checkpoints.run_folder import recorded_behaviors, remove_empty_run, write_configuration
+from ..checkpoints.run_folder import (
+    recorded_behaviors,
+    remove_empty_run,
+    require_distinct_folder,
+    write_configuration,
+)
 from ..checkpoints.status import TrainingStatus
 from ..checkpoints.transfer import LATEST, find_start
 from ..curriculum import Curriculum
@@ -179,7 +184,7 @@ def _controller(
     controller: TrainerController = make(
         context,
         partial(make_env_manager, options, context.seed, folder / "run_logs", cluster, errors),
-        partial(_make_learner, options, context),
+        partial(_make_learner, options, context, []),
         on_first_learner=lambda: _on_first_learner(options, listed, folder, controller, signals),
         evaluator=evaluator,
         envs=envs,
@@ -236,7 +241,12 @@ def _log_lessons(controller: TrainerController) -> None:
             )
 
 
-def _make_learner(options: RunOptions, context: RunContext, name: str, spec: BehaviorSpec) -> Learner:
+def _make_learner(
+    options: RunOptions, context: RunContext, made: list[str], name: str, spec: BehaviorSpec
+) -> Learner:
+    """A behavior's learner; its name is added to those of the learners that were made before."""
+    require_distinct_folder(name, made, context.folder, context.terms)
+    made.append(name)
     settings = options.behavior(name)
     require_trainable(name, settings, options.torch_settings.learners)
     if takes_state(options) and in_process(options.env_settings.env_path or ""):

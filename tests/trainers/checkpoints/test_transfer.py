@@ -6,7 +6,13 @@ import re
 import pytest
 import torch
 from lanista.envs.engines.terms import UNITY
-from lanista.trainers.checkpoints.run_folder import recorded_seed, require_folder_name
+from lanista.trainers.checkpoints import run_folder
+from lanista.trainers.checkpoints.run_folder import (
+    ignores_case,
+    recorded_seed,
+    require_distinct_folder,
+    require_folder_name,
+)
 from lanista.trainers.checkpoints.transfer import (
     check_initial_weights,
     find_start,
@@ -55,6 +61,32 @@ def test_names_that_are_invalid_for_folders(name, says, windows):
 def test_names_that_are_invalid_on_windows(name):
     with pytest.raises(TrainerError):
         require_folder_name(name, windows=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "same"),
+    [
+        ("ball", ["Goal", "Ball"], "Ball"),
+        ("Straße", ["STRASSE"], "STRASSE"),
+        ("Ba\u0308lle", ["B\u00e4lle"], "B\u00e4lle"),
+        ("Metadata", [], "metadata"),
+    ],
+)
+def test_names_that_are_one_where_case_is_ignored(name, others, same, tmp_path, monkeypatch):
+    require_distinct_folder(name, others, tmp_path)
+    monkeypatch.setattr(run_folder, "ignores_case", lambda folder: folder == tmp_path)
+    with pytest.raises(TrainerError, match="the case of letters is ignored") as error:
+        require_distinct_folder(name, others, tmp_path, UNITY)
+    assert repr(same) in str(error.value) and "Behavior Parameters" in str(error.value)
+    require_distinct_folder("Ball", ["Ball", "another"], tmp_path)
+
+
+def test_a_folder_that_is_found_in_the_other_case_ignores_it(tmp_path):
+    folder = tmp_path / "Run" / "1"
+    folder.mkdir(parents=True)
+    assert not ignores_case(folder)
+    (tmp_path / "rUN").symlink_to(tmp_path / "Run", target_is_directory=True)
+    assert ignores_case(folder), "as where there is one entry of both names"
 
 
 # Where the weights are --------------------------------------------------------------------------------
