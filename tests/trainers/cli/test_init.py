@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lanista.envs.base import behavior_id
 from lanista.envs.scenes.registry import export
 from lanista.trainers.cli.init import bounds
+from lanista.trainers.cli.init import observe as init_observe
 from lanista.trainers.cli.init.observe import BehaviorFacts, observe
 from lanista.trainers.cli.init.suggest import TRAINERS, UnsuitableTrainerError, suggest
 from lanista.trainers.cli.init.text import configuration
@@ -177,8 +178,22 @@ def test_an_update_holds_a_time_horizon_of_every_agent():
     for agents in (1, 33, 1000):
         settings = suggest(seen(agents=agents), copies=3, opponents=False).settings
         hyper = settings["hyperparameters"]
-        assert hyper["buffer_size"] >= 3 * agents * settings["time_horizon"]
+        together = 3 * agents * settings["time_horizon"]
+        assert hyper["buffer_size"] + hyper["batch_size"] >= together
         assert hyper["buffer_size"] % hyper["batch_size"] == 0
+        waves = hyper["buffer_size"] // together + 1
+        assert waves * together - hyper["buffer_size"] <= together - 1, "no trajectories wait for the next"
+
+
+@pytest.mark.parametrize(
+    ("known", "epochs"), [({"rate": 1e3}, 10), ({"rate": 1e6}, 3), ({"rate": 1e3, "group": 2}, 3), ({}, 10)]
+)
+def test_few_steps_are_learned_from_in_many_epochs_of_small_minibatches(known, epochs):
+    one = suggest(seen(**known), trainer="ppo", opponents=False)
+    hyper = one.settings["hyperparameters"]
+    assert hyper["num_epoch"] == epochs and (hyper["batch_size"] < 100) is (epochs == 10)
+    assert "action_range" not in one.settings["network_settings"], "there are no continuous actions"
+    assert ("1,000 decisions per second" in configuration([one], [])) is (known.get("rate") == 1e3)
 
 
 PISTON = spec_of((3, 457, 120), continuous=1)
@@ -225,9 +240,9 @@ def test_what_most_games_show_is_not_bounded(spec, group):
     facts = seen(spec=spec, agents=16, group=group, largest=0.0)
     trainer = "poca" if group else "ppo"
     one = suggest(facts, copies=2, trainer=trainer, opponents=False)
-    hyper, buffer = one.settings["hyperparameters"], 8192 if group else 2048
+    hyper = one.settings["hyperparameters"]
     assert not one.bounded and one.settings["time_horizon"] == 64
-    assert (hyper["buffer_size"], hyper["batch_size"]) == (buffer, buffer // 8)
+    assert (hyper["buffer_size"], hyper["batch_size"]) == ((7168, 1024) if group else (1984, 64))
     assert not suggest(facts, trainer="sac", opponents=False).bounded
 
 
@@ -270,6 +285,23 @@ def test_all_of_a_message_is_seen():
     found = observe(ScriptedEnv([first, second], duel), steps=3)["Duel"]
     assert (found.teams, found.agents, found.group) == ({0, 1}, 3, 2)
     assert found.rewarded and found.largest == 7.0
+
+
+@pytest.mark.parametrize("rate", [1e3, 1e6])
+def test_all_of_the_range_of_continuous_actions_is_tried_where_steps_are_few(rate):
+    both = vector_spec([4], continuous=2, branches=(2,))
+    settings = suggest(seen(spec=both, rate=rate), trainer="ppo", opponents=False).settings
+    few = rate == 1e3
+    assert settings["network_settings"].get("action_range") == (1.0 if few else None)
+    assert settings["hyperparameters"].get("ratio") == ("joint" if few else None)
+
+
+def test_the_rate_counts_the_decisions_of_all_agents_and_teams(monkeypatch):
+    moments = iter([10.0, 10.5, 11.0, 11.5, 12.0, 12.0])
+    monkeypatch.setattr(init_observe.time, "monotonic", lambda: next(moments))
+    duel = {behavior_id("Duel", team): spec_of((2,), continuous=1) for team in (0, 1)}
+    step = {"Duel?team=0": [Asks(1), Asks(2)], "Duel?team=1": [Asks(3)]}
+    assert observe(ScriptedEnv([step] * 5, duel), steps=4)["Duel"].rate == 6.0, "12 in two seconds"
 
 
 def test_masked_actions_are_never_taken():

@@ -82,7 +82,7 @@ class Bounds:
         """Lower the sizes of minibatch and buffer to what has room; return the keys of the lowered ones."""
         before = dict(hyperparameters)
         if self.on_policy:
-            least = _power_above(self.horizon(agents) * agents)
+            least = power_above(self.horizon(agents) * agents)
             room = self._rollout_room - self._on_the_way(self.horizon(agents) * agents)
             most = max(_power_below(room // self.learned), least)
         else:
@@ -90,7 +90,7 @@ class Bounds:
         if hyperparameters["buffer_size"] > most:
             hyperparameters["buffer_size"] = most
             if self.on_policy:
-                hyperparameters["batch_size"] = most // 8
+                hyperparameters["batch_size"] = min(hyperparameters["batch_size"], most // 8)
         most = max(_power_below(MINIBATCH_BYTES // self.gradient), LEAST_MINIBATCH)
         hyperparameters["batch_size"] = min(hyperparameters["batch_size"], most)
         return frozenset(key for key, value in before.items() if hyperparameters[key] != value)
@@ -104,7 +104,7 @@ class Bounds:
 
     def _fits(self, steps: int) -> bool:
         """Whether so many steps that come in at once have room, with the least buffer for them."""
-        return self._on_the_way(steps) + _power_above(steps) * self.learned <= self._rollout_room
+        return self._on_the_way(steps) + power_above(steps) * self.learned <= self._rollout_room
 
 
 def _of_images(images: Sequence[ObservationSpec], network: Mapping[str, Any], encoders: int) -> int:
@@ -121,7 +121,8 @@ def _of_images(images: Sequence[ObservationSpec], network: Mapping[str, Any], en
     return gradient_bytes(made, apart=encoders > ENCODERS)
 
 
-def _power_above(steps: int) -> int:
+def power_above(steps: int) -> int:
+    """The least power of two that is no less."""
     return 1 << math.ceil(math.log2(max(steps, 1)))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...settings.models.networks import EncoderType
-from .bounds import HORIZON, PICTURE, Bounds
+from .bounds import HORIZON, PICTURE, Bounds, power_above
 from .observe import BehaviorFacts
 
 Tree = dict[str, Any]
@@ -20,6 +20,8 @@ TRAINERS = (*ON_POLICY, "sac", "td3", "dqn")
 """The trainers that a configuration can be written for."""
 FEW_AGENTS = 2
 """The number of agents that counts as few: they give few steps, from which a replay learns more."""
+FAST = 30_000.0
+"""Decisions per second of an environment from which on more steps teach more in a minute than more epochs."""
 NARROW, WIDE = 50, 300
 """Observed numbers above which layers get wider, and wider still."""
 
@@ -73,8 +75,12 @@ def suggest(
     steps, network = _max_steps(facts, on_policy, opponents), _network(facts)
     hyper = _on_policy(facts, agents, opponents) if on_policy else _replay(trainer, agents, steps)
     is_team = trainer in OF_TEAMS
+    if on_policy and _is_costly(facts, opponents) and facts.spec.action_spec.continuous_size:
+        network["action_range"] = 1.0
     bounds = Bounds.of(facts.spec, network, on_policy=on_policy, is_team=is_team, behaviors=behaviors)
     bounded = bounds.apply(hyper, agents)
+    if on_policy:  # an update begins with more than that, and trajectories that end together would fill it
+        hyper["buffer_size"] -= hyper["batch_size"]
     settings: Tree = {
         "trainer_type": trainer,
         "hyperparameters": hyper,
@@ -127,20 +133,38 @@ def _max_steps(facts: BehaviorFacts, on_policy: bool, opponents: bool) -> int:
     return (2_000_000 if hard else 500_000) if on_policy else 500_000 if hard else 100_000
 
 
+def _is_costly(facts: BehaviorFacts, opponents: bool) -> bool:
+    """Whether to learn much from each step: steps are few, and no other player changes what they teach."""
+    return facts.group <= 1 and not opponents and facts.rate < FAST
+
+
 def _on_policy(facts: BehaviorFacts, agents: int, opponents: bool) -> Tree:
-    """The settings of a buffer in which each agent has a whole time horizon, and eight minibatches to it."""
-    least = 8192 if facts.group > 1 or opponents else 2048
-    buffer = max(least, 2 ** math.ceil(math.log2(HORIZON * agents)))
+    """The settings of a buffer in which each agent has a whole time horizon.
+
+    Costly steps are learned from in many epochs of small minibatches, as Stable-Baselines3 does by default;
+    others in few of large ones, eight to a buffer.
+    """
+    wave = power_above(HORIZON * agents)
+    common = {"beta": 0.005, "epsilon": 0.2, "lambd": 0.95, "max_grad_norm": 0.5}
+    if _is_costly(facts, opponents):
+        buffer = max(512, wave)
+        costly: Tree = {
+            "batch_size": max(64, buffer // 32),
+            "buffer_size": buffer,
+            "learning_rate": 3.0e-4,
+            "learning_rate_schedule": "constant",
+            "num_epoch": 10,
+            **common,
+        }
+        return costly | ({"ratio": "joint"} if facts.spec.action_spec.continuous_size else {})
+    buffer = max(8192 if facts.group > 1 or opponents else 2048, wave)
     return {
         "batch_size": buffer // 8,
         "buffer_size": buffer,
         "learning_rate": 3.0e-4 if opponents or _is_wide(facts) else 1.0e-3,
         "learning_rate_schedule": "constant" if opponents else "linear",
-        "beta": 0.005,
-        "epsilon": 0.2,
-        "lambd": 0.95,
         "num_epoch": 3,
-        "max_grad_norm": 0.5,
+        **common,
     }
 
 

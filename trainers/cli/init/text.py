@@ -18,7 +18,7 @@ WIDTH = 100
 """Characters after which a comment has a line of its own."""
 _COMMENTS = {
     "batch_size": "steps in one gradient step",
-    "buffer_size": "steps between two updates",
+    "buffer_size": "an update begins with more steps than these",
     "learning_rate": "lower it if learning is unstable",
     "beta": "more explores longer",
     "steps_per_update": "steps of agents to one gradient step",
@@ -26,6 +26,8 @@ _COMMENTS = {
     "epsilon_decay_steps": "until then ever fewer actions are random",
     "noise_decay_steps": "until then ever less noise is added to actions",
     "hidden_units": "wider for harder tasks, narrower for faster steps",
+    "ratio": "of the whole action; component: of each number",
+    "action_range": "1 tries all of the range at first; 3, the default, a third of it",
     "gamma": "0.9 for rewards that come at once, up to 0.999 for late ones",
     "max_steps": "decisions of agents, all together",
     "time_horizon": "steps of an agent from which a piece of experience is made",
@@ -65,8 +67,9 @@ def _behavior(one: Suggestion, explained: set[str]) -> Iterator[str]:
     teams = f" in {len(facts.teams)} teams" if len(facts.teams) > 1 else ""
     groups = f", in groups of up to {facts.group}" if facts.group > 1 else ""
     agents = f"{facts.agents} agent{'s' * (facts.agents != 1)}{teams}{groups}"
+    rate = f", {float(f'{facts.rate:.2g}'):,.0f} decisions per second" if facts.rate else ""
     yield f"  {_key(facts.name)}:"
-    yield f"    # {agents}. Observed: {described_observations(facts.spec)}."
+    yield f"    # {agents}{rate}. Observed: {described_observations(facts.spec)}."
     yield f"    # Actions: {described_actions(facts.spec)}."
     for key, value in one.settings.items():
         if key == "trainer_type":
