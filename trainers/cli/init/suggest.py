@@ -20,7 +20,7 @@ TRAINERS = (*ON_POLICY, "sac", "td3", "dqn")
 """The trainers that a configuration can be written for."""
 FEW_AGENTS = 2
 """The number of agents that counts as few: they give few steps, from which a replay learns more."""
-FAST = 30_000.0
+FAST = 100_000.0
 """Decisions per second of an environment from which on more steps teach more in a minute than more epochs."""
 NARROW, WIDE = 50, 300
 """Observed numbers above which layers get wider, and wider still."""
