@@ -156,9 +156,20 @@ class Rollout(RowColumns):
         return self.done_reached if self.life_lost is None else self.done_reached & ~self.life_lost
 
     @property
+    def terminated(self) -> NDArray[np.bool_]:
+        """Whether nothing is earned after each trajectory [J]: its episode is done, and not interrupted."""
+        return self.done_reached & ~self.interrupted_at_end
+
+    @property
     def steps(self) -> int:
         """The number of the trajectories' own rows."""
         return int(self.lengths.sum())
+
+    def at_ends(self, of_trajectories: NDArray[Any]) -> NDArray[Any]:
+        """[steps] these values [J] at the trajectories' last steps, and zeros or False elsewhere."""
+        column = np.zeros(self.steps, of_trajectories.dtype)
+        column[np.cumsum(self.lengths) - 1] = of_trajectories
+        return column
 
     def own(self, *names: str) -> dict[str, Any]:
         """These columns of rows by name, cut to the trajectories' own steps."""

@@ -32,7 +32,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from crowd import write_demonstration
 from drawn_combinations import (
+    EXPERT,
     STEPS,
     Combination,
     changes,
@@ -162,6 +164,7 @@ def attempt(one: Combination, number: int, seed: int) -> Found:
     from lanista.trainers.utils.errors import TrainerError
 
     begun, where = time.monotonic(), "train"
+    write_demonstration(Path(EXPERT), rules_of(one).spec, [6, 5, 7])
     try:
         result = _train(one, seed, "first")
         weights = _weights(result)

@@ -13,6 +13,8 @@ from random_env import OBSERVATIONS, Rules
 
 STEPS = 160
 """Trainer steps of a run; it is resumed for half as many."""
+EXPERT = "expert.demo"
+"""What GAIL imitates, in the current folder."""
 CANDIDATES = 12
 """Draws of which the one with the rarest pairs is taken."""
 
@@ -21,7 +23,7 @@ FEATURES: dict[str, Sequence[str]] = {
     "observations": ("vector", "goal", "image", "entities", "several"),
     "actions": ("continuous", "discrete", "branches", "hybrid", "masked"),
     "memory": ("none", "lstm", "gru"),
-    "signals": ("extrinsic", "curiosity", "rnd", "curiosity alone"),
+    "signals": ("extrinsic", "curiosity", "rnd", "curiosity alone", "gail", "gail absorbing"),
     "agents": ("alone", "groups", "pauses"),
     "teams": ("one", "two", "self_play"),
     "behaviors": ("one", "two"),
@@ -189,6 +191,8 @@ def settings_of(one: Combination) -> dict[str, Any]:
     signals: dict[str, Any] = {} if one["signals"] == "curiosity alone" else {"extrinsic": {"gamma": 0.9}}
     if one["signals"] != "extrinsic":
         signals[one["signals"].partition(" ")[0]] = {"strength": 0.1, **small}
+    if "gail" in signals:
+        signals["gail"] |= {"demo_path": EXPERT, "absorbing_states": one["signals"] == "gail absorbing"}
     settings: dict[str, Any] = {
         "trainer_type": trainer,
         "hyperparameters": hyper,

@@ -309,6 +309,10 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
             ignores_done: the signals that continue after the end of an episode.
         """
 
+    def terminated(self, rollout: Rollout) -> NDArray[np.bool_]:
+        """[J] where `evaluate` takes the value after a trajectory to be 0, unless a signal ignores dones."""
+        return rollout.terminated
+
     @abstractmethod
     def update(self, steps: Steps, policy_step: int) -> dict[str, float]:
         """Learn from the steps, and return metrics by statistics' names."""

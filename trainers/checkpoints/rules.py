@@ -123,6 +123,7 @@ TABLE: dict[str, Rule] = {
         (_RETURNS, "gamma"),
         (_REWARDS, "strength"),
         (SHAPE, "use_actions use_vail"),
+        (FUNCTION, "absorbing_states"),
         (_DISCRIMINATOR, "engine_actions"),
         (_LATER, "learning_rate demo_path partial_demos"),
         (_allowed("it stands for network_settings.hidden_units"), "encoding_size"),

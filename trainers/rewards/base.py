@@ -69,6 +69,12 @@ class NetworkSignal(LearnedReward):
 
     name: str
     """The name of the signal, in messages."""
+    absorbing_states: bool = False
+    """Whether an episode that ends goes on in an absorbing state, whose reward is earned for ever after."""
+
+    def absorbing_reward(self) -> Tensor:
+        """The reward, a scalar, of each step in the absorbing state, before `strength`."""
+        raise NotImplementedError
 
     def __init__(
         self,
@@ -145,6 +151,11 @@ class NetworkSignal(LearnedReward):
         for entry, network in self.networks.items():
             network.load_state_dict(state[entry])
         self.optimizer.load_state_dict(state["Optimizer"])
+
+
+def has_absorbing_states(signal: RewardProvider) -> bool:
+    """Whether episodes that end go on in an absorbing state, for this signal."""
+    return isinstance(signal, NetworkSignal) and signal.absorbing_states
 
 
 class Embedding(nn.Module):

@@ -30,6 +30,7 @@ from ..utils.errors import TrainerError
 from ..utils.plugins import cause, imported
 from .base import LearnedReward, NetworkSignal, RewardProvider
 from .curiosity import Curiosity
+from .dac import DAC
 from .extrinsic import ExtrinsicReward, TeamReward
 from .gail import GAIL
 from .rnd import RND
@@ -154,7 +155,7 @@ def make_learned_rewards(
                 made[name] = Curiosity(spec, signal, device, seed + CURIOSITY_SEED, non_finite)
             elif isinstance(signal, GAILSettings):
                 demos = load_demonstrations(signal.demo_path, spec, signal.partial_demos)
-                made[name] = GAIL(
+                made[name] = (DAC if signal.absorbing_states else GAIL)(
                     spec, signal, demos, device, seed + GAIL_SEED, non_finite, action_range=action_range
                 )
             elif isinstance(signal, RNDSettings):

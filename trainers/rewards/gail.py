@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -50,7 +50,13 @@ class Sample(NamedTuple):
     obs: list[Tensor]
     """The observations per sensor, [B, *shape]."""
     acted: Tensor | None
-    """[B, flat actions + 1]: the actions, and whether they ended the episode; None: not used."""
+    """[B, flat actions + 1]: the actions, and whether they ended the episode; None: not used.
+
+    With `absorbing_states`: the actions, if they are used, and whether the row is of the absorbing state."""
+
+    def rows(self, some: slice) -> Sample:
+        """Some of the steps."""
+        return Sample([rows[some] for rows in self.obs], None if self.acted is None else self.acted[some])
 
 
 class RandomDraws(NamedTuple):
@@ -67,6 +73,8 @@ class Estimate(NamedTuple):
 
     expert: Tensor
     """[B] D: the probability that a step is the expert's."""
+    logit: Tensor
+    """[B] ln D - ln(1 - D)."""
     latent_mean: Tensor
     """[B, 128] the mean in the bottleneck; without one, the output of the hidden layers."""
 
@@ -86,7 +94,10 @@ class DiscriminatorLosses(NamedTuple):
 
 
 class Discriminator(nn.Module):
-    """D(o), or D(o, a, done): an encoder, hidden layers, an optional bottleneck, and one sigmoid."""
+    """D(o), or D(o, a, done): an encoder, hidden layers, an optional bottleneck, and one sigmoid.
+
+    With `absorbing_states` D(o, absorbing), or D(o, a, absorbing).
+    """
 
     def __init__(self, spec: BehaviorSpec, settings: GAILSettings, generator: torch.Generator) -> None:
         """Build the discriminator with initial weights.
@@ -97,7 +108,9 @@ class Discriminator(nn.Module):
         network, actions = settings.network_settings, spec.action_spec
         self.encoder = ObservationEncoder(spec.observation_specs, network, generator)
         acted = int(actions.continuous_size) + sum(actions.discrete_branches) + 1
-        input_size = self.encoder.size + (acted if settings.use_actions else 0)
+        self.absorbing = settings.absorbing_states
+        beside = acted if settings.use_actions else int(self.absorbing)
+        input_size = self.encoder.size + beside
         self.body = Body(1, input_size, network, generator, encoder=self.encoder)
         if self.body.conditioned is not None:
             self.body.conditioned.goals_encoded = True  # the penalty's gradient is that by goals too
@@ -115,6 +128,12 @@ class Discriminator(nn.Module):
         """The inputs of `forward`, normalized, from one [B, *shape] tensor per observation."""
         return self.encoder.prepare(obs)
 
+    def cleared(self, inputs: list[Tensor], acted: Tensor | None) -> list[Tensor]:
+        """Prepared observations (floats) with zeros in the rows of the absorbing state, if there is one."""
+        if not self.absorbing or acted is None:
+            return inputs
+        return [rows * (1.0 - acted[:, -1]).view(-1, *[1] * (rows.dim() - 1)) for rows in inputs]
+
     def forward(
         self, inputs: Sequence[Tensor], acted: Tensor | None, noise: Tensor | None = None
     ) -> Estimate:
@@ -123,11 +142,17 @@ class Discriminator(nn.Module):
         hidden = self.body.stream(0, encoding if acted is None else torch.cat((encoding, acted), 1))
         mean = hidden if self.latent is None else self.latent(hidden)
         latent = mean if noise is None or self.sigma is None else mean + noise * self.sigma
-        return Estimate(self.estimate(latent).squeeze(1).sigmoid(), mean)
+        logit = self.estimate(latent).squeeze(1)
+        return Estimate(logit.sigmoid(), logit, mean)
 
 
 def discriminator_losses(
-    network: Discriminator, policy: Sample, expert: Sample, draws: RandomDraws, beta: float
+    network: Discriminator,
+    policy: Sample,
+    expert: Sample,
+    draws: RandomDraws,
+    beta: float,
+    penalty_of: Callable[[Discriminator, Sample, Sample, RandomDraws], Tensor],
 ) -> DiscriminatorLosses:
     """-E_expert ln D - E_policy ln(1 - D) + 10 penalty, and beta (KL - I_c) where there is a bottleneck.
 
@@ -137,16 +162,18 @@ def discriminator_losses(
         expert: as many of the expert.
         draws: the random numbers.
         beta: the weight of the bottleneck's information.
+        penalty_of: computes the gradient penalty.
     """
     count, noise = len(policy.obs[0]), draws.noise
     both = [torch.cat((as_float(ours), as_float(theirs))) for ours, theirs in zip(policy.obs, expert.obs)]
     acted = None
     if policy.acted is not None and expert.acted is not None:
         acted = torch.cat((policy.acted, expert.acted))
-    estimates = network(network.prepare(both), acted, None if noise is None else torch.cat(noise[:2]))
+    inputs = network.cleared(network.prepare(both), acted)
+    estimates = network(inputs, acted, None if noise is None else torch.cat(noise[:2]))
     of_policy, of_expert = estimates.expert[:count], estimates.expert[count:]
     classification = -((of_expert + EPSILON).log() + (1.0 - of_policy + EPSILON).log()).mean()
-    penalty = PENALTY_WEIGHT * gradient_penalty(network, policy, expert, draws)
+    penalty = PENALTY_WEIGHT * penalty_of(network, policy, expert, draws)
     total, information = classification + penalty, None
     if network.sigma is not None:
         means = estimates.latent_mean[:count], estimates.latent_mean[count:]
@@ -208,6 +235,7 @@ class GAIL(NetworkSignal):
     name = "gail"
     ignores_done = False
     needs_next_obs = False
+    _penalty = staticmethod(gradient_penalty)
 
     def __init__(
         self,
@@ -254,27 +282,34 @@ class GAIL(NetworkSignal):
     @torch.no_grad()
     def rewards(self, steps: Transitions) -> Tensor:
         """[B] the rewards -ln(1 - D) of the steps."""
-        obs, acted = self.sample(steps)
-        inputs = self.discriminator.prepare(obs)
-        if acted is None:
-            expert = chunked_forward(lambda some: self.discriminator(some, None).expert, inputs)
-        else:
-            of_obs = len(inputs)
-            expert = chunked_forward(
-                lambda some: self.discriminator(some[:of_obs], some[of_obs]).expert, [*inputs, acted]
-            )
+        expert = self._judge(self.sample(steps), lambda estimate: estimate.expert)
         return -(1.0 - expert * (1.0 - EPSILON)).log()
+
+    def _judge(self, sample: Sample, of: Callable[[Estimate], Tensor]) -> Tensor:
+        """[B] one of the discriminator's outputs for real steps."""
+        inputs, acted = self.discriminator.prepare(sample.obs), sample.acted
+        if acted is None:
+            return chunked_forward(lambda some: of(self.discriminator(some, None)), inputs)
+        of_obs = len(inputs)
+        return chunked_forward(
+            lambda some: of(self.discriminator(some[:of_obs], some[of_obs])), [*inputs, acted]
+        )
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
         """Take one step of the discriminator, by these steps and as many of the expert."""
-        expert, draws = self._expert_sample(steps), self._random_draws(steps)
-        return self.learn_from(self.sample(steps), expert, draws, policy_step)
+        policy = self._learned_from(steps)
+        expert, draws = self._expert_sample(len(policy.obs[0])), self._random_draws(policy.obs)
+        return self.learn_from(policy, expert, draws, policy_step)
+
+    def _learned_from(self, steps: Transitions) -> Sample:
+        """What the discriminator learns from these steps of agents."""
+        return self.sample(steps)
 
     def learn_from(
         self, policy: Sample, expert: Sample, draws: RandomDraws, policy_step: int
     ) -> dict[str, float]:
         """Learn as `learn` does, from given samples and random numbers; then adjust beta."""
-        losses = discriminator_losses(self.discriminator, policy, expert, draws, self.beta)
+        losses = discriminator_losses(self.discriminator, policy, expert, draws, self.beta, self._penalty)
         self._descend(losses.total, policy_step)
         return self._metrics(losses)
 
@@ -295,39 +330,42 @@ class GAIL(NetworkSignal):
 
     def sample(self, steps: Transitions) -> Sample:
         """Agents' steps as the discriminator reads them."""
-        if not self.use_actions:
-            return Sample(steps.obs, None)
         continuous = steps.actions.continuous
         if self.as_engine and self._action_range is not None:
             continuous = to_engine(continuous, self._action_range)
-        return Sample(steps.obs, self._acted(Actions(continuous, steps.actions.discrete), steps.done))
+        return Sample(steps.obs, self._read_beside(Actions(continuous, steps.actions.discrete), steps.done))
 
-    def _acted(self, actions: Actions, done: Tensor) -> Tensor:
+    def _read_beside(self, actions: Actions, done: Tensor) -> Tensor | None:
+        """What the discriminator reads of B steps beside their observations, see `Sample`."""
+        if not self.use_actions:
+            return None
         flat = flat_actions(*actions, self.spec.action_spec.discrete_branches)
         return torch.cat((flat, done.unsqueeze(1)), 1)
 
     def _expert_actions(self, demos: Demonstrations) -> Tensor | None:
-        if not self.use_actions:
-            return None
         continuous = torch.from_numpy(demos.continuous)
         if self.as_engine:
             continuous = continuous.clamp(-1.0, 1.0)
         discrete = torch.from_numpy(demos.discrete.astype(np.int64))
         done = torch.from_numpy(demos.done).float()
-        return self._acted(Actions(continuous, discrete), done).to(self.device)
+        beside = self._read_beside(Actions(continuous, discrete), done)
+        return None if beside is None else beside.to(self.device)
 
-    def _expert_sample(self, steps: Transitions) -> Sample:
-        """Steps of the expert, as many as `steps` has, sampled with replacement."""
+    def _expert_sample(self, count: int) -> Sample:
+        """So many steps of the expert, sampled with replacement."""
         length = len(self._expert_obs[0])
-        rows = torch.randint(length, (len(steps),), generator=self.random, device="cpu").to(self.device)
+        rows = torch.randint(length, (count,), generator=self.random, device="cpu").to(self.device)
         acted = None if self._expert_acted is None else self._expert_acted.index_select(0, rows)
         return Sample([column.index_select(0, rows) for column in self._expert_obs], acted)
 
-    def _random_draws(self, steps: Transitions) -> RandomDraws:
-        rows = len(steps)
-        shapes = [column.shape[1:] for column in steps.obs]
-        if self._expert_acted is not None:
-            shapes.append(self._expert_acted.shape[1:])
+    def _mixed_shapes(self, obs: Sequence[Tensor]) -> list[tuple[int, ...]]:
+        """The shapes, without the batch, of the numbers that mix samples with these observations."""
+        beside = [] if self._expert_acted is None else [self._expert_acted]
+        return [tuple(column.shape[1:]) for column in (*obs, *beside)]
+
+    def _random_draws(self, obs: Sequence[Tensor]) -> RandomDraws:
+        """The random numbers of the loss of a sample with these observations."""
+        rows, shapes = len(obs[0]), self._mixed_shapes(obs)
         mix = [torch.rand((rows, *shape), generator=self.random).to(self.device) for shape in shapes]
         if not self.use_vail:
             return RandomDraws(mix, None)

@@ -11,7 +11,7 @@ import torch
 from ...agent_processor.trajectory import Rollout
 from ..buffers.rollout_buffer import RolloutBuffer
 from ..utils.distributed import in_step
-from .base import LearnedReward
+from .base import LearnedReward, has_absorbing_states
 from .transitions import SignalSteps, minibatches
 
 
@@ -45,10 +45,11 @@ class SignalTrainer:
         self.buffer = RolloutBuffer(SignalSteps)
         self.shuffler = torch.Generator().manual_seed(seed)
         self._with_next = any(signal.needs_next_obs for signal in signals.values())
+        self._with_ends = any(has_absorbing_states(signal) for signal in signals.values())
 
     def append(self, rollout: Rollout) -> None:
         """Collect the trajectories' own steps."""
-        self.buffer.append(SignalSteps.of(rollout))
+        self.buffer.append(SignalSteps.of(rollout, with_ends=self._with_ends))
 
     def learn(self, policy_step: int) -> dict[str, float]:
         """Learn from all collected steps and discard them; mean metrics by statistics' names."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +33,8 @@ class Transitions:
     """The actions as the policy sampled them."""
     done: Tensor
     """[B] float32 flags, 1 where the step ended its episode."""
+    terminated: Tensor | None = None
+    """[B] flags of bool, True where the episode ended by itself and was not interrupted; None: not needed."""
 
     def __len__(self) -> int:
         return len(self.done)
@@ -46,14 +49,16 @@ class Transitions:
         """A batch of a replay. `with_next`: with the observations after the steps."""
         ended = batch.ended if batch.ended is not None else torch.zeros(len(batch), dtype=torch.bool)
         next_obs = batch.next_obs if with_next else []
-        whole = cls(batch.obs, next_obs, None, batch.actions, ended.float().to(batch.rewards.device))
+        ended = ended.to(batch.rewards.device)
+        whole = cls(batch.obs, next_obs, None, batch.actions, ended.float(), ended)
         return whole if with_padding or batch.real is None else whole.rows(batch.real.nonzero().squeeze(1))
 
     def rows(self, rows: Tensor) -> Transitions:
         """Some of the steps, by their positions [n]."""
         obs = [column.index_select(0, rows) for column in self.obs]
         actions = Actions(*(column.index_select(0, rows) for column in self.actions))
-        return Transitions(obs, self._next_obs(rows), None, actions, self.done.index_select(0, rows))
+        ended = None if self.terminated is None else self.terminated.index_select(0, rows)
+        return Transitions(obs, self._next_obs(rows), None, actions, self.done.index_select(0, rows), ended)
 
     def _next_obs(self, rows: Tensor) -> list[Tensor]:
         """Per sensor [n, *shape] the observations after these steps."""
@@ -82,20 +87,23 @@ class SignalSteps(BufferColumns):
     continuous: NDArray[np.float32]
     discrete: NDArray[np.int32]
     done: NDArray[np.bool_]
+    terminated: NDArray[np.bool_] | None = None
+    """[N], see `Transitions`."""
 
     def __len__(self) -> int:
         return len(self.done)
 
     @classmethod
-    def of(cls, rollout: Rollout) -> SignalSteps:
-        """The trajectories' own steps."""
+    def of(cls, rollout: Rollout, *, with_ends: bool = False) -> SignalSteps:
+        """The trajectories' own steps. `with_ends`: with the column `terminated`."""
         own = rollout.own("obs", "continuous", "discrete", "done")
-        return cls(**own, next_obs=rollout.next_obs, lengths=rollout.lengths)
+        ends = rollout.at_ends(rollout.terminated) if with_ends else None
+        return cls(**own, next_obs=rollout.next_obs, lengths=rollout.lengths, terminated=ends)
 
     def on(self, device: torch.device, *, with_next: bool = True) -> Transitions:
         """The steps as tensors. `with_next`: with the observations after the steps."""
 
-        def tensor(column: ObsArray) -> Tensor:
+        def tensor(column: NDArray[Any]) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(column)).to(device)
 
         return Transitions(
@@ -104,6 +112,7 @@ class SignalSteps(BufferColumns):
             next_index=torch.from_numpy(next_steps(self.lengths)).to(device) if with_next else None,
             actions=Actions(tensor(self.continuous), tensor(self.discrete.astype(np.int64))),
             done=tensor(self.done.astype(np.float32)),
+            terminated=None if self.terminated is None else tensor(self.terminated),
         )
 
 

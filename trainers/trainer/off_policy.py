@@ -24,6 +24,7 @@ from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
 from ..checkpoints.compatibility import Change
 from ..checkpoints.rules import SIGNALS, Resumed
+from ..rewards.absorbing import with_ends
 from ..rewards.base import RewardProvider, Rewards
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
@@ -140,11 +141,16 @@ class OffPolicyTrainer(Trainer):
         self._report_estimates(kept, self.algorithm.estimates(kept))
         if not self.should_still_train:
             return
-        columns = np.stack([rewards[signal] for signal in self.algorithm.signals], axis=1)
+        columns = self._columns(rewards)
         if self.reward_scale is not None:
-            self.reward_scale.update(kept, columns)
+            after = self.absorbing.at_ends(kept, kept.terminated) if self.absorbing else {}
+            self.reward_scale.update(kept, self._columns(with_ends(rewards, after)))
         extra = self.algorithm.extra(kept)
         self._replay_for(kept).append(kept, columns, extra)
+
+    def _columns(self, rewards: Rewards) -> NDArray[np.float32]:
+        """[steps, S] the rewards of all signals."""
+        return np.stack([rewards[signal] for signal in self.algorithm.signals], axis=1)
 
     def _replay_for(self, rollout: Rollout) -> Replay:
         """The replay, made when the first observations show whether images come as uint8."""
@@ -272,6 +278,8 @@ class OffPolicyTrainer(Trainer):
         for signal, provider in self.learned.items():
             s = self.algorithm.signals.index(signal)
             rewards = self.strengths[signal] * provider.rewards(steps)
+            if signal in self.absorbing.signals and batch.ended is not None:
+                rewards = rewards + batch.ended * self.absorbing.worth(signal)
             batch.rewards[:, s] = rewards if scale is None else rewards / float(scale[s])
 
     def _beta(self) -> float:

@@ -18,6 +18,7 @@ from ..algorithms.base import OnPolicyAlgorithm
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..checkpoints.compatibility import Change
 from ..checkpoints.rules import SEQUENCE_LENGTH, UNITS, Resumed
+from ..rewards.absorbing import with_ends
 from ..rewards.base import RewardProvider, Rewards
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
@@ -185,15 +186,24 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             self._reset_critic(kept.agents)
 
     def _scaled(self, rollout: Rollout, rewards: Rewards) -> Rewards:
-        """The rewards to learn from, divided by the deviation of returns if `normalize_rewards` is set."""
+        """The rewards to learn from, divided by the deviation of returns if `normalize_rewards` is set.
+
+        What an absorbing state is worth, the sum of many rewards, is included, and is not clipped.
+        """
+        after = self.absorbing.at_ends(rollout, self.algorithm.terminated(rollout)) if self.absorbing else {}
         if self.reward_scale is None:
-            return rewards
+            return with_ends(rewards, after)
         signals = self.algorithm.signals
         columns = np.stack([rewards[signal] for signal in signals], axis=1)
         if self.should_still_train:
-            self.reward_scale.update(rollout, columns)
-        columns = columns / self.reward_scale.deviation()
-        return dict(zip(signals, columns.clip(-LARGEST_SCALED_REWARD, LARGEST_SCALED_REWARD).T, strict=True))
+            whole = with_ends(rewards, after)
+            self.reward_scale.update(rollout, np.stack([whole[signal] for signal in signals], axis=1))
+        deviations = self.reward_scale.deviation()
+        scaled = (columns / deviations).clip(-LARGEST_SCALED_REWARD, LARGEST_SCALED_REWARD)
+        for s, name in enumerate(signals):
+            if name in after:
+                scaled[:, s] += after[name] / deviations[s]
+        return dict(zip(signals, scaled.T, strict=True))
 
     def _reset_critic(self, agents: Iterable[AgentKey]) -> None:
         """Drop what is kept of agents whose episodes have a gap, as the critic's recurrent states."""

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CRITICS = [trainer for trainer in TRAINERS if trainer != "dqn"]
 """Trainers with a critic."""
 TWO = {"reward_signals": {"extrinsic": {}, "curiosity": {"network_settings": SMALL}}}
+GAIL = {"reward_signals": {"extrinsic": {}, "gail": {"demo_path": "a.demo", "use_actions": True}}}
 MUST_EQUAL = [
     *((trainer, {}, {"network_settings.activation": "tanh"}) for trainer in TRAINERS),
     *((trainer, {}, {"network_settings.layer_norm": True}) for trainer in TRAINERS),
@@ -42,12 +43,17 @@ MUST_EQUAL = [
         {"hyperparameters.state_observation": "near"},
         {"hyperparameters.state_observation": "far"},
     ),
+    *((trainer, GAIL, {"reward_signals.gail.absorbing_states": True}) for trainer in ("ppo", "coma", "sac")),
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer, before, changes", MUST_EQUAL, ids=str)
-def test_with_other_functions_of_the_same_weights_no_run_goes_on(tmp_path, caplog, trainer, before, changes):
+def test_with_other_functions_of_the_same_weights_no_run_goes_on(
+    tmp_path, monkeypatch, caplog, trainer, before, changes
+):
+    monkeypatch.chdir(tmp_path)
+    write_demonstration(tmp_path / "a.demo", spec_of(trainer), [6, 5])
     runs = Runs(tmp_path, trainer, before).save()
     runs.resumed({})
     runs.started({})
@@ -101,7 +107,6 @@ class One(nn.Module):
 class Other(One):
     pass
 """
-GAIL = {"reward_signals": {"extrinsic": {}, "gail": {"demo_path": "a.demo", "use_actions": True}}}
 GOES_ON = [
     (
         "ppo",

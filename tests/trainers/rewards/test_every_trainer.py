@@ -21,6 +21,8 @@ SIGNALS = {
         {"Losses/GAIL Loss", "Losses/GAIL KL Loss", "Policy/GAIL Beta", "Policy/GAIL Expert Estimate"},
     ),
 }
+ABSORBING = "gail with absorbing states"
+CHOICES = {**SIGNALS, ABSORBING: ({"use_actions": True, "absorbing_states": True}, {"Losses/GAIL Loss"})}
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
@@ -59,10 +61,11 @@ ROWS = (".buffer.numbers", ".buffer.mates", ".buffer.other_numbers")
 
 
 @pytest.mark.parametrize("trainer, network", CELLS)
-@pytest.mark.parametrize("signal", SIGNALS)
-def test_signals(tmp_path, trainer, network, signal):
+@pytest.mark.parametrize("choice", CHOICES)
+def test_signals(tmp_path, trainer, network, choice):
     spec, behavior = behavior_of(trainer, network)
-    own, figures = SIGNALS[signal]
+    own, figures = CHOICES[choice]
+    signal = choice.partition(" ")[0]
     if signal == "gail":
         own = {**own, "demo_path": str(write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7]))}
     own = {**own, "strength": 0.1, "gamma": 0.9, "network_settings": {**SMALL, "normalize": True}}
@@ -74,15 +77,19 @@ def test_signals(tmp_path, trainer, network, signal):
     values = "Value" if trainer in ("sac", "dqn", "ddpg", "td3") else "Value Estimate"
     assert f"Policy/{signal.capitalize()} {values}" in learner.reporter._chunks
     assert learner.trainer.learned[signal].optimizer.adam.steps > 2
+    assert bool(learner.trainer.absorbing) is (choice == ABSORBING)
 
 
+@pytest.mark.parametrize("absorbing", [False, True])
 @pytest.mark.parametrize("network", ["vectors", "memory"])
 @pytest.mark.parametrize("trainer", ["poca", "mappo", "coma"])
-def test_signals_of_teams_whose_members_die_and_decide_at_different_times(tmp_path, trainer, network):
+def test_signals_of_teams_whose_members_die_and_decide_at_different_times(
+    tmp_path, trainer, network, absorbing
+):
     spec, behavior = behavior_of(trainer, network)
     demo = str(write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7]))
     small = {"network_settings": SMALL}
-    gail = {"demo_path": demo, **SIGNALS["gail"][0], **small}
+    gail = {"demo_path": demo, **SIGNALS["gail"][0], "absorbing_states": absorbing, **small}
     behavior["reward_signals"] = {"extrinsic": {}, "rnd": small, "curiosity": small, "gail": gail}
     learner, before = go_on_after_a_resume(tmp_path, spec, behavior, Mortals, 20)
     for name, (_, figures) in SIGNALS.items():

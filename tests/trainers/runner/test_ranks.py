@@ -81,6 +81,13 @@ CASES = {
         {},
         SIGNALS,
     ),
+    "ppo with absorbing states": (
+        "ppo",
+        f"{ON_POLICY}, normalize_rewards: true",
+        "",
+        {},
+        SIGNALS.replace("use_vail: true", "absorbing_states: true"),
+    ),
     "ppo with self-play": ("ppo", ON_POLICY, "", TEAMS, PLAY),
     "ppo with self-play from both sides": ("ppo", ON_POLICY, LSTM, {**TEAMS, "unique_ids": True}, BOTH),
     "ppo with lessons": ("ppo", ON_POLICY, "", {}, LESSONS),

@@ -135,6 +135,11 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         steps = roster_steps(rollout, targets, estimates.critic_states)
         return RolloutEvaluation(steps, {"Value Estimate": estimates.expected})
 
+    def terminated(self, rollout: Rollout) -> NDArray[np.bool_]:
+        """[J] whether no member continues."""
+        assert rollout.next_roster is not None, "values of teams need their rosters"
+        return np.asarray((rollout.next_roster < 0).all(axis=1))
+
     # Update ---------------------------------------------------------------------------------------------
 
     def update(self, steps: RosterSteps, policy_step: int) -> dict[str, float]:

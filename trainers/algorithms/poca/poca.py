@@ -109,7 +109,7 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
         if self.value_normalizer is not None:
             values, baselines, following = map(self.value_normalizer.restored, estimates[:3])
             estimates = estimates._replace(values=values, baselines=baselines, next_values=following)
-        ended = rollout.done_reached & rollout.all_group_dones & ~rollout.interrupted_at_end
+        ended = self.terminated(rollout)
         returns = np.empty_like(estimates.values)
         for s, name in enumerate(self.signals):
             following = estimates.next_values[:, s]
@@ -132,6 +132,10 @@ class TeamActorCritic(OnPolicyAlgorithm[TeamSteps]):
         if self.has_baselines:
             reported = {"Baseline Estimate": estimates.baselines, **reported}
         return RolloutEvaluation(steps, reported)
+
+    def terminated(self, rollout: Rollout) -> NDArray[np.bool_]:
+        """[J] whether the whole team has truly ended."""
+        return rollout.terminated & rollout.all_group_dones
 
     def running_maxima(self) -> list[Tensor]:
         """The size of the largest team."""

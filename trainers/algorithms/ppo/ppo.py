@@ -89,7 +89,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             values, next_values, starts = self._recurrent_values(rollout, self.memories)
         if self.value_normalizer is not None:
             values, next_values = map(self.value_normalizer.restored, (values, next_values))
-        ended = rollout.done_reached & ~rollout.interrupted_at_end
+        ended = self.terminated(rollout)
         advantages = np.empty_like(values)
         for s, name in enumerate(self.signals):
             bootstrap = next_values[:, s] if ignores_done[name] else np.where(ended, 0.0, next_values[:, s])

@@ -125,7 +125,7 @@ class Replay:
         links = self._link(rollout, sequences, places)
         self.columns.write(places, sequences, rollout, rewards, extra)
         self.columns.following[places] = links.following
-        self.columns.ended[places] = ~sequences.real | _dones(rollout)[sequences.index]
+        self.columns.ended[places] = ~sequences.real | rollout.at_ends(rollout.terminated)[sequences.index]
         self._write_observations(rollout, sequences, places, links)
         if self.priorities is not None:
             self.priorities.add(self._units(places))
@@ -293,13 +293,6 @@ class Replay:
         """Restore what is computed from the arrays."""
         if self.priorities is not None:
             self.priorities.tree.build()
-
-
-def _dones(rollout: Rollout) -> NDArray[np.bool_]:
-    """[steps] the last steps of episodes that were not interrupted."""
-    ended = np.zeros(rollout.steps, np.bool_)
-    ended[np.cumsum(rollout.lengths) - 1] = rollout.done_reached & ~rollout.interrupted_at_end
-    return ended
 
 
 def _bounds(rollout: Rollout, sequences: PaddedSequences) -> tuple[Ints, Ints]:

@@ -96,6 +96,20 @@ class GAILSettings(LearnedRewardSettings):
     them."""
     partial_demos: Flag = own(False)
     """Learn from the whole pairs of a demonstration that is cut off, as by a crash. false: refuse it."""
+    absorbing_states: Flag = own(False)
+    """Reward without a bias for staying or ending (DAC): ln D - ln(1 - D), and after an episode's end the
+    reward of an absorbing state, which is learned. false: -ln(1 - D), never negative, and 0 after the end,
+    which pays for staying."""
+
+    @model_validator(mode="after")
+    def _sums_of_absorbing_rewards(self) -> GAILSettings:
+        if self.absorbing_states and self.gamma >= 1.0:
+            message = (
+                f"found {self.gamma:g} with absorbing_states: true, whose rewards never end and would add up "
+                "without a limit: set gamma below 1, such as 0.99, or remove absorbing_states"
+            )
+            raise self._refusal("gamma", message)
+        return self
 
 
 REWARD_SIGNAL_SETTINGS: dict[str, type[RewardSignalSettings]] = {
