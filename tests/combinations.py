@@ -32,7 +32,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from crowd import write_demonstration
 from drawn_combinations import (
+    DEMONSTRATION,
     STEPS,
     Combination,
     changes,
@@ -42,7 +44,7 @@ from drawn_combinations import (
     repeatable,
     rules_of,
 )
-from random_env import OBSERVATIONS, make
+from random_env import OBSERVATIONS, Rules, make
 from script_options import parse_options
 
 TESTS = Path(__file__).parent
@@ -73,6 +75,8 @@ def _train(one: Combination, seed: int, run_id: str, **more: Any) -> Any:
     import lanista
 
     rules, config = rules_of(one), configuration(one, seed)
+    if one["demonstrations"] == "some":
+        _record(rules)
     if one["environments"] in ("wire", "ranks"):
         workers = int(one["environments"] == "wire")
         config["env_settings"] |= {"env_workers": workers, "env_args": ["--rules", rules.text()]}
@@ -81,6 +85,13 @@ def _train(one: Combination, seed: int, run_id: str, **more: Any) -> Any:
     return lanista.train(
         config, env=lambda seed=0: make(text, seed), run_id=run_id, deterministic=True, **more
     )
+
+
+def _record(rules: Rules) -> None:
+    """Write a demonstration of random actions, of the behaviors' one spec."""
+    path = Path(DEMONSTRATION)
+    if not path.exists():
+        write_demonstration(path, rules.spec, [6, 9, 4], rewarded=True)
 
 
 def _compare_with_checkpoint(one: Combination, result: Any, seed: int) -> None:
@@ -203,6 +214,7 @@ def work(orders: Connection, folder: Path) -> None:
     logging.getLogger("lanista").setLevel(logging.WARNING)
     while (order := orders.recv()) is not None:
         shutil.rmtree("runs", ignore_errors=True)
+        Path(DEMONSTRATION).unlink(missing_ok=True)
         orders.send(attempt(*order))
 
 

@@ -26,6 +26,7 @@ FEATURES: dict[str, Sequence[str]] = {
     "teams": ("one", "two", "self_play"),
     "behaviors": ("one", "two"),
     "replay": ("plain", "n_step", "prioritized", "saved", "n_step, prioritized"),
+    "demonstrations": ("none", "some"),
     "threaded": ("no", "yes"),
     "environments": ("one", "two", "wire", "ranks"),
     "network": ("plain", "normalize", "layer_norm", "tanh", "widths"),
@@ -58,6 +59,9 @@ ON_POLICY = {"ppo", "poca", "mappo", "coma"}
 GAUSSIAN = {"ppo", "poca", "mappo"}
 TEAM = {"poca", "mappo", "coma"}
 
+DEMONSTRATION = "expert.demo"
+"""Where the demonstration of a combination is, in the current folder."""
+
 Combination = dict[str, str]
 
 
@@ -83,7 +87,7 @@ def refusal(one: Combination) -> str:
 def possible(drawn: Mapping[str, str]) -> bool:
     """Whether the draw says something: values that cannot matter for its trainer are left out."""
     trainer = drawn["trainer"]
-    if trainer in ON_POLICY and drawn["replay"] != "plain":
+    if trainer in ON_POLICY and (drawn["replay"] != "plain" or drawn["demonstrations"] != "none"):
         return False
     if drawn["agents"] != "groups" and trainer in TEAM:
         return False
@@ -200,6 +204,8 @@ def settings_of(one: Combination) -> dict[str, Any]:
         "checkpoint_interval": 80,
         "threaded": one["threaded"] == "yes",
     }
+    if one["demonstrations"] == "some":
+        settings["demonstrations"] = {"demo_path": DEMONSTRATION, "share": 0.3}
     if one["teams"] == "self_play":
         settings["self_play"] = {"save_steps": 40, "team_change": 80, "swap_steps": 20, "window": 3}
     if "tests" in one["tests"]:
