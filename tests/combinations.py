@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from crowd import write_demonstration
 from drawn_combinations import (
-    EXPERT,
+    DEMONSTRATION,
     STEPS,
     Combination,
     changes,
@@ -164,7 +164,7 @@ def attempt(one: Combination, number: int, seed: int) -> Found:
     from lanista.trainers.utils.errors import TrainerError
 
     begun, where = time.monotonic(), "train"
-    write_demonstration(Path(EXPERT), rules_of(one).spec, [6, 5, 7])
+    write_demonstration(Path(DEMONSTRATION), rules_of(one).spec, [6, 9, 4], rewarded=True)
     try:
         result = _train(one, seed, "first")
         weights = _weights(result)

@@ -136,8 +136,10 @@ def learn_from(learner: Learner, collected: list[Trajectory]) -> None:
     learner.trainer.advance()
 
 
-def write_demonstration(path: Path, spec: BehaviorSpec, lengths: list[int], seed: int = 0) -> Path:
-    """A demonstration of random actions, in episodes of these lengths (pairs)."""
+def write_demonstration(
+    path: Path, spec: BehaviorSpec, lengths: list[int], seed: int = 0, *, rewarded: bool = False
+) -> Path:
+    """A demonstration of random actions, in episodes of these lengths (pairs); `rewarded`: at random."""
     random, crowd = np.random.default_rng(seed), Crowd(spec, agents=1, seed=seed)
     continuous, branches = spec.action_spec.continuous_size, spec.action_spec.discrete_branches
     with DemonstrationWriter(path, BEHAVIOR, spec) as writer:
@@ -150,7 +152,7 @@ def write_demonstration(path: Path, spec: BehaviorSpec, lengths: list[int], seed
                 if branches
                 else np.zeros((length, 0), np.int32),
             )
-            reward = zeros.astype(np.float32)
+            reward = random.random(length).astype(np.float32) if rewarded else zeros.astype(np.float32)
             batch = AgentBatch(crowd.see(length), reward, done, done & False, zeros, zeros, reward)
             writer.write(batch, acted)
     return path

@@ -13,8 +13,6 @@ from random_env import OBSERVATIONS, Rules
 
 STEPS = 160
 """Trainer steps of a run; it is resumed for half as many."""
-EXPERT = "expert.demo"
-"""What GAIL imitates, in the current folder."""
 CANDIDATES = 12
 """Draws of which the one with the rarest pairs is taken."""
 
@@ -28,6 +26,7 @@ FEATURES: dict[str, Sequence[str]] = {
     "teams": ("one", "two", "self_play"),
     "behaviors": ("one", "two"),
     "replay": ("plain", "n_step", "prioritized", "saved", "n_step, prioritized"),
+    "demonstrations": ("none", "some"),
     "threaded": ("no", "yes"),
     "environments": ("one", "two", "wire", "ranks"),
     "network": ("plain", "normalize", "layer_norm", "tanh", "widths"),
@@ -60,6 +59,9 @@ ON_POLICY = {"ppo", "poca", "mappo", "coma"}
 GAUSSIAN = {"ppo", "poca", "mappo"}
 TEAM = {"poca", "mappo", "coma"}
 
+DEMONSTRATION = "expert.demo"
+"""Where the demonstration of a combination is, in the current folder."""
+
 Combination = dict[str, str]
 
 
@@ -85,7 +87,7 @@ def refusal(one: Combination) -> str:
 def possible(drawn: Mapping[str, str]) -> bool:
     """Whether the draw says something: values that cannot matter for its trainer are left out."""
     trainer = drawn["trainer"]
-    if trainer in ON_POLICY and drawn["replay"] != "plain":
+    if trainer in ON_POLICY and (drawn["replay"] != "plain" or drawn["demonstrations"] != "none"):
         return False
     if drawn["agents"] != "groups" and trainer in TEAM:
         return False
@@ -192,7 +194,8 @@ def settings_of(one: Combination) -> dict[str, Any]:
     if one["signals"] != "extrinsic":
         signals[one["signals"].partition(" ")[0]] = {"strength": 0.1, **small}
     if "gail" in signals:
-        signals["gail"] |= {"demo_path": EXPERT, "absorbing_states": one["signals"] == "gail absorbing"}
+        absorbing = one["signals"] == "gail absorbing"
+        signals["gail"] |= {"demo_path": DEMONSTRATION, "absorbing_states": absorbing}
     settings: dict[str, Any] = {
         "trainer_type": trainer,
         "hyperparameters": hyper,
@@ -204,6 +207,8 @@ def settings_of(one: Combination) -> dict[str, Any]:
         "checkpoint_interval": 80,
         "threaded": one["threaded"] == "yes",
     }
+    if one["demonstrations"] == "some":
+        settings["demonstrations"] = {"demo_path": DEMONSTRATION, "share": 0.3}
     if one["teams"] == "self_play":
         settings["self_play"] = {"save_steps": 40, "team_change": 80, "swap_steps": 20, "window": 3}
     if "tests" in one["tests"]:

@@ -27,6 +27,7 @@ from lanista.trainers.settings.models.rewards import (
     REWARD_SIGNAL_SETTINGS,
     BehavioralCloningSettings,
     CloneSettings,
+    DemonstrationsSettings,
     IQLSettings,
 )
 from lanista.trainers.settings.options import RunOptions
@@ -181,6 +182,7 @@ def _sections() -> Iterator[str]:
     optional: dict[str, type[Settings]] = {
         "self_play": SelfPlaySettings,
         "behavioral_cloning": BehavioralCloningSettings,
+        "demonstrations": DemonstrationsSettings,
         "clone": CloneSettings,
     }
     for name, section in optional.items():

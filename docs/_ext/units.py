@@ -8,7 +8,7 @@ _KEYS = {
     "factor": "beta entropy_coefficient init_entcoef inverse_temperature strength value_coefficient",
     "share": (
         "burn_in_ratio clip_end epsilon epsilon_end epsilon_start expectile held_out noise_theta "
-        "play_against_latest_model_ratio tau"
+        "play_against_latest_model_ratio share tau"
     ),
     "frames/s": "capture_frame_rate target_frame_rate",
     "trainer steps": (

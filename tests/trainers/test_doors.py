@@ -16,6 +16,7 @@ from lanista.trainers.callbacks.stop_at_reward import StopAtReward
 from lanista.trainers.callbacks.video import WriteVideo
 from lanista.trainers.cli.main import run
 from lanista.trainers.learn import run_training
+from lanista.trainers.settings.models.rewards import DemonstrationsSettings
 from lanista.trainers.settings.validation import require_support, require_trainable
 from lanista.trainers.trainer.factory import untrainable
 from lanista.trainers.utils.errors import TrainerError
@@ -49,8 +50,8 @@ FORBIDDEN = {
         )
         for name in ("sac", "dqn", "ddpg", "td3")
     },
-    "a critic of ddpg": (
-        settings("ddpg", {"critic": {"hidden_units": 32}}),
+    "a critic of dqn": (
+        settings("dqn", {"critic": {"hidden_units": 32}}),
         "network_settings.critic: this version builds a critic otherwise than the policy with",
     ),
     "a shared critic that differs": (
@@ -90,6 +91,33 @@ FORBIDDEN = {
         settings("ppo", {"critic_only_observations": ["x"]}, hyperparameters={"shared_critic": True}),
         "network_settings.critic_only_observations: found ['x']; a shared critic reads what",
     ),
+    **{
+        f"demonstrations of {name}": (
+            settings(name, demonstrations={"demo_path": DEMO}),
+            f"demonstrations: {name} learns from the steps of its newest policy alone (sac, dqn, ddpg, td3 "
+            "have a replay): remove this section, or use behavioral_cloning or gail",
+        )
+        for name in ("ppo", "poca", "mappo", "coma")
+    },
+    "demonstrations in a batch of one step": (
+        settings("dqn", hyperparameters={"batch_size": 1}, demonstrations={"demo_path": DEMO}),
+        "hyperparameters.batch_size: found 1; a minibatch of 1 step cannot be divided between replay and",
+    ),
+    "demonstrations in a batch of one sequence": (
+        settings("sac", MEMORY, hyperparameters={"batch_size": 7}, demonstrations={"demo_path": DEMO}),
+        "hyperparameters.batch_size: found 7; a minibatch of 1 sequence cannot be divided between replay and",
+    ),
+    **{
+        f"a share of {share}": (
+            settings("sac", demonstrations={"demo_path": DEMO, "share": share}),
+            f"demonstrations.share: found {share}, expected {expected}",
+        )
+        for share, expected in (
+            (0.0, "a number above 0"),
+            (1.0, "a number below 1"),
+            (-0.5, "a number above 0"),
+        )
+    },
     "no reward signal": (
         settings("sac", reward_signals={}),
         "reward_signals: found no reward signal, so there is nothing to learn",
@@ -134,6 +162,10 @@ def behavior_of_python(behavior):
                 setattr(section, name, part)
         elif key == "reward_signals":
             own.reward_signals = own.model_validate({"trainer_type": "ppo", key: value}).reward_signals
+        elif key == "demonstrations":
+            own.demonstrations = DemonstrationsSettings(demo_path=value["demo_path"])
+            for name, part in value.items():
+                setattr(own.demonstrations, name, part)
         else:
             setattr(own, key, value)
     return own

@@ -19,7 +19,7 @@ from ..networks.actor import Actor
 from ..networks.critics import ActionCritics
 from ..networks.modules.heads import HeadConfig
 from ..networks.modules.passes import chunked_forward, widened
-from ..networks.observations import to_tensors
+from ..networks.observations import require_equal_groups, to_tensors
 from ..policies.exploration import ActionNoise, action_noise
 from ..settings.models.algorithms import DeterministicPolicySettings, TD3Settings
 from ..settings.models.behavior import TrainerSettings
@@ -51,7 +51,9 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
         self.tau = hyper.tau
         init, network = torch.Generator().manual_seed(seed), settings.network_settings
         self.network = Actor(self.spec, network, init, head=HeadConfig(deterministic=True)).to(self.device)
-        critics = ActionCritics(self.critic_count, self.spec, network, len(self.signals), init)
+        of_critics = network.critic or network
+        critics = ActionCritics(self.critic_count, self.spec, of_critics, len(self.signals), init)
+        require_equal_groups(self.network.encoder, critics.encoder(0))
         self.critics = critics.to(self.device)
         self.target = TargetNetwork(self.network)
         self.target_critics = TargetNetwork(self.critics)

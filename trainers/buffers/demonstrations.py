@@ -111,6 +111,22 @@ def load_demonstrations(
     return join_demonstrations(demos, Path(path))
 
 
+def load_transitions(path: str | Path, spec: BehaviorSpec | None, partial: bool = False) -> Demonstrations:
+    """As `load_demonstrations`, to learn values from: what an action leads to, up to some episode's end.
+
+    Raises:
+        DemonstrationError: also where no episode was recorded to its end.
+    """
+    demos = load_demonstrations(path, spec, partial)
+    if not demos.done_reached.any():
+        raise DemonstrationError(
+            Path(path),
+            "none of its episodes was recorded to its end, so that nothing tells what the last steps were "
+            "worth: record whole episodes, or use it for behavioral_cloning or gail, which read no rewards.",
+        )
+    return demos
+
+
 def join_demonstrations(demos: Sequence[Demonstration | SavedSteps], path: Path) -> Demonstrations:
     """The steps of several files, one after another; `path` stands for all of them in messages.
 

@@ -109,7 +109,7 @@ TABLE: dict[str, Rule] = {
         (_DUE, "checkpoint_interval even_checkpoints max_steps stop_at_reward summary_freq"),
         (_DUE, "test_frequency test_episodes test_max_decisions test_video"),
         (_FILES, "keep_checkpoints keep_best worker_statistics"),
-        (_LATER, "threaded behavioral_cloning"),
+        (_LATER, "threaded behavioral_cloning demonstrations"),
         (_CLONE, "clone"),
         (_allowed("a resumed run goes on with its own weights"), "init_path"),
         (_allowed("it is ignored"), "framework"),
@@ -163,6 +163,7 @@ TABLE: dict[str, Rule] = {
         (_LATER, "demo_path steps strength samples_per_update num_epoch batch_size engine_actions"),
         (_LATER, "partial_demos"),
     ),
+    **_rules("demonstrations.", (_LATER, "demo_path share partial_demos")),
     **_rules(
         "clone.",
         (_CLONE, "demos method iql iql.expectile iql.inverse_temperature iql.tau gradient_steps held_out"),

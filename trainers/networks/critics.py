@@ -92,6 +92,12 @@ class StackedCritics(RecurrentModule):
         input_size = first.size + int(spec.action_spec.continuous_size)
         self.body = Body(count, input_size, settings, generator, encoder=first)
 
+    def encoder(self, critic: int) -> ObservationEncoder:
+        """The observation encoder of one of them."""
+        encoder = self.encoders[min(critic, len(self.encoders) - 1)]
+        assert isinstance(encoder, ObservationEncoder)
+        return encoder
+
 
 class ActionCritics(StackedCritics):
     """Q(o, a) of continuous actions, for DDPG and TD3."""
@@ -143,12 +149,6 @@ class TwinQ(StackedCritics):
         encoding_size = self.add_memories(TWINS, self.body.hidden, settings.memory, generator)
         self.head = DenseStack(TWINS, encoding_size, len(self.signals) * self.outputs, generator)
         xavier_uniform_(self.head.weight, encoding_size, self.outputs, generator)
-
-    def encoder(self, twin: int) -> ObservationEncoder:
-        """The observation encoder of one of them."""
-        encoder = self.encoders[min(twin, len(self.encoders) - 1)]
-        assert isinstance(encoder, ObservationEncoder)
-        return encoder
 
     @property
     def is_dense_mlp(self) -> bool:

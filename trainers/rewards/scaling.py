@@ -81,11 +81,19 @@ class RewardScaler:
         mean += shift * k / (count + k)
         self.steps += k
 
-    def deviation(self) -> NDArray[np.float32]:
-        """[S] the deviation of the returns so far, by which rewards are divided; 1 before any."""
+    def deviation(self, other: RewardScaler | None = None, share: float = 0.0) -> NDArray[np.float32]:
+        """[S] the deviation of the returns so far, by which rewards are divided; 1 before any.
+
+        With `other`, that of a mixture, of which `share` is the returns that it has seen.
+        """
         if not self.steps:
             return np.ones(len(self._gammas), np.float32)
-        return (self.squares / self.steps + EPSILON).sqrt().numpy().astype(np.float32)
+        variance = self.squares / self.steps
+        if other is not None:
+            distance = other.mean - self.mean
+            variance = (1.0 - share) * variance + share * other.squares / other.steps
+            variance = variance + share * (1.0 - share) * distance**2
+        return (variance + EPSILON).sqrt().numpy().astype(np.float32)
 
     def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """Drop the returns of agents whose unfinished episodes will never end; None: all of them."""

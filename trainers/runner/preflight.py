@@ -58,6 +58,8 @@ def _demonstrations(options: RunOptions) -> Iterator[tuple[Path, str]]:
         for signal, settings in behavior.reward_signals.items():
             if isinstance(settings, GAILSettings):
                 yield ("behaviors", name, "reward_signals", signal, "demo_path"), settings.demo_path
-        if behavior.behavioral_cloning is not None and not options.checkpoint_settings.inference:
-            path = behavior.behavioral_cloning.demo_path
-            yield ("behaviors", name, "behavioral_cloning", "demo_path"), path
+        if options.checkpoint_settings.inference:
+            continue
+        for key in ("behavioral_cloning", "demonstrations"):
+            if (section := getattr(behavior, key)) is not None:
+                yield ("behaviors", name, key, "demo_path"), section.demo_path

@@ -61,8 +61,8 @@ trainer_types: dict[str, TrainerType] = {
         COMASettings, recurrent=True, own_critic=True, critic_prepares=True, critic_only=True, learners=True
     ),
     "dqn": TrainerType(DQNSettings, recurrent=True, learners=True),
-    "ddpg": TrainerType(DDPGSettings, critic_only=True, learners=True),
-    "td3": TrainerType(TD3Settings, critic_only=True, learners=True),
+    "ddpg": TrainerType(DDPGSettings, own_critic=True, critic_only=True, learners=True),
+    "td3": TrainerType(TD3Settings, own_critic=True, critic_only=True, learners=True),
 }
 """The built-in trainers. A new entry makes its name a `trainer_type`; so does a plug-in."""
 OF_MLAGENTS = frozenset({"ppo", "sac", "poca"})

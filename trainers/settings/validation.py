@@ -10,6 +10,7 @@ from .base import found, plain
 from .errors import Path, Problem, TrainerConfigError
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import CompletionCriteriaSettings, MeasureType
+from .models.hyperparameters import OffPolicyHyperparamSettings
 from .models.networks import NetworkSettings
 from .models.outputs import READY, choice
 from .models.rewards import LearnedRewardSettings
@@ -127,6 +128,7 @@ def _unsupported_settings(settings: TrainerSettings) -> Iterator[Problem]:
         recurrent = [name for name, kind in trainer_types.items() if kind.recurrent]
         message = f"this version gives agents a memory with {', '.join(recurrent)} alone: remove this section"
         yield Problem(("network_settings", "memory"), message)
+    yield from _demonstrations_problems(settings)
     yield from _n_steps_problems(settings)
     yield from _attention_problems(settings)
     yield from _residual_problems(settings)
@@ -154,6 +156,38 @@ def networks_of(settings: TrainerSettings) -> dict[Path, NetworkSettings]:
     if settings.network_settings.critic is not None:
         networks[OF_CRITIC] = settings.network_settings.critic
     return networks
+
+
+def _demonstrations_problems(settings: TrainerSettings) -> Iterator[Problem]:
+    """Demonstrated steps are a part of the minibatches that a replay gives."""
+    if settings.demonstrations is None:
+        return
+    hyper = settings.hyperparameters
+    if not isinstance(hyper, OffPolicyHyperparamSettings):
+        able = [name for name, kind in trainer_types.items() if _has_replay(kind)]
+        message = (
+            f"{settings.trainer_type} learns from the steps of its newest policy alone "
+            f"({', '.join(able)} have a replay): remove this section, or use behavioral_cloning or gail"
+        )
+        yield Problem(("demonstrations",), message)
+    elif (units := units_of(settings)) < 2:
+        of = "step" if settings.network_settings.memory is None else "sequence"
+        message = (
+            f"found {hyper.batch_size}; a minibatch of {units} {of} cannot be divided between replay and "
+            "demonstrations: raise it"
+        )
+        yield Problem(("hyperparameters", "batch_size"), message)
+
+
+def _has_replay(kind: TrainerType) -> bool:
+    return issubclass(kind.settings, OffPolicyHyperparamSettings)
+
+
+def units_of(settings: TrainerSettings) -> int:
+    """What a minibatch is made of: its steps, with a memory its whole sequences."""
+    memory = settings.network_settings.memory
+    length = 1 if memory is None else memory.sequence_length
+    return max(settings.hyperparameters.batch_size // length, 1)
 
 
 def _n_steps_problems(settings: TrainerSettings) -> Iterator[Problem]:
@@ -309,14 +343,16 @@ def _behavior_refusals(name: str | None, settings: TrainerSettings, learners: in
             f"process alone ({', '.join(able)} in several): remove this key"
         )
         return
-    hyper, memory = settings.hyperparameters, settings.network_settings.memory
-    length = 1 if memory is None else memory.sequence_length
-    units = max(hyper.batch_size // length, 1)
-    if units < learners:
-        of = "steps" if memory is None else f"whole sequences of {length} steps"
+    memory, units = settings.network_settings.memory, units_of(settings)
+    least, each = 1, "one"
+    if settings.demonstrations is not None:
+        least, each = 2, "two, one of them from the demonstrations"
+    if units < least * learners:
+        of = "steps" if memory is None else f"whole sequences of {memory.sequence_length} steps"
+        size = settings.hyperparameters.batch_size
         yield (
-            f"found {learners}, and a minibatch of {whose} has {units} {of} (batch_size {hyper.batch_size}), "
-            "of which each learner takes at least one: raise batch_size, or lower learners"
+            f"found {learners}, and a minibatch of {whose} has {units} {of} (batch_size {size}), "
+            f"of which each learner takes at least {each}: raise batch_size, or lower learners"
         )
 
 

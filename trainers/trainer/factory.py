@@ -16,7 +16,7 @@ from ..algorithms.base import Algorithm, OffPolicyAlgorithm, OnPolicyAlgorithm
 from ..algorithms.common.actions import UnsupportedActionError
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning, ClonedPolicy
 from ..algorithms.imitation.implicit_q_learning import ImplicitQLearning
-from ..buffers.demonstrations import Demonstrations, load_demonstrations
+from ..buffers.demonstrations import Demonstrations, load_demonstrations, load_transitions
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.allocation import naming_key_of_allocation
@@ -115,6 +115,8 @@ def untrainable(spec: BehaviorSpec, settings: TrainerSettings) -> str | None:
         algorithm = make_algorithm(spec, settings, *how)
         make_learned_rewards(spec, settings.reward_signals, *how, action_range=None)
         make_cloning(algorithm, spec, settings, *how)
+        if settings.demonstrations is not None:
+            load_transitions(settings.demonstrations.demo_path, spec, settings.demonstrations.partial_demos)
     except (UnsupportedObservationError, UnsupportedActionError, DemonstrationError, TrainerError) as error:
         return str(error)
     return None

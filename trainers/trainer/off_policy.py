@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 
 from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import Rollout
+from ...envs.errors import DemonstrationError
 from ..algorithms.base import OffPolicyAlgorithm, UpdateResult
+from ..buffers.demonstrations import load_transitions
 from ..buffers.replay.buffer import Replay
 from ..buffers.replay.columns import ReplayLayout
+from ..buffers.replay.demonstrations import DemonstrationReplay, rollout_of
 from ..buffers.replay.memory_limit import check_memory, size_text
 from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
@@ -26,6 +29,7 @@ from ..checkpoints.compatibility import Change
 from ..checkpoints.rules import SIGNALS, Resumed
 from ..rewards.absorbing import with_ends
 from ..rewards.base import RewardProvider, Rewards
+from ..rewards.scaling import RewardScaler
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperparamSettings, ReplaySettings
@@ -33,7 +37,7 @@ from ..utils import distributed
 from ..utils.errors import TrainerError
 from .context import TrainerEvents, TrainerOptions
 from .schedules import UpdateSchedule
-from .trainer import AVERAGE, Trainer
+from .trainer import AVERAGE, LARGEST_REWARD, Trainer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -105,8 +109,13 @@ class OffPolicyTrainer(Trainer):
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
         """The replay; None until the first steps arrive."""
+        self.demonstrations: DemonstrationReplay | None = None
+        """What gives a share of each batch, if the settings ask for it."""
+        self.demonstrated_scale: RewardScaler | None = None
+        """The returns of the demonstrations, if rewards are normalized."""
         if self.training:
             check_memory(self.name, self.layout)
+            self.demonstrations = self._demonstrations(spec)
 
     def _layout(self, spec: BehaviorSpec) -> ReplayLayout:
         algorithm = self.algorithm
@@ -131,6 +140,56 @@ class OffPolicyTrainer(Trainer):
                 ", ".join(map(str, layout.shapes)),
             )
         return layout
+
+    def _demonstrations(self, spec: BehaviorSpec) -> DemonstrationReplay | None:
+        """The steps of `demonstrations`, with the rewards that the environment gave for them.
+
+        Raises:
+            DemonstrationError: they cannot be read, are of another behavior, or cannot be learned from.
+        """
+        own = self.settings.demonstrations
+        if own is None:
+            return None
+        rollout = rollout_of(load_transitions(own.demo_path, spec, own.partial_demos))
+        rewards = self._demonstrated_rewards(rollout, own.demo_path)
+        own_observation = self.own.interrupted_value is InterruptedValue.OWN_OBSERVATION
+        found = DemonstrationReplay(rollout, rewards, self.layout, own.share, own_observation=own_observation)
+        self.demonstrated_scale = RewardScaler.of(
+            self.settings, self.algorithm.signals, self.algorithm.gammas
+        )
+        if self.demonstrated_scale is not None:
+            self.demonstrated_scale.update(rollout, rewards)
+        logger.info(
+            "%s: %.3g %% of each minibatch are from %s demonstrated steps of %d episodes (%s).",
+            self.name,
+            100 * own.share,
+            f"{rollout.steps:,}",
+            len(rollout.lengths),
+            own.demo_path,
+        )
+        return found
+
+    def _demonstrated_rewards(self, rollout: Rollout, path: str) -> NDArray[np.float32]:
+        """[steps, S]; 0 of learned signals, whose rewards are computed for each batch."""
+        rewards = np.zeros((rollout.steps, len(self.algorithm.signals)), np.float32)
+        for s, signal in enumerate(self.algorithm.signals):
+            if signal not in self.learned:
+                given = self.providers[signal].evaluate(rollout)
+                rewards[:, s] = np.float32(self.strengths[signal]) * np.asarray(given, np.float32)
+        if not (np.abs(rewards) <= LARGEST_REWARD).all():
+            raise DemonstrationError(
+                Path(path),
+                f"a reward in it, times its strength, is {np.abs(rewards).max():.3g}; more than "
+                f"{LARGEST_REWARD:g} cannot be learned from.",
+            )
+        if len(self.learned) < len(self.providers) and not rewards.any():
+            logger.warning(
+                "%s: all rewards in %s are 0: nothing that was done in it is known to be worth more than "
+                "anything else.",
+                self.name,
+                path,
+            )
+        return rewards
 
     # Storing steps --------------------------------------------------------------------------------------
 
@@ -265,8 +324,11 @@ class OffPolicyTrainer(Trainer):
 
     def _batch(self, replay: Replay) -> ReplayBatch:
         """A batch, with the current rewards of the learned signals."""
-        scale = None if self.reward_scale is None else self.reward_scale.deviation()
-        batch = self.sampler.batch(replay, self.hyper.batch_size, self._beta(), scale)
+        scale, demonstrations = None, self.demonstrations
+        if self.reward_scale is not None:
+            share = 0.0 if demonstrations is None else demonstrations.share
+            scale = self.reward_scale.deviation(self.demonstrated_scale, share)
+        batch = self.sampler.batch(replay, self.hyper.batch_size, self._beta(), scale, demonstrations)
         if self.learned:
             self._reward(batch, scale)
         return batch

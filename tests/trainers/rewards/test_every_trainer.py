@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from crowd import Crowd, Mortals, learn_from, make_learner, write_demonstration
+from lanista.envs.demonstrations.format import outline
 from lanista.envs.errors import DemonstrationError
+from lanista.trainers.buffers.demonstrations import load_demonstrations
+from lanista.trainers.buffers.replay.sampler import ReplaySampler
+from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.trainer.factory import untrainable
 from reliability.resume import differences, numbers
 from rollouts import reloaded
 from specs import spec_of_shapes
@@ -25,6 +31,7 @@ ABSORBING = "gail with absorbing states"
 CHOICES = {**SIGNALS, ABSORBING: ({"use_actions": True, "absorbing_states": True}, {"Losses/GAIL Loss"})}
 
 
+REPLAYS = ("sac", "dqn", "ddpg", "td3")
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
@@ -115,6 +122,73 @@ def test_cloning(tmp_path, trainer, network):
     assert cloning.as_engine is (trainer not in ("ppo", "poca", "sac"))
 
 
+@pytest.mark.parametrize("rewards", [False, True])
+@pytest.mark.parametrize("trainer, network", [cell for cell in CELLS if cell.values[0] in REPLAYS])
+def test_demonstrations_in_the_replay(tmp_path, monkeypatch, trainer, network, rewards):
+    spec, behavior = behavior_of(trainer, network)
+    demo = write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7], seed=5, rewarded=True)
+    behavior["demonstrations"] = {"demo_path": str(demo), "share": 0.5}
+    behavior["hyperparameters"] = {**behavior["hyperparameters"], "normalize_rewards": rewards}
+    behavior["reward_signals"] = {"extrinsic": {"strength": 2.0}, "rnd": {"network_settings": SMALL}}
+    seen = []
+    sample = ReplaySampler.batch
+
+    def sampling(self, replay, batch_size, *rest):
+        batch = sample(self, replay, batch_size, *rest)
+        if len(rest) == 3:  # not to train a signal, which learns from the replay alone
+            seen.append((batch, batch.rewards.clone(), rest[1]))
+        return batch
+
+    monkeypatch.setattr(ReplaySampler, "batch", sampling)
+    _, before = go_on_after_a_resume(tmp_path, spec, behavior)
+    demos = load_demonstrations(demo)
+    vectors = next(k for k, obs in enumerate(demos.obs) if obs.ndim == 2)
+    for batch, drawn, scale in seen:
+        assert len(batch) == 8 and (scale is not None) is rewards
+        real = np.ones(8, bool) if batch.real is None else batch.real.numpy()
+        alike = (batch.obs[vectors].numpy()[:, None] == demos.obs[vectors]).all(2)
+        assert alike.any(1)[4:][real[4:]].all() and not alike[:4].any(), "the second half is demonstrated"
+        earned = demos.rewards[alike[4:].argmax(1)] * np.float32(2.0) / (1.0 if scale is None else scale[0])
+        np.testing.assert_allclose(drawn[4:, 0][real[4:]], earned[real[4:]], rtol=1e-6)
+    assert len(seen) >= 4
+    assert all(map(math.isfinite, [x for key in before if key.startswith("Losses") for x in before[key]]))
+
+
+def test_demonstrations_that_tell_no_value_are_refused(tmp_path):
+    spec, behavior = behavior_of("sac", "vectors")
+    whole = write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7], rewarded=True)
+    behavior["demonstrations"] = {"demo_path": str(whole)}
+    make_learner(tmp_path / "whole", spec, behavior)
+    data = whole.read_bytes()
+    cut = tmp_path / "cut.demo"
+    cut.write_bytes(data[: int(outline(data).starts[4]) - 1])
+    behavior["demonstrations"] = {"demo_path": str(cut), "partial_demos": True}
+    with pytest.raises(DemonstrationError, match=r"cut\.demo: none of its episodes was recorded to its end"):
+        make_learner(tmp_path / "cut", spec, behavior)
+    assert "none of its episodes" in str(
+        untrainable(spec, RunOptions.from_dict({"behaviors": {"A": behavior}}).behavior("A"))
+    )
+    behavior["demonstrations"] = {"demo_path": str(whole)}
+    behavior["reward_signals"] = {"extrinsic": {"strength": 1e36}}
+    with pytest.raises(
+        DemonstrationError,
+        match=r"expert\.demo: a reward in it, times its strength, is .*e\+3\d; more than 1e\+34",
+    ):
+        make_learner(tmp_path / "large", spec, behavior)
+
+
+def test_demonstrations_in_which_nothing_is_earned_are_warned_of(tmp_path, caplog):
+    spec, behavior = behavior_of("sac", "vectors")
+    demo = write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7])
+    behavior["demonstrations"] = {"demo_path": str(demo)}
+    make_learner(tmp_path / "run", spec, behavior)
+    assert f"all rewards in {demo} are 0" in caplog.text
+    caplog.clear()
+    behavior["reward_signals"] = {"rnd": {"network_settings": SMALL}}
+    make_learner(tmp_path / "other", spec, behavior)
+    assert "all rewards" not in caplog.text, "nothing of the environment's is to be learned"
+
+
 @pytest.mark.parametrize("keys", [{"share_parameters": False}, {"index_on_actor": True}])
 @pytest.mark.parametrize("network", ["vectors", "memory"])
 def test_cloning_of_actors_that_differ_by_slot(tmp_path, keys, network):
@@ -152,6 +226,7 @@ def test_demonstrations_of_another_behavior_are_refused_with_the_difference(tmp_
     wrong = r"expert\.demo: The shape \(4,\) for observation 0 \('obs0'\) .* \(3,\)"
     for section in (
         {"behavioral_cloning": {"demo_path": demo}},
+        *([{"demonstrations": {"demo_path": demo}}] if trainer == "sac" else []),
         {"reward_signals": {"extrinsic": {}, "gail": {"demo_path": demo}}},
     ):
         with pytest.raises(DemonstrationError, match=wrong):

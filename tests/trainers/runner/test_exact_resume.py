@@ -45,6 +45,7 @@ SIGNALS = """\
       gail: {demo_path: expert.demo, use_vail: true, network_settings: {hidden_units: 8, num_layers: 1}}
     behavioral_cloning: {demo_path: expert.demo, steps: 2000, num_epoch: 1, samples_per_update: 32}
 """
+DEMONSTRATIONS = "    demonstrations: {demo_path: expert.demo, share: 0.25}\n"
 REPLAYS = ("sac", "dqn", "ddpg", "td3")
 RULES = {"poca": {"groups": True}, "mappo": {"groups": True}, "dqn": {"cont": 0, "disc": (3,)}}
 
@@ -77,6 +78,9 @@ CASES = {
     ),
     "sac with its replay": ("sac", SAVED, "", 40),
     "sac with signals and a teacher": ("sac", SAVED, "", 15),
+    "sac with demonstrations": ("sac", RICH, "", 15),
+    "sac with a memory and demonstrations": ("sac", SAVED, LSTM, 15),
+    "td3 with demonstrations, without": ("td3", f"{OFF_POLICY}, normalize_rewards: true", "", 25),
     "sac without": ("sac", OFF_POLICY, "", 40),
     "sac with a memory": ("sac", f"{SAVED}, interrupted_value: own_observation", LSTM, 15),
     "sac with a memory, without": ("sac", OFF_POLICY, LSTM, 15),
@@ -109,6 +113,10 @@ def test_a_killed_run_resumes_bit_for_bit(runs, tmp_path, monkeypatch, capsys, c
     if "a teacher" in case:
         text = text.replace("    keep_best", f"{SIGNALS}    keep_best")
         write_demonstration(tmp_path / "expert.demo", spec_of_shapes([[2]], continuous=1), [9, 14, 6])
+    if "demonstrations" in case:
+        text = text.replace("    keep_best", f"{DEMONSTRATIONS}    keep_best")
+        expert = spec_of_shapes([[2]], continuous=1)
+        write_demonstration(tmp_path / "expert.demo", expert, [9, 14, 6], rewarded=True)
     runs.configure(text)
     runs.rules |= RULES.get(trainer, {})
     if "frame_stack" in hyper:

@@ -106,6 +106,13 @@ CASES = {
     "dqn with a memory": ("dqn", OFF_POLICY, LSTM, {"cont": 0, "disc": (3,)}, ""),
     "ddpg": ("ddpg", OFF_POLICY, "", {}, ""),
     "td3": ("td3", f"{OFF_POLICY}, {RICH}", "", {}, ""),
+    "sac with demonstrations": (
+        "sac",
+        f"{OFF_POLICY}, {RICH}",
+        "",
+        {},
+        "    demonstrations: {demo_path: expert.demo, share: 0.3}\n",
+    ),
 }
 """By name: trainer, hyperparameters, memory, rules of the game, and further settings."""
 
@@ -122,7 +129,9 @@ class Trainings:
 
     def configure(self, trainer, hyper, memory, rules, more):
         self.runs.rules |= rules
-        write_demonstration(self.folder / "expert.demo", spec_of_shapes([[2]], continuous=1), [9, 14, 6])
+        write_demonstration(
+            self.folder / "expert.demo", spec_of_shapes([[2]], continuous=1), [9, 14, 6], rewarded=True
+        )
         text = YAML.format(trainer=trainer, hyper=hyper, memory=memory, more=more)
         (self.folder / "c.yaml").write_text(text)
 

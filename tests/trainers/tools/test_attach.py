@@ -154,6 +154,11 @@ def test_a_behavior_that_is_not_configured_is_refused():
             spec_of_shapes([[2]], continuous=1),
             "nowhere.demo",
         ),
+        (
+            "trainer_type: sac, demonstrations: {demo_path: nowhere.demo}",
+            spec_of_shapes([[2]], continuous=1),
+            "nowhere.demo",
+        ),
     ],
 )
 def test_while_others_train_an_untrainable_behavior_is_reported_only_to_its_engine(settings, spec, reason):

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...networks.modules.distributions import Actions
+from ...networks.observations import as_float
 from .buffer import Replay
+from .demonstrations import DemonstrationReplay
 from .observations import Ints
 from .priorities import sequence_priorities
 
@@ -85,9 +87,16 @@ class ReplaySampler:
         self.include_dones = include_dones
         self.generator = torch.Generator().manual_seed(seed)
         self._units: Ints = np.zeros(0, np.int64)
+        self._demonstrated = 0
+        """Units of the last batch that follow those of the replay."""
 
     def batch(
-        self, replay: Replay, batch_size: int, beta: float = 1.0, scale: NDArray[np.float32] | None = None
+        self,
+        replay: Replay,
+        batch_size: int,
+        beta: float = 1.0,
+        scale: NDArray[np.float32] | None = None,
+        demonstrations: DemonstrationReplay | None = None,
     ) -> ReplayBatch:
         """A batch of `batch_size` steps, rounded down to whole sequences but for the first.
 
@@ -96,17 +105,28 @@ class ReplaySampler:
             batch_size: steps.
             beta: how much of the bias of prioritized sampling is corrected.
             scale: [S] divides the rewards.
+            demonstrations: give their share of the batch, after the steps of the replay.
         """
         units = max(1, batch_size // replay.layout.sequence_length)
-        uniform = torch.rand(units, generator=self.generator, dtype=torch.float64).numpy()
-        self._units = replay.sample(uniform)
+        self._demonstrated = 0 if demonstrations is None else demonstrations.units(units)
+        self._units = replay.sample(self._uniform(units - self._demonstrated))
         batch = self._gather(replay, replay.places(self._units), scale)
         if replay.priorities is not None:
             held = len(replay) // replay.layout.sequence_length
             weights = replay.priorities.importance_weights(self._units, held, beta)
             length = replay.layout.sequence_length
             batch = replace(batch, weights=self._tensor(np.repeat(weights, length)))
-        return batch
+        if demonstrations is None or not self._demonstrated:
+            return batch
+        source = demonstrations.replay
+        places = source.places(source.sample(self._uniform(self._demonstrated)))
+        return joined(batch, self._gather(source, places, scale))
+
+    def _uniform(self, units: int) -> NDArray[np.float64]:
+        numbers: NDArray[np.float64] = torch.rand(
+            units, generator=self.generator, dtype=torch.float64
+        ).numpy()
+        return numbers
 
     def _gather(self, replay: Replay, places: Ints, scale: NDArray[np.float32] | None) -> ReplayBatch:
         columns, layout = replay.columns, replay.layout
@@ -149,6 +169,7 @@ class ReplaySampler:
         if replay.priorities is None or errors is None:
             return
         sizes = errors.detach().abs().float().cpu().numpy()
+        sizes = sizes[: len(sizes) * len(self._units) // (len(self._units) + self._demonstrated)]
         length = replay.layout.sequence_length
         if length > 1:
             learned = len(sizes) // len(self._units)
@@ -163,6 +184,45 @@ class ReplaySampler:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.generator.set_state(state["drawing"])
+
+
+def joined(batch: ReplayBatch, more: ReplayBatch) -> ReplayBatch:
+    """Two batches of one behavior as one; where the first has importance weights, those of `more` are 1."""
+    length, added = len(batch), len(more)
+
+    def joined_masks(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+        if first is None and second is None:
+            return None
+        first = second.new_zeros(length, second.shape[1]) if first is None and second is not None else first
+        assert first is not None
+        return torch.cat((first, first.new_zeros(added, first.shape[1]) if second is None else second))
+
+    return ReplayBatch(
+        obs=[_of_one_kind(*pair) for pair in zip(batch.obs, more.obs, strict=True)],
+        next_obs=[_of_one_kind(*pair) for pair in zip(batch.next_obs, more.next_obs, strict=True)],
+        actions=Actions(*map(torch.cat, zip(batch.actions, more.actions, strict=True))),
+        action_mask=joined_masks(batch.action_mask, more.action_mask),
+        next_action_mask=joined_masks(batch.next_action_mask, more.next_action_mask),
+        rewards=torch.cat((batch.rewards, more.rewards)),
+        discounts=torch.cat((batch.discounts, more.discounts)),
+        weights=None if batch.weights is None else torch.cat((batch.weights, batch.weights.new_ones(added))),
+        real=_both(batch.real, more.real),
+        states=_both(batch.states, more.states),
+        ended=_both(batch.ended, more.ended),
+        extra={name: torch.cat((column, more.extra[name])) for name, column in batch.extra.items()},
+    )
+
+
+def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    """The rows of two columns that both batches have, or neither."""
+    return None if first is None or second is None else torch.cat((first, second))
+
+
+def _of_one_kind(first: Tensor, second: Tensor) -> Tensor:
+    """The rows of both; as bytes only where both are."""
+    if first.dtype != second.dtype:
+        first, second = as_float(first), as_float(second)
+    return torch.cat((first, second))
 
 
 class Returns(NamedTuple):

@@ -38,6 +38,7 @@ from .rewards import (
     BehavioralCloningSettings,
     CloneSettings,
     CloningMethod,
+    DemonstrationsSettings,
     RewardSignalSettings,
 )
 
@@ -196,6 +197,9 @@ class TrainerSettings(Settings):
     """Let two teams train against older versions of themselves. {} for defaults."""
     behavioral_cloning: BehavioralCloningSettings | None = None
     """Imitate demonstrations in addition."""
+    demonstrations: DemonstrationsSettings | None = own(None)
+    """Learn from demonstrated steps and their rewards beside those of the replay: sac, td3, ddpg and dqn
+    (docs/imitation.md)."""
     clone: CloneSettings | None = own(None)
     """Imitate demonstrations alone, without an engine: `lanista clone` (docs/imitation.md)."""
     test_frequency: Integer = own(NEVER, ge=NEVER)

@@ -145,6 +145,18 @@ class BehavioralCloningSettings(Settings):
     """Learn from the whole pairs of a demonstration that is cut off, as by a crash. false: refuse it."""
 
 
+class DemonstrationsSettings(Settings):
+    """A share of every minibatch is demonstrated steps with their rewards (RLPD); of off-policy trainers."""
+
+    demo_path: Text
+    """A .demo file, or a folder of them."""
+    share: Number = Field(default=0.5, gt=0, lt=1)
+    """Share of each minibatch's steps, with a memory of its sequences, that is drawn from the demonstrations;
+    at least one of them, and one of the replay."""
+    partial_demos: Flag = False
+    """Learn from the whole pairs of a demonstration that is cut off, as by a crash. false: refuse it."""
+
+
 class CloningMethod(str, Enum):
     """What `lanista clone` makes of the actions in demonstrations."""
 

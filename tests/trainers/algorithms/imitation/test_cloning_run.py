@@ -15,16 +15,19 @@ behaviors:
     reward_signals: {{extrinsic: {{}}, gail: {{demo_path: {gail}}}}}
     behavioral_cloning: {{demo_path: {cloning}}}
 """
+REPLAY = "    demonstrations: {demo_path: lost.demo}\n"
 
 
 def test_each_key_is_named(tmp_path):
-    options = RunOptions.from_text(YAML.format(gail="gone.demo", cloning=tmp_path), "ball.yaml")
+    text = YAML.format(gail="gone.demo", cloning=tmp_path) + REPLAY
+    options = RunOptions.from_text(text.replace("ppo", "sac"), "ball.yaml")
     with pytest.raises(TrainerConfigError) as caught:
         check_demonstrations(options)
     text = str(caught.value)
     assert "ball.yaml, line 4: behaviors.Ball.reward_signals.gail.demo_path: found 'gone.demo'." in text
     assert "gone.demo: the demonstration file or directory does not exist" in text
     assert "behaviors.Ball.behavioral_cloning.demo_path" in text and "no '.demo' files" in text
+    assert "ball.yaml, line 6: behaviors.Ball.demonstrations.demo_path: found 'lost.demo'." in text
 
 
 def test_files_and_folders_that_are_there_will_do():
@@ -33,7 +36,9 @@ def test_files_and_folders_that_are_there_will_do():
 
 def test_an_inference_clones_nothing():
     options = RunOptions.from_text(
-        YAML.format(gail=DEMO, cloning="gone.demo") + "checkpoint_settings: {inference: true}\n"
+        YAML.format(gail=DEMO, cloning="gone.demo").replace("ppo", "sac")
+        + REPLAY
+        + "checkpoint_settings: {inference: true}\n"
     )
     check_demonstrations(options)
 
