@@ -164,6 +164,7 @@ def attempt(one: Combination, number: int, seed: int) -> Found:
     from lanista.trainers.utils.errors import TrainerError
 
     begun, where = time.monotonic(), "train"
+    Path(DEMONSTRATION).unlink(missing_ok=True)  # of the combination before
     write_demonstration(Path(DEMONSTRATION), rules_of(one).spec, [6, 9, 4], rewarded=True)
     try:
         result = _train(one, seed, "first")
