@@ -118,7 +118,7 @@ TASKS = {
         gamma=0.9,
     ),
 }
-"""The settings were tried with seeds from 100 on."""
+"""Other settings are tried with `--trial` and seeds from 100 on."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +198,8 @@ def sections(runs: Sequence[Run]) -> str:
                 spread = f"{min(steps):,} to {max(steps):,}"
                 reached = f"{sum(run.reached for run in own)} of {len(own)}"
                 rows.append([name, way, reached, f"{statistics.median(steps):,.0f}", spread])
+    if not rows:
+        return "Not run yet."
     return table(["Task", "demonstrations", "reached:", "steps, median:", "range:"], rows)
 
 

@@ -9,7 +9,8 @@ best actions, as the expert does; their score is the environment's mean reward.
 
 Experts and recordings are kept in .cache/gail. Results are added to docs/results/gail.csv; what is there is
 not run again, so that the table can grow; delete lines to repeat them. The page docs/results/gail.md is
-written each time; without --seeds, only the page. The settings were chosen with seed 100.
+written each time; without --seeds, only the page. Settings are chosen with seeds from 100 on, whose results
+are printed and not kept.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ CSV = RESULTS / "gail.csv"
 EXPERTS = ROOT / ".cache" / "gail"
 EXPERT_SEED, PLAYED, OTHER_EPISODES = 1000, 20, 5000
 """The seed of experts, the episodes that brains play, and what is added to the seed for them."""
+CHOOSING = 100
+"""The first seed for choosing settings."""
 FORMS = {"-ln(1 - D)": False, "absorbing states": True}
 """The forms of the reward, and their `absorbing_states`."""
 CLOSE = 0.1
@@ -208,7 +211,8 @@ def main() -> None:
                     continue
                 began = time.monotonic()
                 new = task.imitate(form, seed)
-                write(CSV, Row, [*read(CSV, Row), new])  # others may have added theirs meanwhile
+                if seed < CHOOSING:
+                    write(CSV, Row, [*read(CSV, Row), new])  # others may have added theirs meanwhile
                 print(f"{new} ({time.monotonic() - began:.0f} s)", flush=True)
     rows = sorted(read(CSV, Row), key=lambda row: (row.task, row.seed))
     write_page("gail", scores=score_table(rows))

@@ -71,16 +71,17 @@ def one_hot(cells: np.ndarray) -> np.ndarray:
     return np.eye(CELLS + 1, dtype=np.float32)[cells]
 
 
-def write_expert(path: Path) -> Path:
-    """Four walks straight to the end, where the expert stays."""
-    cells = np.minimum(np.arange(TICKS), CELLS)
-    right = np.full((TICKS, 1), 2, np.int32)
-    zeros, done = np.zeros(TICKS, np.int32), np.arange(TICKS) == TICKS - 1
-    earned = np.zeros(TICKS, np.float32)
+def write_expert(path: Path, *, stays: bool = True) -> Path:
+    """Four walks straight to the end, where the expert stays, or its episode ends."""
+    length = TICKS if stays else CELLS + 1
+    cells = np.minimum(np.arange(length), CELLS)
+    right = np.full((length, 1), 2, np.int32)
+    zeros, done = np.zeros(length, np.int32), np.arange(length) == length - 1
+    earned = np.zeros(length, np.float32)
     with DemonstrationWriter(path, BEHAVIOR, SPEC) as writer:
         for _ in range(4):
-            batch = AgentBatch([one_hot(cells)], earned, done, done, zeros, zeros, earned)
-            writer.write(batch, ActionTuple(np.zeros((TICKS, 0), np.float32), right))
+            batch = AgentBatch([one_hot(cells)], earned, done, done & stays, zeros, zeros, earned)
+            writer.write(batch, ActionTuple(np.zeros((length, 0), np.float32), right))
     return path
 
 
@@ -118,3 +119,17 @@ def test_an_expert_leads_teams_to_the_end(tmp_path, trainer):
     demo = str(write_expert(tmp_path / "expert.demo"))
     gail = {**SIGNAL, "strength": 1.0, "learning_rate": 3e-3, "demo_path": demo}
     assert share_of_wins(tmp_path, trainer, {"gail": gail}, 80, stays=True) > 0.8
+
+
+@pytest.mark.parametrize("trainer", ["poca", "mappo"])
+def test_an_expert_leads_teams_to_an_end_of_the_episode_only_with_absorbing_states(tmp_path, trainer):
+    """A reward that is never negative pays for staying out of it (tried: 1.0 and 0.0 of the episodes)."""
+    demo = str(write_expert(tmp_path / "expert.demo", stays=False))
+    gail = {**SIGNAL, "strength": 1.0, "learning_rate": 3e-3, "demo_path": demo}
+    wins = {
+        absorbing: share_of_wins(
+            tmp_path / str(absorbing), trainer, {"gail": {**gail, "absorbing_states": absorbing}}, 80
+        )
+        for absorbing in (True, False)
+    }
+    assert wins[True] > 0.8 and wins[False] < 0.2
