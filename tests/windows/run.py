@@ -68,7 +68,7 @@ def copy_tests(folder: Path) -> Path:
 def run_tests(folder: Path, tests: list[str], jobs: str, minutes: float) -> list[str]:
     """Run tests, of which the slow ones are journeys alone; the names of those that failed."""
     work = copy_tests(folder)
-    options = ["-q", "-n", jobs, "-p", "no:cacheprovider", "--timeout", "300", "-rfE"]
+    options = ["-q", "-n", jobs, "-p", "no:cacheprovider", "--timeout", "600", "-rfE"]
     command = [folder / "python", "-m", "pytest", *options, *tests]
     with (folder / "tests.log").open("w+", encoding="utf-8", errors="replace") as log:
         try:  # all that the command has started ends with it
