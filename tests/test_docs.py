@@ -150,8 +150,12 @@ def test_what_pages_and_presets_install_is_quoted_for_every_shell():
 
 def documented_commands():
     """Every `lanista-learn` line of the user's pages, cut where the shell would cut it."""
-    pages = [ROOT / "README.md", ROOT / "docs" / "getting-started.md", ROOT / "docs" / "headless.md"]
-    blocks = [code for page in pages for language, code in FENCE.findall(text(page)) if language == "sh"]
+    pages = [
+        ROOT / "README.md",
+        *(ROOT / "docs" / f"{page}.md" for page in ("getting-started", "headless", "windows")),
+    ]
+    found = [block for page in pages for block in FENCE.findall(text(page))]
+    blocks = [code for language, code in found if language in ("sh", "powershell")]
     lines = re.findall(r"(?:\.venv/bin/)?lanista-learn (.+)$", "\n".join(blocks), re.MULTILINE)
     return sorted({re.split(r" [>$]", line)[0] for line in lines})
 

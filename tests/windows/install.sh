@@ -55,14 +55,24 @@ dll=$(find "$root/usr/lib" -path '*x86_64-windows/ucrtbase.dll')
 [ -f "$dll.before" ] || cp "$dll" "$dll.before"
 python3 "$here/complex_functions.py" "$dll.before" "$dll"
 
-# Mounts are those of the one process alone, so that a folder which is deleted never leads to /dev.
+# Mounts and processes are those of the one command alone: a folder which is deleted never leads to /dev, and
+# whatever ends the command ends all that it has started, Wine's own server too.
+cat >"$root/usr/local/bin/windows-python" <<'END'
+#!/bin/bash
+cd "/w$1" && shift
+wine 'Z:\w\python311\python.exe' "$@"
+status=$?
+wineserver -k # it writes the registry first
+exit $status
+END
 cat >"$dir/python" <<END
 #!/usr/bin/env bash
 # The Windows Python, in the present folder (below $dir).
 at=\${PWD#$dir}
 [ "\$at" != "\$PWD" ] || { echo "this folder is not below $dir" >&2; exit 2; }
-exec unshare --mount bash -c 'mount --bind $dir $root/w && mount -t proc proc $root/proc && mount --bind /dev $root/dev && exec chroot $root /usr/bin/env -i HOME=/w PATH=/usr/bin:/bin WINEPREFIX=/w/prefix WINEARCH=win64 WINEDEBUG=-all LANG=C.UTF-8 PYTHONUNBUFFERED=1 KMP_AFFINITY=disabled bash -c '"'"'cd "/w\$0" && exec wine Z:\\\\w\\\\python311\\\\python.exe "\$@"'"'"' "\$@"' bash "\$at" "\$@"
+exec unshare --mount --pid --fork --kill-child bash -c 'mount --bind "\$0" "\$1/w" && mount -t proc proc "\$1/proc" && mount --bind /dev "\$1/dev" && exec chroot "\$1" /usr/bin/env -i HOME=/w PATH=/usr/local/bin:/usr/bin:/bin:/usr/lib/wine WINEPREFIX=/w/prefix WINEARCH=win64 WINEDEBUG=-all LANG=C.UTF-8 PYTHONUNBUFFERED=1 KMP_AFFINITY=disabled windows-python "\${@:2}"' "$dir" "$root" "\$at" "\$@"
 END
+chmod +x "$root/usr/local/bin/windows-python"
 chmod +x "$dir/python"
 cd "$dir/work"
 system=$dir/prefix/drive_c/windows/system32/ucrtbase.dll

@@ -31,6 +31,7 @@ CHOSEN = [
     "tests/trainers/stats",
     "tests/trainers/utils",
 ]
+TOO_LONG = -1
 UNAVAILABLE = 3
 """The status with which install.sh says that there can be no Windows."""
 
@@ -64,16 +65,28 @@ def copy_tests(folder: Path) -> Path:
     return work
 
 
-def run_tests(folder: Path, tests: list[str]) -> list[str]:
+def run_tests(folder: Path, tests: list[str], jobs: str, minutes: float) -> list[str]:
     """Run tests, of which the slow ones are journeys alone; the names of those that failed."""
     work = copy_tests(folder)
-    options = ["-q", "-n", "2", "-p", "no:cacheprovider", "--timeout", "300", "-rfE"]
+    options = ["-q", "-n", jobs, "-p", "no:cacheprovider", "--timeout", "600", "-rfE"]
     command = [folder / "python", "-m", "pytest", *options, *tests]
-    done = subprocess.run(command, cwd=work, check=False, stdout=subprocess.PIPE, text=True)
-    print(done.stdout)
-    if done.returncode not in (0, 1):
-        sys.exit(f"pytest ended with status {done.returncode}")
-    return re.findall(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)(?: - |$)", done.stdout, re.MULTILINE)
+    with (folder / "tests.log").open("w+", encoding="utf-8", errors="replace") as log:
+        try:  # all that the command has started ends with it
+            status = subprocess.run(
+                command, cwd=work, check=False, stdout=log, timeout=minutes * 60.0
+            ).returncode
+        except subprocess.TimeoutExpired:
+            status = TOO_LONG
+        log.seek(0)
+        printed = log.read()
+    print(printed)
+    if status not in (0, 1):
+        sys.exit(
+            f"The tests were not over after {minutes:g} minutes (--minutes)."
+            if status == TOO_LONG
+            else f"pytest ended with status {status}."
+        )
+    return re.findall(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)(?: - |$)", printed, re.MULTILINE)
 
 
 def known() -> dict[str, str]:
@@ -90,11 +103,16 @@ def main() -> int:
     parser.add_argument("tests", nargs="*", default=CHOSEN)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--into", type=Path, default=ROOT / ".cache" / "windows")
+    parser.add_argument("--jobs", default="2", help="tests at a time (default: 2)")
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="after which they are ended (default: 60)"
+    )
     options = parser.parse_args()
     if not install(options.into):
         return 0
     os.environ.pop("PYTHONPATH", None)
-    failed = run_tests(options.into.resolve(), ["tests", CHOSEN[0]] if options.all else options.tests)
+    tests = ["tests", CHOSEN[0]] if options.all else options.tests
+    failed = run_tests(options.into.resolve(), tests, options.jobs, options.minutes)
     reasons = known()
     ours = [name for name in failed if not any(name.startswith(prefix) for prefix in reasons)]
     print(f"{len(failed)} tests failed, of which {len(failed) - len(ours)} by Wine ({KNOWN.name}).")

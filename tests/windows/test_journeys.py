@@ -12,9 +12,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import console_runs
 import psutil
 import pytest
-from console_runs import YAML, end, lanista, learn, ppo_yaml, start, until, weights_are_finite
+from console_runs import (
+    YAML,
+    end,
+    kill_family,
+    lanista,
+    learn,
+    outcome,
+    ppo_yaml,
+    start,
+    until,
+    weights_are_finite,
+)
 from scripted_engine import first_free_port
 
 pytestmark = pytest.mark.slow
@@ -33,7 +45,9 @@ WINDOWS = os.name == "nt"
 def folder(tmp_path):
     path = tmp_path / "Spiele für Jürgen"
     path.mkdir()
-    return path
+    yield path
+    for child in psutil.Process().children():
+        kill_family(child.pid)
 
 
 @pytest.fixture
@@ -53,11 +67,51 @@ def engines_of(process):
 def begin(folder, *arguments, yaml=ENDLESS):
     """A run with two engines that has saved a checkpoint."""
     flags = subprocess.CREATE_NEW_PROCESS_GROUP if WINDOWS else 0
-    options = {"stdout": subprocess.DEVNULL, "creationflags": flags}
-    process = start(folder, "--env", "scene:basic", "--num-envs", "2", *arguments, yaml=yaml, **options)
-    assert until(lambda: saved(folder) or process.poll() is not None)
-    assert process.poll() is None, process.communicate()
+    printed = folder / "printed.txt"
+    with printed.open("w") as stream:
+        options = {"stdout": stream, "stderr": subprocess.STDOUT, "creationflags": flags}
+        process = start(folder, "--env", "scene:basic", "--num-envs", "2", *arguments, yaml=yaml, **options)
+    assert until(lambda: saved(folder) or process.poll() is not None), printed.read_text()
+    assert process.poll() is None, printed.read_text()
     return process
+
+
+INTERRUPTIBLE = """\
+import _thread, os, signal, threading, time
+
+def wait():
+    while not os.path.exists("interrupt"):
+        time.sleep(0.05)
+    _thread.interrupt_main(signal.SIGBREAK)
+
+threading.Thread(target=wait, daemon=True).start()
+from lanista.trainers.learn import main
+main()
+"""
+"""A run that gets Ctrl-Break when there is a file of that name, from another thread as Windows does it."""
+
+
+@pytest.fixture
+def interruptible(monkeypatch):
+    """Let `interrupt` reach runs that are begun: Wine, where it is, delivers no Ctrl-Break."""
+    if WINDOWS:
+        monkeypatch.setattr(console_runs, "learn_command", lambda: [sys.executable, "-c", INTERRUPTIBLE])
+
+
+def ended_well(process, folder):
+    """Wait for the end of a run that was begun; it has complained of nothing."""
+    end(process, folder)
+    printed = (folder / "printed.txt").read_text()
+    assert "Traceback" not in printed, printed
+
+
+def interrupt(process, folder):
+    """Press Ctrl-C, or what Windows has for it, and wait for the end of the run."""
+    if WINDOWS:
+        (folder / "interrupt").touch()
+    else:
+        process.send_signal(signal.SIGINT)
+    ended_well(process, folder)
 
 
 def saved(folder):
@@ -90,7 +144,7 @@ def test_a_killed_run_leaves_no_engine_and_goes_on(folder, port):
     engines = engines_of(process)
     assert len(engines) == 2
     process.kill()
-    process.communicate()
+    outcome(process)
     assert until(lambda: not any(engine.is_running() for engine in engines))
     newest = max(int(path.stem.rpartition("-")[2]) for path in saved(folder))
     run = learn(
@@ -100,12 +154,21 @@ def test_a_killed_run_leaves_no_engine_and_goes_on(folder, port):
     assert run.good and newest < steps[0]
 
 
-def test_an_interrupted_run_saves_and_ends(folder, port):
+@pytest.mark.parametrize("threaded", [False, True])
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupted_run_saves_and_ends(folder, port, threaded):
+    process = begin(folder, *port, yaml=ENDLESS + "    threaded: true\n" * threaded)
+    before = saved(folder)
+    interrupt(process, folder)
+    assert len(saved(folder)) > len(before)
+
+
+@pytest.mark.skipif(not WINDOWS, reason="only Windows has Ctrl-Break")
+def test_ctrl_break_saves_and_ends(folder, port):
     process = begin(folder, *port)
     before = saved(folder)
-    process.send_signal(signal.CTRL_BREAK_EVENT if WINDOWS else signal.SIGINT)
-    ended = end(process, folder)
-    assert "Traceback" not in ended.err
+    process.send_signal(signal.CTRL_BREAK_EVENT)
+    ended_well(process, folder)
     assert len(saved(folder)) > len(before)
 
 
@@ -118,6 +181,7 @@ def test_a_port_in_use_is_named(folder):
     assert str(taken) in run.error and "--base-port" in run.error
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_files_that_other_programs_read_are_replaced_and_added_to(folder, port):
     process = begin(folder, *port)
     try:
@@ -127,9 +191,7 @@ def test_files_that_other_programs_read_are_replaced_and_added_to(folder, port):
             assert until(lambda: saved(folder)[-1] not in models)
             assert log.read(8) and model.read(8)
     finally:
-        process.send_signal(signal.CTRL_BREAK_EVENT if WINDOWS else signal.SIGINT)
-        ended = end(process, folder)
-    assert "Traceback" not in ended.err
+        interrupt(process, folder)
     assert (folder / "results" / "r" / "Basic.onnx").is_file()
 
 
@@ -180,7 +242,12 @@ def test_another_library_gets_the_engine(folder, port):
         "    print('closed')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=console_runs.PATIENCE,
     )
     assert done.stdout == "closed\n", done.stderr
 

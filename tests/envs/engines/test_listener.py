@@ -362,7 +362,6 @@ def test_a_forked_process_listens_to_its_own_engines(tmp_path):
     assert process.exitcode == 0
 
 
-@pytest.mark.posix("a script with a shebang")
 @pytest.mark.parametrize("kind", SCRIPT)
 def test_a_fault_is_named_while_the_session_runs(tmp_path, caplog, kind):
     script = f"greet()\nsteps(3)\n{textwrap.dedent(SCRIPT[kind])}\nsteps(10**6)"
@@ -382,7 +381,6 @@ def test_a_fault_is_named_while_the_session_runs(tmp_path, caplog, kind):
     assert f"environment 0 (Unity) has printed an error: {found}." in caplog.text
 
 
-@pytest.mark.posix("a script with a shebang")
 def test_a_time_out_names_the_first_errors_and_the_last_lines(tmp_path):
     frames = "".join(f"  at Deep.Call{k} () [0x1] in <0>:0\\n" for k in range(40))
     script = rf"""

@@ -24,7 +24,9 @@ from lanista.envs.side_channels import EngineConfigurationChannel
 from lanista.envs.unity.launch import resolve
 from mlagents_envs.exception import UnityException
 
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="exported scenes are for Linux")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="what is packed is a program of Linux"
+)
 
 
 def pack(path, scene="basic"):

@@ -73,7 +73,6 @@ def test_every_behavior_of_an_environment_is_listed(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="exported scenes are for Linux")
 def test_an_executable_of_unity_is_started(tmp_path):
     settings = written(str(export("grid", tmp_path / "Grid")), tmp_path).behaviors["GridWorld"]
     assert settings.network_settings.vis_encode_type.value == "simple"
@@ -150,7 +149,6 @@ def test_the_log_of_an_engine_that_failed_is_kept(tmp_path, monkeypatch, capsys)
     assert str(log) in capsys.readouterr().err and "no level" in log.read_text()
 
 
-@pytest.mark.posix("a script with a shebang")
 @pytest.mark.parametrize("line", ["", "NullReferenceException: no target"])
 def test_the_log_of_a_game_that_printed_errors_is_kept(tmp_path, monkeypatch, capsys, line):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -83,7 +83,6 @@ def trained(folder, sent, yaml, transport):
     return ended
 
 
-@pytest.mark.posix("the replaying engine is a script with a first line")
 @pytest.mark.parametrize("path", [*filter(with_images, FILES)], ids=lambda path: path.name)
 def test_images_as_floats_and_as_png_give_equal_weights_over_either_transport(path, tmp_path):
     steps = {name.partition("?")[0]: 0 for name in specs_of(path)}

@@ -11,8 +11,15 @@ import yaml
 from lanista.envs.registry import registry
 from lanista.envs.scenes.registry import export
 from lanista.trainers.cli.main import run
+from script_programs import SUFFIX
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="exported scenes are for Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "darwin", reason="exported scenes are no .app, as builds for macOS are"
+)
+
+WINDOWS = sys.platform == "win32"
+OURS, OTHERS = ("win_url", "linux_url") if WINDOWS else ("linux_url", "win_url")
+"""The address of a build for this system, and that of one for another."""
 
 
 @pytest.fixture
@@ -28,10 +35,11 @@ def manifest(tmp_path, monkeypatch):
     threading.Thread(target=http.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{http.server_port}"
     with zipfile.ZipFile(files / "Walk.zip", "w") as zipped:
-        zipped.write(export("basic", tmp_path / "Walk.x86_64"), "Walk/Walk.x86_64")
+        program = export("basic", tmp_path / "Walk")
+        zipped.write(program, f"Walk/{program.name}")
     told = {
-        "Walk": {"linux_url": f"{address}/Walk.zip", "expected_reward": 0.9, "description": "A walk"},
-        "Swim": {"win_url": f"{address}/Swim.zip"},
+        "Walk": {OURS: f"{address}/Walk.zip", "expected_reward": 0.9, "description": "A walk"},
+        "Swim": {OTHERS: f"{address}/Swim.zip"},
     }
     (files / "all.yaml").write_text(
         yaml.safe_dump({"environments": [{name: one} for name, one in told.items()]})
@@ -69,9 +77,13 @@ def test_list_fetch_and_remove(manifest, tmp_path, capsys):
     more = ["--manifest", manifest]
     assert run(["envs", "list", *more]) == 0
     told = capsys.readouterr().out
-    assert "registry:Walk" in told and "A walk" in told and "no build (only win32)" in told
+    assert (
+        "registry:Walk" in told
+        and "A walk" in told
+        and f"no build (only {'linux' if WINDOWS else 'win32'})" in told
+    )
     assert run(["envs", "fetch", "Walk", *more]) == 0
-    assert capsys.readouterr().out.strip().endswith("Walk.x86_64")
+    assert capsys.readouterr().out.strip().endswith(f"Walk{SUFFIX}")
     assert run(["envs", "list", *more]) == 0 and "yes" in capsys.readouterr().out
     assert run(["envs", "remove", "Walk", *more, "--forget"]) == 0
     assert "Removed" in capsys.readouterr().out
@@ -79,7 +91,7 @@ def test_list_fetch_and_remove(manifest, tmp_path, capsys):
     assert run(["envs", "remove", "Walk", *more]) == 0 and "is not here" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name, says", [("Walc", "Did you mean Walk?"), ("Swim", "(there is win_url)")])
+@pytest.mark.parametrize("name, says", [("Walc", "Did you mean Walk?"), ("Swim", f"(there is {OTHERS})")])
 def test_a_failed_download_is_reported_in_one_line(manifest, capsys, name, says):
     assert run(["envs", "fetch", name, "--manifest", manifest]) == 1
     said = capsys.readouterr().err
