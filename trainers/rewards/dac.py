@@ -82,7 +82,7 @@ class DAC(GAIL):
     @torch.no_grad()
     def rewards(self, steps: Transitions) -> Tensor:
         """[B] the rewards ln D - ln(1 - D) of the steps, without what follows an end."""
-        return self._judge(self.sample(steps), lambda estimate: estimate.logit).clamp(-LARGEST, LARGEST)
+        return self._estimated(self.sample(steps), lambda estimate: estimate.logit).clamp(-LARGEST, LARGEST)
 
     @torch.no_grad()
     def absorbing_reward(self) -> Tensor:

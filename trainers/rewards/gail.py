@@ -282,10 +282,10 @@ class GAIL(NetworkSignal):
     @torch.no_grad()
     def rewards(self, steps: Transitions) -> Tensor:
         """[B] the rewards -ln(1 - D) of the steps."""
-        expert = self._judge(self.sample(steps), lambda estimate: estimate.expert)
+        expert = self._estimated(self.sample(steps), lambda estimate: estimate.expert)
         return -(1.0 - expert * (1.0 - EPSILON)).log()
 
-    def _judge(self, sample: Sample, of: Callable[[Estimate], Tensor]) -> Tensor:
+    def _estimated(self, sample: Sample, of: Callable[[Estimate], Tensor]) -> Tensor:
         """[B] one of the discriminator's outputs for real steps."""
         inputs, acted = self.discriminator.prepare(sample.obs), sample.acted
         if acted is None:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ..settings.models.behavior import TrainerSettings
 
+LARGEST_REWARD = 1e34
+"""The largest reward: with larger ones returns could be infinite in float32, which may not be saved."""
 EPSILON = 1e-8
 """Added to the variance, so that nothing is divided by zero before the first reward."""
 

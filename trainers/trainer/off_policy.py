@@ -29,7 +29,7 @@ from ..checkpoints.compatibility import Change
 from ..checkpoints.rules import SIGNALS, Resumed
 from ..rewards.absorbing import with_ends
 from ..rewards.base import RewardProvider, Rewards
-from ..rewards.scaling import RewardScaler
+from ..rewards.scaling import LARGEST_REWARD, RewardScaler
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperparamSettings, ReplaySettings
@@ -37,7 +37,7 @@ from ..utils import distributed
 from ..utils.errors import TrainerError
 from .context import TrainerEvents, TrainerOptions
 from .schedules import UpdateSchedule
-from .trainer import AVERAGE, LARGEST_REWARD, Trainer
+from .trainer import AVERAGE, Trainer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

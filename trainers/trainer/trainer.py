@@ -28,7 +28,7 @@ from ..networks.fast.onednn import large_products
 from ..networks.modules.normalizer import SharedMoments
 from ..rewards.absorbing import AbsorbingStates
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider, Rewards
-from ..rewards.scaling import RewardScaler
+from ..rewards.scaling import LARGEST_REWARD, RewardScaler
 from ..settings.models.behavior import TrainerSettings
 from ..stats.earned import EPISODES
 from ..stats.timers import Timers
@@ -47,8 +47,6 @@ AVERAGE = StatsAggregationMethod.AVERAGE
 PASSES_PER_SUMMARY = 16
 """Queued steps are processed at least this often per summary: what is reported when they are collected (the
 entropy, episode lengths) then covers almost the same steps as what is reported when they are processed."""
-LARGEST_REWARD = 1e34
-"""The largest reward: with larger ones returns could be infinite in float32, which may not be saved."""
 
 
 class Trainer(ABC):
