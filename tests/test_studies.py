@@ -187,8 +187,9 @@ def test_a_setting_written_at_its_default_is_the_same(basic):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda x: x.stem)
 def test_the_pages_name_settings_that_exist(page):
-    tasks = getattr(import_module(page.stem), "TASKS", ())
-    for task in tasks:
+    for task in getattr(import_module(page.stem), "TASKS", ()):
+        if not isinstance(task, Task):  # a page with runs of its own kind
+            continue
         assert len({task.fingerprint(way) for way in task.ways}) == len(task.ways), "each is another way"
 
 

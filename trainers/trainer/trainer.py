@@ -93,11 +93,10 @@ class Trainer(ABC):
         self.device = options.get("device") or torch.device("cpu")
         self.timers = options.get("timers") or Timers()
         threads = options.get("update_threads") or UpdateThreads()
-        self.update_threads = threads.choose(algorithm.products(settings.hyperparameters.batch_size))
-        self.dense_products: int | None = None
+        size, in_thread = settings.hyperparameters.batch_size, options.get("in_thread", False)
+        self.update_threads = threads.choose(algorithm.products(size))
         # Beside a thread that updates, agents act a few at a time, for which oneDNN is slow.
-        if not options.get("in_thread", False):
-            self.dense_products = algorithm.dense_products(settings.hyperparameters.batch_size)
+        self.dense_products = None if in_thread else algorithm.dense_products(size)
         self.schedule = StepSchedule(settings.summary_freq, settings.checkpoint_interval)
         self.episodes = EpisodeStats(
             list(providers),
