@@ -27,7 +27,7 @@ from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
 from ..checkpoints.compatibility import Change
 from ..checkpoints.rules import SIGNALS, Resumed
-from ..rewards.absorbing import with_ends
+from ..rewards.absorbing import AbsorbingStates, with_ends
 from ..rewards.base import RewardProvider, Rewards
 from ..rewards.scaling import LARGEST_REWARD, RewardScaler
 from ..rewards.transitions import Transitions
@@ -88,6 +88,8 @@ class OffPolicyTrainer(Trainer):
             **options,
         )
         self.algorithm: OffPolicyAlgorithm = algorithm
+        self.absorbing = AbsorbingStates.of(providers, settings.reward_signals)
+        """The signals whose rewards go on after an episode's end."""
         self.hyper = hyper
         self.spread = options.get("spread_updates", False)
         self._saved_step: int | None = None

@@ -18,7 +18,7 @@ from ..algorithms.base import OnPolicyAlgorithm
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..checkpoints.compatibility import Change
 from ..checkpoints.rules import SEQUENCE_LENGTH, UNITS, Resumed
-from ..rewards.absorbing import with_ends
+from ..rewards.absorbing import AbsorbingStates, with_ends
 from ..rewards.base import RewardProvider, Rewards
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
@@ -64,6 +64,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         interval = min(settings.hyperparameters.buffer_size // passes, MAX_PASS_STEPS)
         super().__init__(settings, algorithm, providers, stats, events, advance_interval=interval, **options)
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
+        self.absorbing = AbsorbingStates.of(providers, settings.reward_signals)
+        """The signals whose rewards go on after an episode's end."""
         self.buffer = RolloutBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
         self.learner_process: LearnerProcess | None = None
         """The process that makes updates while this trainer collects the next steps; None: this trainer

@@ -26,7 +26,6 @@ from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..checkpoints.compatibility import Change
 from ..networks.fast.onednn import large_products
 from ..networks.modules.normalizer import SharedMoments
-from ..rewards.absorbing import AbsorbingStates
 from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider, Rewards
 from ..rewards.scaling import LARGEST_REWARD, RewardScaler
 from ..settings.models.behavior import TrainerSettings
@@ -110,8 +109,6 @@ class Trainer(ABC):
         """Decisions after which it is worth calling `advance`."""
         self.reward_scale = RewardScaler.of(settings, algorithm.signals, algorithm.gammas)
         """By what rewards are divided before they are learned from; None: they are not."""
-        self.absorbing = AbsorbingStates.of(providers, settings.reward_signals)
-        """The signals whose rewards go on after an episode's end."""
         self.shared_moments = SharedMoments.of(self._modules(), self.reward_scale)
         """The running statistics that the ranks of a run merge."""
         self.cloning: BehavioralCloning | None = None
