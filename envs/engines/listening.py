@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from selectors import EVENT_READ, BaseSelector, DefaultSelector
+from selectors import EVENT_READ, BaseSelector
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import AddressInUseError
 from .clients import ClientRules, owner
 from .limits import RejectionLog
+from .socket_groups import make_selector
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +175,7 @@ class ClientSelector(Generic[C]):
     """
 
     def __init__(self, listeners: Sequence[socket.socket]) -> None:
-        self.selector = DefaultSelector()
+        self.selector = make_selector()
         self.connected: dict[C, None] = {}
         """The clients, those first that came first."""
         self._listeners = listeners

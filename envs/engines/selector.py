@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from selectors import EVENT_READ, DefaultSelector
+from selectors import EVENT_READ
 from typing import Generic, TypeVar
 
 from ..base import processors
+from .socket_groups import make_selector
 
 _MAX_WAIT = 0.5 if os.name == "nt" else math.inf
 """The most seconds of one wait. On Windows Ctrl-C does not interrupt a wait for sockets; it is handled
@@ -74,7 +75,7 @@ class EventSelector(Generic[K, V]):
     def __init__(self, spin: bool = True) -> None:
         """`spin`: stay awake for events that come soon; see `SpinWait`."""
         self._spin_wait = SpinWait(spin)
-        self.selector = DefaultSelector()
+        self.selector = make_selector()
         self._posted: SimpleQueue[tuple[K, V | None]] = SimpleQueue()
         self._events: deque[tuple[K, V | None]] = deque()
         self._wakeup_reader, self._wakeup_writer = socket.socketpair()

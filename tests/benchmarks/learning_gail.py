@@ -54,6 +54,19 @@ PPO: dict[str, Any] = {
     "summary_freq": 10_000,
     "checkpoint_interval": 1_000_000,
 }
+EXPERT: dict[str, Any] = {
+    **PPO,
+    "hyperparameters": {
+        "batch_size": 64,
+        "buffer_size": 960,
+        "learning_rate": 3.0e-4,
+        "learning_rate_schedule": "constant",
+        "num_epoch": 10,
+        "max_grad_norm": 0.5,
+    },
+    "time_horizon": 128,
+}
+"""As `lanista init` has them for few steps."""
 DDPG: dict[str, Any] = {
     "trainer_type": "ddpg",
     "hyperparameters": {
@@ -166,8 +179,8 @@ TASKS = [
     ),
     Task(
         *("acrobot", "at the goal", "gymnasium:Acrobot-v1", "Acrobot-v1", 150_000),
-        expert=PPO,
-        expert_steps=150_000,
+        expert=EXPERT,
+        expert_steps=100_000,
     ),
     Task(
         *("cartpole", "by failing", "gymnasium:CartPole-v1", "CartPole-v1", 100_000),
