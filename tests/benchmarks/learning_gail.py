@@ -54,19 +54,25 @@ PPO: dict[str, Any] = {
     "summary_freq": 10_000,
     "checkpoint_interval": 1_000_000,
 }
-EXPERT: dict[str, Any] = {
-    **PPO,
+DQN: dict[str, Any] = {
+    "trainer_type": "dqn",
     "hyperparameters": {
-        "batch_size": 64,
-        "buffer_size": 960,
-        "learning_rate": 3.0e-4,
+        "batch_size": 128,
+        "buffer_size": 50_000,
+        "learning_rate": 6.3e-4,
         "learning_rate_schedule": "constant",
-        "num_epoch": 10,
-        "max_grad_norm": 0.5,
+        "steps_per_update": 4,
+        "gradient_steps": 4,
+        "epsilon_end": 0.1,
+        "epsilon_decay_steps": 6000,
+        "target_update_interval": 248,
+        "max_grad_norm": 10.0,
     },
-    "time_horizon": 128,
+    "network_settings": {"hidden_units": 256, "num_layers": 2},
+    "summary_freq": 10_000,
+    "checkpoint_interval": 1_000_000,
 }
-"""As `lanista init` has them for few steps."""
+"""As rl-zoo3 has them for acrobot."""
 DDPG: dict[str, Any] = {
     "trainer_type": "ddpg",
     "hyperparameters": {
@@ -179,8 +185,8 @@ TASKS = [
     ),
     Task(
         *("acrobot", "at the goal", "gymnasium:Acrobot-v1", "Acrobot-v1", 150_000),
-        expert=EXPERT,
-        expert_steps=100_000,
+        expert=DQN,
+        expert_steps=50_000,
     ),
     Task(
         *("cartpole", "by failing", "gymnasium:CartPole-v1", "CartPole-v1", 100_000),
