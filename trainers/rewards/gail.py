@@ -132,7 +132,8 @@ class Discriminator(nn.Module):
         """Prepared observations (floats) with zeros in the rows of the absorbing state, if there is one."""
         if not self.absorbing or acted is None:
             return inputs
-        return [rows * (1.0 - acted[:, -1]).view(-1, *[1] * (rows.dim() - 1)) for rows in inputs]
+        real = (acted[:, -1] == 0).to(acted.dtype)
+        return [rows * real.view(-1, *[1] * (rows.dim() - 1)) for rows in inputs]
 
     def forward(
         self, inputs: Sequence[Tensor], acted: Tensor | None, noise: Tensor | None = None

@@ -13,7 +13,7 @@ from lanista.trainers.algorithms.sac.sac import SAC
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.rewards.absorbing import AbsorbingStates
 from lanista.trainers.rewards.base import NetworkSignal
-from lanista.trainers.rewards.dac import LARGEST, logit_penalty, with_absorbing
+from lanista.trainers.rewards.dac import INDICATOR, LARGEST, logit_penalty, with_absorbing
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.rewards.factory import make_learned_rewards
 from lanista.trainers.rewards.gail import GAIL, RandomDraws, Sample
@@ -104,7 +104,7 @@ def test_only_ends_that_are_no_interruptions_add_absorbing_rows(signal_of, keys)
     policy = signal._learned_from(steps_of(rollout))
     assert len(policy.obs[0]) == 12 + 1
     for obs, acted, real in ((*expert, 20), (policy.obs[0], policy.acted, 12)):
-        assert acted[:, -1].tolist() == [0.0] * real + [1.0] * (len(acted) - real)
+        assert acted[:, -1].tolist() == [0.0] * real + [INDICATOR] * (len(acted) - real)
         assert not obs[real:].any() and not acted[real:, :-1].any()
     assert policy.acted.shape[1] == (2 if keys.get("use_actions") else 1)
 
@@ -117,7 +117,7 @@ def test_nothing_but_the_indicator_is_read_of_the_absorbing_state(signal_of, sha
     signal = signal_of(demonstrations(spec, [8]), spec, {**SMALL, "normalize": True}, use_actions=True)
     network, seen = signal.discriminator, random_rollout([5], seed=3, spec=spec).obs
     acted = torch.zeros(5, 2)
-    acted[:, -1] = 1.0
+    acted[:, -1] = INDICATOR
     with torch.no_grad():
         inputs = network.cleared(network.prepare([torch.from_numpy(column) for column in seen]), acted)
         found = network(inputs, acted).logit
@@ -140,7 +140,7 @@ def test_the_penalty_is_of_the_logit_by_all_that_is_read(signal_of):
     found = logit_penalty(network, *samples, RandomDraws([eps], None))
     read = []
     for sample in samples:
-        prepared = network.prepare(sample.obs)[0] * (1 - sample.acted[:, -1:])
+        prepared = network.prepare(sample.obs)[0] * (sample.acted[:, -1:] == 0)
         read.append(torch.cat((prepared, sample.acted), 1))
     at = eps * read[0] + (1 - eps) * read[1]
 
@@ -168,6 +168,22 @@ def test_ends_are_rewarded_where_the_expert_ends_and_cost_where_it_does_not(sign
         signal.learn(steps_of(agents), 0)
     assert signal.absorbing_reward().item() * (1 if expert_ends else -1) > 0.3
     assert np.abs(signal.evaluate(agents)).mean() < 0.2, "steps themselves cannot be distinguished"
+
+
+def test_an_end_that_the_expert_avoids_costs_more_than_any_step(signal_of):
+    """Also where the steps before it are far from the expert's: else agents would seek the end."""
+    demos = demonstrations(SPEC, [5] * 20)
+    demos = replace(demos, interrupted=demos.done)
+    signal = signal_of(demos, network={**SMALL, "normalize": True}, learning_rate=3e-3)
+    agents = random_rollout([5] * 20, seed=0)
+    far = [column + np.float32(30.0) for column in demos.obs]
+    agents = ending(replace(agents, obs=far), [True] * 20, [False] * 20)
+    signal.update_normalizer(agents)
+    for _ in range(300):
+        signal.learn(steps_of(agents), 0)
+    rewards = signal.evaluate(agents)
+    assert rewards.max() < -1.0, "the steps are not the expert's"
+    assert signal.absorbing_reward().item() < rewards.min()
 
 
 # What an end is worth -------------------------------------------------------------------------------------
