@@ -25,12 +25,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..buffers.demonstrations import Demonstrations
 from ..networks.modules.distributions import Actions, flat_actions
 from ..networks.observations import as_float
-from .gail import EPSILON, GAIL, Discriminator, RandomDraws, Sample
+from .gail import EPSILON, GAIL, Discriminator, RandomDraws, Sample, twice_differentiable
 from .transitions import Transitions
 
 LARGEST = 16.0
@@ -50,7 +49,7 @@ def logit_penalty(network: Discriminator, policy: Sample, expert: Sample, draws:
         _mixed(eps, ours, theirs).detach().requires_grad_()
         for ours, theirs in zip(_inputs(network, policy), _inputs(network, expert))
     ]
-    with sdpa_kernel(SDPBackend.MATH):  # fused attention can be differentiated once
+    with twice_differentiable():
         estimate = network(mixtures[:-1], mixtures[-1], None if draws.noise is None else draws.noise[2])
     slopes = torch.autograd.grad(estimate.logit.sum(), mixtures, create_graph=True)
     squares = torch.stack([slope.square().flatten(1).sum(1) for slope in slopes]).sum(0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -42,6 +43,20 @@ EPSILON = 1e-7
 PENALTY_WEIGHT = 10.0
 MUTUAL_INFORMATION = 0.5
 """The information that may pass the bottleneck: I_c of the paper."""
+
+
+_ATTENTION = threading.Lock()
+
+
+@contextmanager
+def twice_differentiable() -> Iterator[None]:
+    """Attention within this context can be differentiated twice, which a fused kernel cannot.
+
+    PyTorch has one choice of kernels for all threads, of which several may learn: they take turns, so that
+    none ends the choice of another.
+    """
+    with _ATTENTION, sdpa_kernel(SDPBackend.MATH):
+        yield
 
 
 class Sample(NamedTuple):
@@ -203,7 +218,7 @@ def gradient_penalty(network: Discriminator, policy: Sample, expert: Sample, dra
         eps = draws.mix[-1]
         acted = eps * policy.acted + (1.0 - eps) * expert.acted
     inputs = [rows.detach().requires_grad_() for rows in network.prepare(mixtures)]
-    with sdpa_kernel(SDPBackend.MATH):  # fused attention can be differentiated once
+    with twice_differentiable():
         estimate = network(inputs, acted, None if draws.noise is None else draws.noise[2])
     slopes = torch.autograd.grad(estimate.expert.sum(), inputs, create_graph=True)
     squares = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from lanista.trainers.rewards.base import NetworkSignal
 from lanista.trainers.rewards.dac import INDICATOR, LARGEST, logit_penalty, with_absorbing
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.rewards.factory import make_learned_rewards
-from lanista.trainers.rewards.gail import GAIL, RandomDraws, Sample
+from lanista.trainers.rewards.gail import GAIL, RandomDraws, Sample, twice_differentiable
 from lanista.trainers.rewards.transitions import SignalSteps, Transitions
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.models.behavior import TrainerSettings
@@ -154,6 +155,31 @@ def test_the_penalty_is_of_the_logit_by_all_that_is_read(signal_of):
     assert lengths.max() > 1.1
     expected = (lengths - 1).clamp(min=0) ** 2
     assert found.item() == pytest.approx(expected.mean().item(), rel=1e-4)
+
+
+def test_a_thread_that_learns_does_not_end_the_choice_of_attention_of_another():
+    """PyTorch's choice is one for all threads: two behaviors that learn beside the run take turns."""
+    enabled = torch.backends.cuda.flash_sdp_enabled
+    before, inside, leave, found = enabled(), threading.Event(), threading.Event(), []
+
+    def first():
+        with twice_differentiable():
+            inside.set()
+            assert leave.wait(60)
+
+    def second():
+        with twice_differentiable():
+            found.append((leave.is_set(), enabled()))
+
+    threads = [threading.Thread(target=first, daemon=True), threading.Thread(target=second, daemon=True)]
+    threads[0].start()
+    assert inside.wait(60)
+    threads[1].start()
+    threads[1].join(0.1)
+    leave.set()
+    for thread in threads:
+        thread.join(60)
+    assert found == [(True, False)] and enabled() == before
 
 
 @pytest.mark.parametrize("expert_ends", [True, False])
