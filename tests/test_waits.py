@@ -30,6 +30,9 @@ CALLS = {
     ),
     "envs.engines.process EngineProcess._wait: self._process.wait()": OWN_THREAD,
     "envs.engines.selector EventSelector._take_posted: self._wakeup_reader.recv(4096)": NOT_BLOCKING,
+    "envs.engines.socket_groups SocketGroups.select: (used or self._groups)[0].select(timeout)": (
+        "its timeout, as that of any selector: those who call it have one"
+    ),
     "envs.godot.session GodotClient.read: self.stream.recv(_READ)": NOT_BLOCKING,
     "envs.grpc.client EngineEndpoint._exchange: connection.sendall(out)": OF_AN_ENGINE,
     "envs.grpc.client EngineEndpoint._exchange: "
@@ -82,6 +85,7 @@ LOOPS = {
     "envs.engines.process EngineProcess._read": OWN_THREAD,
     "envs.engines.selector EventSelector._take_posted": BYTES,
     "envs.engines.session SocketSession._wait": DEADLINE,
+    "envs.engines.socket_groups SocketGroups.select": DEADLINE,
     "envs.godot.session GodotClient.read": BYTES,
     "envs.godot.session GodotSession.close": DEADLINE,
     "envs.grpc.client EngineEndpoint._exchange": OF_AN_ENGINE,
