@@ -9,7 +9,7 @@ each are drawn anew among themselves. The bootstrap's seed is fixed: the same ru
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,21 +58,11 @@ def estimate(scores: Sequence[float]) -> Estimate:
 def difference(scores: Sequence[float], others: Sequence[float]) -> Estimate:
     """Of the first runs' interquartile mean above the others': each group is drawn anew by itself."""
     ours, theirs = np.asarray(scores, np.float64), np.asarray(others, np.float64)
-    between, low, high = float(iqm(ours) - iqm(theirs)), math.nan, math.nan
-    if min(len(ours), len(theirs)) > 1:
-        found = bootstrap(
-            (ours, theirs),
-            lambda one, other, axis: iqm(one, axis) - iqm(other, axis),
-            n_resamples=RESAMPLES,
-            batch=1000,
-            vectorized=True,
-            axis=0,
-            confidence_level=CONFIDENCE,
-            method="percentile",
-            rng=np.random.default_rng(0),
-        )
-        low, high = float(found.confidence_interval.low), float(found.confidence_interval.high)
-    return Estimate(min(len(ours), len(theirs)), between, low, high)
+    runs, between = min(len(ours), len(theirs)), float(iqm(ours) - iqm(theirs))
+    if runs < 2:
+        return Estimate(runs, between, math.nan, math.nan)
+    low, high = _drawn_anew((ours, theirs), lambda one, two, axis: iqm(one, axis) - iqm(two, axis), RESAMPLES)
+    return Estimate(runs, between, float(low), float(high))
 
 
 def _interval(scores: NDArray[np.float64], resamples: int) -> tuple[Any, Any]:
@@ -80,9 +70,16 @@ def _interval(scores: NDArray[np.float64], resamples: int) -> tuple[Any, Any]:
     if len(scores) < 2:
         nothing = np.full(scores.shape[1:], np.nan)
         return nothing, nothing
+    return _drawn_anew((scores,), iqm, resamples)
+
+
+def _drawn_anew(
+    groups: tuple[NDArray[np.float64], ...], statistic: Callable[..., Any], resamples: int
+) -> tuple[Any, Any]:
+    """The ends of a statistic's bootstrap interval; the groups of runs are along the first axis."""
     found = bootstrap(
-        (scores,),
-        iqm,
+        groups,
+        statistic,
         n_resamples=resamples,
         batch=1000,
         vectorized=True,
