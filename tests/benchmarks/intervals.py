@@ -61,8 +61,12 @@ def difference(scores: Sequence[float], others: Sequence[float]) -> Estimate:
     runs, between = min(len(ours), len(theirs)), float(iqm(ours) - iqm(theirs))
     if runs < 2:
         return Estimate(runs, between, math.nan, math.nan)
-    low, high = _drawn_anew((ours, theirs), lambda one, two, axis: iqm(one, axis) - iqm(two, axis), RESAMPLES)
+    low, high = _drawn_anew((ours, theirs), _above, RESAMPLES)
     return Estimate(runs, between, float(low), float(high))
+
+
+def _above(one: Any, other: Any, axis: int) -> Any:
+    return iqm(one, axis) - iqm(other, axis)
 
 
 def _interval(scores: NDArray[np.float64], resamples: int) -> tuple[Any, Any]:
