@@ -3,10 +3,10 @@
     LANISTA_SB3=path/to/python python tests/benchmarks/learning_field.py [--tasks ...] [--seeds 0 1 ...]
 
 LANISTA_SB3 is the Python of an environment with stable-baselines3, sb3-contrib, gymnasium[box2d,mujoco] and
-psutil; Lanista's own needs gymnasium[box2d,mujoco] too. There an entry of tests/benchmarks/settings/zoo is taken as it stands; here as `lanista init
---from-zoo` translates it (tests/benchmarks/settings/field). Every run of Lanista is a `lanista-learn` process
-from the command line, and every score that of a fresh `lanista play` process that has nothing but the
-exported ONNX file.
+psutil; Lanista's own needs gymnasium[box2d,mujoco] too. There an entry of tests/benchmarks/settings/zoo is
+taken as it stands; here as `lanista init --from-zoo` translates it (tests/benchmarks/settings/field). Every
+run of Lanista is a `lanista-learn` process from the command line, and every score that of a fresh `lanista
+play` process that has nothing but the exported ONNX file.
 
 Results are added to docs/results/field-learning.csv and field-learning-curves.csv. A run that is there with
 the settings of today is not made again; the page and its picture are written each time.

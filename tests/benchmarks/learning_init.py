@@ -1,9 +1,9 @@
 """Whether what `lanista init` writes learns as well as Stable-Baselines3 does with its defaults.
 
-    LANISTA_SB3=path/to/python python tests/benchmarks/learning_init.py [--tasks ...] [--seeds 0 1 ...]
+    LANISTA_SB3=path/to/python python tests/benchmarks/learning_init.py --seeds 0 6 7 8 9 [--tasks ...]
 
 The settings of tests/benchmarks/settings/init were written by `lanista init` on one machine: they depend on
-how fast an environment was. The rest is as in learning_field.py. Results are added to
+how fast an environment was. What it writes was chosen with seeds 1 to 5, so that others count. The rest is as in learning_field.py. Results are added to
 docs/results/init-learning.csv and init-learning-curves.csv; the page is written each time.
 """
 
