@@ -3,8 +3,9 @@
     LANISTA_SB3=path/to/python python tests/benchmarks/learning_init.py --seeds 0 6 7 8 9 [--tasks ...]
 
 The settings of tests/benchmarks/settings/init were written by `lanista init` on one machine: they depend on
-how fast an environment was. What it writes was chosen with seeds 1 to 5, so that others count. The rest is as in learning_field.py. Results are added to
-docs/results/init-learning.csv and init-learning-curves.csv; the page is written each time.
+how fast an environment was. What it writes was chosen with seeds 1 to 5, so that others count. The rest is as
+in learning_field.py. Results are added to docs/results/init-learning.csv and init-learning-curves.csv; the
+page is written each time.
 """
 
 from __future__ import annotations
