@@ -19,15 +19,12 @@ from pathlib import Path
 from zipfile import BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from ..errors import UnsafeArchiveError
+from ..utils.file_names import refused_by_windows, without_case
 from .download import require_room
 
 MAX_MEMBERS = 200_000
 MAX_RATIO, ALWAYS_ALLOWED = 100, 1 << 30
 """The unpacked size may be this many times the archive's; or this many bytes, whatever the archive's."""
-_DEVICES = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{port}{k}" for port in ("com", "lpt") for k in range(10))}
-)
-"""Names that Windows reserves for devices, with any extension."""
 
 
 class MemberKind(Enum):
@@ -110,8 +107,8 @@ def _kind(info: ZipInfo, name: str, shown: str, platform: str) -> MemberKind:
 
 def _require_windows_names(parts: Sequence[str], shown: str) -> None:
     for part in parts:
-        if set(part) & set('<>:"|?*') or part[-1] in ". " or part.partition(".")[0].lower() in _DEVICES:
-            raise UnsafeArchiveError(f"The member {shown} has a name that Windows does not take: {part!r}.")
+        if cause := refused_by_windows(part):
+            raise UnsafeArchiveError(f"The member {shown} has a part {part!r} in its name: {cause}.")
 
 
 def _require_distinct(members: Sequence[Member]) -> None:
@@ -144,9 +141,7 @@ def _require_distinct(members: Sequence[Member]) -> None:
 
 def _folded(parts: Sequence[str]) -> tuple[str, ...]:
     """A key that is equal for paths that some file system considers equal."""
-    return tuple(
-        unicodedata.normalize("NFC", unicodedata.normalize("NFC", part).casefold()) for part in parts
-    )
+    return tuple(map(without_case, parts))
 
 
 _CHUNK = 1 << 20

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, count
@@ -17,6 +16,7 @@ import yaml
 
 from ...envs.engines.terms import UNKNOWN, Terms
 from ...envs.utils.bounded_yaml import load_yaml
+from ...envs.utils.file_names import refused_by_windows, without_case
 from ...envs.utils.process_lock import LockingNotSupportedError, ProcessLock, lock_beside
 from ...envs.utils.regular_files import links_out, read_text, refuse_pipe, require_within
 from ..settings.errors import TrainerConfigError
@@ -253,8 +253,6 @@ MAX_NAME_BYTES = 200
 """Bytes; file names have at most 255, and steps and suffixes are added."""
 
 _FORBIDDEN = re.compile(r"[/\x00-\x1f\x7f]")
-_FORBIDDEN_ON_WINDOWS = re.compile(r'[<>:"|?*\\]|[. ]$')
-_WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 
 
 def require_folder_name(behavior: str, terms: Terms = UNKNOWN, *, windows: bool = os.name == "nt") -> None:
@@ -299,7 +297,7 @@ def require_distinct_folder(
     if not ignores_case(folder):
         return
     for other in (*others, *sorted(RESERVED_NAMES)):
-        if other != behavior and _without_case(other) == _without_case(behavior):
+        if other != behavior and without_case(other) == without_case(behavior):
             raise TrainerError(
                 f"The behavior {_shortened(behavior)!r} cannot be trained: its name is that of its folder in "
                 f"the results, where the case of letters is ignored, so that {other!r} is the same folder. "
@@ -319,10 +317,6 @@ def ignores_case(folder: Path) -> bool:
         return False
 
 
-def _without_case(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
-
-
 def _shortened(name: str) -> str:
     return name if len(name) <= MAX_NAME_BYTES else name[:40] + "..."
 
@@ -335,9 +329,6 @@ def _cause(name: str, windows: bool) -> str:
         return "the run itself has a file or an entry of that name"
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         return f"it is longer than {MAX_NAME_BYTES} bytes"
-    found = _FORBIDDEN.search(name) or (_FORBIDDEN_ON_WINDOWS.search(name) if windows else None)
-    if found:
+    if found := _FORBIDDEN.search(name):
         return f"a folder's name cannot hold {found[0]!r} there"
-    if windows and _WINDOWS_DEVICES.fullmatch(name):
-        return "Windows keeps that name for a device"
-    return ""
+    return refused_by_windows(name) if windows else ""

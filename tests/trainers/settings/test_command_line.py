@@ -210,6 +210,14 @@ def test_a_run_id_stays_within_the_results(run_id):
         parse_command_line(["--run-id", run_id])
 
 
+@pytest.mark.parametrize("run_id", ["con", "a/aux.x", "a:b", "a./b"])
+def test_a_run_id_is_a_name_that_windows_takes_there(run_id, monkeypatch):
+    assert parse_command_line(["--run-id", run_id]).checkpoint_settings.run_id == run_id
+    monkeypatch.setattr("lanista.trainers.settings.models.run.WINDOWS", True)
+    with pytest.raises(TrainerConfigError, match="which names a folder"):
+        parse_command_line(["--run-id", run_id])
+
+
 def test_run_ids_that_mlagents_takes_are_taken():
     for run_id in ("ball", "a/b", "3DBall v2.0", "Bälle", "..a"):
         assert parse_command_line(["--run-id", run_id]).checkpoint_settings.run_id == run_id

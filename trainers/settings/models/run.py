@@ -14,6 +14,7 @@ from ....envs.engines.address import AllowedNetworks, split_address
 from ....envs.godot import is_godot, is_godot_editor
 from ....envs.python import in_process
 from ....envs.unity.names import is_unreal_editor
+from ....envs.utils.file_names import refused_by_windows
 from ..base import (
     Arguments,
     Flag,
@@ -212,9 +213,8 @@ class CheckpointSettings(Settings):
                 f"found {value!r}; it names a folder within results_dir (--results-dir): give a name such as "
                 "ball-1, without a slash at either end"
             )
-        strange = sorted(set(value) & set('<>:"|?*')) if WINDOWS else []
-        if strange:
-            raise wrong(f"found {value!r}; Windows allows no {' '.join(strange)} in the name of a folder")
+        for cause in filter(None, map(refused_by_windows, parts if WINDOWS else [])):
+            raise wrong(f"found {value!r}, which names a folder: {cause}")
         return value
 
     @model_validator(mode="after")
