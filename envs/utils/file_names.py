@@ -19,5 +19,5 @@ def refused_by_windows(name: str) -> str:
 
 
 def without_case(name: str) -> str:
-    """Equal for names that Windows or macOS takes for one: by the case of letters, or how they are composed."""
+    """Equal for names that Windows or macOS takes for one: by case, or by how letters are composed."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
