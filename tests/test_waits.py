@@ -39,6 +39,9 @@ CALLS = {
     "self._spin_wait.wait(partial(_receive, connection), math.inf)": OF_AN_ENGINE,
     "envs.grpc.client _receive: connection.recv(_READ)": OF_AN_ENGINE,
     "envs.grpc.client _receive: connection.recv(_READ, _DONT_WAIT)": OF_AN_ENGINE,
+    "envs.grpc.grpcio_server GrpcioSession._exchange: self._awaited.wait()": (
+        "a thread of grpcio's, which the trainer's first look at the port, or the end of the server ends"
+    ),
     "envs.grpc.grpcio_server GrpcioSession._exchange: call.ended.wait()": (
         "a thread of grpcio's, which the answer, the end of the client, or that of the server ends"
     ),

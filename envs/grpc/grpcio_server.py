@@ -67,6 +67,8 @@ class GrpcioSession:
         """Who may call."""
         self.objection: Callable[[bytes], str] | None = None
         """Why a first call of another client is not the engine's, empty if it may be; None: any may."""
+        self._awaited = threading.Event()
+        """Whether an engine is awaited: before, it is not known yet who may call, and callers wait."""
         self._admitted = ""
         """The address that called last and may."""
         self._path = path
@@ -117,6 +119,7 @@ class GrpcioSession:
             self._watcher.unregister(self._wakeup_reader)
         self._watcher = selector
         if selector is not None:
+            self._awaited.set()
             selector.register(self._wakeup_reader, EVENT_READ, token)
 
     def pump(self) -> None:
@@ -133,6 +136,7 @@ class GrpcioSession:
         """
         if self._closed:
             return None
+        self._awaited.set()
         self.pump()
         deadline = time.monotonic() + timeout
         while True:
@@ -170,6 +174,7 @@ class GrpcioSession:
         if self._closed:
             return
         self._closed = True
+        self._awaited.set()
         self.watch(None)
         self.reply(QUIT)
         self._server.stop(FLUSH_SECONDS if wait else 0.0).wait(_STOP_SECONDS)
@@ -201,6 +206,7 @@ class GrpcioSession:
     def _exchange(self, path: bytes, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Serve a call, in a thread of grpcio."""
         call = _Call(request)
+        self._awaited.wait()
         refusal = self._rejection_reason(context.peer(), path, request)
         if refusal:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)

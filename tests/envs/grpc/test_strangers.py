@@ -178,6 +178,23 @@ def test_a_program_that_was_not_started_does_not_take_the_engines_place(trainer,
     engine.close()
 
 
+@pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["lean", "grpcio"])
+def test_who_calls_before_the_engine_has_been_started_is_turned_away_too(trainer, caplog) -> None:
+    """The port is listened to before the engine that may call there is started, and so known."""
+    early = EngineEndpoint(trainer.port)
+    early.connect(PATIENCE)
+    thread, result = call(early, b"greeting")
+    thread.join(0.5)  # time in which it was admitted
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
+        trainer.client_rules = ClientRules(pid=started.pid)
+        while thread.is_alive():
+            assert trainer.receive(0.01) is None
+        started.stdin.close()
+    assert isinstance(result[0], Exception)
+    early.close()
+    assert "not the engine that was started" in caplog.text
+
+
 def test_beside_an_engine_that_was_started_others_are_not_even_read(trainer: Server, dial, caplog) -> None:
     trainer.client_rules = ClientRules(pid=os.getpid())
     engine = EngineEndpoint(trainer.port)
