@@ -24,6 +24,27 @@ def make_run(results, name, *, seed=0, rewards=(1.0, 2.0), rate=0.1, behavior="B
     return folder
 
 
+def make_finished_run(
+    results, name="first", rewards=(0.5, 2.0, 1.0), steps=100, max_steps=300, writer=TensorBoardWriter
+):
+    """A run of the behavior Ball with a summary every `steps` and a final model at the last one."""
+    folder = results / name
+    (folder / "run_logs").mkdir(parents=True)
+    settings = {"trainer_type": "sac", "max_steps": max_steps, "hyperparameters": {"batch_size": 8}}
+    (folder / "configuration.yaml").write_text(
+        yaml.safe_dump(
+            {"behaviors": {"Ball": settings}, "env_settings": {"env_path": "scene:ball3d", "seed": 4}}
+        )
+    )
+    written = writer(folder)
+    for number, reward in enumerate(rewards, 1):
+        written.write_stats("Ball", {REWARD: StatsSummary([reward])}, number * steps)
+    written.close()
+    final = {"Ball": {"final_checkpoint": {"steps": len(rewards) * steps}}} if rewards else {}
+    (folder / "run_logs" / "training_status.json").write_text(json.dumps({**final, "metadata": {}}))
+    return folder
+
+
 def write(folder, behavior, rewards):
     writer = TensorBoardWriter(folder)
     for step, value in rewards.items():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import yaml
+from alias_bomb import BOMB
 from lanista.envs.utils.bounded_yaml import (
     MOST_DEPTH,
     MOST_VALUES,
@@ -14,11 +15,6 @@ from lanista.envs.utils.bounded_yaml import (
 )
 
 LOADERS = [PlainLoader, FastLoader]
-
-BOMB = "\n".join(
-    ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    + [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 12)]
-)
 
 
 @pytest.mark.parametrize("text", ["", "a: [1, 2.5, null]", "a: &b {c: 1}\nd: *b\ne: {<<: *b, f: 2001-01-01}"])

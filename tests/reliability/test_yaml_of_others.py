@@ -1,7 +1,7 @@
 """YAML of others whose aliases make billions of values: refused before any of it is shown."""
 
 import pytest
-from envs.test_bounded_yaml import BOMB
+from alias_bomb import BOMB
 from lanista.envs.registry.entry import RegistryError, read_manifest
 from lanista.trainers.checkpoints.run_folder import recorded_behaviors, recorded_seed
 from lanista.trainers.cli.main import run

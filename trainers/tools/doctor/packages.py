@@ -97,8 +97,11 @@ def packages() -> Iterator[Diagnosis]:
 
 
 def _requirements() -> Iterator[tuple[str, str, str]]:
-    """Name, least version and extra (or nothing) of each line of setup.py."""
+    """Name, least version and extra (or nothing) of each line of setup.py that is for this system."""
     for line in requires("lanista") or ():
+        other = re.search(r"platform_system\s*==\s*[\"'](\w+)", line)
+        if other and other[1] != platform.system():
+            continue
         found = re.match(r"([\w.-]+)\s*(?:>=\s*([\d.]+))?", line)
         extra = re.search(r"extra\s*==\s*[\"']([\w-]+)", line)
         if found:

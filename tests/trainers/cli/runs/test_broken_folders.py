@@ -7,9 +7,9 @@ import sys
 
 import pytest
 from lanista.trainers.cli.main import run
+from made_runs import make_finished_run
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.summary.writer.record_writer import RecordWriter
-from trainers.cli.runs.test_runs import make_run
 
 pytestmark = pytest.mark.slow
 
@@ -51,8 +51,8 @@ ODD = [
 
 def whole(tmp_path):
     """A sound run, and a copy of it for a test to break."""
-    make_run(tmp_path, "sound")
-    return make_run(tmp_path, "broken")
+    make_finished_run(tmp_path, "sound")
+    return make_finished_run(tmp_path, "broken")
 
 
 def told(tmp_path, *words):

@@ -4,34 +4,13 @@ import json
 import time
 
 import pytest
-import yaml
 from lanista.envs.utils.process_lock import ProcessLock
 from lanista.trainers.cli.main import run
 from lanista.trainers.cli.runs.record import REWARD, read_run
 from lanista.trainers.stats.summary import StatsSummary
 from lanista.trainers.stats.tensorboard import TensorBoardWriter
 from lanista.trainers.stats.writers import CsvWriter
-
-
-def make_run(
-    results, name="first", rewards=(0.5, 2.0, 1.0), steps=100, max_steps=300, writer=TensorBoardWriter
-):
-    """A run of the behavior Ball with a summary every `steps` and a final model at the last one."""
-    folder = results / name
-    (folder / "run_logs").mkdir(parents=True)
-    settings = {"trainer_type": "sac", "max_steps": max_steps, "hyperparameters": {"batch_size": 8}}
-    (folder / "configuration.yaml").write_text(
-        yaml.safe_dump(
-            {"behaviors": {"Ball": settings}, "env_settings": {"env_path": "scene:ball3d", "seed": 4}}
-        )
-    )
-    written = writer(folder)
-    for number, reward in enumerate(rewards, 1):
-        written.write_stats("Ball", {REWARD: StatsSummary([reward])}, number * steps)
-    written.close()
-    final = {"Ball": {"final_checkpoint": {"steps": len(rewards) * steps}}} if rewards else {}
-    (folder / "run_logs" / "training_status.json").write_text(json.dumps({**final, "metadata": {}}))
-    return folder
+from made_runs import make_finished_run
 
 
 def listed(capsys, *arguments):
@@ -42,7 +21,7 @@ def listed(capsys, *arguments):
 
 @pytest.mark.parametrize("writer", [TensorBoardWriter, CsvWriter])
 def test_a_run_is_listed_with_its_rewards_steps_and_settings(tmp_path, capsys, writer):
-    make_run(tmp_path, writer=writer)
+    make_finished_run(tmp_path, writer=writer)
     (entry,) = listed(capsys, tmp_path).values()
     expected = {"state": "finished", "trainers": ["sac"], "environment": "scene:ball3d", "seed": 4}
     expected |= {"steps": 300, "last_reward": 1.0, "best_reward": 2.0, "problems": []}
@@ -54,15 +33,15 @@ def test_a_run_is_listed_with_its_rewards_steps_and_settings(tmp_path, capsys, w
 
 
 def test_states(tmp_path, capsys):
-    make_run(tmp_path, "whole")
-    make_run(tmp_path, "short", max_steps=500)
-    killed = make_run(tmp_path, "killed")
+    make_finished_run(tmp_path, "whole")
+    make_finished_run(tmp_path, "short", max_steps=500)
+    killed = make_finished_run(tmp_path, "killed")
     (killed / "run_logs" / "training_status.json").write_text('{"metadata": {}}')
-    make_run(tmp_path, "resumed", rewards=(1.0,), max_steps=500)
+    make_finished_run(tmp_path, "resumed", rewards=(1.0,), max_steps=500)
     TensorBoardWriter(tmp_path / "resumed").write_stats("Ball", {REWARD: StatsSummary([3.0])}, 200)
-    make_run(tmp_path, "new", rewards=())
+    make_finished_run(tmp_path, "new", rewards=())
     (tmp_path / "bare" / "run_logs").mkdir(parents=True)
-    make_run(tmp_path, "going")
+    make_finished_run(tmp_path, "going")
     (tmp_path / "no run").mkdir()
     lock = ProcessLock(tmp_path / ".going.lock")
     assert lock.acquire()
@@ -97,7 +76,7 @@ def test_states(tmp_path, capsys):
     ],
 )
 def test_a_damaged_run_is_listed_with_its_cause(tmp_path, capsys, file, data, cause):
-    folder = make_run(tmp_path)
+    folder = make_finished_run(tmp_path)
     (folder / file).write_bytes(data)
     (entry,) = listed(capsys, tmp_path).values()
     assert entry["state"] == "damaged" and cause in " ".join(entry["problems"])
@@ -107,7 +86,7 @@ def test_a_damaged_run_is_listed_with_its_cause(tmp_path, capsys, file, data, ca
 
 
 def test_values_of_other_types_do_no_harm(tmp_path, capsys):
-    folder = make_run(tmp_path)
+    folder = make_finished_run(tmp_path)
     (folder / "configuration.yaml").write_text(
         "behaviors: {Ball: 3, 7: {trainer_type: [x]}}\nenv_settings: 5\n"
     )
@@ -120,7 +99,7 @@ def test_values_of_other_types_do_no_harm(tmp_path, capsys):
 
 @pytest.mark.parametrize("order", [("A", "B"), ("B", "A")])
 def test_a_run_is_as_old_as_the_behavior_that_learned_last(tmp_path, capsys, order):
-    folder = make_run(tmp_path, rewards=())
+    folder = make_finished_run(tmp_path, rewards=())
     for behavior, when in zip(order, (1_000_000_000, 2_000_000_000)):
         (folder / behavior).mkdir()
         (folder / behavior / "summaries.csv").write_text(f"step,time,T\n1,{when}.0,0.5\n")
@@ -131,13 +110,15 @@ def test_a_run_is_as_old_as_the_behavior_that_learned_last(tmp_path, capsys, ord
 def test_the_program_tells_ml_agents_runs_from_ours(tmp_path, capsys):
     for name, metadata in (("theirs", {}), ("ours", {"lanista_version": "0.0.9"})):
         timers = {"metadata": {"mlagents_version": "1.1.0", **metadata}}
-        (make_run(tmp_path, name) / "run_logs" / "timers.json").write_text(json.dumps(timers, indent=4))
+        (make_finished_run(tmp_path, name) / "run_logs" / "timers.json").write_text(
+            json.dumps(timers, indent=4)
+        )
     programs = {name: entry["program"] for name, entry in listed(capsys, tmp_path).items()}
     assert programs == {"theirs": "ML-Agents 1.1.0", "ours": "Lanista 0.0.9"}
 
 
 def test_what_keep_best_copied_is_no_behavior(tmp_path, capsys):
-    best = make_run(tmp_path) / "best"
+    best = make_finished_run(tmp_path) / "best"
     best.mkdir()
     for name in ("Ball-200.pt", "Ball-200.onnx", "best.json"):
         (best / name).touch()
@@ -146,7 +127,7 @@ def test_what_keep_best_copied_is_no_behavior(tmp_path, capsys):
 
 
 def test_errors_of_engines_of_all_learners_are_listed(tmp_path, capsys):
-    folder = make_run(tmp_path)
+    folder = make_finished_run(tmp_path)
     kind = {"engine": "Unity", "environment": "environment 0", "text": "Oh\x1b[2J", "place": "", "count": 2}
     other = {
         **kind,
@@ -176,7 +157,7 @@ def test_errors_of_engines_of_all_learners_are_listed(tmp_path, capsys):
 
 def test_names_are_shown_harmless(tmp_path, capsys):
     name = "a\x1b[31m\"<b>'\u202e"
-    make_run(tmp_path, name)
+    make_finished_run(tmp_path, name)
     assert list(listed(capsys, tmp_path)) == [name]
     assert run(["runs", str(tmp_path)]) == 0
     out = capsys.readouterr().out
@@ -185,7 +166,7 @@ def test_names_are_shown_harmless(tmp_path, capsys):
 
 
 def test_a_brief_reading_says_what_a_whole_one_says(tmp_path):
-    folder = make_run(tmp_path)
+    folder = make_finished_run(tmp_path)
     brief, whole = read_run(folder, brief=True), read_run(folder)
     assert whole.settings["behaviors"]["Ball"].pop("hyperparameters") == {"batch_size": 8}
     brief.settings = whole.settings
@@ -193,8 +174,8 @@ def test_a_brief_reading_says_what_a_whole_one_says(tmp_path):
 
 
 def test_filters_and_order(tmp_path, capsys):
-    make_run(tmp_path, "sweep/trial-000", rewards=(1.0,))
-    make_run(tmp_path, "sweep/trial-001", rewards=(5.0, 4.0))
+    make_finished_run(tmp_path, "sweep/trial-000", rewards=(1.0,))
+    make_finished_run(tmp_path, "sweep/trial-001", rewards=(5.0, 4.0))
     assert list(listed(capsys, tmp_path, "--sort", "best")) == ["sweep/trial-001", "sweep/trial-000"]
     assert list(listed(capsys, tmp_path, "--sort", "name")) == ["sweep/trial-000", "sweep/trial-001"]
     assert list(listed(capsys, tmp_path, "--min-reward", "4.5")) == ["sweep/trial-001"]
