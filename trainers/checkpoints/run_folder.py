@@ -308,13 +308,18 @@ def require_distinct_folder(
 def ignores_case(folder: Path) -> bool:
     """Whether a folder, which exists, is found by its path in letters of the other case too."""
     folder = folder.resolve()
-    lettered = next((path for path in (folder, *folder.parents) if path.name.swapcase() != path.name), None)
+    lettered = next((path for path in (folder, *folder.parents) if _swapped(path.name) != path.name), None)
     if lettered is None:
         return False
     try:
-        return lettered.samefile(lettered.with_name(lettered.name.swapcase()))
+        return lettered.samefile(lettered.with_name(_swapped(lettered.name)))
     except OSError:
         return False
+
+
+def _swapped(name: str) -> str:
+    """A name in letters of the other case; only where both are one letter everywhere, as of ß that is not."""
+    return "".join(letter.swapcase() if letter.isascii() else letter for letter in name)
 
 
 def _shortened(name: str) -> str:

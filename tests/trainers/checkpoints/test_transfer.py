@@ -73,6 +73,7 @@ def test_names_that_are_invalid_on_windows(name):
     ],
 )
 def test_names_that_are_one_where_case_is_ignored(name, others, same, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder, "ignores_case", lambda _: False)
     require_distinct_folder(name, others, tmp_path)
     monkeypatch.setattr(run_folder, "ignores_case", lambda folder: folder == tmp_path)
     with pytest.raises(TrainerError, match="the case of letters is ignored") as error:
@@ -81,11 +82,13 @@ def test_names_that_are_one_where_case_is_ignored(name, others, same, tmp_path, 
     require_distinct_folder("Ball", ["Ball", "another"], tmp_path)
 
 
-def test_a_folder_that_is_found_in_the_other_case_ignores_it(tmp_path):
-    folder = tmp_path / "Run" / "1"
+@pytest.mark.parametrize(("name", "other"), [("Run", "rUN"), ("straße", "STRAßE")])
+def test_a_folder_that_is_found_in_the_other_case_ignores_it(name, other, tmp_path):
+    folder = tmp_path / name / "1"
     folder.mkdir(parents=True)
-    assert not ignores_case(folder)
-    (tmp_path / "rUN").symlink_to(tmp_path / "Run", target_is_directory=True)
+    if not (tmp_path / other).exists():  # in this folder case counts
+        assert not ignores_case(folder)
+        (tmp_path / other).symlink_to(tmp_path / name, target_is_directory=True)
     assert ignores_case(folder), "as where there is one entry of both names"
 
 
