@@ -237,7 +237,7 @@ def test_the_example_game_is_an_environment_as_it_is_saved(tmp_path):
 
 
 def test_the_container_image_has_all_files_of_an_installation(described):
-    """`tests/container.sh` builds it, which takes minutes; this compares its recipe with what setup.py takes."""
+    """`tests/container.sh` builds it, in minutes; this compares it with what setup.py takes."""
     recipe = text(ROOT / "docs/Dockerfile")
     copied = set(chain.from_iterable(line.split()[1:-1] for line in re.findall(r"^COPY.+$", recipe, re.M)))
     assert not [path for path in copied if not (ROOT / path).exists()]
