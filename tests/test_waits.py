@@ -45,6 +45,7 @@ CALLS = {
     "envs.grpc.grpcio_server GrpcioSession._exchange: call.ended.wait()": (
         "a thread of grpcio's, which the answer, the end of the client, or that of the server ends"
     ),
+    "envs.grpc.grpcio_server _DaemonThreads._run: self._jobs.get()": OWN_THREAD,
     "envs.grpc.grpcio_server GrpcioSession.pump: self._wakeup_reader.recv(4096)": NOT_BLOCKING,
     "envs.grpc.server Peer._receive: self.stream.recv(_READ)": NOT_BLOCKING,
     "envs.grpc.server Peer._receive_greeting: self.stream.recv(size)": NOT_BLOCKING,
