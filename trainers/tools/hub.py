@@ -79,8 +79,8 @@ def _load(hub: Any, arguments: argparse.Namespace) -> int:
         )
     if (link := next(links_out(target), None)) is not None:  # what it leads to would be written
         raise CommandError(
-            f"{link} leads to {os.path.realpath(link)}, outside of {target}, and nothing is downloaded. Remove "
-            "the link."
+            f"{link} leads to {os.path.realpath(link)}, outside of {target}, and nothing is downloaded. "
+            "Remove the link."
         )
     try:
         hub.snapshot_download(repo_id=arguments.repo_id, local_dir=str(target))

@@ -69,7 +69,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("transport", ["lean", "grpcio"])
 def test_a_script_that_leaves_an_engine_open_ends(tmp_path, transport):
-    """Python awaits the threads of its own pools before it closes what is open, and theirs await an answer."""
+    """Python awaits the threads of its own pools before it closes what is open; theirs await an answer."""
     script = tmp_path / "script.py"
     script.write_text(LEFT_OPEN)
     ended = subprocess.run(
