@@ -64,7 +64,7 @@ setup(
         "pillow>=10.0",
         "platformdirs>=2.5",
         "pooch>=1.6",
-        "psutil>=5.9",
+        "psutil>=6.0",
     ],
     extras_require={
         "gymnasium": ["gymnasium>=0.29"],

@@ -45,6 +45,7 @@ CALLS = {
     "envs.grpc.grpcio_server GrpcioSession._exchange: call.ended.wait()": (
         "a thread of grpcio's, which the answer, the end of the client, or that of the server ends"
     ),
+    "envs.grpc.grpcio_server _DaemonThreads._run: self._jobs.get()": OWN_THREAD,
     "envs.grpc.grpcio_server GrpcioSession.pump: self._wakeup_reader.recv(4096)": NOT_BLOCKING,
     "envs.grpc.server Peer._receive: self.stream.recv(_READ)": NOT_BLOCKING,
     "envs.grpc.server Peer._receive_greeting: self.stream.recv(size)": NOT_BLOCKING,
@@ -62,7 +63,7 @@ CALLS = {
     "trainers.trainer.on_policy OnPolicyTrainer.finish_update: self.learner_process.result()": (
         "it looks whether the process lives, and whether the run is to end"
     ),
-    "trainers.trainer.thread LearnerThread.run: self._may_learn.wait()": (
+    "trainers.trainer.thread LearnerThread._learn: self._may_learn.wait()": (
         "who pauses a thread lets it go on, whatever happens meanwhile"
     ),
     "trainers.utils.channel Channel.receive: self._connection.recv_bytes()": (
@@ -113,7 +114,7 @@ LOOPS = {
     "trainers.trainer.learner_process LearnerProcess._receive": OTHERS,
     "trainers.trainer.thread LearnerThread._drain_until_stopped": "the run's end",
     "trainers.trainer.thread LearnerThread.pause": "the end of an update; a thread that has failed or ended",
-    "trainers.trainer.thread LearnerThread.run": "the run's end",
+    "trainers.trainer.thread LearnerThread._learn": "the run's end",
     "trainers.trainer.thread stop_all": "its timeout, or the end of an update; Ctrl-C is heard meanwhile",
     "trainers.utils.atomic_files _replace": DEADLINE,
     "trainers.utils.distributed _collective": OTHERS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -309,8 +310,7 @@ class DemonstrationRecorder:
         episode.observe(steps, row)
         episode.end()
         if behavior not in self.writers:
-            path = free_path(self.folder, behavior)
-            self.writers[behavior] = DemonstrationWriter(path, behavior, spec, self.name)
+            self.writers[behavior] = self._new_writer(behavior, spec)
         count = len(episode.reward)
         last = np.arange(count) == count - 1
         batch = AgentBatch(
@@ -325,6 +325,12 @@ class DemonstrationRecorder:
         )
         action = ActionTuple(np.stack(episode.continuous), np.stack(episode.discrete))
         self.writers[behavior].write(batch, action)
+
+    def _new_writer(self, behavior: str, spec: BehaviorSpec) -> DemonstrationWriter:
+        while True:
+            path = free_path(self.folder, behavior)
+            with suppress(FileExistsError):  # another recorder has just taken it
+                return DemonstrationWriter(path, behavior, spec, self.name)
 
 
 def free_path(folder: Path, behavior: str) -> Path:

@@ -7,6 +7,7 @@ what has left it and kept a variable of its environment.
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,9 @@ import psutil
 from .address import THIS_MACHINE, AllowedNetworks, canonical
 
 logger = logging.getLogger(__name__)
+
+OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Why nothing can be opened, and nobody accepted, for now."""
 
 Address = tuple[str, int]
 """Host and port."""
@@ -54,11 +58,17 @@ class ClientRules:
         host, number = canonical(*client)
         if self.pid is None or not ip_address(host).is_loopback or self.networks.names(host):
             return self.host_rejection_reason(host)
-        owned = _owns(_family(self.pid, self.mark), (host, number), port)
-        if owned is None:
-            _warn_once()
-        if owned is not False:
-            return ""
+        try:
+            if not _is_listed((host, number), port):
+                return "it left before it could be answered"
+            if _owns(_family(self.pid, self.mark), (host, number), port):
+                return ""
+        except OSError as error:
+            if error.errno in OUT_OF_RESOURCES:
+                return f"the system does not tell which process it is: {error.strerror}"
+            return _admitted_unknown()
+        except psutil.Error:  # another user's process, among others
+            return _admitted_unknown()
         if _has_ended(self.pid):
             return f"the engine that was started, process {self.pid}, has ended"
         return (
@@ -78,22 +88,30 @@ def owner(client: Address, port: int) -> str:
         return ""
 
 
-def _owns(family: Iterable[psutil.Process], client: Address, port: int) -> bool | None:
-    """Whether one of these processes is a connection's other end; None if the system does not tell."""
-    try:
-        ours = {canonical(*c.raddr) for c in psutil.Process().net_connections("tcp") if c.raddr}
-    except (psutil.Error, OSError):
-        return None
-    if client not in ours:  # what is not listed at this end would not be at the other
-        return None
+def _is_listed(client: Address, port: int) -> bool:
+    """Whether a connection of ours is still there: one that has ended is listed at neither end.
+
+    Raises:
+        OSError, psutil.Error: The system tells of no connections, or not now.
+    """
+    listed = psutil.Process().net_connections("tcp")
+    if any(c.raddr and canonical(*c.raddr) == client for c in listed):
+        return True
+    if not any(c.laddr and c.laddr.port == port for c in listed):  # not even those who listen there
+        raise psutil.Error
+    return False
+
+
+def _owns(family: Iterable[psutil.Process], client: Address, port: int) -> bool:
+    """Whether one of these processes is a connection's other end.
+
+    Raises:
+        OSError, psutil.Error: The system does not tell.
+    """
     for process in family:
-        try:
+        with suppress(psutil.NoSuchProcess):
             if any(_client(c, port) == client for c in process.net_connections("tcp")):
                 return True
-        except psutil.NoSuchProcess:
-            continue
-        except (psutil.Error, OSError):  # another user's
-            return None
     return False
 
 
@@ -125,6 +143,12 @@ def _client(connection: Any, port: int) -> Address | None:
     if not connection.raddr or connection.raddr.port != port:
         return None
     return canonical(*connection.laddr)
+
+
+def _admitted_unknown() -> str:
+    """The reason, none, for turning away whom the system does not know, with a warning."""
+    _warn_once()
+    return ""
 
 
 @cache

@@ -14,7 +14,7 @@ from selectors import EVENT_READ, BaseSelector
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import AddressInUseError
-from .clients import ClientRules, owner
+from .clients import OUT_OF_RESOURCES, ClientRules, owner
 from .limits import RejectionLog
 from .socket_groups import make_selector
 
@@ -28,8 +28,6 @@ class HasFileno(Protocol):
         """Its file descriptor."""
 
 
-OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""Why `accept` fails although a client waits to be accepted."""
 _BACKLOG = 16
 """Clients that wait at a port of one engine."""
 _ATTEMPTS = 20

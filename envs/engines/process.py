@@ -154,16 +154,16 @@ class EngineProcess:
             self._process.wait()
             if sys.platform != "win32":  # macOS before Python 3.13
                 _kill_all(self.pid)
-        REAPER.remove(self.pid)
         try:
+            REAPER.remove(self.pid)
             if self._listener is not None:
                 self._reader.join(1.0)
                 self._listener.close()
         finally:
             self._ended.set()
-        atexit.unregister(self.kill)
-        if self._on_exit is not None:
-            self._on_exit()
+            atexit.unregister(self.kill)
+            if self._on_exit is not None:
+                self._on_exit()
 
 
 def _start(command: list[str]) -> "subprocess.Popen[bytes]":

@@ -161,8 +161,8 @@ def _refused(function: str) -> OSError:
 # An engine that notices the lost connection quits by itself and gets a few seconds for it.
 _SCRIPT = """
 trap '' HUP INT TERM
-groups= launching=0 mark=$1
-shift  # what is left will be folders
+groups= launching=0
+read -r mark || exit 0  # what is empty would be found in every process
 while read -r sign group; do
     case $sign in
     =) launching=$((launching + 1)) ;;
@@ -303,9 +303,10 @@ class ShellReaper:
 
 
 def _start_guard(mark: str) -> subprocess.Popen[bytes] | None:
+    """Start the shell, which reads the mark first: its command line is everybody's to see."""
     try:
-        return subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT, "guard", mark],
+        guard = subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT, "guard"],
             # Of a trainer that has such a guard itself, as ranks have: that one must not end this one.
             env={name: value for name, value in os.environ.items() if name != MARK},
             stdin=subprocess.PIPE,
@@ -313,6 +314,9 @@ def _start_guard(mark: str) -> subprocess.Popen[bytes] | None:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        assert guard.stdin is not None
+        os.write(guard.stdin.fileno(), f"{mark}\n".encode())
+        return guard
     except OSError as error:
         logger.warning("No guard for the engines: %s. They may outlive a killed trainer.", error)
         return None

@@ -12,11 +12,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, BaseSelector
+from typing import Any
 from urllib.parse import unquote
 
 import grpc
@@ -40,6 +41,41 @@ _OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 0),
 )
+
+
+class _DaemonThreads(Executor):
+    """Threads that Python does not await when it ends: those of its own pool are, before engines are closed.
+
+    A call waits for its answer in one of them, so that a script that left an engine open would never end.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._number = number
+        for each in range(number):
+            threading.Thread(target=self._run, name=f"grpcio {each}", daemon=True).start()
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
+        """Call the function in one of the threads."""
+        future: Future[Any] = Future()
+
+        def job() -> None:
+            try:
+                future.set_result(function(*arguments, **keywords))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._jobs.put(job)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let the threads end after the jobs that they have; nothing is waited for."""
+        for _ in range(self._number):
+            self._jobs.put(None)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
 
 
 class _Call:
@@ -82,12 +118,13 @@ class GrpcioSession:
         self._wakeup_reader, self._wakeup_writer = socket.socketpair()
         self._wakeup_reader.setblocking(False)
         self._wakeup_writer.setblocking(False)
-        self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
-        self._server.add_generic_rpc_handlers(tuple(map(self._handler, (*PATHS, OLD_UNITY_PATH))))
         listeners = listen(host, port)  # finds the port, and says what is wrong with it better than grpcio
         addresses = [listener.getsockname()[:2] for listener in listeners]
         for listener in listeners:
             listener.close()
+        self._threads = _DaemonThreads(_THREADS)
+        self._server = grpc.server(self._threads, options=_OPTIONS)
+        self._server.add_generic_rpc_handlers(tuple(map(self._handler, (*PATHS, OLD_UNITY_PATH))))
         self.port: int = addresses[0][1]
         """The port on which the engine calls."""
         self._rejections = RejectionLog(f" from port {self.port}")
@@ -178,6 +215,7 @@ class GrpcioSession:
         self.watch(None)
         self.reply(QUIT)
         self._server.stop(FLUSH_SECONDS if wait else 0.0).wait(_STOP_SECONDS)
+        self._threads.shutdown()
         self._rejections.finish_period()
         self._wakeup_reader.close()
         self._wakeup_writer.close()

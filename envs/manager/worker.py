@@ -120,7 +120,9 @@ class EnvLauncher:
             return
         try:
             env.close(timeout)
-        except Exception as error:
+        except BaseException as error:  # SystemExit too, which a thread would end by in silence
+            if self._thread is None and isinstance(error, KeyboardInterrupt):
+                raise
             logger.warning("environment %d could not be closed in good order: %s", self.index, error)
 
 

@@ -85,9 +85,10 @@ class NodeAgent:
             self._relay.serve(once=True)
         except (RelayRejectedError, UntrustedError) as error:
             logger.warning("%s", error)
-        self._relay.close()
-        if not self._engine.wait(SHUTDOWN_SECONDS):
-            self._engine.kill()
+        finally:  # an engine without its relay would wait for a trainer that it cannot reach
+            self._relay.close()
+            if not self._engine.wait(SHUTDOWN_SECONDS):
+                self._engine.kill()
 
     def report(self, *, ending: bool = True) -> dict[str, Any]:
         """The engine's state.

@@ -113,12 +113,12 @@ class Build:
         Raises:
             RegistryError: The archive cannot be downloaded, has another checksum, or contains no program.
         """
-        if self.program is None:
-            with self.locked():
-                if self.program is None:  # no other process has fetched it in the meantime
-                    self._fetch(platform)
         program = self.program
-        assert program is not None
+        if program is None:
+            with self.locked():
+                program = self.program  # another process may have fetched it in the meantime
+                if program is None:
+                    program = self._fetch(platform)
         return program
 
     def remove(self) -> bool:
@@ -173,7 +173,8 @@ class Build:
         """A new name for a folder of unfinished work."""
         return self._root / f".{self._key}.{secrets.token_hex(6)}.partial"
 
-    def _fetch(self, platform: str) -> None:
+    def _fetch(self, platform: str) -> Path:
+        """Download and unpack it; the program."""
         if self.sha256 is None and self.record is None and self.url.lower().startswith("http://"):
             logger.warning(
                 "%s is downloaded from %s, unencrypted, and its manifest has no sha256: anyone on the "
@@ -209,6 +210,7 @@ class Build:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         logger.info("%s is in %s (%s packed).", self.identifier, self.folder, size_text(record.size))
+        return self.folder / str(record.program)
 
     def _copy(self, archive: Path) -> None:
         try:

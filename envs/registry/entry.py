@@ -181,6 +181,12 @@ def read_manifest(path_or_url: str) -> list[RemoteRegistryEntry]:
 
 
 def _read_remote(url: str) -> bytes:
+    if url.lower().startswith("http://"):
+        logger.warning(
+            "The manifest %s is read unencrypted: anyone on the network path could name other programs in it "
+            "and their checksums. An https:// address prevents it.",
+            url,
+        )
     copy = cache_folder() / "manifests" / f"{hashlib.sha256(url.encode()).hexdigest()[:16]}.yaml"
     try:
         data = read(url, MAX_BYTES)

@@ -361,7 +361,11 @@ class Relay:
         thread = threading.Thread(
             target=self._forward, args=(caller, self._count), name=f"thread of {caller.name}", daemon=True
         )
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._turn_away(caller, f"this system starts no more threads: {error}")
+            return False
         self._threads.add(thread)  # after its start: `close` joins each
         return True
 
@@ -387,15 +391,23 @@ class Relay:
 
     def _forward(self, caller: Caller, number: int) -> None:
         engine, where = caller.connection, caller.name
-        trainer = self._connect(engine, where, number)
-        self._places.release()
-        self._callers.wake()
-        if trainer is not None:
-            logger.info("Engine %d (%s) is connected to %s.", number, where, self._trainer.address)
-            outcome = forward(engine, trainer, self._stop_forwarding, caller.data)
-            logger.info("Engine %d (%s): %s.", number, where, outcome)
-        self._ended.put(threading.current_thread())
-        self._callers.wake()
+        try:
+            try:
+                trainer = self._connect(engine, where, number)
+            finally:
+                self._places.release()
+                self._callers.wake()
+            if trainer is not None:
+                logger.info("Engine %d (%s) is connected to %s.", number, where, self._trainer.address)
+                outcome = forward(engine, trainer, self._stop_forwarding, caller.data)
+                logger.info("Engine %d (%s): %s.", number, where, outcome)
+        except Exception:  # the others are served
+            logger.exception("Engine %d (%s) is dropped: its bytes could not be forwarded.", number, where)
+            self._has_served = True
+        finally:
+            engine.close()
+            self._ended.put(threading.current_thread())
+            self._callers.wake()
 
     def _connect(self, engine: socket.socket, where: str, number: int) -> TlsStream | None:
         """The trainer's connection for an engine; None, and the engine's is closed, if there is none."""

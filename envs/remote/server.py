@@ -14,8 +14,9 @@ from selectors import EVENT_READ
 from typing import Any
 
 from ..engines.address import join_address
+from ..engines.clients import OUT_OF_RESOURCES
 from ..engines.limits import LimitPerHost, RateLimit, RejectionLog, WorkBudget
-from ..engines.listening import OUT_OF_RESOURCES, ClientSelector, first_byte, has_hung_up, listen
+from ..engines.listening import ClientSelector, first_byte, has_hung_up, listen
 from .expected import ExpectedEngine
 from .handshake import (
     AccessRules,
@@ -156,9 +157,12 @@ class AttachServer:
         try:
             while not self._closing:
                 self._run_once()
+        except Exception:  # those who take part are served on
+            logger.exception("No more engines can connect at %s, for a fault of Lanista.", self.address)
         finally:
             for connection in list(self._clients.connected):
                 self._drop(connection)
+            self._clients.close()
 
     def _run_once(self) -> None:
         """Wait for events, and handle them."""

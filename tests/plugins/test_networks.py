@@ -47,6 +47,16 @@ class Mistaken(Place):
 class Different(Place):
     def export(self, graph, inputs):
         return nodes.dense(graph, "place", self.layer.weight.T, self.layer.bias, inputs)
+
+
+class Exiting(Place):
+    steps = 0
+
+    def forward(self, place):
+        Exiting.steps += 1
+        if Exiting.steps > 150:
+            raise SystemExit
+        return super().forward(place)
 """
 YAML = """\
 behaviors:
@@ -106,6 +116,12 @@ def test_an_export_that_fails_ends_the_run_before_anything_is_learned(folder, na
     told = ended.error
     assert re.search(f"^The behavior Basic: its network cannot be exported as a brain: .*{why}", told), told
     assert f"See the method export of my_places:{name}" in ended.error and not ended.files("*.pt")
+
+
+def test_sys_exit_in_a_network_ends_the_run_with_a_word_and_a_checkpoint(folder):
+    ended = learn(folder, *SCENE, yaml=YAML % ("Exiting", 5000))
+    assert ended.status == 1 and re.search(r"by sys.exit\(None\) \(.*my_places.py, line ", ended.error)
+    assert weights_are_finite(ended.files("checkpoint.pt"))
 
 
 def test_a_package_provides_a_network_by_name(tmp_path, monkeypatch):

@@ -19,6 +19,7 @@ from ..stats.tensorboard import HIDDEN_KEYS
 from ..stats.writer import StatsWriter
 from ..utils.atomic_files import atomic_write_text
 from ..utils.errors import TrainerError
+from ..utils.plugins import USER_ERRORS
 from .base import Callback
 from .events import Event, SummaryDue, TrainingBegin, TrainingEnd
 
@@ -96,7 +97,7 @@ class CallbackDispatcher:
                 raise TypeError(
                     f"it returned {wanted!r}; expected None, or a text that says why the run is to end"
                 )
-        except Exception as error:  # whatever a user's code raises
+        except USER_ERRORS as error:
             self._failed(name, event.hook, error)
             return
         if wanted is not None and self.reason is None and not isinstance(event, TrainingEnd):
@@ -104,7 +105,7 @@ class CallbackDispatcher:
             self.should_stop = True
             logger.info("%s", self.reason)
 
-    def _failed(self, name: str, what: str, error: Exception) -> None:
+    def _failed(self, name: str, what: str, error: BaseException) -> None:
         started = what != TrainingBegin.hook
         remedy = "go on with --resume" if started else "give the same command again"
         saved = "What was learned is saved; correct" if started else "The run has not started: correct"
@@ -129,7 +130,7 @@ class CallbackDispatcher:
                 try:
                     state = callback.state_dict()
                     json.dumps(state, allow_nan=False)
-                except Exception as error:  # whatever a user's code raises
+                except USER_ERRORS as error:
                     self._failed(name, "state_dict", error)
                     continue
                 if state:
@@ -167,7 +168,7 @@ class CallbackDispatcher:
                 continue
             try:
                 self.callbacks[name].load_state_dict(state)
-            except Exception as error:  # whatever a user's code raises
+            except USER_ERRORS as error:
                 raise TrainerError(
                     f"The callback {name} does not accept its state from {self._states}: "
                     f"{type(error).__name__}: {error}. Remove it there to start the callback without one."
@@ -190,7 +191,7 @@ def _defines(callback: Callback, hook: str) -> bool:
     return getattr(type(callback), hook) is not getattr(Callback, hook)
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Where in the user's file it was raised: ` (watch.py, line 12)`; empty if unknown."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     if not frames:

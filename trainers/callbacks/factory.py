@@ -14,7 +14,7 @@ from ..settings.models.outputs import READY, choice
 from ..settings.options import RunOptions
 from ..settings.validation import idle_callback
 from ..utils.errors import TrainerError
-from ..utils.plugins import CALLBACKS, PluginError, cause, load, plugins
+from ..utils.plugins import CALLBACKS, USER_ERRORS, PluginError, cause, load, plugins
 from .base import Callback
 from .dispatcher import named
 from .keep_best import KeepBest
@@ -94,7 +94,7 @@ def _made(name: str, arguments: Mapping[str, Any]) -> Callback:
         callback = kind(**arguments)
     except TrainerError as error:
         raise TrainerError(f"{name}: {error}") from error
-    except Exception as error:  # whatever a user's code raises
+    except USER_ERRORS as error:
         raise TrainerError(f"{name} cannot be made: {cause(error)}") from error
     if not isinstance(callback, Callback):
         raise TrainerError(
@@ -121,7 +121,7 @@ def _found(name: str) -> Any:
         sys.path.append(here)
     try:
         return getattr(import_module(module), attribute)
-    except Exception as error:
+    except USER_ERRORS as error:
         raise TrainerError(
             f"{name} cannot be imported: {cause(error)}. It is named as package.module:Class; modules are "
             f"looked for in {here} and among the installed packages"

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ..settings.models.networks import NetworkSettings
 from ..utils.errors import TrainerError
-from ..utils.plugins import NETWORKS, PluginError, cause, load, plugins
+from ..utils.plugins import NETWORKS, USER_ERRORS, PluginError, cause, load, plugins
 
 
 class CustomNetwork(nn.Module):
@@ -146,7 +146,7 @@ def _found(reference: str) -> Callable[..., Any]:
         sys.path.append(here)
     try:
         return cast(Callable[..., Any], attrgetter(name)(import_module(module)))
-    except Exception as error:
+    except USER_ERRORS as error:
         file = getattr(sys.modules.get(module), "__file__", None)
         found = "" if file is None else f" in {file}"
         raise TrainerError(

@@ -19,7 +19,7 @@ from ..policies.joint import JointPolicies
 from ..trainer.context import RunContext
 from ..trainer.learner import Learner
 from ..trainer.thread import LearnerThread, paused, stop_all
-from ..utils.errors import ProcessLostError, TrainerError
+from ..utils.errors import ProcessLostError, TrainerError, call_without_exit
 from .awaited import AwaitedDecisions
 from .engine_errors import dispatch_new, raise_stop
 from .evaluation.evaluator import Evaluator
@@ -131,7 +131,7 @@ class TrainerController:
     def _train_until_stopped(self) -> bool:
         """Run the loop; return whether it came to its own end, and not by an engine or by the user."""
         try:
-            self._train()
+            call_without_exit(self._train)
         except (EngineStopped, StopAsked) as end:
             if isinstance(end, EngineStopped):
                 logger.info("%s Finishing the run.", end)
@@ -427,10 +427,7 @@ class TrainerController:
         with self._timers.span("TrainerController._save_models"):
             for learner in learners:
                 try:
-                    if self._run.training:
-                        learner.finish()
-                    else:
-                        learner.conclude()
+                    call_without_exit(learner.finish if self._run.training else learner.conclude)
                 except Exception as error:  # whatever it is: the other learners are still to be saved
                     failures.append(error)
             if has_new_checkpoint(learners):

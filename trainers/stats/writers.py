@@ -20,6 +20,7 @@ from ..utils.atomic_files import atomic_write_text
 from ..utils.plugins import (
     MLAGENTS_STATS_WRITERS,
     STATS_WRITERS,
+    USER_ERRORS,
     PluginError,
     cause,
     described,
@@ -269,7 +270,7 @@ def _of_plugin(entry: EntryPoint, options: RunOptions) -> list[StatsWriter]:
         made = make(options)
         several = isinstance(made, Iterable) and not hasattr(made, "write_stats")
         return [adapted(writer) for writer in (made if several else [made])]
-    except (Exception, SystemExit) as error:
+    except USER_ERRORS as error:
         raise PluginError(f"the plug-in {described(entry)} failed: {cause(error)}") from error
 
 

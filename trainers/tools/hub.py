@@ -19,7 +19,7 @@ from typing import Any
 
 from ...envs.utils.bounded_yaml import load_yaml
 from ...envs.utils.installation import install_command
-from ...envs.utils.regular_files import open_file, read_text
+from ...envs.utils.regular_files import links_out, open_file, read_text
 from ..cli.runs.record import CARD
 from ..settings.yaml_source import UNREADABLE_YAML
 from ..utils.errors import CommandError
@@ -76,6 +76,11 @@ def _load(hub: Any, arguments: argparse.Namespace) -> int:
         raise CommandError(
             f"{target} is there already and not empty: give another --local-dir, or --force to write over "
             "its files."
+        )
+    if (link := next(links_out(target), None)) is not None:  # what it leads to would be written
+        raise CommandError(
+            f"{link} leads to {os.path.realpath(link)}, outside of {target}, and nothing is downloaded. "
+            "Remove the link."
         )
     try:
         hub.snapshot_download(repo_id=arguments.repo_id, local_dir=str(target))

@@ -250,10 +250,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{arguments.old} was not upgraded: {error}.") from error
     except TrainerConfigError as error:
         raise CommandError(f"{arguments.old} was not upgraded. {error}") from error
-    if arguments.new.exists() and not arguments.force:
-        raise CommandError(f"{arguments.new} exists: give another name, or --force to write over it.")
     try:
-        atomic_write_text(arguments.new, text)
+        atomic_write_text(arguments.new, text, replace=arguments.force)
+    except FileExistsError as error:
+        raise CommandError(
+            f"{arguments.new} exists: give another name, or --force to write over it."
+        ) from error
     except OSError as error:
         raise CommandError(f"{arguments.new} could not be written: {error.strerror or error}.") from error
     for note in notes:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..utils.errors import call_without_exit
+
 if TYPE_CHECKING:
     from .learner import Learner
 
@@ -55,15 +57,18 @@ class LearnerThread(threading.Thread):
     def run(self) -> None:
         """Learn until asked to stop; an error is kept for the main thread."""
         try:
-            while not self._stopping.is_set():
-                if not self._may_learn.is_set():
-                    self._is_paused.set()
-                    self._may_learn.wait()
-                if not self.learner.learn():
-                    time.sleep(self.IDLE_WAIT)
+            call_without_exit(self._learn)
         except BaseException as error:
             self.error = error
             self._drain_until_stopped()
+
+    def _learn(self) -> None:
+        while not self._stopping.is_set():
+            if not self._may_learn.is_set():
+                self._is_paused.set()
+                self._may_learn.wait()
+            if not self.learner.learn():
+                time.sleep(self.IDLE_WAIT)
 
     def _drain_until_stopped(self) -> None:
         """A collector that waits at a full queue must get on to see the error."""

@@ -36,14 +36,16 @@ class _Session:
 _session = _Session()
 
 
-def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+def atomic_write(
+    path: str | os.PathLike[str], write: Callable[[BinaryIO], object], *, replace: bool = True
+) -> None:
     """Replace `path` by what `write` puts into the binary file that it is given.
 
     The bytes go to a temporary file in the same folder, which is flushed to the disk and then renamed:
     a reader of `path`, also after a power cut, finds the old file or the new one, never a part.
 
     Raises whatever `write` or the file system raises; the old file is then as it was and the temporary
-    one is gone.
+    one is gone. Where `replace` is false and there is such a file, by now at the latest, FileExistsError.
     """
     target = Path(path)
     partial = _partial(target)
@@ -52,7 +54,7 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        _replace(partial, target)
+        (_replace if replace else place_new)(partial, target)
     except BaseException:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -89,6 +91,19 @@ def _replace(partial: Path, target: Path) -> None:
             time.sleep(0.02)
 
 
+def place_new(partial: Path, target: Path) -> None:
+    """Rename `partial` to `target`. Raises FileExistsError if there is such a file, made meanwhile too."""
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        _replace(partial, target)
+    else:
+        partial.unlink()
+
+
 def _partial(target: Path) -> Path:
     """An unused temporary name beside `target`."""
     return target.with_name(f".{target.name}.{_session.mark}-{next(_numbers)}.partial")
@@ -99,9 +114,10 @@ def atomic_write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     atomic_write(path, lambda file: file.write(data))
 
 
-def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
+def atomic_write_text(path: str | os.PathLike[str], text: str, *, replace: bool = True) -> None:
     """Replace `path` by `text` in UTF-8, as `atomic_write` does."""
-    atomic_write_bytes(path, text.encode("utf-8"))
+    data = text.encode("utf-8")
+    atomic_write(path, lambda file: file.write(data), replace=replace)
 
 
 def is_partial(name: str) -> bool:

@@ -1,7 +1,8 @@
 """Errors of a run that are no fault of the program, and what their messages suggest."""
 
 import difflib
-from collections.abc import Iterable
+import traceback
+from collections.abc import Callable, Iterable
 
 
 class TrainerError(Exception):
@@ -18,6 +19,18 @@ class ProcessLostError(TrainerError):
 
 class CommandError(Exception):
     """A subcommand cannot do what it was asked; shown as one message without a traceback, exit status 1."""
+
+
+def call_without_exit(call: Callable[[], object]) -> None:
+    """Make a call. Raises TrainerError for `sys.exit()` in it, as in a user's network: it ends in silence."""
+    try:
+        call()
+    except SystemExit as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise TrainerError(
+            f"Something that the run calls has ended it by sys.exit({error.code!r}) ({last.filename}, line "
+            f"{last.lineno}). What was learned is saved. Let it raise an error, or return."
+        ) from error
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -31,6 +31,10 @@ _OF_MLAGENTS_ITSELF = "default"
 """The entry in its two groups by which ML-Agents registers what it brings."""
 
 
+USER_ERRORS = (Exception, SystemExit)
+"""What a user's code may raise. By `sys.exit()`, as of an argument parser, a run would end in silence."""
+
+
 class PluginError(Exception):
     """A plug-in cannot be used; the message names it, its package and the cause."""
 
@@ -58,7 +62,7 @@ def load(entry: EntryPoint) -> Any:
     """
     try:
         return entry.load()
-    except (Exception, SystemExit) as error:
+    except USER_ERRORS as error:
         raise PluginError(f"the plug-in {described(entry)} cannot be loaded: {cause(error)}") from error
 
 
@@ -78,7 +82,7 @@ def imported(what: str, place: str) -> Callable[..., Any]:
     module, _, name = place.partition(":")
     try:
         found: Callable[..., Any] = getattr(import_module(module), name)
-    except Exception as error:
+    except USER_ERRORS as error:
         raise TrainerError(
             f"{what}, which is {place!r}, cannot be imported: {cause(error)}. Its plug-in names it as "
             "package.module:name."

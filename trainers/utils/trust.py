@@ -26,7 +26,7 @@ from pathlib import Path
 
 from ...envs.utils.bounded_yaml import load_json
 from ...envs.utils.regular_files import read_text
-from .atomic_files import atomic_write_text
+from .atomic_files import atomic_write_text, place_new
 from .text import harmless, typed
 from .trusted_names import Named, modules_of
 
@@ -160,13 +160,8 @@ def _make_key(path: Path) -> None:
             file.write(secrets.token_bytes(_KEY_BYTES))
             file.flush()
             os.fsync(file.fileno())
-        try:
-            os.link(partial, path)
-        except FileExistsError:
-            pass
-        except OSError:  # a file system without links
-            if not path.exists():
-                os.replace(partial, path)
+        with suppress(FileExistsError):
+            place_new(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from lanista.envs.demonstrations import recorder as recorder_module
 from lanista.envs.demonstrations.demonstration import read_demonstration
 from lanista.envs.demonstrations.recorder import DemonstrationRecorder
 from lanista.envs.scenes.in_process import make_in_process
@@ -100,6 +101,24 @@ def test_behaviors_and_teams_have_separate_files_and_later_recordings_are_number
             play(LineGame(3, ["Tiny?team=0", "Tiny?team=1"], agents=2, max_len=4, cont=1), recorder, 12)
     names = ["Tiny-team1.demo", "Tiny-team1_1.demo", "Tiny.demo", "Tiny_1.demo"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_a_recorder_beside_another_takes_the_next_name(tmp_path: Path, monkeypatch) -> None:
+    """Both have looked which names are free before either has made its file."""
+    free = recorder_module.free_path
+
+    def taken_at_once(folder: Path, behavior: str) -> Path:
+        path = free(folder, behavior)
+        if path.name == "Tiny.demo":
+            folder.mkdir(exist_ok=True)
+            path.write_bytes(b"another's")
+        return path
+
+    monkeypatch.setattr(recorder_module, "free_path", taken_at_once)
+    with DemonstrationRecorder(tmp_path) as recorder:
+        play(game(), recorder, 12)
+    assert [path.name for path in recorder.paths] == ["Tiny_1.demo"]
+    assert (tmp_path / "Tiny.demo").read_bytes() == b"another's"
 
 
 def test_without_a_finished_episode_no_file_is_written(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Who may call on a port: the process that was started is known by its sockets, whoever greets first."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -118,6 +119,24 @@ def test_where_the_system_does_not_tell_there_is_a_warning(stranger, caplog) -> 
     for _ in range(2):
         assert ClientRules(pid=stranger.pid).rejection_reason(("127.0.0.1", 1), 2) == ""
     assert caplog.text.count("does not tell which process calls") == 1
+
+
+def test_who_has_left_is_nobody_known_and_is_refused(dial, stranger) -> None:
+    """A caller may leave once it has called, so that the system tells nothing of its connection any more."""
+    _, (host, number), port = dial("itself")
+    gone = host, next(free for free in range(number + 1, number + 9) if free not in (number, port))
+    assert "it left" in ClientRules(pid=stranger.pid).rejection_reason(gone, port)
+
+
+def test_where_nothing_can_be_opened_to_look_who_calls_nobody_is_admitted(dial, monkeypatch) -> None:
+    """Others may have taken the last of what this process may open."""
+    process, caller, port = dial("itself")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("psutil.Process.net_connections", refuse)
+    assert "Too many open files" in ClientRules(pid=process.pid).rejection_reason(caller, port)
 
 
 def test_the_owner_of_a_connection_is_named(dial) -> None:

@@ -8,12 +8,14 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
 from console_runs import until
 from lanista.envs.engines.logs import EngineLog
 from lanista.envs.engines.process import EngineProcess
+from lanista.envs.engines.reaper import REAPER
 from mlagents_envs.exception import UnityEnvironmentException
 
 pytestmark = pytest.mark.posix("shell scripts and signals")
@@ -103,6 +105,25 @@ def test_calls_back_when_it_has_ended():
     called = threading.Event()
     process = shell("exit 0", on_exit=called.set)
     assert called.wait(20) and process.returncode == 0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_its_end_is_known_whatever_happens_in_the_thread_that_notes_it(monkeypatch):
+    called = threading.Event()
+    monkeypatch.setattr(REAPER, "remove", Mock(side_effect=OSError("no guard")))
+    process = shell("exit 3", on_exit=called.set)
+    assert process.wait(20) and called.wait(20)
+    assert process.returncode == 3
+
+
+def test_no_command_line_tells_what_marks_an_engines_family():
+    """Everybody sees command lines; who knows the mark could be taken for one that the engine has started."""
+    process = shell("sleep 60")
+    name, _, secret = REAPER.mark.partition("=")
+    assert psutil.Process(process.pid).environ()[name] == secret and len(secret) == 32
+    lines = [" ".join(one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])]
+    assert lines and not [line for line in lines if secret in line]
+    process.kill()
 
 
 def test_kill_ends_its_children_too(tmp_path):

@@ -1,6 +1,8 @@
 """Engines that a script leaves open when it ends."""
 
 import logging
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -53,3 +55,24 @@ def test_one_that_fails_does_not_keep_the_others_from_being_closed(
     assert [[name for name, *_ in log] for log in logs] == [["send_quit", "close"]] * 3
     assert f"{failing} failed" in caplog.text
     assert not shutdown._open
+
+
+LEFT_OPEN = """
+import sys
+from lanista.envs.opening import EngineOptions, open_environment
+
+if __name__ == "__main__":
+    open_environment(EngineOptions.of(path="scene:basic", transport=sys.argv[1])).reset()
+    print("reset")
+"""
+
+
+@pytest.mark.parametrize("transport", ["lean", "grpcio"])
+def test_a_script_that_leaves_an_engine_open_ends(tmp_path, transport):
+    """Python awaits the threads of its own pools before it closes what is open; theirs await an answer."""
+    script = tmp_path / "script.py"
+    script.write_text(LEFT_OPEN)
+    ended = subprocess.run(
+        [sys.executable, str(script), transport], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "reset\n"), ended.stderr

@@ -106,6 +106,29 @@ def test_who_was_not_started_is_no_game(session, caplog):
     game.close()
 
 
+def test_who_leaves_while_it_is_looked_up_whose_connection_it_was_is_no_game(session, monkeypatch):
+    """No system tells that any more; the game would lose its place to one that is gone."""
+    session.client_rules = ClientRules(pid=os.getpid())
+    hasty = call(session)
+    hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    look = session._acceptor.rejection_reason
+
+    def look_late(*arguments):
+        hasty.close()  # by a reset, after which not even our end is there
+        return look(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session._acceptor, "rejection_reason", look_late)
+        hasty.sendall(frame(b"{}"))
+        for _ in range(10):
+            assert session.receive(0.05) is None
+        assert not session.disconnected and hasty.fileno() < 0
+    game = call(session)
+    game.sendall(frame(b"{}"))
+    assert receive(session) == b"{}"
+    game.close()
+
+
 @pytest.mark.parametrize(
     ("sent", "fault"), [(b"", ""), (b"\x01", "it ended within a message, after 1 bytes of it")]
 )

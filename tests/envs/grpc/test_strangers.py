@@ -195,6 +195,25 @@ def test_who_calls_before_the_engine_has_been_started_is_turned_away_too(trainer
     assert "not the engine that was started" in caplog.text
 
 
+@pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["lean", "grpcio"])
+def test_who_has_called_and_left_is_not_taken_for_the_engine(trainer) -> None:
+    """Of a connection that is gone no system tells whose it was."""
+    trainer.client_rules = ClientRules(pid=os.getpid())
+    hasty = EngineEndpoint(trainer.port)
+    hasty.connect(PATIENCE)
+    thread, _ = call(hasty, b"greeting")
+    thread.join(0.5)  # time in which it is sent
+    hasty.close()
+    thread.join()
+    for _ in range(10):
+        assert trainer.receive(0.05) is None
+        assert not trainer.disconnected
+    engine = EngineEndpoint(trainer.port)
+    engine.connect(PATIENCE)
+    exchange(trainer, engine, b"greeting", b"y")
+    engine.close()
+
+
 def test_beside_an_engine_that_was_started_others_are_not_even_read(trainer: Server, dial, caplog) -> None:
     trainer.client_rules = ClientRules(pid=os.getpid())
     engine = EngineEndpoint(trainer.port)

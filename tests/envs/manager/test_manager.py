@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -215,11 +216,14 @@ def test_close_closes_all_in_parallel_and_may_be_repeated():
     assert all(factory.newest(env).closed.is_set() for env in range(4))
 
 
-def test_an_environment_that_fails_to_close_does_not_keep_the_others_open(caplog):
+@pytest.mark.parametrize("error", [None, SystemExit], ids=["an error", "sys.exit()"])
+def test_an_environment_that_fails_to_close_does_not_keep_the_others_open(caplog, error):
     factory = Factory()
     with EnvManager(factory, 2) as manager:
         manager.start()
         factory.newest(0).closed.set()  # a second close is an error
+        if error is not None:  # by which a thread would end in silence
+            factory.newest(0).close = Mock(side_effect=error)
     assert factory.newest(1).closed.is_set()
     assert "environment 0 could not be closed in good order" in caplog.text
 

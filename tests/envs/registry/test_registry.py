@@ -18,10 +18,12 @@ from lanista.envs.registry import (
     UnknownEntryError,
     default_registry,
 )
+from lanista.envs.registry.entry import read_manifest
 from lanista.envs.registry.registry import resolve_registered
 from lanista.envs.scenes.registry import export
 from lanista.envs.side_channels import EngineConfigurationChannel
 from lanista.envs.unity.launch import resolve
+from lanista.envs.utils.process_lock import ProcessLock
 from mlagents_envs.exception import UnityException
 
 linux = pytest.mark.skipif(
@@ -116,6 +118,13 @@ def test_an_unencrypted_download_without_a_checksum_is_a_warning(server, caplog,
     assert ("unencrypted, and its manifest has no sha256" in caplog.text) is not known
 
 
+def test_a_manifest_that_is_read_unencrypted_is_a_warning(server, caplog):
+    """Whoever could put another archive there could put another checksum here."""
+    manifest(server.files / "list.yaml", Ball={})
+    read_manifest(server.url("list.yaml"))
+    assert f"The manifest {server.url('list.yaml')} is read unencrypted" in caplog.text
+
+
 @linux
 @pytest.mark.parametrize(
     ("member", "message"),
@@ -146,6 +155,19 @@ def test_several_processes_download_it_once(ball, server, cache):
 
 
 @linux
+def test_a_build_that_is_removed_at_once_has_been_fetched_all_the_same(ball, monkeypatch):
+    """By another process, between the end of the download and the launch, which says that it is not there."""
+    build = ball.build()
+    release = ProcessLock.release
+
+    def remove(lock: ProcessLock) -> None:
+        build.remove()
+        release(lock)
+
+    monkeypatch.setattr(ProcessLock, "release", remove)
+    assert build.fetch().is_relative_to(build.folder)
+
+
 def test_remains_of_a_killed_process_are_removed(ball, cache):
     build = ball.build()
     build._partial().mkdir(parents=True)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from unittest.mock import Mock
 
 import console_runs
 import pytest
@@ -17,6 +19,7 @@ pytest.importorskip("cryptography")
 from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, greet_in_vain
 from lanista.envs.engines.clients import ClientRules
 from lanista.envs.engines.limits import LimitPerHost
+from lanista.envs.grpc.frames import PREFACE
 from lanista.envs.remote import relay as relay_module
 from lanista.envs.remote import server
 from lanista.envs.remote.handshake import AccessRules
@@ -328,6 +331,32 @@ def test_engines_that_were_turned_away_do_not_end_a_relay_that_serves_one(side, 
     (_, thread), *_ = side.relays
     thread.join(TIMEOUT)
     assert not thread.is_alive() and not side.errors
+
+
+@pytest.mark.parametrize("failing", ["dial", "forward", "start"])
+def test_a_fault_with_one_engine_leaves_the_others_their_places(side, caplog, monkeypatch, failing):
+    """It takes neither the place of one that dials, nor the end of the relay, nor that of its engines."""
+    monkeypatch.setattr(relay_module, "_MAX_DIALING", 1)
+    relay = side.start_relay()
+    ScriptedEngine(relay.port, [hello(), observation(0.0, 1.0), observation(0.0, 2.0)])
+    env = environment(side.next())
+    env.reset()
+    with monkeypatch.context() as patch:
+        if failing == "dial":
+            patch.setattr(relay, "_dial", Mock(side_effect=KeyError("a fault")))
+        elif failing == "forward":
+            patch.setattr(relay_module, "forward", Mock(side_effect=KeyError("a fault")))
+        else:
+            patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        with suppress(OSError), socket.create_connection(("127.0.0.1", relay.port), TIMEOUT) as caller:
+            caller.sendall(PREFACE)
+            while caller.recv(4096):
+                pass
+        until(lambda: ("starts no more threads" if failing == "start" else "a fault") in caplog.text)
+    env.step()
+    env.close()
+    ScriptedEngine(relay.port, [hello(), observation(1.0, 2.0)])
+    environment(side.next()).close()
 
 
 @pytest.mark.parametrize("change", ["token", "certificate"])

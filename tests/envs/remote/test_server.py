@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 from attach_servers import TIMEOUT, CollectingServer, endpoint, environment, greet_in_vain
@@ -286,6 +287,24 @@ def test_each_reason_is_logged_once_per_machine(listen, caplog):
     first, last = (record.getMessage() for record in caplog.records)
     assert "HTTP/1" in first
     assert last.startswith("4 more connections were turned away")
+
+
+def test_a_fault_of_the_servers_thread_is_said_and_callers_are_refused(listen, caplog, monkeypatch):
+    """They would wait at a port at which nobody answers."""
+    server = listen()
+    monkeypatch.setattr(server.server, "_time_to_wait", Mock(side_effect=KeyError("a fault")))
+    with suppress(OSError):
+        answer_to(server.port, b"")
+    assert "No more engines can connect at" in logged(caplog) and "a fault" in caplog.text
+
+    def is_refused() -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", server.port)).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    assert until(is_refused)
 
 
 def test_closing_leaves_no_thread_or_socket(listen):

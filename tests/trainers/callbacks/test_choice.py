@@ -23,6 +23,10 @@ def broken():
     raise OSError("no disk")
 
 
+def leaving():
+    raise SystemExit
+
+
 def other():
     return 7
 """
@@ -33,6 +37,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "sheepdog.py").write_text(MINE)
+    (tmp_path / "leaving.py").write_text("import sys; sys.exit(2)")
     return tmp_path
 
 
@@ -89,6 +94,8 @@ def test_an_invalid_entry_is_reported_with_its_line(entry, message):
         ("{sheepdog:Watch: {often: 3}}", r"takes other arguments: .*often.*It is called as Watch\(every=1\)"),
         ("{sheepdog:Watch: {every: x}}", "sheepdog:Watch cannot be made: ValueError"),
         ("sheepdog:broken", "cannot be made: OSError: no disk"),
+        ("sheepdog:leaving", "cannot be made: SystemExit"),
+        ("leaving:Watch", "leaving:Watch cannot be imported: SystemExit: 2"),
         ("sheepdog:other", "gave 7; expected an object of a class that is derived from"),
         ("stop_at_reward", r"missing a required argument: 'reward'"),
         ("{stop_at_reward: {reward: 1, episodes: 0}}", "found episodes 0, expected at least 1"),

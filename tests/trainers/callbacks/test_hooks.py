@@ -129,26 +129,29 @@ def test_a_reason_given_during_an_evaluation_aborts_it(runs, capsys):
 class Failing(Callback):
     """Fails in one hook at its second call, or at the first if there is only one."""
 
-    def __init__(self, hook):
-        self.hook, self.calls = hook, Counter()
+    def __init__(self, hook, error=ValueError):
+        self.hook, self.error, self.calls = hook, error, Counter()
 
     def fail(self, hook):
         self.calls[hook] += 1
         if hook == self.hook and self.calls[hook] == (1 if "training" in hook else 2):
-            raise ValueError("no such sheep")
+            raise self.error("no such sheep")
 
 
 for _hook in HOOKS:
     setattr(Failing, _hook, (lambda hook: lambda self, event: self.fail(hook))(_hook))
 
 
-@pytest.mark.parametrize("hook", HOOKS)
-def test_a_failure_names_callback_and_hook_and_nothing_is_lost(runs, tmp_path, hook):
-    failing, heard = Failing(hook), Recorder()
+@pytest.mark.parametrize(
+    ("hook", "error"), [*((hook, ValueError) for hook in HOOKS), ("on_summary", SystemExit)]
+)
+def test_a_failure_names_callback_and_hook_and_nothing_is_lost(runs, tmp_path, hook, error):
+    failing, heard = Failing(hook, error), Recorder()
     with pytest.raises(CallbackError) as raised:
         train(runs, failing, heard)
     assert str(raised.value).startswith(f"The callback Failing failed in {hook} (test_hooks.py, line ")
-    assert "ValueError: no such sheep" in str(raised.value) and isinstance(raised.value.__cause__, ValueError)
+    assert f"{error.__name__}: no such sheep" in str(raised.value)
+    assert isinstance(raised.value.__cause__, error)
     assert isinstance(heard.events[-1], TrainingEnd), "the others hear of the end"
     assert failing.calls[hook] <= 2, "it is not called any more"
     steps = heard.events[-1].steps.get("Tiny", 0)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.base import behavior_id
 from lanista.envs.scenes.registry import export
-from lanista.trainers.cli.init import bounds
+from lanista.trainers.cli.init import bounds, command
 from lanista.trainers.cli.init import observe as init_observe
 from lanista.trainers.cli.init.observe import BehaviorFacts, observe
 from lanista.trainers.cli.init.suggest import TRAINERS, UnsuitableTrainerError, suggest
@@ -117,6 +117,21 @@ def test_a_file_is_overwritten_by_force_alone_and_nothing_is_started_for_it(tmp_
     assert "own.yaml exists" in capsys.readouterr().err and file.read_text() == "mine"
     assert run(["init", "--env", "scene:basic", "-o", str(file), "--force"]) == 0
     assert "Basic" in file.read_text()
+
+
+def test_a_file_that_was_made_while_the_environment_was_looked_at_is_kept(tmp_path, monkeypatch, capsys):
+    """As by another `lanista init` in the same folder."""
+    file = tmp_path / "own.yaml"
+
+    look = command._observed
+
+    def observed(arguments):
+        file.write_text("another's")
+        return look(arguments)
+
+    monkeypatch.setattr(command, "_observed", observed)
+    assert run(["init", "--env", "scene:basic", "-o", str(file)]) == 1
+    assert "own.yaml exists" in capsys.readouterr().err and file.read_text() == "another's"
 
 
 @pytest.mark.parametrize(
@@ -310,8 +325,6 @@ def test_masked_actions_are_never_taken():
 
 
 def test_a_behavior_without_agents_is_written_with_a_word(tmp_path, capsys, monkeypatch):
-    from lanista.trainers.cli.init import command
-
     monkeypatch.setattr(command, "_opened", lambda *_: ScriptedEnv([[]]))
     assert run(["init", "-o", str(tmp_path / "own.yaml")]) == 0
     assert "No agent of Ball asked for a decision" in capsys.readouterr().err

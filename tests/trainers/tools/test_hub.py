@@ -125,6 +125,22 @@ def test_a_folder_is_overwritten_only_with_force(hub, tmp_path, capsys):
     assert (tmp_path / "goals" / "Ball.onnx").read_text() == "you/goals"
 
 
+@pytest.mark.parametrize("name", ["Ball.onnx", "run_logs"])
+def test_nothing_is_downloaded_through_a_link(hub, tmp_path, capsys, name):
+    """A folder that came from somebody else may hold some, and the hub's package follows them."""
+    victim = tmp_path / "mine"
+    (victim / "run_logs").mkdir(parents=True)
+    (victim / "Ball.onnx").write_text("precious")
+    (tmp_path / "goals").mkdir()
+    (tmp_path / "goals" / name).symlink_to(victim / name)
+    arguments = ["hub", "load", "--repo-id", "you/goals", "--local-dir", str(tmp_path), "--force"]
+    assert run(arguments) == 1
+    assert str(victim / name) in capsys.readouterr().err
+    assert (victim / "Ball.onnx").read_text() == "precious"
+    (tmp_path / "goals" / name).unlink()
+    assert run(arguments) == 0
+
+
 @pytest.mark.parametrize("name", ["goals", "a/b/c", "/goals", "you/", "you/..", "you/a\\b"])
 def test_a_repository_has_a_user_and_a_name(hub, name, capsys):
     with pytest.raises(SystemExit) as end:

@@ -16,6 +16,20 @@ def test_a_new_file_is_readable_by_others_as_the_umask_says(tmp_path):
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
 
 
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
+def test_a_file_that_is_to_be_new_replaces_none(tmp_path, monkeypatch, links):
+    def refuse(*args):
+        raise OSError(95, "Operation not supported")
+
+    if not links:
+        monkeypatch.setattr(atomic.os, "link", refuse)
+    atomic.atomic_write_text(tmp_path / "file", "first", replace=False)
+    with pytest.raises(FileExistsError):
+        atomic.atomic_write_text(tmp_path / "file", "second", replace=False)
+    assert (tmp_path / "file").read_text() == "first"
+    assert os.listdir(tmp_path) == ["file"]
+
+
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("x")]
 )

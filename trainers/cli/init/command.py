@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STDOUT = "-"
+_EXISTS = "{} exists. Name another file with -o, or overwrite it with --force."
 COPIES = 16
 """Copies of an environment in Python that is trained on-policy, unless others were asked for, or what agents
 observe takes too much memory."""
@@ -124,7 +125,9 @@ def _written(arguments: argparse.Namespace, file: Path, text: str) -> bool:
         print(text, end="")
         return False
     try:
-        atomic_write_text(file, text)
+        atomic_write_text(file, text, replace=arguments.force)
+    except FileExistsError as error:  # made since, while the environment was looked at
+        raise CommandError(_EXISTS.format(file)) from error
     except OSError as error:
         raise CommandError(f"{file} cannot be written: {error.strerror}.") from error
     return True
@@ -137,7 +140,7 @@ def _require_writable(file: Path, *, force: bool) -> None:
     if not file.parent.is_dir():
         raise CommandError(f"There is no folder {file.parent}. Name another file with -o.")
     if file.exists() and not force:
-        raise CommandError(f"{file} exists. Name another file with -o, or overwrite it with --force.")
+        raise CommandError(_EXISTS.format(file))
 
 
 def _observed(arguments: argparse.Namespace) -> dict[str, BehaviorFacts]:

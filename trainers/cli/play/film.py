@@ -199,7 +199,8 @@ class Window:
         """Show an image."""
         self._image = f"data:image/jpeg;base64,{base64.b64encode(_jpeg(image)).decode()}"
         while not self._opened.wait(0.5):  # without a limit, Windows would not let Ctrl-C through
-            pass
+            if not self._thread.is_alive():
+                raise CommandError("The page is served no more, for the reason above.")
         time.sleep(max(0.0, self._due - time.monotonic()))
         self._due = time.monotonic() + FRAME_MS / 1000
 

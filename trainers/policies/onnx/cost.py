@@ -255,9 +255,23 @@ def _require_known_parts(model: ModelProto) -> None:
         attribute.HasField("sparse_tensor") for attribute in attributes
     ):
         raise CostError("it has sparse weights, which Unity does not import; export it with dense ones")
+    _require_own_weights([tensor for graph in graphs for tensor in graph.initializer])
+    for one in attributes:
+        _require_own_weights([*((one.t,) if one.HasField("t") else ()), *one.tensors])
     for graph in graphs:
         _require_single_names(graph)
     _require_exact_sizes(graphs)
+
+
+def _require_own_weights(tensors: Sequence[TensorProto]) -> None:
+    """Refuse weights that lie elsewhere: onnxruntime would read a file there, some versions of it memory."""
+    for tensor in tensors:
+        if tensor.external_data or tensor.data_location == TensorProto.EXTERNAL:
+            places = [entry.value for entry in tensor.external_data if entry.key == "location"]
+            raise CostError(
+                f"its weights {_short(tensor.name)} lie in another file ({_short(''.join(places))}), which is "
+                "not read. Export the policy as one file"
+            )
 
 
 def _operator(node: NodeProto) -> str:

@@ -156,10 +156,11 @@ class Brain:
             raise self._error("there is no such file")
         if self.path.suffix == ".pt":
             raise self._error("it is a checkpoint; `lanista export` makes a brain of it")
-        self._cost = self._measure()
+        data = self._read()
+        self._cost = self._measure(data)
         self._accepted: set[tuple[Shape, ...]] = set()
         """Shapes of all inputs for which the cost was accepted."""
-        self._session, self._inputs, self._outputs = self._load()
+        self._session, self._inputs, self._outputs = self._load(data)
         self._check_names()
         constants = self._constants()
         try:
@@ -281,11 +282,18 @@ class Brain:
 
     # Loading ------------------------------------------------------------------------------------------
 
-    def _load(self) -> tuple[Any, dict[str, list[Any]], list[str]]:
+    def _read(self) -> bytes:
+        """The file's bytes, read once: what is measured is what is run, whatever takes its place."""
+        try:
+            return read_bytes(self.path, MOST_BYTES)
+        except OSError as error:
+            raise self._error(f"it cannot be read: {error.strerror or error}") from error
+
+    def _load(self, data: bytes) -> tuple[Any, dict[str, list[Any]], list[str]]:
         """The session, the shapes of its inputs by name, and the names of its outputs."""
         try:
             session = onnxruntime.InferenceSession(
-                str(self.path), session_options(), providers=["CPUExecutionProvider"], enable_fallback=0
+                data, session_options(), providers=["CPUExecutionProvider"], enable_fallback=0
             )  # its fallback is the same once more, with the file's words on standard output
             inputs = {
                 value.name: list(value.shape) for value in session.get_inputs()
@@ -294,18 +302,16 @@ class Brain:
         except Exception as error:  # onnxruntime has a dozen types of its own, below Exception only.
             raise self._error(why_not_loaded(error)) from error
 
-    def _measure(self) -> ModelCost:
+    def _measure(self, data: bytes) -> ModelCost:
         """The cost of the file, which is accepted for one agent: onnxruntime computes while it loads it."""
         import onnx  # takes a tenth of a second
 
         from .cost import CostError, ModelCost
 
         try:
-            model = onnx.load_model_from_string(read_bytes(self.path, MOST_BYTES))
+            model = onnx.load_model_from_string(data)
             cost = ModelCost(model)
             cost.require({name: [size or 1 for size in shape] for name, shape in cost.inputs.items()})
-        except OSError as error:
-            raise self._error(f"it cannot be read: {error.strerror or error}") from error
         except CostError as error:
             raise self._error(why_too_new(model) or str(error)) from error
         except Exception as error:  # a DecodeError of protobuf, which differs from version to version

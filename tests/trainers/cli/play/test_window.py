@@ -7,10 +7,12 @@ import re
 import threading
 import urllib.error
 import urllib.request
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from lanista.trainers.cli.play.film import StepRenderer, Window
+from lanista.trainers.utils.errors import CommandError
 from PIL import Image
 
 
@@ -52,6 +54,14 @@ def test_the_page_shows_the_images_and_how_the_playing_ended(capsys):
     assert seen[-1] == 150 and shown[-1]["text"] == "3 of 3 episodes. Playback has ended."
     with pytest.raises(urllib.error.URLError):
         fetch(address)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_playback_ends_where_its_page_is_served_no_more():
+    window = Window("a run", str)
+    window._server._callers.wait = Mock(side_effect=KeyError("a fault"))
+    with window, pytest.raises(CommandError, match="served no more"):
+        window.add(np.zeros((8, 8, 3), np.uint8))
 
 
 def test_a_camera_draws_once_for_all_and_not_at_all_for_nobody():

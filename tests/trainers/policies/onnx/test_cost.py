@@ -277,6 +277,43 @@ def test_other_parts_that_may_hide_a_cost_are_refused(tmp_path):
     refused(tmp_path, lies, "numbers in memory|do not fit")
 
 
+@pytest.mark.parametrize("place", ["weights", "constant", "branch"])
+def test_weights_in_another_file_are_refused_and_the_file_is_not_read(tmp_path, place):
+    """Of whichever file onnxruntime can open, beside the model or, by older versions, anywhere."""
+    elsewhere = TensorProto(name="far", data_type=FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    elsewhere.external_data.add(key="location", value="notes.txt")
+    (tmp_path / "notes.txt").write_bytes(bytes(8))
+    if place == "weights":
+        model = policy([node("Identity", "far", "extra")], constants=[elsewhere])
+    elif place == "constant":
+        model = policy([node("Constant", "", "extra", value=elsewhere)])
+    else:
+        bodies = [inner([node("Constant", "", name, value=elsewhere)], name) for name in ("a", "b")]
+        cond = stored("", [True], np.bool_)
+        model = policy(
+            [
+                node("Constant", "", "cond", value=cond),
+                node("If", "cond", "extra", then_branch=bodies[0], else_branch=bodies[1]),
+            ]
+        )
+    refused(tmp_path, model, r"its weights far lie in another file \(notes.txt\), which is not read")
+
+
+def test_what_is_measured_is_what_is_run(tmp_path, monkeypatch):
+    """A file that takes the model's place in between, as a run's next save does, is neither."""
+    path = tmp_path / "policy.onnx"
+    path.write_bytes(policy().SerializeToString())
+    measure = Brain._measure
+
+    def measured(self, *arguments):
+        found = measure(self, *arguments)
+        path.write_bytes(b"another file")
+        return found
+
+    monkeypatch.setattr(Brain, "_measure", measured)
+    assert Brain(path).continuous_size == 2
+
+
 def test_a_cost_that_comes_with_more_agents_is_refused_then(tmp_path):
     model = policy([*CHEAP_FOR_ONE, node("ConstantOfShape", "count", "extra")], constants=ZERO_TO_HUGE)
     model.graph.node.remove(next(one for one in model.graph.node if one.op_type == "ReduceMax"))
