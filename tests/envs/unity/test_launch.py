@@ -88,7 +88,7 @@ def test_a_missing_executable_names_what_is_there(tmp_path, monkeypatch, name, t
     with pytest.raises(UnityEnvironmentException) as error:
         find_executable(name, "linux")
     assert "Provided filename does not match any environments" in str(error.value)
-    assert told in str(error.value)
+    assert told.replace("b/", f"b{os.sep}") in str(error.value)
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
