@@ -14,7 +14,12 @@ KILL_ON_JOB_CLOSE = 0x2000
 WINDOWS_BYTES = 144
 """Of JOBOBJECT_EXTENDED_LIMIT_INFORMATION in a 64-bit Windows; its flags are at byte 16."""
 
-pytestmark = pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="the layout is that of 64 bits")
+pytestmark = [
+    pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="the layout is that of 64 bits"),
+    pytest.mark.posix(
+        "the model's processes are those of a shell; the journeys have Windows' own job object"
+    ),
+]
 
 
 class ModelKernel:
