@@ -112,6 +112,27 @@ def test_a_crash_at_once_shows_the_end_of_the_log(tmp_path):
     assert "Player-2.log" in str(error.value) and "no display" in str(error.value)
 
 
+def test_what_a_game_has_started_ends_with_it(tmp_path):
+    script = f"""
+        import subprocess
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        child = subprocess.Popen(command, stdin=-3, stdout=-3, stderr=-3)
+        open({str(tmp_path / "child")!r}, "w").write(str(child.pid))
+        sys.exit(3)
+    """
+    with pytest.raises(UnityEnvironmentException, match=r"return code 3\."):
+        launch(tmp_path, script)
+    child = int((tmp_path / "child").read_text())
+
+    def has_ended() -> bool:
+        try:
+            return psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    assert until(has_ended)
+
+
 @pytest.mark.parametrize("windowless", [False, True], ids=["with a window", "--no-graphics"])
 @pytest.mark.parametrize(("script", "seconds"), [("sys.exit(7)", LONG), (WAIT, 0.5)], ids=["crash", "hang"])
 def test_no_graphics_is_suggested_to_those_who_did_not_use_it(tmp_path, script, seconds, windowless):

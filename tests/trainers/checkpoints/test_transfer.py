@@ -73,6 +73,7 @@ def test_names_that_are_invalid_on_windows(name):
     ],
 )
 def test_names_that_are_one_where_case_is_ignored(name, others, same, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder, "ignores_case", lambda folder: False)
     require_distinct_folder(name, others, tmp_path)
     monkeypatch.setattr(run_folder, "ignores_case", lambda folder: folder == tmp_path)
     with pytest.raises(TrainerError, match="the case of letters is ignored") as error:
@@ -81,6 +82,7 @@ def test_names_that_are_one_where_case_is_ignored(name, others, same, tmp_path, 
     require_distinct_folder("Ball", ["Ball", "another"], tmp_path)
 
 
+@pytest.mark.posix("a folder that does not ignore case")
 def test_a_folder_that_is_found_in_the_other_case_ignores_it(tmp_path):
     folder = tmp_path / "Run" / "1"
     folder.mkdir(parents=True)
