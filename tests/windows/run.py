@@ -99,7 +99,8 @@ class Results:
 def run_tests(folder: Path, tests: list[str], jobs: str, minutes: float) -> Results:
     """Run tests, as many as there is time for. Ends this program where pytest cannot run them."""
     work = copy_tests(folder)
-    options = ["-v", "-n", jobs, "-p", "no:cacheprovider", "--timeout", "600", "-rfE"]
+    # In their order: the first count most where there is no time for all.
+    options = ["-v", "-n", jobs, "--maxschedchunk", "1", "-p", "no:cacheprovider", "--timeout", "600", "-rfE"]
     command = [folder / "python", "-m", "pytest", *options, *tests]
     with (folder / "tests.log").open("w+", encoding="utf-8", errors="replace") as log:
         try:  # all that the command has started ends with it
