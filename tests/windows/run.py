@@ -39,6 +39,8 @@ UNAVAILABLE = 3
 OUTCOME = re.compile(
     r"^\[gw\d+\] \[ *\d+%\] (PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS) (.+?)\s*$", re.MULTILINE
 )
+UNREADABLE = re.compile(r"^ERROR ([^ :]+) - ", re.MULTILINE)
+"""Files in the summary from which no tests could be collected."""
 COLLECTED = re.compile(r"^\d+ workers? \[(\d+) items?\]", re.MULTILINE)
 
 
@@ -69,7 +71,7 @@ def install(folder: Path) -> str:
 
 
 def copy_tests(folder: Path) -> Path:
-    """The files of this repository but the package's own, where Windows sees them."""
+    """The files of this repository, where Windows sees them; its pages beside the package too, as in a clone."""
     work = folder / "work" / "lanista"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -77,6 +79,7 @@ def copy_tests(folder: Path) -> Path:
     for name in filter(None, listed.stdout.split("\0")):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, work / name)
+    shutil.copytree(work / "docs", folder / "site" / "lanista" / "docs", dirs_exist_ok=True)
     return work
 
 
@@ -128,6 +131,7 @@ def read(printed: str, complete: bool) -> Results:
         by_outcome.setdefault(outcome, []).append(name)
     collected = COLLECTED.search(printed)
     begun = sum(map(len, by_outcome.values()))
+    by_outcome.setdefault("ERROR", []).extend(UNREADABLE.findall(printed))
     return Results(by_outcome, max(0, int(collected[1]) - begun) if collected else 0, complete)
 
 

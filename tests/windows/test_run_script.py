@@ -35,6 +35,10 @@ def test_tests_that_there_was_no_time_for_are_not_run(run):
     assert results.not_run == 2
 
 
+def test_a_file_that_cannot_be_imported_has_failed(run):
+    assert run.read(PRINTED + "ERROR tests/b.py - ImportError: no c\r\n", True).failed[1:] == ["tests/b.py"]
+
+
 @pytest.mark.parametrize(
     ("statuses", "told"),
     [
