@@ -71,7 +71,7 @@ def install(folder: Path) -> str:
 
 
 def copy_tests(folder: Path) -> Path:
-    """The files of this repository, where Windows sees them; its pages beside the package too, as in a clone."""
+    """The files of this repository, where Windows sees them; its pages in the package too, as in a clone."""
     work = folder / "work" / "lanista"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

@@ -56,7 +56,8 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
             (folder / "run_logs").mkdir(parents=True, exist_ok=True)
             long = folder / "run_logs" / ("x" * _LONGEST_NAME)
             long.mkdir(exist_ok=True)  # refused here, and not as the first checkpoint is written
-            long.rmdir()
+            with suppress(OSError):  # a virus scanner may be reading it
+                long.rmdir()
         except OSError as error:
             raise TrainerError(
                 f"The run's folder {folder} cannot be made: {error.strerror}. {remedy(folder)}"
