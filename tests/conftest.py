@@ -27,7 +27,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 # Runs of tests are marked as this user's own with a key that goes with the tests.
 _DATA = tempfile.mkdtemp(prefix="lanista-tests-")
 atexit.register(shutil.rmtree, _DATA, ignore_errors=True)
-os.environ["XDG_DATA_HOME"] = _DATA
+os.environ["XDG_DATA_HOME"] = os.environ["WIN_PD_OVERRIDE_LOCAL_APPDATA"] = _DATA
 
 # A busy machine must not fail a test.
 settings.register_profile("lanista", deadline=None)

@@ -78,7 +78,7 @@ class Ended:
 
 def start(folder: Path, *arguments: str, yaml: str = YAML, **options: object) -> "subprocess.Popen[str]":
     """Start `lanista-learn c.yaml --run-id r ...` in `folder`."""
-    (folder / "c.yaml").write_text(yaml)
+    (folder / "c.yaml").write_text(yaml, encoding="utf-8")
     return subprocess.Popen(
         [*learn_command(), "c.yaml", "--run-id", "r", "--seed", "1", *arguments],
         cwd=folder,

@@ -173,10 +173,19 @@ def _start(command: list[str]) -> "subprocess.Popen[bytes]":
         )
     except OSError as error:
         raise UnityEnvironmentException(
-            f"Error when trying to launch environment: {command[0]} cannot be started, {error.strerror}. Is "
-            "it a program for this machine, with the right permissions, and does the interpreter that its "
-            "first line names exist?"
+            f"Error when trying to launch environment: {command[0]} cannot be started, {_reason(error)}"
         ) from error
+
+
+def _reason(error: OSError) -> str:
+    """What the system says, and what to look at."""
+    if sys.platform == "win32":  # which leaves a place in its sentence for the program's name
+        said = str(error.strerror).replace("%1", "it").rstrip(".")
+        return f"{said} (error {error.winerror}). Is it whole, and a program for this Windows and processor?"
+    return (
+        f"{error.strerror}. Is it a program for this machine, with the right permissions, and does the "
+        "interpreter that its first line names exist?"
+    )
 
 
 def _kill_all(pid: int) -> None:

@@ -6,8 +6,9 @@ kills those that remain, and removes temporary folders. It is there before a pro
 it has not yet read, and children that have left their process's group, it finds by a variable in their
 environment (on Linux).
 
-On Windows a job object does the same. Processes are started suspended, and resumed once they are in it: one
-whose starter is killed in between never begins.
+On Windows a job object for each does the same, and ends what a process leaves behind when it ends by itself.
+Processes are started suspended, and resumed once they are in it: one whose starter is killed in between never
+begins.
 """
 
 from __future__ import annotations
@@ -113,9 +114,9 @@ def kernel32() -> Kernel:
 class JobObject:
     """Processes that end with this one.
 
-    The job's handle is never closed: the system does that with the last handle of a process that has ended,
-    and ends all processes in the job then, suspended ones too. What they start is in the job by itself, and
-    cannot leave it. (Jobs may be nested since Windows 8.)
+    The system closes the job's handle with this process, if nobody has before, and ends all processes in the
+    job then, suspended ones too. What they start is in the job by itself, and cannot leave it. (Jobs may be
+    nested since Windows 8.)
 
     Raises:
         OSError: The system makes no job.
@@ -149,6 +150,10 @@ class JobObject:
                 raise _refused("AssignProcessToJobObject")
         finally:
             self._kernel.CloseHandle(process)
+
+    def close(self) -> None:
+        """End all processes in the job."""
+        self._kernel.CloseHandle(self._job)
 
 
 def _refused(function: str) -> OSError:
@@ -338,7 +343,7 @@ _CREATE_NEW_PROCESS_GROUP, _CREATE_SUSPENDED = 0x200, 0x4
 
 
 class JobReaper:
-    """Lets Windows end processes with this one, by a job object that is made with the first."""
+    """Lets Windows end processes with this one, and what they leave behind, by a job object for each."""
 
     mark = ""
     creation_flags = _CREATE_NEW_PROCESS_GROUP | _CREATE_SUSPENDED
@@ -346,7 +351,7 @@ class JobReaper:
     def __init__(self, kernel: Kernel | None = None) -> None:
         self._kernel = kernel
         self._lock = threading.Lock()
-        self._job: JobObject | None = None
+        self._jobs: dict[int, JobObject] = {}
         self._refused = False
 
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
@@ -363,17 +368,32 @@ class JobReaper:
         """Resume a suspended process, as one that ends with this one."""
         with self._lock:
             try:
-                if self._job is None and not self._refused:
-                    self._job = JobObject(self._kernel)
-                if self._job is not None:
-                    self._job.add(pid)
+                if not self._refused:
+                    self._jobs[pid] = self._job_of(pid)
             except OSError as error:
-                self._refused = self._job is None
                 logger.warning("No guard for process %d: %s. It may outlive a killed trainer.", pid, error)
         psutil.Process(pid).resume()
 
+    def _job_of(self, pid: int) -> JobObject:
+        """A new job with this process. Raises OSError; if no job can be made, nobody tries it again."""
+        try:
+            job = JobObject(self._kernel)
+        except OSError:
+            self._refused = True
+            raise
+        try:
+            job.add(pid)
+        except OSError:
+            job.close()
+            raise
+        return job
+
     def remove(self, pid: int) -> None:
-        """Do nothing: a process leaves its job as it ends."""
+        """End what a process that has ended has left behind; see `Reaper.remove`."""
+        with self._lock:
+            job = self._jobs.pop(pid, None)
+        if job is not None:
+            job.close()
 
     def make_folder(self, prefix: str) -> Path:
         """Make a temporary folder, which stays should this process be killed."""

@@ -16,6 +16,7 @@ from .plugin import UNITY_PLUGIN, Plugin
 _SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
 _PLATFORMS = {".x86_64": "Linux", ".x86": "Linux", ".app": "macOS", ".exe": "Windows"}
 _ARCHIVES = (".7z", ".bz2", ".dmg", ".gz", ".rar", ".tar", ".tgz", ".xz", ".zip", ".zst")
+_WINDOWS = b"MZ"
 _MACH_O = tuple(bytes.fromhex(magic) for magic in ("feedface", "feedfacf", "cefaedfe", "cffaedfe"))
 
 
@@ -76,8 +77,8 @@ def check_executable(program: str, platform: str = sys.platform, terms: Terms = 
     """Refuse a program that cannot be started, as far as its file shows that.
 
     Raises:
-        UnityEnvironmentException: The user may not execute it, it is empty, a program for macOS elsewhere, or
-            a script whose interpreter is missing.
+        UnityEnvironmentException: The user may not execute it, it is empty, a program for macOS elsewhere, an
+            .exe that is no program of Windows, or a script whose interpreter is missing.
     """
     if not os.access(program, os.X_OK):
         raise UnityEnvironmentException(
@@ -89,17 +90,23 @@ def check_executable(program: str, platform: str = sys.platform, terms: Terms = 
             head = file.read(256)
     except OSError:  # the user may execute it, but not read it
         return
-    fault = _fault(head, platform, terms)
+    fault = _fault(head, Path(program).suffix.lower(), platform, terms)
     if fault:
         raise UnityEnvironmentException(f"{program} cannot be started: {fault}")
 
 
-def _fault(head: bytes, platform: str, terms: Terms) -> str:
+def _fault(head: bytes, suffix: str, platform: str, terms: Terms) -> str:
     """Why a program that begins with these bytes cannot be started, and what to do; empty if it may."""
     if not head:
         return "the file is empty. Build it again, or copy it again."
+    menu = terms.build or UNITY.build
     if head.startswith(_MACH_O) and platform != "darwin":
-        return f"it is a program for macOS. Make a build for this machine in {terms.build or UNITY.build}."
+        return f"it is a program for macOS. Make a build for this machine in {menu}."
+    if platform == "win32" and suffix == ".exe" and not head.startswith(_WINDOWS):
+        return (
+            f"it is no program for Windows, which begins with {_WINDOWS.decode()}. Make a build for Windows "
+            f"in {menu}, or copy it again."
+        )
     line, newline, _ = head.partition(b"\n")
     if platform == "win32" or not line.startswith(b"#!") or not newline:
         return ""

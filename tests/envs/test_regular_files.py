@@ -90,6 +90,7 @@ def test_a_pipe_that_takes_a_file_s_place_at_the_last_moment_is_not_waited_for(t
         open_file(tmp_path / "pipe")
 
 
+@pytest.mark.posix("device files")
 @pytest.mark.skipif(not os.path.exists("/proc/self/root/dev/zero"), reason="no such names here")
 @pytest.mark.parametrize("path", ["/dev/fd/../root/dev/zero", "/proc/self/fd/../../../dev/zero"])
 def test_a_device_is_not_what_a_shell_has_opened(path):

@@ -70,7 +70,7 @@ cat >"$dir/python" <<END
 # The Windows Python, in the present folder (below $dir).
 at=\${PWD#$dir}
 [ "\$at" != "\$PWD" ] || { echo "this folder is not below $dir" >&2; exit 2; }
-exec unshare --mount --pid --fork --kill-child bash -c 'mount --bind "\$0" "\$1/w" && mount -t proc proc "\$1/proc" && mount --bind /dev "\$1/dev" && exec chroot "\$1" /usr/bin/env -i HOME=/w PATH=/usr/local/bin:/usr/bin:/bin:/usr/lib/wine WINEPREFIX=/w/prefix WINEARCH=win64 WINEDEBUG=-all LANG=C.UTF-8 PYTHONUNBUFFERED=1 KMP_AFFINITY=disabled windows-python "\${@:2}"' "$dir" "$root" "\$at" "\$@"
+exec unshare --mount --pid --fork --kill-child bash -c 'mount --bind "\$0" "\$1/w" && mount -t proc proc "\$1/proc" && mount --bind /dev "\$1/dev" && mount --bind /sys "\$1/sys" && exec chroot "\$1" /usr/bin/env -i HOME=/w PATH=/usr/local/bin:/usr/bin:/bin:/usr/lib/wine WINEPREFIX=/w/prefix WINEARCH=win64 WINEDEBUG=-all LANG=C.UTF-8 PYTHONUNBUFFERED=1 KMP_AFFINITY=disabled windows-python "\${@:2}"' "$dir" "$root" "\$at" "\$@"
 END
 chmod +x "$root/usr/local/bin/windows-python"
 chmod +x "$dir/python"
@@ -78,4 +78,11 @@ cd "$dir/work"
 system=$dir/prefix/drive_c/windows/system32/ucrtbase.dll
 [ -f "$system" ] || "$dir/python" -c pass >"$dir/wine.log" 2>&1 || cannot "$(tail -1 "$dir/wine.log")"
 cp "$dll" "$system"
+# Without a display Wine's graphics complain on standard error, where a good run says nothing.
+"$dir/python" -c "
+import winreg
+for name, value in (('Drivers', ('Graphics', 'null')), ('Direct3D', ('renderer', 'no3d'))):
+    with winreg.CreateKey(winreg.HKEY_CURRENT_USER, rf'Software\\Wine\\{name}') as key:
+        winreg.SetValueEx(key, value[0], 0, winreg.REG_SZ, value[1])
+" >>"$dir/wine.log" 2>&1 || cannot "$(tail -1 "$dir/wine.log")"
 "$dir/python" -c "import numpy, torch, platform; print(platform.platform(), 'torch', torch.__version__)" 2>>"$dir/wine.log" || cannot "$(tail -1 "$dir/wine.log")"

@@ -1,10 +1,11 @@
 """Runs tests on Windows: CPython for Windows under Wine, put beside this system by tests/windows/install.sh.
 
-    python tests/windows/run.py [--all] [--into .cache/windows] [TESTS ...]
+    python tests/windows/run.py [--all] [--minutes 8] [--into .cache/windows] [TESTS ...]
 
 Without arguments: journeys of users, and the third of the tests that a system can break most (CHOSEN);
 with --all all but the slow ones. Ends with status 1 if a test failed that is not among those that Wine fails
-(KNOWN). Where there can be no Windows (no root, no Debian, no index), it says so and ends with 0.
+(KNOWN). Where there can be no Windows (no root, no Debian, no index), it says so and ends with 0. Tests to
+which it has not come in time count as not run.
 """
 
 import argparse
@@ -13,6 +14,8 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -31,30 +34,44 @@ CHOSEN = [
     "tests/trainers/stats",
     "tests/trainers/utils",
 ]
-TOO_LONG = -1
 UNAVAILABLE = 3
 """The status with which install.sh says that there can be no Windows."""
+OUTCOME = re.compile(
+    r"^\[gw\d+\] \[ *\d+%\] (PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS) (.+?)\s*$", re.MULTILINE
+)
+UNREADABLE = re.compile(r"^ERROR ([^ :]+) - ", re.MULTILINE)
+"""Files in the summary from which no tests could be collected."""
+COLLECTED = re.compile(r"^\d+ workers? \[(\d+) items?\]", re.MULTILINE)
 
 
-def install(folder: Path) -> bool:
-    """Put Windows and the product's wheel aside; whether there is one."""
+def install(folder: Path) -> str:
+    """Put Windows and the product's wheel aside; why that cannot be done here, or nothing.
+
+    Whether there are packages at all is for tests/packages.sh to say: they need an index, as Windows does.
+    """
     done = subprocess.run(["bash", ROOT / "tests/windows/install.sh", folder], check=False)
-    if done.returncode == UNAVAILABLE:
-        return False
-    done.check_returncode()
+    if done.returncode:
+        return "see above" if done.returncode == UNAVAILABLE else f"install.sh ended with {done.returncode}"
     wheels, site = folder / "wheel", folder / "site"
     shutil.rmtree(wheels, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, ROOT], check=True)
+    made = subprocess.run(
+        [*pip, "wheel", "--no-deps", "--wheel-dir", wheels, ROOT],
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if made.returncode:
+        return f"no wheel could be made: {(made.stderr.strip().splitlines() or ['pip says nothing'])[-1]}"
     for old in site.glob("lanista*"):
         shutil.rmtree(old)
     (wheel,) = wheels.iterdir()
-    subprocess.run([*pip, "install", "--no-deps", "--target", site, wheel], check=True)
-    return True
+    zipfile.ZipFile(wheel).extractall(site)
+    return ""
 
 
 def copy_tests(folder: Path) -> Path:
-    """The files of this repository but the package's own, where Windows sees them."""
+    """The files of this repository, where Windows sees them; its pages in the package too, as in a clone."""
     work = folder / "work" / "lanista"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -62,13 +79,31 @@ def copy_tests(folder: Path) -> Path:
     for name in filter(None, listed.stdout.split("\0")):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, work / name)
+    shutil.copytree(work / "docs", folder / "site" / "lanista" / "docs", dirs_exist_ok=True)
     return work
 
 
-def run_tests(folder: Path, tests: list[str], jobs: str, minutes: float) -> list[str]:
-    """Run tests, of which the slow ones are journeys alone; the names of those that failed."""
+@dataclass(frozen=True)
+class Results:
+    """What became of the tests."""
+
+    by_outcome: dict[str, list[str]]
+    """Names of tests by PASSED, FAILED, SKIPPED, ..."""
+    not_run: int
+    complete: bool
+    """Whether pytest has come to its end."""
+
+    @property
+    def failed(self) -> list[str]:
+        """The tests that failed."""
+        return [*self.by_outcome.get("FAILED", ()), *self.by_outcome.get("ERROR", ())]
+
+
+def run_tests(folder: Path, tests: list[str], jobs: str, minutes: float) -> Results:
+    """Run tests, as many as there is time for. Ends this program where pytest cannot run them."""
     work = copy_tests(folder)
-    options = ["-q", "-n", jobs, "-p", "no:cacheprovider", "--timeout", "600", "-rfE"]
+    # In their order: the first count most where there is no time for all.
+    options = ["-v", "-n", jobs, "--maxschedchunk", "1", "-p", "no:cacheprovider", "--timeout", "600", "-rfE"]
     command = [folder / "python", "-m", "pytest", *options, *tests]
     with (folder / "tests.log").open("w+", encoding="utf-8", errors="replace") as log:
         try:  # all that the command has started ends with it
@@ -76,17 +111,28 @@ def run_tests(folder: Path, tests: list[str], jobs: str, minutes: float) -> list
                 command, cwd=work, check=False, stdout=log, timeout=minutes * 60.0
             ).returncode
         except subprocess.TimeoutExpired:
-            status = TOO_LONG
+            status = None
         log.seek(0)
         printed = log.read()
-    print(printed)
-    if status not in (0, 1):
-        sys.exit(
-            f"The tests were not over after {minutes:g} minutes (--minutes)."
-            if status == TOO_LONG
-            else f"pytest ended with status {status}."
-        )
-    return re.findall(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)(?: - |$)", printed, re.MULTILINE)
+    results = read(printed, status is not None)
+    if status is None:
+        print(*printed.splitlines()[-3:], sep="\n")
+    else:
+        print(printed[max(printed.find("= FAILURES ="), printed.find("= ERRORS ="), 0) :][-20_000:])
+    if status not in (0, 1, None) or not (results.by_outcome or results.not_run):
+        sys.exit(f"pytest ended with status {status}." if status is not None else "pytest began no test.")
+    return results
+
+
+def read(printed: str, complete: bool) -> Results:
+    """The results in what pytest has printed, which may have been ended early."""
+    by_outcome: dict[str, list[str]] = {}
+    for outcome, name in OUTCOME.findall(printed):
+        by_outcome.setdefault(outcome, []).append(name)
+    collected = COLLECTED.search(printed)
+    begun = sum(map(len, by_outcome.values()))
+    by_outcome.setdefault("ERROR", []).extend(UNREADABLE.findall(printed))
+    return Results(by_outcome, max(0, int(collected[1]) - begun) if collected else 0, complete)
 
 
 def known() -> dict[str, str]:
@@ -108,14 +154,25 @@ def main() -> int:
         "--minutes", type=float, default=60.0, help="after which they are ended (default: 60)"
     )
     options = parser.parse_args()
-    if not install(options.into):
+    if reason := install(options.into):
+        print(f"No test is run on Windows: {reason}.")
         return 0
     os.environ.pop("PYTHONPATH", None)
     tests = ["tests", CHOSEN[0]] if options.all else options.tests
-    failed = run_tests(options.into.resolve(), tests, options.jobs, options.minutes)
+    results = run_tests(options.into.resolve(), tests, options.jobs, options.minutes)
     reasons = known()
-    ours = [name for name in failed if not any(name.startswith(prefix) for prefix in reasons)]
-    print(f"{len(failed)} tests failed, of which {len(failed) - len(ours)} by Wine ({KNOWN.name}).")
+    ours = [name for name in results.failed if not any(name.startswith(prefix) for prefix in reasons)]
+    counts = {
+        "passed": len(results.by_outcome.get("PASSED", ())),
+        f"failed by Wine ({KNOWN.name})": len(results.failed) - len(ours),
+        "failed by us": len(ours),
+        "skipped": len(results.by_outcome.get("SKIPPED", ())),
+        "not run": results.not_run,
+    }
+    print(*(f"FAILED {name}" for name in ours), sep="\n")
+    print(", ".join(f"{count} {what}" for what, count in counts.items()) + ".")
+    if not results.complete:
+        print(f"They were ended after {options.minutes:g} minutes (--minutes).")
     return int(bool(ours))
 
 

@@ -1,6 +1,7 @@
 """What users do, in a folder with spaces and umlauts; `tests/windows/run.py` runs it on Windows.
 
-Engines are scenes, which are processes of their own that speak over the wire.
+Engines are scenes, which are processes of their own that speak over the wire, and programs: a scene that was
+exported is a real .exe on Windows.
 """
 
 import json
@@ -27,6 +28,7 @@ from console_runs import (
     until,
     weights_are_finite,
 )
+from script_programs import KILLED_MESSAGE, SUFFIX, write_program
 from scripted_engine import first_free_port
 
 pytestmark = pytest.mark.slow
@@ -64,13 +66,13 @@ def engines_of(process):
     ]
 
 
-def begin(folder, *arguments, yaml=ENDLESS):
+def begin(folder, *arguments, env="scene:basic", yaml=ENDLESS):
     """A run with two engines that has saved a checkpoint."""
     flags = subprocess.CREATE_NEW_PROCESS_GROUP if WINDOWS else 0
     printed = folder / "printed.txt"
     with printed.open("w") as stream:
         options = {"stdout": stream, "stderr": subprocess.STDOUT, "creationflags": flags}
-        process = start(folder, "--env", "scene:basic", "--num-envs", "2", *arguments, yaml=yaml, **options)
+        process = start(folder, "--env", env, "--num-envs", "2", *arguments, yaml=yaml, **options)
     assert until(lambda: saved(folder) or process.poll() is not None), printed.read_text()
     assert process.poll() is None, printed.read_text()
     return process
@@ -197,14 +199,15 @@ def test_files_that_other_programs_read_are_replaced_and_added_to(folder, port):
 
 def test_a_model_that_another_program_holds_open_is_written_or_named(folder, port):
     assert learn(folder, "--env", "scene:basic", *port, yaml=BASIC).good
+    before = saved(folder)
     model = folder / "results" / "r" / "Basic.onnx"
     with model.open("rb"):
         run = learn(folder, "--env", "scene:basic", "--resume", *port, yaml=BASIC.replace("2000", "2500"))
-    assert "Traceback" not in run.err
-    assert run.status == 0
+    assert saved(folder)[-1] not in before
     if WINDOWS:
-        assert "Basic.onnx" in run.out + run.err
-    assert (folder / "results" / "r" / "Basic" / "Basic-2500.onnx").is_file() or saved(folder)[-1]
+        assert "Basic.onnx could not be" in run.out and "are saved" in run.error
+    else:
+        assert run.good
 
 
 def test_self_play(folder, port):
@@ -277,7 +280,7 @@ def test_a_long_run_id(folder, port):
     )
     ended = end(process, folder)
     if ended.status:
-        assert "260" in ended.error and "--run-id" in ended.error
+        assert "248" in ended.error and "--run-id" in ended.error
     else:
         assert (folder / "results" / name / "Basic.onnx").is_file()
 
@@ -289,9 +292,44 @@ def test_consoles_without_unicode(folder, port, monkeypatch, encoding):
     assert run.good
 
 
-def test_what_is_no_program_is_named(folder, port):
-    wrong = Path(folder, "Game.exe")
-    wrong.write_bytes(b"MZ")
+WRONG_PROGRAMS = {
+    "a page in its place": (b"<html>not found</html>", "no program for Windows, which begins with MZ"),
+    "half a copy": (b"MZ\x90\x00", "cannot be started, .* a program for this Windows"),
+    "nothing": (b"", "the file is empty"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_PROGRAMS)
+def test_what_is_no_program_is_named(folder, port, kind):
+    content, told = WRONG_PROGRAMS[kind]
+    wrong = Path(folder, f"Game{SUFFIX}")
+    wrong.write_bytes(content)
     wrong.chmod(0o755)
-    run = learn(folder, "--env", str(wrong), *port, yaml=BASIC)
-    assert "Game.exe" in run.error
+    error = learn(folder, "--env", str(wrong), *port, yaml=BASIC).error
+    assert str(wrong) in error
+    assert re.search(told if WINDOWS or not content else "cannot be started, .* a program for this", error)
+
+
+def test_a_program_that_ends_at_once_is_named(folder, port):
+    program = write_program(folder / "Game", "import sys; print('no license'); sys.exit(3)")
+    error = learn(folder, "--env", str(program), *port, yaml=BASIC).error
+    assert "return code 3." in error and "no license" in error and str(program) in error
+
+
+def test_a_program_that_is_killed_is_named(folder, port):
+    lanista(folder, "scenes", "export", "basic", "game")
+    (program,) = (path for path in folder.iterdir() if path.name.startswith("game") and path.is_file())
+    process = begin(folder, *port, "--max-lifetime-restarts", "0", env=str(program))
+    engines_of(process)[0].kill()
+    end(process, folder)
+    printed = (folder / "printed.txt").read_text()
+    assert process.returncode == 1 and "Traceback" not in printed, printed
+    error = printed.partition("lanista-learn: error: ")[2]
+    assert re.search(KILLED_MESSAGE, error) and str(program) in error, printed
+
+
+@pytest.mark.skipif(not Path("/sys/power").is_dir(), reason="no folder in which nobody may write")
+def test_a_folder_in_which_nobody_may_write_is_named(folder, port):
+    results = Path("/sys/power").absolute()
+    run = learn(folder, "--env", "scene:basic", "--results-dir", str(results), *port, yaml=BASIC)
+    assert f"{results / 'r'} cannot be made: " in run.error and "--results-dir" in run.error

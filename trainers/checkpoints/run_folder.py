@@ -28,6 +28,11 @@ from ..utils.errors import TrainerError, nearest
 
 logger = logging.getLogger(__name__)
 
+MAX_PATH = 248
+"""The characters of a folder's path on Windows, with the zero at its end, unless long paths are on."""
+_LONGEST_NAME = 70
+"""The characters that names of a run's files may have: those of events files, and of models being written."""
+
 
 @contextmanager
 def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
@@ -49,18 +54,28 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
                 logger.info("The old run was set aside as %s.", set_aside(folder))
             require_no_linked_folder(folder)
             (folder / "run_logs").mkdir(parents=True, exist_ok=True)
+            long = folder / "run_logs" / ("x" * _LONGEST_NAME)
+            long.mkdir(exist_ok=True)  # refused here, and not as the first checkpoint is written
+            with suppress(OSError):  # a virus scanner may be reading it
+                long.rmdir()
         except OSError as error:
-            # Windows renames no folder in which a file is open.
-            close = (
-                "Close what has its files open (TensorBoard, an editor), or choose"
-                if os.name == "nt"
-                else "Choose"
-            )
             raise TrainerError(
-                f"The run's folder {folder} cannot be made: {error.strerror}. {close} another place with "
-                "--results-dir."
+                f"The run's folder {folder} cannot be made: {error.strerror}. {remedy(folder)}"
             ) from error
         yield folder
+
+
+def remedy(folder: Path, windows: bool = os.name == "nt") -> str:
+    """What to do about a run's folder that the system does not make."""
+    length = len(str(folder.absolute())) + len("/run_logs/") + _LONGEST_NAME
+    if windows and length >= MAX_PATH:
+        return (
+            f"Paths in it have up to {length} characters, and Windows ends them at {MAX_PATH} unless long "
+            "paths are on: choose a shorter --run-id, or a --results-dir near the drive."
+        )
+    # Windows renames no folder in which a file is open.
+    close = "Close what has its files open (TensorBoard, an editor), or choose" if windows else "Choose"
+    return f"{close} another place with --results-dir."
 
 
 def _lock(folder: Path) -> ProcessLock:
@@ -307,12 +322,12 @@ def require_distinct_folder(
 
 def ignores_case(folder: Path) -> bool:
     """Whether a folder, which exists, is found by its path in letters of the other case too."""
-    folder = folder.resolve()
-    lettered = next((path for path in (folder, *folder.parents) if _swapped(path.name) != path.name), None)
-    if lettered is None:
-        return False
     try:
-        return lettered.samefile(lettered.with_name(_swapped(lettered.name)))
+        folder = folder.resolve()
+        lettered = next(
+            (path for path in (folder, *folder.parents) if _swapped(path.name) != path.name), None
+        )
+        return lettered is not None and lettered.samefile(lettered.with_name(_swapped(lettered.name)))
     except OSError:
         return False
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
-import shlex
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -36,6 +35,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from ..utils.errors import nearest
+from ..utils.text import words
 from .errors import Problem, note
 from .numerals import spellings
 
@@ -327,7 +327,7 @@ def arguments(value: Any) -> list[Any]:
     """A list of command-line arguments; one text is split as a shell would."""
     if isinstance(value, str):
         try:
-            return shlex.split(value)
+            return words(value)
         except ValueError as error:
             raise wrong(f"found {found(value)}, which a shell could not split: {error}") from None
     if isinstance(value, (list, tuple)):

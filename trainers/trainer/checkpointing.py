@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from ..policies.policy import Policy
 from ..rewards.base import NetworkSignal
 from ..settings.errors import dotted
 from ..utils import distributed
+from ..utils.text import typed
 from .context import RunContext
 from .distributed import rank_file, rank_state, with_rank_state
 from .schedules import EvaluationSchedule
@@ -412,7 +412,7 @@ class LearnerCheckpointer:
     def _warn_nothing_left(self) -> None:
         """Warn why a resumed run has nothing left to train."""
         key, value = self.trainer.limit
-        path = shlex.quote(dotted(("behaviors", self.name, *key.split("."))))
+        path = typed([dotted(("behaviors", self.name, *key.split(".")))])
         logger.warning(
             "%s: has reached %s (%s): nothing is left to train. To continue, raise it with --set %s=...",
             self.name,

@@ -27,6 +27,19 @@ def typed(words: Sequence[str]) -> str:
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
+def words(command: str, windows: bool = os.name == "nt") -> list[str]:
+    """The words of a command, as a shell parts them; on Windows a backslash is part of a path.
+
+    Raises:
+        ValueError: a quote has no end.
+    """
+    lexer = shlex.shlex(command, posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    if windows:
+        lexer.escape = ""
+    return list(lexer)
+
+
 def wrapped(text: str, indent: str) -> str:
     """A paragraph for standard output: on a terminal broken between words, further lines indented."""
     if not sys.stdout.isatty():

@@ -1,5 +1,6 @@
 """Of the logs in tests/engine_logs every fault is named with its place, and nothing of good runs."""
 
+import os
 import re
 import time
 from collections import Counter
@@ -163,7 +164,10 @@ def test_the_time_that_a_line_takes_grows_with_its_length_only(engine, start, pa
             took.append(time.thread_time() - began)
         return min(took)
 
-    assert seconds(32_000) < 100 * seconds(2_000), "16 times as long took much more than 16 times as much"
+    shortest = 1 / 64 if os.name == "nt" else 0.0  # Windows counts the time of threads in ticks
+    assert seconds(32_000) < 100 * max(seconds(2_000), shortest), (
+        "16 times as long took much more than 16 times as much"
+    )
 
 
 def test_a_line_without_an_end_takes_no_memory():

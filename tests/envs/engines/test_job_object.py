@@ -14,7 +14,12 @@ KILL_ON_JOB_CLOSE = 0x2000
 WINDOWS_BYTES = 144
 """Of JOBOBJECT_EXTENDED_LIMIT_INFORMATION in a 64-bit Windows; its flags are at byte 16."""
 
-pytestmark = pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="the layout is that of 64 bits")
+pytestmark = [
+    pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="the layout is that of 64 bits"),
+    pytest.mark.posix(
+        "the model's processes are those of a shell; the journeys have Windows' own job object"
+    ),
+]
 
 
 class ModelKernel:
@@ -129,14 +134,24 @@ def test_an_engine_begins_without_a_job_too_after_a_warning(suspended, tmp_path,
     assert f"No guard for process {suspended.pid}: {function}" in caplog.text
 
 
-def test_one_job_serves_all_engines(suspended):
+def test_what_an_engine_leaves_behind_ends_with_it_alone(suspended):
+    """Every engine has a job of its own. With one job for all, it lived as long as the trainer."""
     kernel = ModelKernel()
     reaper = JobReaper(kernel)
     with subprocess.Popen(["sleep", "600"]) as other:
         for process in (suspended, other):
             reaper.admit(process.pid)
+        reaper.remove(suspended.pid)
+        assert suspended.wait(20) < 0 and other.poll() is None
+        reaper.remove(suspended.pid)
         assert kernel.end_process() == ["job"]
-        assert suspended.wait(20) < 0 and other.wait(20) < 0
+        assert other.wait(20) < 0
+
+
+def test_an_engine_that_cannot_be_put_into_its_job_leaves_no_handle(suspended):
+    kernel = ModelKernel(refuses="AssignProcessToJobObject")
+    JobReaper(kernel).admit(suspended.pid)
+    assert kernel.end_process() == []
 
 
 def test_engines_are_started_suspended_in_a_group_of_their_own():

@@ -16,6 +16,7 @@ from lanista.envs.engines.listener import EngineListener
 from lanista.envs.engines.options import EngineOptions
 from lanista.envs.unity.environment import UnityEnvironment
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
+from script_programs import CRASH
 from scripted_engine import executable
 
 THROWN = b"NullReferenceException: no target\n  at Agent.Act () [0x00001] in /x/Assets/Agent.cs:%d \n\n"
@@ -399,8 +400,7 @@ def test_a_time_out_names_the_first_errors_and_the_last_lines(tmp_path):
     assert "NullReferenceException: last\n        ...\n" in last and "at Deep.Call39 ()" in last
 
 
-@pytest.mark.posix("signals")
-@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGABRT)", "sys.exit(1)"])
+@pytest.mark.parametrize("end", [CRASH, "sys.exit(1)"])
 def test_what_an_engine_printed_is_shown_beside_its_log_if_it_died_or_never_called(tmp_path, end):
     script = rf"""
         print("Initialize engine version", file=log)

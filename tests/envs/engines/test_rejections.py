@@ -15,11 +15,10 @@ from lanista.envs.protocol.handshake import OLD_UNITY, OLD_UNITY_PATH, OLDEST_UN
 from lanista.envs.remote.server import AttachServer
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
+from script_programs import write_program
 from scripted_engine import exchange_with, first_free_port, hello, message
 
-pytestmark = pytest.mark.posix("makes a program of a script")
-
-WAITING = "#!/bin/sh\nwhile [ ! -e {gone} ]; do sleep 0.05; done\n"
+WAITING = "import os, time\nwhile not os.path.exists({gone!r}):\n    time.sleep(0.05)\n"
 """Has its game started elsewhere, as `docker run` has."""
 KINDS = [("", "lean"), ("", "grpcio"), ("unreal:", "lean"), ("godot:", "lean")]
 
@@ -43,9 +42,8 @@ def call_as_game(port):
 @pytest.mark.parametrize("ends", [False, True], ids=["waits", "ends"])
 @pytest.mark.parametrize(("prefix", "transport"), KINDS)
 def test_a_caller_that_was_turned_away_is_the_reason(prefix, transport, ends, tmp_path):
-    program, gone, port = tmp_path / "Game.x86_64", tmp_path / "gone", first_free_port(1)
-    program.write_text(WAITING.format(gone=gone))
-    program.chmod(0o755)
+    gone, port = tmp_path / "gone", first_free_port(1)
+    program = write_program(tmp_path / "Game", WAITING.format(gone=str(gone)))
 
     def call():
         if prefix == "godot:":
@@ -123,9 +121,8 @@ def test_an_old_game_that_connects_by_itself_is_to_be_updated(call, told, caplog
 
 
 def test_without_a_caller_it_is_told_what_may_be_wrong(tmp_path):
-    program, gone = tmp_path / "Game.x86_64", tmp_path / "gone"
-    program.write_text(WAITING.format(gone=gone))
-    program.chmod(0o755)
+    gone = tmp_path / "gone"
+    program = write_program(tmp_path / "Game", WAITING.format(gone=str(gone)))
     with pytest.raises(UnityTimeOutException, match="It has not called yet: it did not start, or") as raised:
         open_environment(EngineOptions(path=str(program), timeout_wait=1))
     gone.touch()

@@ -23,6 +23,7 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
     UnityWorkerInUseException,
 )
+from script_programs import CRASH, CRASH_MESSAGE, KILL, KILLED, KILLED_MESSAGE, SUFFIX, WINDOWS
 from scripted_engine import (
     NOBODY,
     ScriptedEngine,
@@ -39,9 +40,11 @@ LONG = 60
 
 def children() -> set[int]:
     """Processes below this one that still run, except the reaper, which serves every engine."""
-    reaper = REAPER._shell.pid if REAPER._shell else None
+    reaper = getattr(REAPER, "_shell", None)  # Windows has none
     below = psutil.Process().children(recursive=True)
-    return {p.pid for p in below if p.pid != reaper and p.status() != psutil.STATUS_ZOMBIE}
+    return {
+        p.pid for p in below if not (reaper and p.pid == reaper.pid) and p.status() != psutil.STATUS_ZOMBIE
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -58,12 +61,15 @@ def launch(folder, script, timeout=LONG, **options):
 @pytest.mark.parametrize(
     ("content", "mode", "message"),
     [
-        (b"#!/bin/sh\n", 0o644, r"not executable.*chmod"),
+        pytest.param(
+            b"#!/bin/sh\n", 0o644, r"not executable.*chmod", marks=pytest.mark.posix("modes of files")
+        ),
         (b"\x00\x01 not a program", 0o755, "cannot be started"),
+        (b"MZ\x00\x01 not a program", 0o755, "cannot be started.*Is it.* a program for this"),
     ],
 )
 def test_a_file_that_cannot_be_run(tmp_path, content, mode, message):
-    game = tmp_path / "Game.x86_64"
+    game = tmp_path / f"Game{SUFFIX}"
     game.write_bytes(content)
     game.chmod(mode)
     with pytest.raises(UnityEnvironmentException, match=message):
@@ -73,8 +79,8 @@ def test_a_file_that_cannot_be_run(tmp_path, content, mode, message):
 WAIT = "time.sleep(600)"
 FAILED_LAUNCHES = {
     "a crash in the handshake": (
-        "ask(message(hello())); os.kill(os.getpid(), signal.SIGSEGV)",
-        (UnityEnvironmentException, r"return code -11 \(SIGSEGV\)"),
+        f"ask(message(hello())); {CRASH}",
+        (UnityEnvironmentException, CRASH_MESSAGE),
     ),
     "an older protocol": (
         f"greet('0.15.0'); {WAIT}",
@@ -106,6 +112,27 @@ def test_a_crash_at_once_shows_the_end_of_the_log(tmp_path):
     assert "Player-2.log" in str(error.value) and "no display" in str(error.value)
 
 
+def test_what_a_game_has_started_ends_with_it(tmp_path):
+    script = f"""
+        import subprocess
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        child = subprocess.Popen(command, stdin=-3, stdout=-3, stderr=-3)
+        open({str(tmp_path / "child")!r}, "w").write(str(child.pid))
+        sys.exit(3)
+    """
+    with pytest.raises(UnityEnvironmentException, match=r"return code 3\."):
+        launch(tmp_path, script)
+    child = int((tmp_path / "child").read_text())
+
+    def has_ended() -> bool:
+        try:
+            return psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    assert until(has_ended)
+
+
 @pytest.mark.parametrize("windowless", [False, True], ids=["with a window", "--no-graphics"])
 @pytest.mark.parametrize(("script", "seconds"), [("sys.exit(7)", LONG), (WAIT, 0.5)], ids=["crash", "hang"])
 def test_no_graphics_is_suggested_to_those_who_did_not_use_it(tmp_path, script, seconds, windowless):
@@ -123,10 +150,13 @@ FAILED_STEPS = {
         "raise RuntimeError('physics exploded')",
         (UnityEnvironmentException, r"return code 1\.[\s\S]*physics exploded"),
     ),
-    "SIGKILL": ("os.kill(os.getpid(), signal.SIGKILL)", (UnityEnvironmentException, "SIGKILL")),
+    "a kill": (f"os.kill(os.getpid(), {int(KILL)})", (UnityEnvironmentException, KILLED_MESSAGE)),
     "a hang": (
-        "os.kill(os.getpid(), signal.SIGSTOP)",
-        (UnityTimeOutException, r"did not answer within 1 s[\s\S]*\(stopped\)"),
+        "time.sleep(600)" if WINDOWS else "os.kill(os.getpid(), signal.SIGSTOP)",
+        (
+            UnityTimeOutException,
+            rf"did not answer within 1 s[\s\S]*\({'running' if WINDOWS else 'stopped'}\)",
+        ),
     ),
     "noise": (f"ask({bytes([255] * 40)!r})", (UnityCommunicationException, "environment 2")),
     "a message cut short": (
@@ -159,12 +189,11 @@ def test_a_failed_step_is_an_error(tmp_path, case):
     env._close(timeout=0.0)
 
 
-@pytest.mark.posix("signals")
 def test_killed_while_it_waits_for_an_action(tmp_path):
     env = launch(tmp_path, "greet(); steps(10**6)")
     env.reset()
-    psutil.Process(env._connection._process.pid).send_signal(signal.SIGKILL)
-    with pytest.raises(UnityEnvironmentException, match="SIGKILL"):
+    psutil.Process(env._connection._process.pid).kill()
+    with pytest.raises(UnityEnvironmentException, match=KILLED_MESSAGE):
         env.step()
     env.close()
 
@@ -174,9 +203,9 @@ def test_a_killed_engine_reports_why_when_polled(tmp_path):
     env.reset()
     env.send_step()
     assert not env.poll()
-    env._connection._process._process.kill()
+    psutil.Process(env._connection._process.pid).kill()
     assert env._connection._process.wait(20) and env.poll()
-    with pytest.raises(UnityEnvironmentException, match="SIGKILL"):
+    with pytest.raises(UnityEnvironmentException, match=KILLED_MESSAGE):
         env.receive()
     env.close()
 
@@ -241,7 +270,7 @@ def test_a_player_that_is_closed_before_its_first_reset_is_not_waited_for(tmp_pa
     waits = waits_of(env, monkeypatch)
     end(env)
     assert max(waits) <= 1.0
-    assert env._connection._process.returncode == -signal.SIGKILL
+    assert env._connection._process.returncode == KILLED
     assert "timed out" not in caplog.text, "nothing else was to be expected"
 
 
@@ -258,7 +287,7 @@ def test_when_another_launch_fails_a_player_is_not_waited_for(tmp_path, monkeypa
     with pytest.raises(UnityEnvironmentException, match="no such level"):
         EnvManager(make_env, 2, in_threads=False).start()
     ((env, waits),) = launched
-    assert env._connection._process.returncode == -signal.SIGKILL and max(waits) <= 1.0
+    assert env._connection._process.returncode == KILLED and max(waits) <= 1.0
 
 
 @pytest.mark.parametrize("script", ["greet()", "greet_as_player()"])

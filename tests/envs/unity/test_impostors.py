@@ -66,7 +66,7 @@ def test_a_program_that_calls_first_neither_takes_the_place_of_the_game_nor_ends
         [sys.executable, "-c", IMPOSTOR, str(port), path.decode()], stdout=subprocess.PIPE
     )
     try:
-        assert impostor.stdout.readline() == b"ready\n"
+        assert impostor.stdout.readline().strip() == b"ready"
         env = UnityEnvironment("scene:basic", base_port=port)
         try:
             env.reset()

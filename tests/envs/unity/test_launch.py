@@ -88,7 +88,7 @@ def test_a_missing_executable_names_what_is_there(tmp_path, monkeypatch, name, t
     with pytest.raises(UnityEnvironmentException) as error:
         find_executable(name, "linux")
     assert "Provided filename does not match any environments" in str(error.value)
-    assert told in str(error.value)
+    assert told.replace("b/", f"b{os.sep}") in str(error.value)
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
@@ -170,17 +170,24 @@ def test_the_users_own_log_file_wins(value, expected):
     ("content", "platform", "told"),
     [
         (b"", "linux", "the file is empty"),
+        (b"", "win32", "the file is empty"),
+        (
+            b"a page that was downloaded in its place",
+            "win32",
+            r"no program for Windows.*Unity.s build settings",
+        ),
+        (b"\x7fELF" + bytes(20), "win32", "no program for Windows"),
+        (b"MZ" + bytes(20), "win32", None),
         (b"#!/no/such/shell -e\n", "linux", "names /no/such/shell, which does not exist"),
         (b"#!/bin/sh\r\nexit\r\n", "linux", "lines end as on Windows"),
         (bytes.fromhex("cffaedfe") + bytes(20), "linux", "a program for macOS"),
         (bytes.fromhex("cffaedfe") + bytes(20), "darwin", None),
         (b"#!/usr/bin/env python3\n", "linux", None),
-        (b"#!/bin/sh\r\n", "win32", None),
         (b"\x7fELF" + bytes(20), "linux", None),
     ],
 )
 def test_a_program_that_shows_that_it_cannot_be_started_is_refused(tmp_path, content, platform, told):
-    program = touch(tmp_path / "Game")
+    program = touch(tmp_path / ("Game.exe" if platform == "win32" else "Game"))
     program.write_bytes(content)
     if told is None:
         check_executable(str(program), platform)

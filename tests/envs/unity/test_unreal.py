@@ -12,6 +12,7 @@ from lanista.envs.unity.launch import resolve
 from lanista.envs.unity.names import is_unreal, is_unreal_editor
 from lanista.envs.unity.plugin import unreal_arguments
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
+from script_programs import CRASH, CRASH_MESSAGE
 from scripted_engine import ScriptedEngine, executable, free_port, hello, observation
 
 BALL = "Ball?team=0"
@@ -156,8 +157,8 @@ def test_a_game_of_another_version(tmp_path):
 
 
 def test_a_crash_shows_the_end_of_the_games_log(tmp_path):
-    script = "print('LogMLAgents: no level', file=log); os.kill(os.getpid(), signal.SIGSEGV)"
-    with pytest.raises(UnityEnvironmentException, match=r"SIGSEGV[\s\S]*LogMLAgents: no level"):
+    script = f"print('LogMLAgents: no level', file=log); {CRASH}"
+    with pytest.raises(UnityEnvironmentException, match=rf"{CRASH_MESSAGE}[\s\S]*LogMLAgents: no level"):
         launch(tmp_path, script, log_folder=tmp_path)
 
 

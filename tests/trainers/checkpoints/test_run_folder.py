@@ -1,10 +1,12 @@
 """Run folders: nothing of an older run is lost, and two runs never share one."""
 
+import errno
 import os
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -118,6 +120,7 @@ def test_a_running_run_cannot_be_claimed_by_another(settings, results, how):
         pass
 
 
+@pytest.mark.posix("links need a right there")
 def test_a_running_run_cannot_be_claimed_by_another_name(settings, results):
     """A link leads to the same files."""
     with claimed_run_folder(settings()) as folder:
@@ -197,9 +200,50 @@ def test_without_locks_the_user_is_warned(settings, monkeypatch, caplog):
 
 def test_a_file_in_the_way_is_named(settings, results):
     results.write_text("")
-    refused = pytest.raises(TrainerError, match=r"results/r cannot be made: .*--results-dir")
+    refused = pytest.raises(TrainerError, match=r"results[/\\]r cannot be made: .*--results-dir")
     with refused, claimed_run_folder(settings()):
         pass
+
+
+def test_where_paths_must_be_short_a_long_run_id_is_refused_before_it_trains(settings, results, monkeypatch):
+    """As on Windows; the run ended as its first checkpoint was written."""
+    make = Path.mkdir
+
+    def limited(path, *arguments, **keys):
+        if len(str(path)) >= len(str(results)) + run_folder.MAX_PATH:
+            raise OSError(errno.ENAMETOOLONG, "the name is too long")
+        make(path, *arguments, **keys)
+
+    monkeypatch.setattr(Path, "mkdir", limited)
+    with (
+        pytest.raises(TrainerError, match=r"cannot be made: the name is too long"),
+        claimed_run_folder(settings("r" * 180)),
+    ):
+        pass
+    with claimed_run_folder(settings("r")) as folder:
+        assert list((folder / "run_logs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("run_id", "windows", "told"),
+    [
+        ("r" * 200, True, r"up to \d+ characters, and Windows ends them at 248 .*--run-id.*--results-dir"),
+        ("r", True, "Close what has its files open .*, or choose another place with --results-dir"),
+        ("r" * 200, False, "Choose another place with --results-dir"),
+    ],
+)
+def test_what_to_do_about_a_folder_that_cannot_be_made(run_id, windows, told):
+    assert re.search(told, run_folder.remedy(Path("/results") / run_id, windows))
+
+
+def test_whether_a_folder_ignores_case_is_not_asked_of_a_system_that_cannot_tell(tmp_path, monkeypatch):
+    """Of a path of more than 260 characters Wine does not; that ended the run with a traceback."""
+
+    def refuse(path, **keys):
+        raise OSError(errno.ENAMETOOLONG, "more data available")
+
+    monkeypatch.setattr(Path, "resolve", refuse)
+    assert not run_folder.ignores_case(tmp_path)
 
 
 @pytest.mark.posix("named pipes")

@@ -212,6 +212,7 @@ def test_a_run_id_stays_within_the_results(run_id):
 
 @pytest.mark.parametrize("run_id", ["con", "a/aux.x", "a:b", "a./b"])
 def test_a_run_id_is_a_name_that_windows_takes_there(run_id, monkeypatch):
+    monkeypatch.setattr("lanista.trainers.settings.models.run.WINDOWS", False)
     assert parse_command_line(["--run-id", run_id]).checkpoint_settings.run_id == run_id
     monkeypatch.setattr("lanista.trainers.settings.models.run.WINDOWS", True)
     with pytest.raises(TrainerConfigError, match="which names a folder"):

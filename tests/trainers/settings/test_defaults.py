@@ -1,5 +1,7 @@
 """default_settings, unlisted behaviors, and defaults that depend on other keys."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 from lanista.trainers.settings import RunOptions, TrainerConfigError
@@ -301,8 +303,8 @@ def test_a_sequence_longer_than_any_trajectory_is_a_warning(horizon, trainer, wa
 
 def test_folders_of_a_run():
     files = read("checkpoint_settings: {run_id: a, initialize_from: b, results_dir: out}").checkpoint_settings
-    assert (files.write_path, files.maybe_init_path) == ("out/a", "out/b")
-    assert files.run_logs_dir == "out/a/run_logs"
+    assert (files.write_path, files.maybe_init_path) == (str(Path("out/a")), str(Path("out/b")))
+    assert files.run_logs_dir == str(Path("out/a/run_logs"))
 
 
 @pytest.mark.parametrize("trainer", ["ppo", "poca", "sac", "coma", "dqn", "ddpg", "td3"])

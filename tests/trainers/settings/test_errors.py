@@ -1,7 +1,5 @@
 """Errors about a configuration name the file, line and path, what was found and what was probably meant."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,7 +178,7 @@ def test_files_that_cannot_be_read(tmp_path):
         RunOptions.from_file(tmp_path / "latin.yaml")
 
 
-@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no file without an end")
+@pytest.mark.posix("device files")
 def test_a_file_without_an_end_is_not_read_to_its_end():
     with pytest.raises(TrainerConfigError, match="/dev/zero could not be read: it is a pipe or a device"):
         RunOptions.from_file("/dev/zero")

@@ -9,6 +9,7 @@ from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.presets import Preset, scene_preset
 from lanista.trainers.settings.yaml_source import preset_names
+from lanista.trainers.utils.text import typed
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +90,7 @@ def test_the_path_of_a_preset_names_the_line_with_all_that_was_typed(word):
         ("bal3d", "There is no file bal3d. Did you mean ball3d?"),
         ("config/ppo/bal3d.yaml", "Did you mean: lanista-learn --preset ppo/ball3d"),
         ("gymnasium:CartPole-v1", "lanista init --env gymnasium:CartPole-v1 writes one"),
-        ("Builds/My Ball.x86_64", "lanista init --env 'Builds/My Ball.x86_64' writes one"),
+        ("Builds/My Ball.x86_64", f"lanista init --env {typed(['Builds/My Ball.x86_64'])} writes one"),
         ("nothing.yaml", "Config file could not be found"),
     ],
 )

@@ -33,12 +33,14 @@ def clock():
 
 
 def live(clock, width=100, height=40):
-    console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height, color_system=None)
+    options = {"force_terminal": True, "legacy_windows": False, "color_system": None}
+    console = Console(file=io.StringIO(), width=width, height=height, **options)
     return LiveDisplay("run7", console, clock=clock)
 
 
 def shown(display):
-    console = Console(file=io.StringIO(), width=display.console.width, color_system=None)
+    width = display.console.width
+    console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
     console.print(display.render())
     return console.file.getvalue()
 

@@ -6,6 +6,7 @@ import pytest
 from lanista.trainers.utils import atomic_files as atomic
 
 
+@pytest.mark.posix("modes of files")
 def test_a_new_file_is_readable_by_others_as_the_umask_says(tmp_path):
     old = os.umask(0o022)
     try:

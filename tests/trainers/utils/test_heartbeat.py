@@ -38,7 +38,7 @@ class Waiting:
         self.beats += 1
         with open(self.file, "w"):
             pass
-        os.utime(self.file, ns=(self.beats, self.beats))
+        os.utime(self.file, (self.beats, self.beats))
 
     def given_up_after(self, at_most=1000.0, beating=False):
         """Seconds after which the process is given up, and the reason; None if it is not."""

@@ -19,7 +19,8 @@ NETWORK = Named(imports=("own_game:Net",))
 @pytest.fixture
 def key(tmp_path, monkeypatch):
     """Where this user's key is made; the current folder has a module of the user's."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for variable in ("XDG_DATA_HOME", "WIN_PD_OVERRIDE_LOCAL_APPDATA"):
+        monkeypatch.setenv(variable, str(tmp_path / "data"))
     place = tmp_path / "project"
     place.mkdir()
     (place / "own_game.py").write_text("raise AssertionError('it is not imported')")

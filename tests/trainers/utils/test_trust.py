@@ -5,6 +5,7 @@ import os
 import sys
 
 import pytest
+from lanista.trainers.utils.text import typed
 from lanista.trainers.utils.trust import Trust
 from lanista.trainers.utils.trusted_names import Named, is_built_in
 
@@ -64,7 +65,7 @@ def test_everything_else_is_not(line):
 
 def test_a_refusal_shows_the_whole_line_and_what_to_pass(tmp_path):
     told = Trust().refusal(SHELL, tmp_path / "configuration.yaml")
-    assert "python:os:system --command 'touch PWNED; true'" in told and "configuration.yaml" in told
+    assert typed(SHELL.environment) in told and "configuration.yaml" in told
     assert "--trust-run" in told and "--env" in told
     told = Trust(how="trust_run=True").refusal(NETWORK)
     assert "evil:Net" in told and "trust_run=True" in told and "--env" not in told

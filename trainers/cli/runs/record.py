@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from ...settings.yaml_source import UNREADABLE_YAML
 from ...stats.earned import GROUP_REWARD, REWARD, earned
 from ...stats.event_files import FILE_NAME, PATTERN, read_extent
 from ...utils.plugins import cause
+from ...utils.text import words
 
 STATES = ("running", "finished", "stopped", "unfinished", "empty", "damaged")
 CARD = "README.md"
@@ -115,10 +115,8 @@ class RunRecord:
 
 def _words(command: str) -> list[str]:
     """The words of a command line; of a line with odd quotes, which is not ours, what spaces part."""
-    lexer = shlex.shlex(command, posix=True)
-    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""  # Windows' paths have backslashes
     try:
-        return list(lexer)
+        return words(command, windows=True)  # whose paths have backslashes: the run may come from there
     except ValueError:
         return command.split()
 
