@@ -269,8 +269,8 @@ def _require_own_weights(tensors: Sequence[TensorProto]) -> None:
         if tensor.external_data or tensor.data_location == TensorProto.EXTERNAL:
             places = [entry.value for entry in tensor.external_data if entry.key == "location"]
             raise CostError(
-                f"its weights {_short(tensor.name)} lie in another file ({_short(''.join(places))}), which is "
-                "not read. Export the policy as one file"
+                f"its weights {_short(tensor.name)} lie in another file ({_short(''.join(places))}), which "
+                "is not read. Export the policy as one file"
             )
 
 
