@@ -179,11 +179,9 @@ def _start(command: list[str]) -> "subprocess.Popen[bytes]":
 
 def _reason(error: OSError) -> str:
     """What the system says, and what to look at."""
-    if sys.platform == "win32":  # which leaves a place in its sentence for the program's name
-        sentence = str(error.strerror).replace("%1", "it").rstrip(".")
-        return (
-            f"{sentence} (error {error.winerror}). Is it whole, and a program for this Windows and processor?"
-        )
+    if sys.platform == "win32":  # which leaves a place in its text for the program's name
+        text = str(error.strerror).replace("%1", "it").rstrip(".")
+        return f"{text} (error {error.winerror}). Is it whole, and a program for this Windows and processor?"
     return (
         f"{error.strerror}. Is it a program for this machine, with the right permissions, and does the "
         "interpreter that its first line names exist?"
