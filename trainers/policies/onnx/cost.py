@@ -267,10 +267,10 @@ def _require_own_weights(tensors: Sequence[TensorProto]) -> None:
     """Refuse weights that lie elsewhere: onnxruntime would read a file there, some versions of it memory."""
     for tensor in tensors:
         if tensor.external_data or tensor.data_location == TensorProto.EXTERNAL:
-            places = [entry.value for entry in tensor.external_data if entry.key == "location"]
+            place = "".join(entry.value for entry in tensor.external_data if entry.key == "location")
             raise CostError(
-                f"its weights {_short(tensor.name)} lie in another file ({_short(''.join(places))}), which "
-                "is not read. Export the policy as one file"
+                f"its weights {_short(tensor.name)} lie in another file ({_short(place)}), which is not "
+                "read. Export the policy as one file"
             )
 
 
