@@ -4,17 +4,17 @@ import os
 
 import pytest
 
-reporter: list[object] = []
+configs: list[pytest.Config] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Find what writes to the terminal; the processes that run the tests write nothing."""
+    """Remember what knows the terminal; the processes that run the tests write nothing."""
     if os.name == "nt" and not hasattr(config, "workerinput"):
-        reporter[:] = [config.pluginmanager.get_plugin("terminalreporter")]
+        configs[:] = [config]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Write what is known of a failure."""
-    if report.failed:
-        for terminal in reporter:
+    for config in configs if report.failed else ():
+        if terminal := config.pluginmanager.get_plugin("terminalreporter"):
             terminal.write_line(f"\n{report.nodeid} {report.when}:\n{report.longreprtext}")
