@@ -116,7 +116,8 @@ def run_tests(folder: Path, tests: list[str], jobs: str, minutes: float) -> Resu
         printed = log.read()
     results = read(printed, status is not None)
     if status is None:
-        print(*printed.splitlines()[-3:], sep="\n")
+        lines = [line for line in printed.splitlines() if not line.startswith(("[gw", "tests/"))]
+        print("\n".join(filter(None, lines))[-20_000:])
     else:
         print(printed[max(printed.find("= FAILURES ="), printed.find("= ERRORS ="), 0) :][-20_000:])
     if status not in (0, 1, None) or not (results.by_outcome or results.not_run):
