@@ -54,7 +54,7 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
                 logger.info("The old run was set aside as %s.", set_aside(folder))
             require_no_linked_folder(folder)
             (folder / "run_logs").mkdir(parents=True, exist_ok=True)
-            long = folder / "run_logs" / ("x" * _LONGEST_NAME)
+            long = folder / "run_logs" / "tries-the-longest-path".ljust(_LONGEST_NAME, "-")
             long.mkdir(exist_ok=True)  # refused here, and not as the first checkpoint is written
             with suppress(OSError):  # a virus scanner may be reading it
                 long.rmdir()
