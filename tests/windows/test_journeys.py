@@ -142,18 +142,21 @@ def test_training_playing_and_reporting(folder, port, threaded):
 
 
 def test_a_killed_run_leaves_no_engine_and_goes_on(folder, port):
+    """A kill in the middle of a save leaves its model, and the checkpoint before it."""
     process = begin(folder, *port)
     engines = engines_of(process)
     assert len(engines) == 2
+    assert until(lambda: len(saved(folder)) > 1)
     process.kill()
     outcome(process)
     assert until(lambda: not any(engine.is_running() for engine in engines))
-    newest = max(int(path.stem.rpartition("-")[2]) for path in saved(folder))
+    *_, earlier, newest = sorted(int(path.stem.rpartition("-")[2]) for path in saved(folder))
     run = learn(
         folder, "--env", "scene:basic", "--resume", *port, yaml=BASIC.replace("2000", str(newest + 1000))
     )
-    steps = [int(step) for step in re.findall(r"Step: (\d+)\.", run.out)]
-    assert run.good and newest < steps[0]
+    resumed = re.search(r"resuming training from step (\d+)", run.out)
+    assert run.good and resumed and int(resumed[1]) in (earlier, newest), run.out
+    assert int(resumed[1]) < min(int(step) for step in re.findall(r"Step: (\d+)\.", run.out))
 
 
 @pytest.mark.parametrize("threaded", [False, True])
