@@ -54,9 +54,9 @@ def exchange_with(port: int, dialect: Dialect = UNITY) -> tuple[grpc.Channel, Ca
         ("grpc.enable_http_proxy", 0),
         ("grpc.max_receive_message_length", -1),
         ("grpc.use_local_subchannel_pool", 1),  # engines of one process share no connection
-        # The engine may be there before the trainer listens: try again soon.
+        # The engine may be there before the trainer listens: try again soon. The least backoff is also the
+        # time after which a connection is given up, and stays at 20 s, for a busy machine.
         ("grpc.initial_reconnect_backoff_ms", 20),
-        ("grpc.min_reconnect_backoff_ms", 20),
         ("grpc.max_reconnect_backoff_ms", 100),
     ]
     channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
