@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass, field
+from os.path import lexists
 from pathlib import Path
 from types import TracebackType
 
@@ -329,8 +329,12 @@ class DemonstrationRecorder:
     def _new_writer(self, behavior: str, spec: BehaviorSpec) -> DemonstrationWriter:
         while True:
             path = free_path(self.folder, behavior)
-            with suppress(FileExistsError):  # another recorder has just taken it
+            try:
                 return DemonstrationWriter(path, behavior, spec, self.name)
+            except FileExistsError:
+                if not lexists(path):  # its folder is a file
+                    raise
+                # Another recorder has just taken it.
 
 
 def free_path(folder: Path, behavior: str) -> Path:
@@ -338,7 +342,7 @@ def free_path(folder: Path, behavior: str) -> Path:
     parsed = BehaviorName.parse(behavior)
     stem = re.sub(r"[^\w .-]", "-", parsed.name) + (f"-team{parsed.team_id}" if parsed.team_id else "")
     path, number = folder / f"{stem}{SUFFIX}", 0
-    while path.exists():
+    while lexists(path):  # a link that leads nowhere counts too
         number += 1
         path = folder / f"{stem}_{number}{SUFFIX}"
     return path

@@ -121,6 +121,13 @@ def test_a_recorder_beside_another_takes_the_next_name(tmp_path: Path, monkeypat
     assert (tmp_path / "Tiny.demo").read_bytes() == b"another's"
 
 
+def test_a_link_that_leads_nowhere_is_a_name_that_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "Tiny.demo").symlink_to(tmp_path / "elsewhere")
+    with DemonstrationRecorder(tmp_path) as recorder:
+        play(game(), recorder, 12)
+    assert [path.name for path in recorder.paths] == ["Tiny_1.demo"] and not (tmp_path / "elsewhere").exists()
+
+
 def test_without_a_finished_episode_no_file_is_written(tmp_path: Path) -> None:
     with DemonstrationRecorder(tmp_path / "demos") as recorder:
         play(game(), recorder, 2)
