@@ -12,12 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import unicodedata
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from fuse import FUSE, FuseOSError, Operations
+from lanista.envs.utils.file_names import without_case
 
 CHOSEN = [
     "tests/agent_processor",
@@ -33,11 +33,6 @@ CHOSEN = [
     "tests/trainers/utils",
     "tests/windows",
 ]
-
-
-def folded(name: str) -> str:
-    """What two names have in common if they are the same one here."""
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold())
 
 
 class IgnoringCase(Operations):  # type: ignore[misc]
@@ -60,7 +55,7 @@ class IgnoringCase(Operations):  # type: ignore[misc]
         for part in Path(path).parts[1:]:
             if not os.path.lexists(os.path.join(real, part)):
                 with suppress(StopIteration, OSError):
-                    part = next(name for name in os.listdir(real) if folded(name) == folded(part))
+                    part = next(name for name in os.listdir(real) if without_case(name) == without_case(part))
             real = os.path.join(real, part)
         return real
 
