@@ -427,7 +427,8 @@ class TrainerController:
         with self._timers.span("TrainerController._save_models"):
             for learner in learners:
                 try:
-                    call_without_exit(learner.finish if self._run.training else learner.conclude)
+                    end = learner.finish if self._run.training else learner.conclude
+                    call_without_exit(end, "Its last model is not saved.")
                 except Exception as error:  # whatever it is: the other learners are still to be saved
                     failures.append(error)
             if has_new_checkpoint(learners):

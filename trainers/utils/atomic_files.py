@@ -99,7 +99,11 @@ def place_new(partial: Path, target: Path) -> None:
         raise
     except OSError:  # a file system without links
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        _replace(partial, target)
+        try:
+            _replace(partial, target)
+        except BaseException:
+            target.unlink(missing_ok=True)  # the empty file that kept the name
+            raise
     else:
         partial.unlink()
 

@@ -21,7 +21,7 @@ class CommandError(Exception):
     """A subcommand cannot do what it was asked; shown as one message without a traceback, exit status 1."""
 
 
-def call_without_exit(call: Callable[[], object]) -> None:
+def call_without_exit(call: Callable[[], object], outcome: str = "What was learned is saved.") -> None:
     """Make a call. Raises TrainerError for `sys.exit()` in it, as in a user's network: it ends in silence."""
     try:
         call()
@@ -29,7 +29,7 @@ def call_without_exit(call: Callable[[], object]) -> None:
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise TrainerError(
             f"Something that the run calls has ended it by sys.exit({error.code!r}) ({last.filename}, line "
-            f"{last.lineno}). What was learned is saved. Let it raise an error, or return."
+            f"{last.lineno}). {outcome} Let it raise an error, or return."
         ) from error
 
 
