@@ -17,11 +17,12 @@ def test_a_new_file_is_readable_by_others_as_the_umask_says(tmp_path):
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
 
 
+def refuse(*args):
+    raise OSError(95, "Operation not supported")
+
+
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
 def test_a_file_that_is_to_be_new_replaces_none(tmp_path, monkeypatch, links):
-    def refuse(*args):
-        raise OSError(95, "Operation not supported")
-
     if not links:
         monkeypatch.setattr(atomic.os, "link", refuse)
     atomic.atomic_write_text(tmp_path / "file", "first", replace=False)
@@ -29,6 +30,14 @@ def test_a_file_that_is_to_be_new_replaces_none(tmp_path, monkeypatch, links):
         atomic.atomic_write_text(tmp_path / "file", "second", replace=False)
     assert (tmp_path / "file").read_text() == "first"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_new_file_that_cannot_be_placed_leaves_none(tmp_path, monkeypatch):
+    for function in ("link", "replace"):
+        monkeypatch.setattr(atomic.os, function, refuse)
+    with pytest.raises(OSError, match="Operation not supported"):
+        atomic.atomic_write_text(tmp_path / "file", "first", replace=False)
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize(
